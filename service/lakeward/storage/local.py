@@ -1,0 +1,163 @@
+"""A POSIX file system as storage.
+
+A new file is written under a temporary name beside its target, synced, and given its name by a hard link,
+which fails when the name is taken: so a file that exists is whole, and nothing is ever replaced.
+
+Touches: the local disk.
+Keeps:   1. `create`, `rename` and `link` never replace a file;
+         2. what a method reported as done survives a power cut (file and folder are synced).
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import uuid
+from typing import BinaryIO
+
+from lakeward.errors import AlreadyExists, NotFound
+from lakeward.storage.storage import FileStatus, parent
+
+TEMPORARY_SUFFIX = ".lakeward-tmp"
+"""Ends the names of files that are still being created; left over only by a process that died."""
+
+
+class LocalStorage:
+    def list(self, folder: str) -> list[FileStatus]:
+        found = []
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    try:
+                        found.append(_status(entry.path, entry.stat(), entry.is_dir()))
+                    except FileNotFoundError:
+                        continue  # deleted since the folder was read: by now it is not in the folder
+        except FileNotFoundError:
+            return []
+        return sorted(found, key=lambda status: status.path)
+
+    def stat(self, path: str) -> FileStatus | None:
+        try:
+            return _status(path, os.stat(path), os.path.isdir(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def read(self, path: str) -> bytes:
+        with self.open_input(path) as file:
+            return file.read()
+
+    def open_input(self, path: str) -> BinaryIO:
+        try:
+            return open(path, "rb")
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise _missing(path) from error
+
+    def open_output(self, path: str) -> BinaryIO:
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+        except FileExistsError as error:
+            raise _taken(path) from error
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise _missing(parent(path)) from error
+        return _DurableWriter(io.FileIO(descriptor, "wb"))
+
+    def create(self, path: str, data: bytes) -> None:
+        temporary = os.path.join(parent(path), f".{os.path.basename(path)}.{uuid.uuid4()}{TEMPORARY_SUFFIX}")
+        with self.open_output(temporary) as file:
+            file.write(data)
+        try:
+            self.link(temporary, path)
+        finally:
+            os.unlink(temporary)
+
+    def touch(self, path: str) -> None:
+        try:
+            os.utime(path)
+        except FileNotFoundError as error:
+            raise _missing(path) from error
+
+    def make_folder(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        if os.path.isdir(source):
+            # POSIX lets a folder replace an empty one only, and none of ours is renamed onto a name in use.
+            if os.path.lexists(target):
+                raise _taken(target)
+            try:
+                os.rename(source, target)
+            except FileNotFoundError as error:
+                raise _missing(source) from error
+            _sync_folder(parent(target))
+            return
+        # A plain rename would silently replace the target; a second name plus an unlink never does.
+        self.link(source, target)
+        os.unlink(source)
+
+    def link(self, source: str, target: str) -> None:
+        try:
+            os.link(source, target)
+        except FileExistsError as error:
+            raise _taken(target) from error
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise _missing(source) from error
+        _sync_folder(parent(target))
+
+    def delete(self, path: str) -> bool:
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return False
+        # Hadoop's checksummed local file system keeps `.x.crc` beside `x` and trusts it for the next `x`.
+        checksum = os.path.join(parent(path), f".{os.path.basename(path)}.crc")
+        if os.path.exists(checksum):
+            os.unlink(checksum)
+        _sync_folder(parent(path))
+        return True
+
+    def delete_folder(self, path: str) -> bool:
+        try:
+            shutil.rmtree(path)
+        except FileNotFoundError:
+            return False
+        _sync_folder(parent(path))
+        return True
+
+    def free_bytes(self, path: str) -> int | None:
+        return shutil.disk_usage(path).free
+
+
+class _DurableWriter(io.BufferedWriter):
+    """Syncs its file before it reports it closed."""
+
+    def close(self) -> None:
+        if not self.closed:
+            self.flush()
+            os.fsync(self.fileno())
+        super().close()
+
+
+def _status(path: str, stat: os.stat_result, is_folder: bool) -> FileStatus:
+    return FileStatus(
+        path=path,
+        size=0 if is_folder else stat.st_size,
+        modified=stat.st_mtime,
+        is_folder=is_folder,
+    )
+
+
+def _sync_folder(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _missing(path: str) -> NotFound:
+    return NotFound(f"{path} does not exist.")
+
+
+def _taken(path: str) -> AlreadyExists:
+    return AlreadyExists(f"{path} exists already.")

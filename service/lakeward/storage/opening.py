@@ -1,0 +1,29 @@
+"""From what an operator types (a path or URL) to a storage and a path in it.
+
+Touches: nothing; opening is lazy.
+"""
+
+from __future__ import annotations
+
+import os
+from urllib.parse import unquote, urlsplit
+
+from lakeward.errors import UsageError
+from lakeward.storage.local import LocalStorage
+from lakeward.storage.storage import Storage
+
+
+def open_storage(location: str) -> tuple[Storage, str]:
+    """The storage and the absolute base path, without a trailing slash. Raises `UsageError` for other schemes."""
+    parts = urlsplit(location)
+    if parts.scheme == "" or len(parts.scheme) == 1:  # a bare path, or a drive letter
+        path = location
+    elif parts.scheme == "file" and parts.netloc in ("", "localhost"):
+        path = unquote(parts.path)
+    else:
+        raise UsageError(
+            f"Tables at {parts.scheme}:// cannot be opened.",
+            why="This release reaches local and mounted file systems only.",
+            remedy="Give a path such as /data/orders or file:///data/orders.",
+        )
+    return LocalStorage(), os.path.abspath(path)
