@@ -1,0 +1,149 @@
+r"""The names of data files, and the gate that every name from a table's metadata passes before it is used.
+
+    base file             <file id>_<write token>_<instant>.parquet
+    log file              .<file id>_<instant>.log.<version>[_<write token>][.cdc]
+    partition path        <part>/<part>/..., empty for the one partition of an unpartitioned table
+
+The instant of a log is the delta commit's own in layout 2 and the slice's base instant in layout 1. A partition
+path is text: `%2F` and the like are characters of it, never decoded.
+
+Touches: nothing.
+Keeps:   1. a name is parsed only if its parts give exactly the same name back;
+         2. what `check_*` and `resolve` let through has no part that is empty, `.` or `..`, no backslash and no
+            control character, so that joined to the base path it stays below it on every storage;
+         3. nothing below the table's own `.hoodie` is ever resolved.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from lakeward.errors import UntrustedName
+from lakeward.storage.storage import join
+
+# Control characters and line ends would garble listings and markers, surrogates cannot be written down as UTF-8.
+_NEVER = r"/\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
+
+_FILE_ID = rf"(?P<file_id>[^._{_NEVER}]+)"
+_INSTANT = r"(?P<instant>[0-9]+)"
+
+_BASE_FILE = re.compile(rf"{_FILE_ID}_(?P<write_token>[A-Za-z0-9-]+)_{_INSTANT}\.parquet")
+_LOG_FILE = re.compile(
+    rf"\.{_FILE_ID}_{_INSTANT}\.log\.(?P<version>0|[1-9][0-9]{{0,9}})"
+    r"(_(?P<write_token>[0-9]+-[0-9]+-[0-9]+)(?P<suffix>\.cdc)?)?"
+)
+_FILE_ID_ALONE = re.compile(_FILE_ID)
+_PATH_PART = re.compile(rf"[^{_NEVER}]+")
+
+_HOODIE_FOLDER = ".hoodie"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteToken:
+    """Who wrote a file: task partition, stage and task attempt, in Spark's words."""
+
+    partition: int
+    stage: int
+    attempt: int
+
+    def __str__(self) -> str:
+        return f"{self.partition}-{self.stage}-{self.attempt}"
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileName:
+    file_id: str
+    write_token: str
+    instant: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.file_id}_{self.write_token}_{self.instant}.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class LogFileName:
+    file_id: str
+    instant: str
+    version: int
+    write_token: str | None
+    """None in names that early releases wrote."""
+    suffix: str = ""
+    """`.cdc` for a log of changes, which no snapshot reads."""
+
+    @property
+    def text(self) -> str:
+        token = f"_{self.write_token}{self.suffix}" if self.write_token is not None else ""
+        return f".{self.file_id}_{self.instant}.log.{self.version}{token}"
+
+    @property
+    def sort_key(self) -> tuple[str, int, str, str]:
+        """Hudi's order of the logs in a slice. The write token compares as text, a missing one first."""
+        return (self.instant, self.version, self.write_token or "", self.suffix)
+
+    @property
+    def is_cdc(self) -> bool:
+        return self.suffix == ".cdc"
+
+
+def parse_base_file(name: str) -> BaseFileName | None:
+    match = _BASE_FILE.fullmatch(name)
+    return None if match is None else BaseFileName(match["file_id"], match["write_token"], match["instant"])
+
+
+def parse_log_file(name: str) -> LogFileName | None:
+    match = _LOG_FILE.fullmatch(name)
+    if match is None:
+        return None
+    return LogFileName(
+        match["file_id"], match["instant"], int(match["version"]), match["write_token"], match["suffix"] or ""
+    )
+
+
+def check_file_name(name: str) -> str:
+    """`name` itself, if it is a base file's or a log file's. Raises `UntrustedName`."""
+    if parse_base_file(name) is None and parse_log_file(name) is None:
+        raise _untrusted(name, "It is the name of neither a base file nor a log file.")
+    return name
+
+
+def check_file_id(file_id: str) -> str:
+    """`file_id` itself, if file names can carry it. Raises `UntrustedName`."""
+    if _FILE_ID_ALONE.fullmatch(file_id) is None:
+        raise _untrusted(file_id, "It is no file id: those have neither '.' nor '_' nor '/' nor control characters.")
+    return file_id
+
+
+def check_relative_path(path: str) -> str:
+    """`path` itself, of a partition or a file, if it stays below the base path and outside `.hoodie`.
+
+    Raises `UntrustedName`.
+    """
+    if path == "":
+        return path
+    parts = path.split("/")
+    if parts[0] == _HOODIE_FOLDER:
+        raise _untrusted(path, "It lies in the table's own metadata.")
+    for part in parts:
+        if part in (".", "..") or _PATH_PART.fullmatch(part) is None:
+            raise _untrusted(path, f"Its part {part!r} cannot be a name below the table.")
+    return path
+
+
+def resolve(base_path: str, relative_path: str) -> str:
+    """The path of a data file that metadata names `<partition path>/<file>`. Raises `UntrustedName`."""
+    partition_path, slash, name = relative_path.rpartition("/")
+    if slash and not partition_path:
+        raise _untrusted(relative_path, "It is absolute.")
+    check_relative_path(partition_path)
+    check_file_name(name)
+    return join(base_path, relative_path)
+
+
+def _untrusted(name: str, why: str) -> UntrustedName:
+    return UntrustedName(
+        f"The table's metadata names {name!r}, which is not trusted.",
+        why=why,
+        remedy="Find out who wrote that metadata; nothing was opened or deleted by that name.",
+    )

@@ -1,0 +1,239 @@
+"""Names of data files, and what becomes of hostile ones."""
+
+from __future__ import annotations
+
+import posixpath
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from lakeward.errors import UntrustedName
+from lakeward.format.file_name import (
+    BaseFileName,
+    LogFileName,
+    WriteToken,
+    check_file_id,
+    check_file_name,
+    check_relative_path,
+    parse_base_file,
+    parse_log_file,
+    resolve,
+)
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+FILE_ID = "ebf517f7-02cc-4e03-aec7-b7450919b7fd-0"
+T = "20261121043703223"
+BASE = f"{FILE_ID}_0-15-11_{T}.parquet"
+LOG = f".{FILE_ID}_{T}.log.1_0-15-11"
+
+numbers = st.integers(0, 2**31 - 1)
+instants = st.text("0123456789", min_size=1, max_size=20)
+tokens = st.builds(WriteToken, numbers, numbers, numbers).map(str)
+file_ids = st.text(
+    st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"], exclude_characters="._/\\"), min_size=1, max_size=40
+)
+base_files = st.builds(BaseFileName, file_ids, tokens, instants)
+log_files = st.one_of(
+    st.builds(LogFileName, file_ids, instants, numbers, tokens, st.sampled_from(["", ".cdc"])),
+    st.builds(LogFileName, file_ids, instants, numbers, st.none()),
+)
+
+
+def test_write_token_is_spelled_as_spark_counts() -> None:
+    """Task partition, stage, attempt."""
+    assert str(WriteToken(0, 15, 11)) == "0-15-11"
+
+
+@given(base_files)
+@settings(deadline=None, print_blob=True)
+def test_base_file_name_and_value_are_the_same_thing(name: BaseFileName) -> None:
+    """Parsing a spelled base file name gives back what was spelled, and it passes the gate."""
+    assert parse_base_file(name.text) == name
+    assert parse_log_file(name.text) is None
+    assert check_file_name(name.text) == name.text
+
+
+@given(log_files)
+@settings(deadline=None, print_blob=True)
+def test_log_file_name_and_value_are_the_same_thing(name: LogFileName) -> None:
+    """Parsing a spelled log file name gives back what was spelled, and it passes the gate."""
+    assert parse_log_file(name.text) == name
+    assert parse_base_file(name.text) is None
+    assert check_file_name(name.text) == name.text
+
+
+@given(st.text("ab-_./\\\n\x000159 logparquetcdc%", max_size=60))
+@example(f".{FILE_ID}_{T}.log.01_0-15-11")
+@example(BASE + "\n")
+@settings(deadline=None, print_blob=True)
+def test_only_names_that_can_be_spelled_are_parsed(name: str) -> None:
+    """What is parsed is spelled the same again; so no two names mean one file."""
+    for parsed in (parse_base_file(name), parse_log_file(name)):
+        assert parsed is None or parsed.text == name
+
+
+def test_logs_of_early_releases_have_no_write_token() -> None:
+    """A log name may end with its version."""
+    assert parse_log_file(f".{FILE_ID}_{T}.log.3") == LogFileName(FILE_ID, T, 3, None)
+
+
+def test_change_logs_are_told_apart() -> None:
+    """A CDC log says so with its suffix."""
+    name = parse_log_file(f"{LOG}.cdc")
+    assert name is not None and name.is_cdc and name.write_token == "0-15-11"
+    assert not LogFileName(FILE_ID, T, 1, "0-15-11").is_cdc
+
+
+def test_logs_sort_by_instant_version_and_token() -> None:
+    """Versions compare as numbers, write tokens as text, and a missing token comes first."""
+    in_order = [
+        f".{FILE_ID}_20260101000000000.log.2_0-0-0",
+        f".{FILE_ID}_20260101000000000.log.10_0-0-0",
+        f".{FILE_ID}_20260102000000000.log.1",
+        f".{FILE_ID}_20260102000000000.log.1_0-10-9",
+        f".{FILE_ID}_20260102000000000.log.1_0-9-10",
+        f".{FILE_ID}_20260102000000000.log.1_0-9-10.cdc",
+    ]
+    names = [name for text in reversed(in_order) if (name := parse_log_file(text)) is not None]
+
+    assert [name.text for name in sorted(names, key=lambda name: name.sort_key)] == in_order
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        ".hoodie_partition_metadata",
+        ".hoodie_partition_metadata.parquet",
+        f".{BASE}.crc",
+        f".{LOG}.crc",
+        f"{FILE_ID}_0-15-11_{T}.orc",
+        f"{FILE_ID}_0-15-11_{T}.parquet.tmp",
+        f"{FILE_ID}_0-15-11_{T}_1.log.parquet",  # a native log of table version 10
+        f".{FILE_ID}_{T}.archive.1_0-15-11",
+        f".{FILE_ID}_{T}.log.99999999999_0-15-11",
+        f".{FILE_ID}_{T}.log.1_0-15-11.tmp",
+        "_0-15-11_1.parquet",
+        "part-00000.parquet",
+        "",
+    ],
+)
+def test_other_files_of_a_partition_are_no_data_files(name: str) -> None:
+    """Metadata, checksums, other formats and temporary names fit neither grammar."""
+    assert parse_base_file(name) is None
+    assert parse_log_file(name) is None
+    with pytest.raises(UntrustedName):
+        check_file_name(name)
+
+
+@pytest.mark.parametrize("version", ["v6", "v9"])
+def test_hudis_own_files_are_understood(version: str) -> None:
+    """Every data file of a real table is parsed, and its name given back."""
+    names = [path.name for path in (GOLDEN / version / "table/p").iterdir() if "metadata" not in path.name]
+    logs = [log for name in names if (log := parse_log_file(name)) is not None]
+    bases = [base for name in names if (base := parse_base_file(name)) is not None]
+
+    assert (len(logs), len(bases)) == (3, 1)
+    assert {name.text for name in (*logs, *bases)} == set(names)
+
+
+LEGAL_PARTITIONS = [
+    "",
+    "p",
+    "2024/01/02",
+    "day=2024-01-02/city=São Paulo",
+    "a b",
+    "...",
+    "x=1%",
+    "%2e%2e/%2F",  # literally these characters
+    "日本/ü",
+    "a:b",
+    "region=__HIVE_DEFAULT_PARTITION__",
+    "p/.hoodie",
+    ".hidden",
+]
+
+
+@pytest.mark.parametrize("partition_path", LEGAL_PARTITIONS)
+@pytest.mark.parametrize("name", [BASE, LOG])
+def test_legal_paths_resolve_to_themselves_below_the_table(partition_path: str, name: str) -> None:
+    """A partition path is text: blanks, `=`, `%`, accents and dots are characters of it and nothing is decoded."""
+    relative = f"{partition_path}/{name}" if partition_path else name
+    assert check_relative_path(partition_path) == partition_path
+    assert resolve("/data/orders", relative) == f"/data/orders/{relative}"
+
+
+HOSTILE_PARTITIONS = [
+    "/",
+    "/etc",
+    "//p",
+    "p/",
+    "p//q",
+    ".",
+    "..",
+    "../other",
+    "p/../q",
+    "p/..",
+    "./p",
+    "p/.",
+    ".hoodie",
+    ".hoodie/metadata",
+    "p\\q",
+    "..\\other",
+    "p\0",
+    "p\nq",
+    "p\rq",
+    "p\x1b[2J",
+    "p\u2028q",
+    "p\x85q",
+    "s3://bucket/p",
+    "p\udc80",
+]
+
+
+@pytest.mark.parametrize("path", HOSTILE_PARTITIONS)
+def test_paths_that_could_lead_elsewhere_are_refused(path: str) -> None:
+    """Absolute paths, `..`, the metadata folder, backslashes and control characters end in an error that says so."""
+    with pytest.raises(UntrustedName) as refused:
+        check_relative_path(path)
+    assert repr(path) in str(refused.value)
+    with pytest.raises(UntrustedName):
+        resolve("/data/orders", f"{path}/{BASE}")
+
+
+@pytest.mark.parametrize(
+    "path", ["", "p", "p/", f"/{BASE}", f"p/{BASE}/", f"p/x{LOG}", f"p/{BASE}\n", f"p/{BASE}\0", f"../{BASE}", "p/.."]
+)
+def test_only_data_files_are_resolved(path: str) -> None:
+    """A path that does not end with the name of a data file is refused."""
+    with pytest.raises(UntrustedName):
+        resolve("/data/orders", path)
+
+
+@given(
+    st.lists(st.one_of(st.sampled_from(["..", ".", "", ".hoodie", BASE, LOG, "p", "\\", "\0"]), st.text(max_size=5)))
+)
+@settings(deadline=None, print_blob=True)
+def test_nothing_resolves_outside_the_table(parts: list[str]) -> None:
+    """Whatever is resolved is a data file below the base path, as any file system understands paths."""
+    try:
+        resolved = resolve("/data/orders", "/".join(parts))
+    except UntrustedName:
+        return
+    assert posixpath.normpath(resolved) == resolved
+    assert resolved.startswith("/data/orders/") and not resolved.startswith("/data/orders/.hoodie/")
+    check_file_name(posixpath.basename(resolved))
+
+
+@pytest.mark.parametrize("file_id", [FILE_ID, "files-0000-0", "00000003-1111-2222-3333-444455556666-0", "ü"])
+def test_file_ids_are_taken_as_they_are(file_id: str) -> None:
+    """Anything that a file name can carry is a file id."""
+    assert check_file_id(file_id) == file_id
+
+
+@pytest.mark.parametrize("file_id", ["", "a_b", "a.b", "..", "a/b", "a\\b", "a\n", "a\0"])
+def test_file_ids_that_break_names_are_refused(file_id: str) -> None:
+    """A file id with a separator of the file-name grammar would make another file's name."""
+    with pytest.raises(UntrustedName):
+        check_file_id(file_id)
