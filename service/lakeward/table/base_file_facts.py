@@ -1,0 +1,41 @@
+"""What only a base file itself can say about whether it may be rewritten.
+
+Touches: storage, reading the footer of the file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakeward.errors import BrokenFile, NotFound
+from lakeward.format.parquet_footer import TAIL_BYTES, footer_bytes, is_encrypted
+from lakeward.storage.storage import Storage, join
+from lakeward.table.file_group import BaseFile
+
+OPERATION_COLUMN = "_hoodie_operation"
+"""The sixth meta column, in tables whose writers keep the kind of change beside each row."""
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileFacts:
+    path: str
+    broken: str | None
+    """Why the file is no readable Parquet, or None."""
+    is_encrypted: bool = False
+    has_operation_column: bool = False
+
+
+def read_base_file_facts(storage: Storage, base_path: str, base: BaseFile) -> BaseFileFacts:
+    try:
+        with storage.open_input(join(base_path, base.path)) as file:
+            file.seek(max(0, base.size - TAIL_BYTES))
+            tail = file.read(TAIL_BYTES)
+            length = footer_bytes(tail, file=base.path)
+            if length > base.size - TAIL_BYTES:
+                return BaseFileFacts(base.path, f"{base.path} is shorter than its footer says.")
+            file.seek(base.size - TAIL_BYTES - length)
+            footer = file.read(length)
+        encrypted = is_encrypted(tail, footer, file=base.path)
+    except (BrokenFile, NotFound) as error:
+        return BaseFileFacts(base.path, str(error))
+    return BaseFileFacts(base.path, None, encrypted, OPERATION_COLUMN.encode() in footer)

@@ -1,0 +1,83 @@
+"""The values of a table's files: base file, log file, file slice, file group.
+
+Paths are relative to the table's base path (`p=1/x.parquet`), as in Hudi's own metadata, so that they mean
+the same on every machine that reads them.
+
+Touches: nothing.
+Keeps:   1. the logs of a slice are in Hudi's comparator order, oldest first;
+         2. the slices of a group are newest first, and each holds only files of completed instants.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakeward.format.file_name import LogFileName
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFile:
+    file_id: str
+    instant: str
+    name: str
+    path: str
+    size: int
+    write_token: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    name: LogFileName
+    path: str
+    size: int
+
+    @property
+    def instant(self) -> str:
+        """The instant in the name: the delta commit's own in layout 2, the slice's base instant in layout 1."""
+        return self.name.instant
+
+
+@dataclass(frozen=True, slots=True)
+class FileSlice:
+    """One base file, or none yet, and the logs on top of it."""
+
+    partition_path: str
+    file_id: str
+    base_instant: str
+    base_file: BaseFile | None
+    log_files: tuple[LogFile, ...]
+
+    @property
+    def base_bytes(self) -> int:
+        return self.base_file.size if self.base_file else 0
+
+    @property
+    def log_bytes(self) -> int:
+        return sum(log.size for log in self.log_files)
+
+    @property
+    def is_empty(self) -> bool:
+        """True for a slice that only a pending compaction plan has opened."""
+        return self.base_file is None and not self.log_files
+
+
+@dataclass(frozen=True, slots=True)
+class FileGroup:
+    partition_path: str
+    file_id: str
+    slices: tuple[FileSlice, ...]
+
+    @property
+    def latest_slice(self) -> FileSlice | None:
+        return self.slices[0] if self.slices else None
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenGroup:
+    """A file group whose slices cannot be told without guessing; no service may touch it."""
+
+    partition_path: str
+    file_id: str
+    instant: str
+    """The instant that nothing explains."""
+    why: str

@@ -1,0 +1,237 @@
+"""From files to file groups and slices: which base file and which logs make up what a reader sees.
+
+Layout 1 (table version 6) puts a log into the slice whose base instant its name carries. Layout 2 goes by time:
+a log belongs to the newest slice that began before the log's commit completed. So a commit that started before a
+compaction was planned and completed after it lands on top of the new base:
+
+    t10 log A starts .......... t25 A completes
+                 t20 compaction planned: slice t20 opens
+    A belongs to slice t20, although its name carries t10.
+
+Every file first takes its place, as in Hudi's own view, and only then are the invisible ones taken away: files of
+pending, failed and rolled-back instants, slices at instants that did not happen, replaced groups. Wherever the
+place of a committed file would be a guess, the whole group is frozen instead, naming the instant.
+
+Touches: nothing.
+Keeps:   1. a committed file is in exactly one slice, or its group is frozen;
+         2. an instant older than the active timeline counts as completed, but a log of such an instant needs its
+            completion time from the history (Hudi issue 14365 lost data by guessing it);
+         3. a file whose name fits no grammar is in no slice and is reported.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from lakeward.format.file_name import BaseFileName, parse_base_file, parse_log_file
+from lakeward.format.instant import State, comparable_time
+from lakeward.format.partition_metadata import is_partition_metadata
+from lakeward.storage.storage import FileStatus, join
+from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, FrozenGroup, LogFile
+from lakeward.table.timeline import Timeline, is_visible_write
+
+GroupId = tuple[str, str]
+"""Partition path and file id."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSystemView:
+    groups: tuple[FileGroup, ...]
+    frozen: tuple[FrozenGroup, ...] = ()
+    uncommitted: tuple[str, ...] = ()
+    """Paths of data files that no reader sees: their instants are pending, failed or rolled back."""
+    unrecognised: tuple[str, ...] = ()
+    """Paths that look like data files and are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFiles:
+    """The files of one partition, sorted by what their names say."""
+
+    partition_path: str
+    base_files: tuple[BaseFile, ...]
+    log_files: tuple[LogFile, ...]
+    unrecognised: tuple[str, ...]
+
+
+def build_file_groups(
+    partitions: Iterable[PartitionFiles],
+    timeline: Timeline,
+    *,
+    layout: int,
+    archived: Mapping[str, str],
+    pending_compactions: Mapping[GroupId, str],
+    replaced: Mapping[GroupId, str],
+) -> FileSystemView:
+    """The table's file groups, by partition path and file id.
+
+    `archived` maps instants that left the active timeline to their completion times; `pending_compactions` and
+    `replaced` map groups to the instant that compacts or replaced them.
+    """
+    history = _History(timeline, archived)
+    groups: list[FileGroup] = []
+    frozen: list[FrozenGroup] = []
+    uncommitted: list[str] = []
+    unrecognised: list[str] = []
+    for partition in partitions:
+        unrecognised.extend(partition.unrecognised)
+        base_files: dict[str, list[BaseFile]] = defaultdict(list)
+        log_files: dict[str, list[LogFile]] = defaultdict(list)
+        for base in partition.base_files:
+            base_files[base.file_id].append(base)
+        for log in partition.log_files:
+            log_files[log.name.file_id].append(log)
+        for file_id in sorted(base_files.keys() | log_files.keys()):
+            group_id = (partition.partition_path, file_id)
+            if group_id in replaced:
+                continue
+            pending = pending_compactions.get(group_id)
+            slicing = _Slicing(group_id, history, layout, pending, base_files[file_id], log_files[file_id])
+            result = slicing.visible_group()
+            uncommitted.extend(slicing.uncommitted)
+            if isinstance(result, FrozenGroup):
+                frozen.append(result)
+            elif result.slices:
+                groups.append(result)
+    return FileSystemView(tuple(groups), tuple(frozen), tuple(uncommitted), tuple(unrecognised))
+
+
+def sort_files(partition_path: str, files: Iterable[FileStatus]) -> PartitionFiles:
+    """Tell base files and logs by their names. Hudi takes any name with the base format's extension in it for a
+    base file, so such a name that fits no grammar is worth reporting; everything else is not ours to judge."""
+    base_files: list[BaseFile] = []
+    log_files: list[LogFile] = []
+    unrecognised: list[str] = []
+    for status in files:
+        path = join(partition_path, status.name)
+        if (base := parse_base_file(status.name)) is not None:
+            base_files.append(_base_file(base, path, status))
+        elif (log := parse_log_file(status.name)) is not None:
+            log_files.append(LogFile(log, path, status.size))
+        elif ".parquet" in status.name and not status.name.startswith(".") and not is_partition_metadata(status.name):
+            unrecognised.append(path)
+    return PartitionFiles(partition_path, tuple(base_files), tuple(log_files), tuple(unrecognised))
+
+
+def archived_log_instants(partitions: Iterable[PartitionFiles], timeline: Timeline) -> frozenset[str]:
+    """The instants of logs that the active timeline does not know: their completion times are in the history."""
+    known = {instant.time for instant in timeline.instants}
+    return frozenset(log.instant for partition in partitions for log in partition.log_files) - known
+
+
+def _base_file(name: BaseFileName, path: str, status: FileStatus) -> BaseFile:
+    return BaseFile(name.file_id, name.instant, status.name, path, status.size, name.write_token)
+
+
+class _History:
+    """What the timelines say about an instant, asked once for every file of the table."""
+
+    def __init__(self, timeline: Timeline, archived: Mapping[str, str]) -> None:
+        writes = {t: i for t in {i.time for i in timeline.instants} if (i := timeline.find_write(t)) is not None}
+        self._completed = {t: i.completion_time for t, i in writes.items() if i.state is State.COMPLETED}
+        self._visible = frozenset(t for t, i in writes.items() if is_visible_write(i))
+        self._archived = archived
+        self._start = timeline.first_active_write
+        self._visible_start = timeline.first_visible_write
+
+    def is_completed(self, instant: str) -> bool:
+        if instant in self._completed or instant in self._archived:
+            return True
+        return _is_before(instant, self._start)
+
+    def completion_time(self, instant: str) -> str | None:
+        """None for what did not complete, and for what did at a time that nobody tells."""
+        return self._completed.get(instant) or self._archived.get(instant)
+
+    def can_open_slice(self, instant: str) -> bool:
+        """True for base instants that readers accept: completed writes, pending compactions, and all that is older."""
+        return instant in self._visible or instant in self._archived or _is_before(instant, self._visible_start)
+
+
+class _Slicing:
+    """One file group on its way from files to slices."""
+
+    def __init__(
+        self,
+        group_id: GroupId,
+        history: _History,
+        layout: int,
+        pending_compaction: str | None,
+        base_files: Sequence[BaseFile],
+        log_files: Sequence[LogFile],
+    ) -> None:
+        self._group_id = group_id
+        self._history = history
+        self._layout = layout
+        self._pending_compaction = pending_compaction
+        self._base_files = base_files
+        self._log_files = sorted(log_files, key=lambda log: log.name.sort_key)
+        self.uncommitted: list[str] = []
+
+    def visible_group(self) -> FileGroup | FrozenGroup:
+        bases: dict[str, list[BaseFile]] = defaultdict(list)
+        for base in self._base_files:
+            bases[base.instant].append(base)
+        logs: dict[str, list[LogFile]] = {instant: [] for instant in bases}
+        if self._pending_compaction is not None:
+            logs.setdefault(self._pending_compaction, [])
+        for log in self._log_files:
+            if self._layout == 1:
+                logs.setdefault(log.instant, []).append(log)
+            elif (instant := self._place(log, logs)) is None:
+                return self._frozen(log.instant, f"{log.path} completed at a time that neither timeline tells")
+            else:
+                logs.setdefault(instant, []).append(log)
+
+        slices: list[FileSlice] = []
+        for instant in sorted(logs, key=comparable_time, reverse=True):
+            base_files = [base for base in bases.get(instant, []) if self._is_committed_base(base)]
+            log_files = [log for log in logs[instant] if self._is_committed_log(log)]
+            if len(base_files) > 1:
+                return self._frozen(instant, f"there are two base files, {' and '.join(b.name for b in base_files)}")
+            if not self._history.can_open_slice(instant):
+                if log_files and self._layout >= 2:
+                    return self._frozen(instant, f"{log_files[0].path} is committed on top of an instant that is not")
+                self.uncommitted.extend(base.path for base in base_files)
+                self.uncommitted.extend(log.path for log in log_files)
+                continue
+            if base_files or log_files or instant == self._pending_compaction:
+                base_file = base_files[0] if base_files else None
+                slices.append(FileSlice(*self._group_id, instant, base_file, tuple(log_files)))
+        return FileGroup(*self._group_id, tuple(slices))
+
+    def _place(self, log: LogFile, slices: Iterable[str]) -> str | None:
+        """The base instant of the slice that `log` belongs to; None where only a guess could say."""
+        completed = self._history.completion_time(log.instant)
+        if completed is None and self._history.is_completed(log.instant):
+            return None
+        newest_first = sorted(slices, key=comparable_time, reverse=True)
+        if not newest_first:
+            return log.instant
+        if completed is None:
+            return newest_first[0]
+        began = (t for t in newest_first if comparable_time(t) <= comparable_time(completed))
+        return next(began, log.instant)
+
+    def _is_committed_base(self, base: BaseFile) -> bool:
+        # One at a pending compaction was left by an attempt that died; its slice stays open without it.
+        committed = self._history.is_completed(base.instant)
+        if not committed:
+            self.uncommitted.append(base.path)
+        return committed
+
+    def _is_committed_log(self, log: LogFile) -> bool:
+        # In layout 1 the name carries the base instant, and whether a block counts is seen only inside the file.
+        committed = self._layout == 1 or self._history.is_completed(log.instant)
+        if not committed:
+            self.uncommitted.append(log.path)
+        return committed
+
+    def _frozen(self, instant: str, why: str) -> FrozenGroup:
+        return FrozenGroup(*self._group_id, instant, why)
+
+
+def _is_before(instant: str, start: str | None) -> bool:
+    return start is not None and comparable_time(instant) < comparable_time(start)

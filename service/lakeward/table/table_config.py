@@ -1,0 +1,244 @@
+"""What a table says about itself: `hoodie.properties`, found even while a writer is replacing it.
+
+A writer updates the file by way of a backup: backup written, properties deleted, properties written (seen empty
+for some milliseconds), backup deleted. So a reader tries the properties, then the backup, believes neither
+without its checksum, and looks again for a few seconds before it gives up.
+
+Touches: storage (one listing of `.hoodie` and at most two small files a round) and the clock between rounds.
+Keeps:   1. a file that fails its checksum is used only when nothing better turned up, and is said to be so;
+         2. names that 0.x releases used are understood, and the newer name wins where both are there.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakeward.clock import Clock
+from lakeward.errors import BrokenFile, NotATable, NotFound
+from lakeward.format.java_properties import parse_properties
+from lakeward.storage.storage import Storage, join
+
+HOODIE_FOLDER = ".hoodie"
+PROPERTIES_FILE = "hoodie.properties"
+BACKUP_FILE = "hoodie.properties.backup"
+
+# What Hudi itself does: five rounds, a second apart.
+_ROUNDS = 5
+_ROUND_SECONDS = 1.0
+
+EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
+COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
+CUSTOM = "CUSTOM"
+
+_STRATEGY_MODES = {
+    "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5": EVENT_TIME_ORDERING,
+    "ce9acb64-bde0-424c-9b91-f6ebba25356d": COMMIT_TIME_ORDERING,
+}
+PAYLOAD_MODES = {
+    "OverwriteWithLatestAvroPayload": COMMIT_TIME_ORDERING,
+    "DefaultHoodieRecordPayload": EVENT_TIME_ORDERING,
+    "EventTimeAvroPayload": EVENT_TIME_ORDERING,
+}
+"""Payload classes, without their package, whose rules are exactly those of a merge mode."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableConfig:
+    properties: Mapping[str, str]
+
+    def get(self, *names: str) -> str | None:
+        """The value of the first name that is set to something; the newer name comes first."""
+        for name in names:
+            if value := self.properties.get(name, "").strip():
+                return value
+        return None
+
+    def is_true(self, name: str, default: bool = False) -> bool:
+        value = self.get(name)
+        return default if value is None else value.lower() == "true"
+
+    @property
+    def name(self) -> str:
+        return self.get("hoodie.table.name") or ""
+
+    @property
+    def version(self) -> int | None:
+        """None where the property is missing or no number."""
+        return _number(self.get("hoodie.table.version"))
+
+    @property
+    def layout(self) -> int:
+        """The timeline layout; what the version implies where the property is missing."""
+        layout = _number(self.get("hoodie.timeline.layout.version"))
+        return layout if layout is not None else (2 if (self.version or 0) >= 8 else 1)
+
+    @property
+    def timeline_folder(self) -> str:
+        """Below `.hoodie`; 1.x releases write the property into layout-1 tables too, where it means nothing."""
+        return (self.get("hoodie.timeline.path") or "timeline") if self.layout >= 2 else ""
+
+    @property
+    def archive_folder(self) -> str:
+        """Below `.hoodie`."""
+        if self.layout >= 2:
+            return join(self.timeline_folder, self.get("hoodie.timeline.history.path") or "history")
+        return self.get("hoodie.archivelog.folder") or "archived"
+
+    @property
+    def table_type(self) -> str:
+        return self.get("hoodie.table.type") or "COPY_ON_WRITE"
+
+    @property
+    def ordering_fields(self) -> tuple[str, ...]:
+        return self._list("hoodie.table.ordering.fields", "hoodie.table.precombine.field")
+
+    @property
+    def record_key_fields(self) -> tuple[str, ...]:
+        return self._list("hoodie.table.recordkey.fields")
+
+    @property
+    def partition_fields(self) -> tuple[str, ...]:
+        """Without the types that custom key generators append (`day:TIMESTAMP`)."""
+        return tuple(field.partition(":")[0] for field in self._list("hoodie.table.partition.fields"))
+
+    @property
+    def payload_class(self) -> str | None:
+        return self.get("hoodie.compaction.payload.class")
+
+    @property
+    def strategy_id(self) -> str | None:
+        return self.get("hoodie.record.merge.strategy.id", "hoodie.compaction.record.merger.strategy")
+
+    @property
+    def merge_mode(self) -> str:
+        """How Hudi merges this table, by the rules of its version.
+
+        Before version 8 the payload class decides and the strategy id counts only without one: tables of 0.x
+        carry the event-time id beside a payload that goes by commit time.
+        """
+        inferred = EVENT_TIME_ORDERING if self.ordering_fields else COMMIT_TIME_ORDERING
+        mode = self.get("hoodie.record.merge.mode")
+        if mode is not None and (self.version or 0) >= 8:
+            return mode.upper()
+        if (self.version or 0) >= 9:
+            return inferred
+        if self.payload_class is not None:
+            return PAYLOAD_MODES.get(self.payload_class.rpartition(".")[2], CUSTOM)
+        if self.strategy_id is not None:
+            return _STRATEGY_MODES.get(self.strategy_id, CUSTOM)
+        return inferred
+
+    @property
+    def populate_meta_fields(self) -> bool:
+        return self.is_true("hoodie.populate.meta.fields", default=True)
+
+    @property
+    def base_file_format(self) -> str:
+        return (self.get("hoodie.table.base.file.format") or "PARQUET").upper()
+
+    @property
+    def metadata_partitions(self) -> tuple[str, ...]:
+        """Partitions of the metadata table, built or being built; any means that writers keep one."""
+        built = self._list("hoodie.table.metadata.partitions")
+        return built + self._list("hoodie.table.metadata.partitions.inflight")
+
+    @property
+    def cdc_enabled(self) -> bool:
+        return self.is_true("hoodie.table.cdc.enabled")
+
+    @property
+    def timezone(self) -> str:
+        return (self.get("hoodie.table.timeline.timezone") or "LOCAL").upper()
+
+    @property
+    def hive_style(self) -> bool:
+        return self.is_true("hoodie.datasource.write.hive_style_partitioning")
+
+    @property
+    def url_encode(self) -> bool:
+        return self.is_true("hoodie.datasource.write.partitionpath.urlencode")
+
+    @property
+    def checksum(self) -> int:
+        """What `hoodie.table.checksum` must be. A database that is not there leaves its dot behind."""
+        database = self.properties.get("hoodie.database.name", "")
+        return zlib.crc32(f"{database}.{self.properties.get('hoodie.table.name', '')}".encode())
+
+    @property
+    def checksum_ok(self) -> bool:
+        return _number(self.get("hoodie.table.checksum")) == self.checksum
+
+    def _list(self, *names: str) -> tuple[str, ...]:
+        return tuple(part.strip() for part in (self.get(*names) or "").split(",") if part.strip())
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedConfig:
+    config: TableConfig
+    source: str
+    """The file it came from: the properties, or their backup."""
+    backup_present: bool
+    """An update is under way, or died on its way."""
+    checksum_ok: bool
+
+
+def hoodie_folder(base_path: str) -> str:
+    return join(base_path, HOODIE_FOLDER)
+
+
+def timeline_folder(base_path: str, config: TableConfig) -> str:
+    return join(hoodie_folder(base_path), config.timeline_folder)
+
+
+def load_table_config(storage: Storage, base_path: str, *, clock: Clock) -> LoadedConfig:
+    """The table's properties. Raises `NotATable` where there are none, `BrokenFile` where none can be read."""
+    folder = hoodie_folder(base_path)
+    doubtful: LoadedConfig | None = None
+    seen = False
+    for round_number in range(_ROUNDS):
+        if round_number:
+            clock.sleep(_ROUND_SECONDS)
+        entries = storage.list(folder)
+        if not entries:
+            break
+        names = {entry.name for entry in entries}
+        backup_present = BACKUP_FILE in names
+        for source in (PROPERTIES_FILE, BACKUP_FILE):
+            if source not in names:
+                continue
+            seen = True
+            config = _read(storage, join(folder, source))
+            if config is None:
+                continue
+            loaded = LoadedConfig(config, source, backup_present, config.checksum_ok)
+            if loaded.checksum_ok:
+                return loaded
+            doubtful = doubtful or loaded
+    if doubtful is not None:
+        return doubtful
+    if seen:
+        raise BrokenFile(
+            f"{join(folder, PROPERTIES_FILE)} cannot be read.",
+            why="It is empty or not Java properties, and no valid backup lies beside it.",
+            remedy="Restore it from a copy, or from what the table's writers are configured with.",
+        )
+    raise NotATable(
+        f"{base_path} holds no Hudi table.",
+        why=f"There is no {HOODIE_FOLDER}/{PROPERTIES_FILE} in it.",
+        remedy="Give the table's base path, the folder that contains .hoodie.",
+    )
+
+
+def _read(storage: Storage, path: str) -> TableConfig | None:
+    """None for a file that vanished or holds no table name yet: the update is still on its way."""
+    try:
+        config = TableConfig(parse_properties(storage.read(path)))
+    except (NotFound, BrokenFile):
+        return None
+    return config if config.name or config.version is not None else None
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isascii() and text.isdigit() else None

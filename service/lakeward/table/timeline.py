@@ -1,0 +1,171 @@
+"""The active timeline: which instants there are, how far each got, and which of them cannot be trusted.
+
+An instant is a group of files that share a time and an action (compaction ends as commit, log compaction as
+deltacommit, clustering as replacecommit). The furthest state of a group is its state.
+
+Touches: storage, one listing; no timeline file is opened.
+Keeps:   1. every file that looks like an instant is either understood or named in `unknown`;
+         2. an empty completed file, or two completed files of one instant, is broken, never ignored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from lakeward.format.instant import Instant, State, comparable_time, parse_instant
+from lakeward.storage.storage import FileStatus, Storage
+from lakeward.table.table_config import TableConfig, timeline_folder
+
+WRITE_ACTIONS = frozenset({"commit", "deltacommit", "replacecommit"})
+"""Completed actions that put rows into the table or move them."""
+
+# Written whole before anything else happens; empty, they say that their writer died over them. The requested
+# files of commit, deltacommit and (for insert_overwrite in some releases) replacecommit are empty by design.
+_ACTIONS_WITH_PLAN = frozenset(
+    {"compaction", "logcompaction", "clustering", "clean", "rollback", "restore", "indexing"}
+)
+
+_LOOKS_LIKE_INSTANT = re.compile(r"\d+(_\d+)?\.[A-Za-z]+(\.(requested|inflight))?")
+"""Hudi's temporary names carry a uuid after the final name and so do not look like this."""
+
+_STATE_ORDER = {State.REQUESTED: 0, State.INFLIGHT: 1, State.COMPLETED: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenInstant:
+    instant: Instant
+    file: str
+    """Path of the file below the base path."""
+    why: str
+
+    @property
+    def is_completed(self) -> bool:
+        return self.instant.state is State.COMPLETED
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    instants: tuple[Instant, ...]
+    """One per timeline file, by time and then by state."""
+    broken: tuple[BrokenInstant, ...] = ()
+    unknown: tuple[str, ...] = ()
+    """Names that have the form of an instant and an action that we do not know."""
+    modified: Mapping[str, float] = field(default_factory=dict)
+    """Modification time of each timeline file, by name."""
+    _furthest: Mapping[tuple[str, str], Instant] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        furthest: dict[tuple[str, str], Instant] = {}
+        for instant in sorted(self.instants, key=lambda i: (comparable_time(i.time), _STATE_ORDER[i.state])):
+            furthest[instant.time, instant.comparable_action] = instant
+        object.__setattr__(self, "_furthest", furthest)
+
+    @property
+    def completed(self) -> tuple[Instant, ...]:
+        """Completed instants of all actions, by time."""
+        return tuple(i for i in self._furthest.values() if i.state is State.COMPLETED)
+
+    @property
+    def pending(self) -> tuple[Instant, ...]:
+        """Instants without a completed file, in the furthest state they reached, by time."""
+        return tuple(i for i in self._furthest.values() if i.state is not State.COMPLETED)
+
+    @property
+    def completed_writes(self) -> tuple[Instant, ...]:
+        return tuple(i for i in self.completed if i.comparable_action in WRITE_ACTIONS)
+
+    def find(self, time: str) -> Instant | None:
+        """The instant at `time` in its furthest state; a write where a savepoint or a rollback shares the time."""
+        found = [i for (t, _), i in self._furthest.items() if t == time]
+        found.sort(key=lambda i: i.comparable_action not in WRITE_ACTIONS)
+        return found[0] if found else None
+
+    def find_write(self, time: str) -> Instant | None:
+        for action in WRITE_ACTIONS:
+            if (instant := self._furthest.get((time, action))) is not None:
+                return instant
+        return None
+
+    def completion_time(self, time: str) -> str | None:
+        """When the write at `time` became visible; None while it is pending, or where the name does not say."""
+        instant = self.find_write(time)
+        return instant.completion_time if instant is not None and instant.state is State.COMPLETED else None
+
+    @property
+    def savepoints(self) -> frozenset[str]:
+        return frozenset(time for time, action in self._furthest if action == "savepoint")
+
+    @property
+    def first_active_write(self) -> str | None:
+        """Where the active timeline starts: writes before it were archived, and count as completed.
+
+        Archival may leave savepointed instants behind, with holes between them; so those do not count.
+        """
+        return self._first(self._furthest.values())
+
+    @property
+    def first_visible_write(self) -> str | None:
+        """The same over what Hudi's readers look at: completed writes and pending compactions."""
+        return self._first(i for i in self._furthest.values() if is_visible_write(i))
+
+    def _first(self, instants: Iterable[Instant]) -> str | None:
+        savepoints = self.savepoints
+        times = (i.time for i in instants if i.comparable_action in WRITE_ACTIONS and i.time not in savepoints)
+        return min(times, key=comparable_time, default=None)
+
+    @property
+    def latest_time(self) -> str | None:
+        """The greatest requested or completion time; a new instant must be greater."""
+        times = [i.time for i in self.instants] + [i.completion_time for i in self.instants if i.completion_time]
+        return max(times, key=comparable_time, default=None)
+
+    def is_archived(self, time: str) -> bool:
+        """True when `time` lies before the start of the active timeline and is not on it."""
+        start = self.first_active_write
+        return start is not None and comparable_time(time) < comparable_time(start) and self.find_write(time) is None
+
+    def with_broken(self, broken: Iterable[BrokenInstant]) -> Timeline:
+        return replace(self, broken=(*self.broken, *broken))
+
+
+def is_visible_write(instant: Instant) -> bool:
+    """True for what can be the base instant of a slice that readers see."""
+    if instant.comparable_action not in WRITE_ACTIONS:
+        return False
+    return instant.state is State.COMPLETED or instant.action == "compaction"
+
+
+def load_timeline(storage: Storage, base_path: str, config: TableConfig) -> Timeline:
+    return read_timeline(storage.list(timeline_folder(base_path, config)), base_path, config.layout)
+
+
+def read_timeline(files: Iterable[FileStatus], base_path: str, layout: int) -> Timeline:
+    """The timeline that a listing of its folder shows."""
+    instants: list[Instant] = []
+    broken: list[BrokenInstant] = []
+    unknown: list[str] = []
+    modified: dict[str, float] = {}
+    completed: dict[tuple[str, str], Instant] = {}
+    for status in files:
+        if status.is_folder:
+            continue
+        instant = parse_instant(status.name, layout)
+        if instant is None:
+            if _LOOKS_LIKE_INSTANT.fullmatch(status.name):
+                unknown.append(status.name)
+            continue
+        instants.append(instant)
+        modified[status.name] = status.modified
+        path = status.path.removeprefix(base_path).lstrip("/")
+        if instant.state is State.COMPLETED:
+            if status.size == 0:
+                broken.append(BrokenInstant(instant, path, "The file is empty."))
+            first = completed.setdefault((instant.time, instant.comparable_action), instant)
+            if first is not instant:
+                broken.append(BrokenInstant(instant, path, f"The instant was completed already by {first.file_name}."))
+        elif instant.state is State.REQUESTED and instant.action in _ACTIONS_WITH_PLAN and status.size == 0:
+            broken.append(BrokenInstant(instant, path, "The file is empty."))
+    instants.sort(key=lambda i: (comparable_time(i.time), _STATE_ORDER[i.state], i.file_name))
+    return Timeline(tuple(instants), tuple(broken), tuple(unknown), modified)

@@ -1,0 +1,288 @@
+"""One look at a table: what is in it, in which order it is looked at, and what it survives."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pytest
+
+from lakeward.errors import NotATable
+from lakeward.format.avro_container import write_record
+from lakeward.format.commit_metadata import CommitMetadata, write_commit_metadata
+from lakeward.format.compaction_plan import read_compaction_plan, write_compaction_plan
+from lakeward.storage.local import LocalStorage
+from lakeward.storage.storage import FileStatus
+from lakeward.table.snapshot import TableSnapshot, take_snapshot
+from lakeward.table.timezone import ZoneSource
+from tests.clocks import SkippingClock
+from tests.golden_tables import copy_golden
+
+PENDING = {"v6": "20261121043716452", "v9": "20261121043710038"}
+FILE_ID = {"v6": "5e71f979-4f95-469c-afc2-4c9464978a02-0", "v9": "ebf517f7-02cc-4e03-aec7-b7450919b7fd-0"}
+PLAN = f"{PENDING['v9']}.compaction.requested"
+
+
+def look(table: Path, storage: LocalStorage | None = None, **options: Any) -> TableSnapshot:
+    return take_snapshot(storage or LocalStorage(), str(table), clock=SkippingClock(), **options)
+
+
+def timeline_of(table: Path) -> Path:
+    return table / ".hoodie" / "timeline"
+
+
+@pytest.mark.parametrize("version", ["v6", "v9"])
+def test_golden_tables(tmp_path: Path, version: str) -> None:
+    """A table that Hudi wrote: one group, its pending plan, the slice to compact under the slice just opened."""
+    snapshot = look(copy_golden(version, tmp_path / "table", pending=True))
+
+    (group,) = snapshot.file_groups
+    assert (group.partition_path, group.file_id) == ("p", FILE_ID[version])
+    assert [(len(s.log_files), s.base_file is not None) for s in group.slices] == [(0, False), (3, True)]
+    assert group.slices[0].base_instant == PENDING[version]
+    assert snapshot.pending_compactions == {("p", FILE_ID[version]): PENDING[version]}
+    (operation,) = snapshot.plans[PENDING[version]].operations
+    assert operation.log_files == tuple(log.name.text for log in group.slices[1].log_files)
+    assert snapshot.schema is not None and '"ts"' in snapshot.schema
+    assert (snapshot.zone.source, snapshot.zone.zone) == (ZoneSource.INFERRED, datetime.UTC)
+    assert not snapshot.frozen and not snapshot.uncommitted_files and not snapshot.timeline.broken
+
+
+class CountingStorage(LocalStorage):
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, str]] = []
+        self.before: Callable[[str, str], object] = lambda method, path: None
+
+    def list(self, folder: str) -> list[FileStatus]:
+        self._note("list", folder)
+        return super().list(folder)
+
+    def stat(self, path: str) -> FileStatus | None:
+        self._note("stat", path)
+        return super().stat(path)
+
+    def read(self, path: str) -> bytes:
+        self._note("read", path)
+        return super().read(path)
+
+    def open_input(self, path: str) -> BinaryIO:
+        self._note("open", path)
+        return super().open_input(path)
+
+    def _note(self, method: str, path: str) -> None:
+        self.calls.append((method, path))
+        self.before(method, path)
+
+
+def test_a_look_is_cheap(tmp_path: Path) -> None:
+    """One listing a folder, no stat, and of the completed instants only the newest is opened."""
+    table = copy_golden("v9", tmp_path / "table", pending=True)
+    storage = CountingStorage()
+
+    look(table, storage)
+
+    listed = [path for method, path in storage.calls if method == "list"]
+    assert sorted(listed) == sorted(
+        {str(table / name) for name in ("", ".hoodie", ".hoodie/timeline", "p", ".hoodie/.schema")}
+    )
+    assert not [call for call in storage.calls if call[0] == "stat"]
+    read = [Path(path).name for method, path in storage.calls if method == "read"]
+    assert read == ["hoodie.properties", PLAN, "20261121043709156_20261121043709888.deltacommit"]
+
+
+def test_the_timeline_is_listed_before_the_files(tmp_path: Path) -> None:
+    """A commit that completes while we look is not seen at all: its files are hidden, not half seen."""
+    table = copy_golden("v9", tmp_path / "table")
+    late = "20261121050000000"
+    storage = CountingStorage()
+
+    def commit_late(method: str, path: str) -> None:
+        if (method, path) == ("list", str(table / "p")):
+            (table / "p" / f"late-0_0-0-0_{late}.parquet").write_bytes(b"x")
+            (timeline_of(table) / f"{late}_20261121050001000.commit").write_bytes(b"x")
+
+    storage.before = commit_late
+
+    snapshot = look(table, storage)
+
+    assert snapshot.uncommitted_files == (f"p/late-0_0-0-0_{late}.parquet",)
+
+
+def test_no_table(tmp_path: Path) -> None:
+    """A folder without properties is no table."""
+    with pytest.raises(NotATable):
+        look(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"log_files": ("../../outside.log.1_0-0-0",)},
+        {"log_files": ("/etc/passwd",)},
+        {"base_file": "../x_0-0-0_20261121043703223.parquet"},
+        {"partition_path": "../.."},
+        {"partition_path": ".hoodie"},
+        {"file_id": "../x"},
+    ],
+)
+def test_a_plan_that_leaves_the_table_is_broken(tmp_path: Path, names: dict[str, Any]) -> None:
+    """Names out of a plan pass the grammar or the plan is not used: nothing outside is opened or listed."""
+    table = copy_golden("v9", tmp_path / "table", pending=True)
+    file = timeline_of(table) / PLAN
+    plan = read_compaction_plan(file.read_bytes(), file=PLAN)
+    (operation,) = plan.operations
+    text = file.read_bytes()
+    file.write_bytes(tampered_plan(text, names))
+    storage = CountingStorage()
+
+    snapshot = look(table, storage)
+
+    (broken,) = snapshot.timeline.broken
+    assert broken.instant.time == PENDING["v9"] and not broken.is_completed
+    assert "not trusted" in broken.why or "outside" in broken.why or "name" in broken.why
+    assert not snapshot.plans and not snapshot.pending_compactions
+    assert all(path.startswith(str(table)) and ".." not in path for _, path in storage.calls)
+    assert operation.partition_path == "p"
+
+
+def tampered_plan(data: bytes, names: dict[str, Any]) -> bytes:
+    """The plan as someone without our checks would write it."""
+    import io
+
+    import fastavro
+
+    reader = fastavro.reader(io.BytesIO(data))
+    record: Any = next(reader)
+    fields = {"log_files": "deltaFilePaths", "base_file": "dataFilePath", "partition_path": "partitionPath"}
+    for name, value in names.items():
+        record["operations"][0][fields.get(name, "fileId")] = list(value) if isinstance(value, tuple) else value
+    schema: Any = reader.writer_schema
+    return write_record(schema, record)
+
+
+def test_a_group_in_two_pending_plans_is_frozen(tmp_path: Path) -> None:
+    """Hudi allows one plan a group; which of two is right nobody can say."""
+    table = copy_golden("v9", tmp_path / "table", pending=True)
+    (timeline_of(table) / "20261121043799999.compaction.requested").write_bytes(
+        (timeline_of(table) / PLAN).read_bytes()
+    )
+
+    snapshot = look(table)
+
+    assert not snapshot.file_groups
+    (frozen,) = snapshot.frozen
+    assert frozen.file_id == FILE_ID["v9"]
+    assert PENDING["v9"] in frozen.why and "20261121043799999" in frozen.why
+
+
+def test_a_pending_log_compaction_opens_no_slice(tmp_path: Path) -> None:
+    """Its groups are known, and their slices stay as they are."""
+    table = copy_golden("v9", tmp_path / "table", pending=True)
+    (timeline_of(table) / PLAN).rename(timeline_of(table) / f"{PENDING['v9']}.logcompaction.requested")
+
+    snapshot = look(table)
+
+    assert snapshot.pending_log_compactions == {("p", FILE_ID["v9"]): PENDING["v9"]}
+    assert not snapshot.pending_compactions
+    assert [len(s.log_files) for s in snapshot.file_groups[0].slices] == [3]
+
+
+def test_replaced_groups_are_hidden(tmp_path: Path) -> None:
+    """A completed replacecommit on the active timeline hides the groups it replaced."""
+    table = copy_golden("v9", tmp_path / "table")
+    replaced = {"type": "map", "values": {"type": "array", "items": "string"}}
+    schema = {
+        "type": "record",
+        "name": "HoodieReplaceCommitMetadata",
+        "fields": [{"name": "partitionToReplaceFileIds", "type": replaced}],
+    }
+    name = "20261121043720000_20261121043721000.replacecommit"
+    (timeline_of(table) / name).write_bytes(write_record(schema, {"partitionToReplaceFileIds": {"p": [FILE_ID["v9"]]}}))
+
+    snapshot = look(table, timezone="UTC")
+
+    assert not snapshot.file_groups
+    assert snapshot.replaced == {("p", FILE_ID["v9"]): "20261121043720000"}
+
+
+def test_schema_is_that_of_the_newest_write_of_rows(tmp_path: Path) -> None:
+    """A compaction repeats the schema it planned with; a write that completed before it may have a newer one."""
+    table = copy_golden("v9", tmp_path / "table")
+
+    def commit(time: str, action: str, operation_type: str, schema: str) -> None:
+        metadata = CommitMetadata(operation_type=operation_type, extra_metadata={"schema": schema})
+        (timeline_of(table) / f"{time}000_{time}999.{action}").write_bytes(write_commit_metadata(metadata))
+
+    commit("20261121043720", "deltacommit", "UPSERT", "new")
+    commit("20261121043721", "commit", "COMPACT", "old")
+    commit("20261121043722", "deltacommit", "LOG_COMPACT", "old")
+
+    assert look(table, timezone="UTC").schema == "new"
+
+
+def test_schema_is_chosen_by_requested_time(tmp_path: Path) -> None:
+    """Of two writes that overlapped, the one requested later says what the columns are, as in Hudi."""
+    table = copy_golden("v9", tmp_path / "table")
+    for times, schema in (
+        ("20261121043720000_20261121043729000", "first"),
+        ("20261121043721000_20261121043722000", "last"),
+    ):
+        metadata = CommitMetadata(operation_type="UPSERT", extra_metadata={"schema": schema})
+        (timeline_of(table) / f"{times}.deltacommit").write_bytes(write_commit_metadata(metadata))
+
+    assert look(table, timezone="UTC").schema == "last"
+
+
+def test_a_file_that_vanishes_while_we_look_is_reported(tmp_path: Path) -> None:
+    """The archiver may take a completed file between listing and opening: reported, not raised."""
+    table = copy_golden("v9", tmp_path / "table")
+    newest = timeline_of(table) / "20261121043709156_20261121043709888.deltacommit"
+    storage = CountingStorage()
+    storage.before = lambda method, path: newest.unlink() if (method, path) == ("read", str(newest)) else None
+
+    snapshot = look(table, storage)
+
+    assert [broken.instant.file_name for broken in snapshot.timeline.broken] == [newest.name]
+    assert snapshot.schema is not None, "the schema came from the write before"
+
+
+def test_a_log_of_the_archived_timeline_needs_the_history(tmp_path: Path) -> None:
+    """A log older than the active timeline and unknown to the history freezes its group, naming the instant."""
+    table = copy_golden("v9", tmp_path / "table")
+    for file in timeline_of(table).glob("20261121043706178*"):
+        file.unlink()
+    for file in timeline_of(table).glob("20261121043703223*"):
+        file.unlink()
+
+    snapshot = look(table)
+
+    (frozen,) = snapshot.frozen
+    assert (frozen.file_id, frozen.instant) == (FILE_ID["v9"], "20261121043706178")
+    assert not snapshot.file_groups
+
+
+def test_what_we_write_we_read(tmp_path: Path) -> None:
+    """A plan of ours is read back as the plan it was."""
+    table = copy_golden("v9", tmp_path / "table", pending=True)
+    file = timeline_of(table) / PLAN
+    plan = replace(read_compaction_plan(file.read_bytes(), file=PLAN), extra_metadata={"by": "us"})
+    file.write_bytes(write_compaction_plan(plan))
+
+    assert look(table).plans == {PENDING["v9"]: plan}
+
+
+def test_a_log_operation_of_a_hybrid_plan_opens_no_slice(tmp_path: Path) -> None:
+    """Each operation of a hybrid plan says its type; LOG leaves the group's slices as they are."""
+    table = copy_golden("v9", tmp_path / "table", pending=True)
+    file = timeline_of(table) / PLAN
+    plan = read_compaction_plan(file.read_bytes(), file=PLAN)
+    operations = tuple(replace(operation, operation_type="LOG") for operation in plan.operations)
+    file.write_bytes(write_compaction_plan(replace(plan, operations=operations, version=3)))
+
+    snapshot = look(table)
+
+    assert snapshot.pending_log_compactions and not snapshot.pending_compactions
+    assert [len(s.log_files) for s in snapshot.file_groups[0].slices] == [3]

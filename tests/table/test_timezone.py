@@ -1,0 +1,101 @@
+"""Whose clock instants are in is told by the table, by the operator, or by the files; and never guessed."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+
+import pytest
+
+from lakeward.errors import UsageError
+from lakeward.format.instant import format_instant_time
+from lakeward.table.timezone import TimeSample, ZoneSource, parse_zone, resolve_zone
+
+NOON = datetime.datetime(2026, 7, 1, 12, tzinfo=datetime.UTC).timestamp()
+
+
+def samples(offset_hours: float, *, age: float = 60.0, late: float = 0.4, count: int = 3) -> list[TimeSample]:
+    """Instants written `age` seconds before noon by a clock that is ahead of UTC, `late` seconds before their files."""
+    zone = datetime.timezone(datetime.timedelta(hours=offset_hours))
+    moments = [NOON - age - 10 * n for n in range(count)]
+    return [TimeSample(format_instant_time(round((m - late) * 1000), zone), m) for m in moments]
+
+
+def test_a_table_in_utc_needs_no_more() -> None:
+    """`UTC` in the properties wins over whatever the files look like."""
+    answer = resolve_zone("UTC", samples(5), given="Europe/Berlin", now=NOON)
+    assert (answer.source, answer.zone) == (ZoneSource.TABLE, datetime.UTC)
+
+
+@pytest.mark.parametrize("hours", [0, 2, -5, 5.5, 5.75, 14, -12])
+def test_the_zone_shows_in_the_files(hours: float) -> None:
+    """Name and file time of the newest instants are the zone's offset apart, to a quarter of an hour."""
+    answer = resolve_zone("LOCAL", samples(hours), given=None, now=NOON)
+
+    assert answer.source is ZoneSource.INFERRED
+    assert answer.zone is not None
+    assert answer.zone.utcoffset(None) == datetime.timedelta(hours=hours)
+
+
+def test_given_zone_that_fits_is_taken() -> None:
+    """A named zone is checked with the offset it had when the newest instant was written."""
+    answer = resolve_zone("LOCAL", samples(2), given="Europe/Berlin", now=NOON)
+    assert (answer.source, answer.name) == (ZoneSource.GIVEN, "Europe/Berlin")
+
+
+def test_given_zone_that_does_not_fit_is_refused() -> None:
+    """An operator's zone and the files must not disagree."""
+    answer = resolve_zone("LOCAL", samples(2), given="UTC", now=NOON)
+    assert (answer.source, answer.zone) == (ZoneSource.DISAGREES, None)
+    assert "+02:00" in answer.why
+
+
+def test_given_zone_stands_where_nothing_can_be_inferred() -> None:
+    """The operator's word counts for a table without instants, and for one whose file times were lost in a copy."""
+    copied = [TimeSample(sample.named, NOON) for sample in samples(0, age=40 * 86400)]
+    for found in ([], copied):
+        answer = resolve_zone("LOCAL", found, given="UTC", now=NOON)
+        assert (answer.source, answer.zone) == (ZoneSource.GIVEN, datetime.UTC)
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        ([], "no completed instant"),
+        (samples(0, late=7 * 60), "no time zone apart"),
+        (samples(0, late=20 * 3600), "no time zone apart"),
+        (samples(0, count=1) + samples(1, count=1), "+00:00 and +01:00"),
+        (samples(2, age=2 * 86400), "summer time"),
+    ],
+)
+def test_what_cannot_be_inferred_is_unknown(found: list[TimeSample], why: str) -> None:
+    """No instants, times between two zones, instants that disagree, or an offset older than a day: no answer."""
+    answer = resolve_zone("LOCAL", found, given=None, now=NOON)
+    assert (answer.source, answer.zone) == (ZoneSource.UNKNOWN, None)
+    assert why in answer.why
+
+
+def test_an_old_instant_in_utc_still_says_utc() -> None:
+    """Only an offset that summer time could have changed goes stale."""
+    assert resolve_zone("LOCAL", samples(0, age=90 * 86400), given=None, now=NOON).zone == datetime.UTC
+
+
+def test_every_quarter_hour_is_met_to_within_two_minutes() -> None:
+    """Files that lag their names by up to two minutes do not change the offset."""
+    for quarter, late in itertools.product(range(-48, 57), (0.0, 119.0)):
+        answer = resolve_zone("LOCAL", samples(quarter / 4, late=late), given=None, now=NOON)
+        assert answer.zone is not None, (quarter, late)
+        assert answer.zone.utcoffset(None) == datetime.timedelta(minutes=15 * quarter)
+
+
+@pytest.mark.parametrize("text", ["Europe/Nowhere", "", "../etc/passwd", "02:00"])
+def test_what_is_no_zone_is_a_usage_error(text: str) -> None:
+    """A zone that this machine does not know ends the command with exit code 2."""
+    with pytest.raises(UsageError):
+        parse_zone(text)
+
+
+@pytest.mark.parametrize(("text", "minutes"), [("utc", 0), ("Z", 0), ("+02:00", 120), ("-0330", -210)])
+def test_spellings_of_a_zone(text: str, minutes: int) -> None:
+    """UTC and offsets are understood without a zone database."""
+    assert parse_zone(text).utcoffset(None) == datetime.timedelta(minutes=minutes)
