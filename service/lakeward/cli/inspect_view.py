@@ -1,0 +1,145 @@
+"""A table report on a terminal: what the table is, what is pending, its file groups, and why not to change it.
+
+Touches: the console it is given.
+Keeps:   text from the table is printed as it is, never as markup.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from lakeward.cli.quantities import spell_size
+
+_INSTANTS_MAX = 12
+_GROUPS_MAX = 40
+
+
+def render(report: dict[str, Any], console: Console) -> None:
+    """Print what `execute.inspection.report` made."""
+    _head(report, console)
+    _timeline(report, console)
+    _groups(report, console)
+    _notes(report, console)
+    _refusals(report, console)
+
+
+def _head(report: dict[str, Any], console: Console) -> None:
+    table, zone, totals = report["table"], report["timezone"], report["totals"]
+    console.print(Text(table["name"] or table["base_path"], style="bold"), Text(table["base_path"], style="dim"))
+    ordering = f" by {', '.join(table['ordering_fields'])}" if table["ordering_fields"] else ""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim")
+    grid.add_column()
+    rows = {
+        "table": f"{table['type']}, version {table['version']}, timeline layout {table['timeline_layout']}",
+        "merge": f"{table['merge_mode']}{ordering}",
+        "record key": ", ".join(table["record_key_fields"]) or "none",
+        "partitioned by": ", ".join(table["partition_fields"]) or "nothing",
+        "instant times": f"{zone['zone'] or 'unknown zone'} ({zone['why']})",
+        "holds": f"{_count(totals['partitions'], 'partition')}, {_count(totals['file_groups'], 'file group')}: "
+        f"{_count(totals['base_files'], 'base file')} of {spell_size(totals['base_bytes'])}, "
+        f"{_count(totals['log_files'], 'log')} of {spell_size(totals['log_bytes'])}",
+    }
+    if table["metadata_partitions"]:
+        rows["metadata table"] = ", ".join(table["metadata_partitions"])
+    for name, value in rows.items():
+        grid.add_row(name, Text(value))
+    console.print(grid)
+
+
+def _timeline(report: dict[str, Any], console: Console) -> None:
+    instants = report["timeline"]["instants"]
+    if not instants:
+        console.print("\nThe timeline is empty.")
+        return
+    planned = {(pending["time"], pending["action"]): pending["file_groups"] for pending in report["pending"]}
+    # Pending instants are what a reader looks for; they stay, however old they are.
+    shown = [i for n, i in enumerate(instants) if n >= len(instants) - _INSTANTS_MAX or i["state"] != "completed"]
+    view = Table(box=box.SIMPLE_HEAD, title=_title("Timeline", len(shown), len(instants)), title_justify="left")
+    for column in ("instant", "action", "state", "completed at"):
+        view.add_column(column, no_wrap=True)
+    for instant in shown:
+        groups = planned.get((instant["time"], instant["action"]))
+        state = instant["state"] if groups is None else f"{instant['state']}, {_count(groups, 'file group')}"
+        style = "" if instant["state"] == "completed" else "yellow"
+        view.add_row(instant["time"], instant["action"], state, instant["completion_time"] or "", style=style)
+    console.print(view)
+
+
+def _groups(report: dict[str, Any], console: Console) -> None:
+    groups = report["file_groups"]
+    if not groups:
+        return
+    # Those with most to merge come first.
+    ranked = sorted(groups, key=lambda group: _log_bytes(group), reverse=True)[:_GROUPS_MAX]
+    view = Table(box=box.SIMPLE_HEAD, title=_title("File groups", len(ranked), len(groups)), title_justify="left")
+    view.add_column("partition", overflow="fold")
+    view.add_column("file group", no_wrap=True)
+    view.add_column("slice", no_wrap=True)
+    for column in ("base", "logs", "log bytes"):
+        view.add_column(column, justify="right", no_wrap=True)
+    view.add_column("pending")
+    for group in ranked:
+        for number, slice_ in enumerate(group["slices"]):
+            base = slice_["base_file"]
+            view.add_row(
+                Text(group["partition_path"] or "-") if number == 0 else "",
+                Text(group["file_id"]) if number == 0 else "",
+                slice_["base_instant"],
+                spell_size(base["size"]) if base else "-",
+                str(len(slice_["log_files"])),
+                spell_size(sum(log["size"] for log in slice_["log_files"])),
+                ", ".join(f"{name.replace('_', ' ')} {instant}" for name, instant in group["pending"].items())
+                if number == 0
+                else "",
+                style="" if number == 0 else "dim",
+            )
+    console.print(view)
+
+
+def _notes(report: dict[str, Any], console: Console) -> None:
+    """What is out of the ordinary, one line each."""
+    for group in report["frozen_groups"]:
+        where = "/".join(part for part in (group["partition_path"], group["file_id"]) if part)
+        console.print(f"[yellow]frozen[/]    {escape(where)} at {group['instant']}: {escape(group['why'])}")
+    for broken in report["timeline"]["broken"]:
+        console.print(f"[yellow]broken[/]    {escape(broken['file'])}: {escape(broken['why'])}")
+    for problem in report["archive_problems"]:
+        console.print(f"[yellow]archive[/]   {escape(problem)}")
+    counts = (
+        ("replaced", len(report["replaced_groups"]), "file group", "hidden since a replacecommit"),
+        ("hidden", len(report["uncommitted_files"]), "file", "of instants that are not completed"),
+        ("unknown", len(report["unrecognised_files"]), "file", "whose names fit no grammar"),
+    )
+    for label, count, noun, what in counts:
+        if count:
+            console.print(f"[dim]{label:<9}[/] {_count(count, noun)} {what}")
+
+
+def _refusals(report: dict[str, Any], console: Console) -> None:
+    refusals = report["refusals"]
+    if not refusals:
+        console.print("\n[green]Nothing stands against compacting this table.[/]")
+        return
+    console.print(f"\n[red]{_count(len(refusals), 'reason')} against compacting this table:[/]")
+    for refusal in refusals:
+        console.print(f"  [bold]{refusal['id']}[/]  {escape(refusal['subject'])}")
+        console.print(Text(f"    {refusal['why']} {refusal['remedy']}"))
+
+
+def _log_bytes(group: dict[str, Any]) -> int:
+    return sum(log["size"] for slice_ in group["slices"][:1] for log in slice_["log_files"])
+
+
+def _title(name: str, shown: int, total: int) -> str:
+    return name if shown == total else f"{name} ({shown} of {total})"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

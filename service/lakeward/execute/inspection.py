@@ -1,0 +1,132 @@
+"""What `lakeward inspect` reports: a table's snapshot and the refusals against it, as plain JSON-able data.
+
+The shape is part of the command line's contract: `docs/formats/inspect.schema.json` describes it and a test holds
+both together. Lists are complete; it is the view on the terminal that shortens them.
+
+Touches: storage, reading only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from typing import Any
+
+from lakeward.clock import Clock
+from lakeward.plan.eligibility import find_refusals
+from lakeward.storage.storage import Storage
+from lakeward.table.file_group import FileGroup
+from lakeward.table.snapshot import TableSnapshot, take_snapshot
+
+REPORT_VERSION = 1
+"""Rises when a reader of the old shape would misread the new one; new keys alone do not raise it."""
+
+
+def inspect_table(storage: Storage, base_path: str, *, timezone: str | None, clock: Clock) -> dict[str, Any]:
+    return report(take_snapshot(storage, base_path, timezone=timezone, clock=clock))
+
+
+def report(snapshot: TableSnapshot) -> dict[str, Any]:
+    refusals = find_refusals(snapshot)
+    return {
+        "report_version": REPORT_VERSION,
+        "table": _table(snapshot),
+        "timezone": {
+            "setting": snapshot.config.timezone,
+            "source": snapshot.zone.source.value,
+            "zone": snapshot.zone.name,
+            "why": snapshot.zone.why,
+        },
+        "totals": _totals(snapshot),
+        "timeline": _timeline(snapshot),
+        "pending": _pending(snapshot),
+        "partitions": list(snapshot.partitions),
+        "file_groups": [_group(group, snapshot) for group in snapshot.file_groups],
+        "frozen_groups": [asdict(group) for group in snapshot.frozen],
+        "replaced_groups": [
+            {"partition_path": partition_path, "file_id": file_id, "instant": instant}
+            for (partition_path, file_id), instant in sorted(snapshot.replaced.items())
+        ],
+        "uncommitted_files": list(snapshot.uncommitted_files),
+        "unrecognised_files": list(snapshot.unrecognised_files),
+        "archive_problems": list(snapshot.archive_problems),
+        "refusals": [asdict(refusal) for refusal in refusals],
+    }
+
+
+def _table(snapshot: TableSnapshot) -> dict[str, Any]:
+    config = snapshot.config
+    return {
+        "base_path": snapshot.base_path,
+        "name": config.name,
+        "type": config.table_type,
+        "version": config.version,
+        "timeline_layout": config.layout,
+        "merge_mode": config.merge_mode,
+        "ordering_fields": list(config.ordering_fields),
+        "record_key_fields": list(config.record_key_fields),
+        "partition_fields": list(config.partition_fields),
+        "base_file_format": config.base_file_format,
+        "metadata_partitions": list(config.metadata_partitions),
+        "properties_source": snapshot.loaded_config.source,
+    }
+
+
+def _totals(snapshot: TableSnapshot) -> dict[str, int]:
+    slices = [slice_ for group in snapshot.file_groups for slice_ in group.slices]
+    return {
+        "partitions": len(snapshot.partitions),
+        "file_groups": len(snapshot.file_groups),
+        "file_slices": len(slices),
+        "base_files": sum(slice_.base_file is not None for slice_ in slices),
+        "base_bytes": sum(slice_.base_bytes for slice_ in slices),
+        "log_files": sum(len(slice_.log_files) for slice_ in slices),
+        "log_bytes": sum(slice_.log_bytes for slice_ in slices),
+    }
+
+
+def _timeline(snapshot: TableSnapshot) -> dict[str, Any]:
+    timeline = snapshot.timeline
+    furthest = sorted((*timeline.completed, *timeline.pending), key=lambda i: (i.time, i.comparable_action))
+    return {
+        "latest_time": timeline.latest_time,
+        "instants": [
+            {"time": i.time, "action": i.action, "state": i.state.value, "completion_time": i.completion_time}
+            for i in furthest
+        ],
+        "broken": [{"file": b.file, "state": b.instant.state.value, "why": b.why} for b in timeline.broken],
+        "unknown": list(timeline.unknown),
+    }
+
+
+def _pending(snapshot: TableSnapshot) -> list[dict[str, Any]]:
+    """Pending instants with the number of file groups that their plans hold; None where no plan says."""
+    planned = Counter(snapshot.pending_compactions.values())
+    planned.update(snapshot.pending_log_compactions.values())
+    planned.update(snapshot.pending_clusterings.values())
+    return [
+        {"time": i.time, "action": i.action, "state": i.state.value, "file_groups": planned.get(i.time)}
+        for i in snapshot.timeline.pending
+    ]
+
+
+def _group(group: FileGroup, snapshot: TableSnapshot) -> dict[str, Any]:
+    group_id = (group.partition_path, group.file_id)
+    pending = {
+        "compaction": snapshot.pending_compactions.get(group_id),
+        "log_compaction": snapshot.pending_log_compactions.get(group_id),
+        "clustering": snapshot.pending_clusterings.get(group_id),
+    }
+    return {
+        "partition_path": group.partition_path,
+        "file_id": group.file_id,
+        "pending": {action: instant for action, instant in pending.items() if instant is not None},
+        "slices": [
+            {
+                "base_instant": slice_.base_instant,
+                "base_file": slice_.base_file and {"name": slice_.base_file.name, "size": slice_.base_file.size},
+                "log_files": [{"name": log.name.text, "size": log.size} for log in slice_.log_files],
+            }
+            for slice_ in group.slices
+        ],
+    }

@@ -1,0 +1,387 @@
+"""May this release change this table? One snapshot in, every reason against it out.
+
+A refusal names what is in the way (a property or a file), why that matters and what to do. None at all means
+that `compact` may schedule and carry out plans; reading with `inspect` is always allowed. What only the blocks
+inside a log file can say is refused later, while the slice is read and before anything is written.
+
+Touches: nothing.
+Keeps:   1. what is not known to be merged right is refused: classes, modes and formats are allowed by list;
+         2. ids are stable: scripts and runbooks match on them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from lakeward.table.base_file_facts import OPERATION_COLUMN
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import (
+    BACKUP_FILE,
+    COMMIT_TIME_ORDERING,
+    EVENT_TIME_ORDERING,
+    PAYLOAD_MODES,
+    TableConfig,
+)
+from lakeward.table.timezone import ZoneSource
+
+SUPPORTED_VERSIONS = frozenset({9})
+
+_METADATA_BOOTSTRAP_INSTANT = "00000000000001"
+"""Base files of this instant hold meta columns only; the rows are in files outside the table."""
+
+_MERGE_PROPERTIES = ("hoodie.record.merge.property.", "hoodie.payload.delete.")
+
+_PLANS_OVER_GROUPS = frozenset({"compaction", "logcompaction", "clustering"})
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    id: str
+    subject: str
+    """The property or the file that is in the way."""
+    why: str
+    remedy: str
+
+
+def find_refusals(snapshot: TableSnapshot) -> tuple[Refusal, ...]:
+    """Every reason not to change this table, the most basic first."""
+    config = snapshot.config
+    return (
+        *_properties_file(snapshot),
+        *_version(config),
+        *_services_and_formats(config),
+        *_merging(config),
+        *_schema(snapshot),
+        *_timeline(snapshot),
+        *_zone(snapshot),
+        *_files(snapshot),
+    )
+
+
+def _properties_file(snapshot: TableSnapshot) -> Iterator[Refusal]:
+    loaded = snapshot.loaded_config
+    if loaded.backup_present:
+        yield Refusal(
+            "properties-backup",
+            f".hoodie/{BACKUP_FILE}",
+            "An update of the table's properties is under way or was interrupted.",
+            "Wait for it; if no writer is running, let any Hudi writer open the table, which recovers the file.",
+        )
+    if not loaded.checksum_ok:
+        yield Refusal(
+            "properties-checksum",
+            f".hoodie/{loaded.source}: hoodie.table.checksum",
+            f"It must be {loaded.config.checksum} for this database and table name; the file may be torn or edited.",
+            "Restore the file from a copy, or correct what was edited.",
+        )
+
+
+def _version(config: TableConfig) -> Iterator[Refusal]:
+    if config.version not in SUPPORTED_VERSIONS:
+        shown = config.get("hoodie.table.version") or "missing"
+        supported = " and ".join(str(version) for version in sorted(SUPPORTED_VERSIONS))
+        yield Refusal(
+            "table-version",
+            "hoodie.table.version",
+            f"It is {shown}; this release changes tables of version {supported} only.",
+            "Upgrade the table with a Hudi release that writes that version.",
+        )
+    elif config.layout != 2:
+        yield Refusal(
+            "timeline-layout",
+            "hoodie.timeline.layout.version",
+            f"It is {config.layout}, but tables of version {config.version} have layout 2.",
+            "Check whether an upgrade of the table was interrupted.",
+        )
+
+
+def _services_and_formats(config: TableConfig) -> Iterator[Refusal]:
+    if config.metadata_partitions:
+        yield Refusal(
+            "metadata-table",
+            "hoodie.table.metadata.partitions",
+            f"The metadata table holds {', '.join(config.metadata_partitions)}, and readers that list files from it "
+            "would not see ours.",
+            "Write with hoodie.metadata.enable=false, so that Hudi drops the metadata table.",
+        )
+    if config.cdc_enabled:
+        yield Refusal(
+            "cdc-enabled",
+            "hoodie.table.cdc.enabled",
+            "A compaction of this table must write change data files, which this release cannot.",
+            "Leave compaction of this table to Hudi.",
+        )
+    if not config.populate_meta_fields:
+        yield Refusal(
+            "no-meta-fields",
+            "hoodie.populate.meta.fields",
+            "Rows carry no record key, so it would have to be computed as the table's key generator does.",
+            "Leave compaction of this table to Hudi.",
+        )
+    if not config.record_key_fields:
+        yield Refusal(
+            "no-record-key",
+            "hoodie.table.recordkey.fields",
+            "The table has no record key; its keys are generated.",
+            "Leave compaction of this table to Hudi.",
+        )
+    expected = (
+        ("not-merge-on-read", "hoodie.table.type", config.table_type.upper(), "MERGE_ON_READ"),
+        ("base-file-format", "hoodie.table.base.file.format", config.base_file_format, "PARQUET"),
+        (
+            "log-file-format",
+            "hoodie.table.log.file.format",
+            _upper(config, "hoodie.table.log.file.format"),
+            "HOODIE_LOG",
+        ),
+        ("table-format", "hoodie.table.format", _upper(config, "hoodie.table.format"), "NATIVE"),
+        ("storage-layout", "hoodie.table.storage.layout", _upper(config, "hoodie.table.storage.layout"), "DEFAULT"),
+    )
+    for id_, name, value, wanted in expected:
+        if value not in (None, wanted):
+            yield Refusal(
+                id_,
+                name,
+                f"It is {value}; this release compacts {wanted} only.",
+                "Leave compaction of this table to Hudi.",
+            )
+    if config.is_true("hoodie.table.multiple.base.file.formats.enable"):
+        yield Refusal(
+            "multiple-base-formats",
+            "hoodie.table.multiple.base.file.formats.enable",
+            "Base files may have several formats; this release reads Parquet only.",
+            "Leave compaction of this table to Hudi.",
+        )
+    if config.is_true("hoodie.datasource.write.drop.partition.columns"):
+        yield Refusal(
+            "dropped-partition-columns",
+            "hoodie.datasource.write.drop.partition.columns",
+            "Partition columns are not in the files, so rows there have fewer columns than the table.",
+            "Leave compaction of this table to Hudi.",
+        )
+    if config.get("hoodie.bootstrap.base.path") is not None:
+        yield Refusal(
+            "bootstrap",
+            "hoodie.bootstrap.base.path",
+            "Rows of a bootstrapped table are in files outside of it.",
+            "Rewrite the table, for example with insert_overwrite, and remove the property.",
+        )
+
+
+def _merging(config: TableConfig) -> Iterator[Refusal]:
+    mode = config.merge_mode
+    if mode not in (COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING):
+        yield Refusal(
+            "merge-mode",
+            "hoodie.record.merge.mode",
+            f"Rows are merged by {mode} rules, which are Java code that this release does not know.",
+            "Use COMMIT_TIME_ORDERING or EVENT_TIME_ORDERING, or leave compaction of this table to Hudi.",
+        )
+    for name in ("hoodie.compaction.payload.class", "hoodie.table.legacy.payload.class"):
+        payload = config.get(name)
+        if payload is not None and PAYLOAD_MODES.get(payload.rpartition(".")[2]) != mode:
+            yield Refusal(
+                "payload-class",
+                name,
+                f"{payload} is no payload class whose rules are known to be those of {mode}.",
+                "Leave compaction of this table to Hudi.",
+            )
+    if (partial := config.get("hoodie.table.partial.update.mode")) not in (None, "NONE"):
+        yield Refusal(
+            "partial-update-mode",
+            "hoodie.table.partial.update.mode",
+            f"It is {partial}: columns of several versions of a row are combined, which this release cannot.",
+            "Leave compaction of this table to Hudi.",
+        )
+    for name in sorted(config.properties):
+        if name.startswith(_MERGE_PROPERTIES):
+            yield Refusal(
+                "merge-property",
+                name,
+                "It changes how rows are merged in a way that this release does not follow.",
+                "Leave compaction of this table to Hudi.",
+            )
+    fields = config.ordering_fields
+    if len(fields) > 1:
+        yield Refusal(
+            "multiple-ordering-fields",
+            "hoodie.table.ordering.fields",
+            f"There are {len(fields)} ({', '.join(fields)}); this release orders by one.",
+            "Leave compaction of this table to Hudi.",
+        )
+    if any("." in field for field in fields):
+        yield Refusal(
+            "nested-ordering-field",
+            "hoodie.table.ordering.fields",
+            f"{', '.join(fields)} lies inside another column.",
+            "Leave compaction of this table to Hudi.",
+        )
+    if mode == EVENT_TIME_ORDERING and not fields:
+        yield Refusal(
+            "no-ordering-field",
+            "hoodie.table.ordering.fields",
+            "Rows are merged by event time, but no field says which one is newer.",
+            "Set the property, or use COMMIT_TIME_ORDERING.",
+        )
+
+
+def _schema(snapshot: TableSnapshot) -> Iterator[Refusal]:
+    if snapshot.schema_on_read:
+        yield Refusal(
+            "schema-on-read",
+            ".hoodie/.schema",
+            "Columns may have been renamed or retyped; they are matched by id, which this release cannot.",
+            "Leave compaction of this table to Hudi.",
+        )
+    if snapshot.schema is None:
+        # A table without any completed write has no schema yet, and nothing to compact either.
+        if snapshot.timeline.completed_writes:
+            yield Refusal(
+                "no-schema",
+                "extraMetadata.schema",
+                "No completed write on the active timeline says what the table's columns are.",
+                "Let any Hudi writer commit once.",
+            )
+        return
+    columns = _columns(snapshot.schema)
+    if columns is None:
+        yield Refusal(
+            "schema-unreadable",
+            "extraMetadata.schema",
+            "The schema in the newest write is not that of an Avro record.",
+            "Let any Hudi writer commit once.",
+        )
+        return
+    if OPERATION_COLUMN in columns:
+        yield _operation_column("extraMetadata.schema")
+    for field in snapshot.config.ordering_fields:
+        if "." not in field and field not in columns:
+            yield Refusal(
+                "ordering-field-missing",
+                "hoodie.table.ordering.fields",
+                f"{field} is no column of the table.",
+                "Correct the property.",
+            )
+
+
+def _timeline(snapshot: TableSnapshot) -> Iterator[Refusal]:
+    timeline = snapshot.timeline
+    for broken in timeline.broken:
+        if broken.is_completed:
+            yield Refusal(
+                "frozen-timeline",
+                broken.file,
+                f"This completed instant cannot be relied on. {broken.why}",
+                "Restore the file from a copy; nothing else can say what the instant did.",
+            )
+        elif broken.instant.action in _PLANS_OVER_GROUPS:
+            yield Refusal(
+                "broken-pending-plan",
+                broken.file,
+                f"Nobody can tell which file groups this pending plan holds. {broken.why}",
+                "Delete the file if its writer is gone; it published nothing.",
+            )
+    for instant_time, plan in sorted(snapshot.plans.items()):
+        types = {op.operation_type for op in plan.operations} - {None, "FULL"}
+        if types:
+            yield Refusal(
+                "plan-operation-type",
+                instant_time,
+                f"This pending plan holds operations of type {', '.join(sorted(map(str, types)))}; this release "
+                "carries out full compactions only.",
+                "Let the program that wrote the plan finish it.",
+            )
+        if any(op.bootstrap_file for op in plan.operations):
+            yield Refusal(
+                "bootstrap",
+                instant_time,
+                "This pending plan reads files outside the table.",
+                "Leave compaction of this table to Hudi.",
+            )
+    for name in timeline.unknown:
+        yield Refusal(
+            "unknown-action",
+            name,
+            "The timeline holds an action that this release does not know.",
+            "Upgrade Lakeward, or find out which program wrote it.",
+        )
+    for instant in timeline.pending:
+        if instant.action in ("restore", "indexing"):
+            yield Refusal(
+                f"pending-{instant.action}",
+                instant.file_name,
+                f"A{'n' if instant.action[0] == 'i' else ''} {instant.action} is under way or was interrupted.",
+                "Wait for it, or let Hudi finish it.",
+            )
+
+
+def _zone(snapshot: TableSnapshot) -> Iterator[Refusal]:
+    zone = snapshot.zone
+    if zone.source is ZoneSource.DISAGREES:
+        yield Refusal(
+            "timezone-disagrees",
+            "hoodie.table.timeline.timezone",
+            f"Instants are in the writers' local time, and {zone.why}. One in the writers' future would hide what "
+            "they commit until then.",
+            "Give the zone in which the writers run.",
+        )
+    elif zone.zone is None:
+        yield Refusal(
+            "timezone-unknown",
+            "hoodie.table.timeline.timezone",
+            f"Instants are in the writers' local time, and which that is cannot be told: {zone.why}.",
+            "Give the zone in which the writers run with --timezone.",
+        )
+
+
+def _files(snapshot: TableSnapshot) -> Iterator[Refusal]:
+    for group in snapshot.file_groups:
+        for slice_ in group.slices:
+            if slice_.base_instant == _METADATA_BOOTSTRAP_INSTANT and slice_.base_file is not None:
+                yield Refusal(
+                    "bootstrap",
+                    slice_.base_file.path,
+                    "It holds meta columns only; its rows are in a file outside the table.",
+                    "Rewrite the table, for example with insert_overwrite.",
+                )
+    for facts in snapshot.base_file_facts:
+        if facts.broken is not None:
+            yield Refusal(
+                "base-file-unreadable",
+                facts.path,
+                facts.broken,
+                "Restore the file from a copy.",
+            )
+        if facts.is_encrypted:
+            yield Refusal(
+                "encrypted-parquet",
+                facts.path,
+                "The file or some of its columns are encrypted, and this release has no keys.",
+                "Leave compaction of this table to Hudi.",
+            )
+        if facts.has_operation_column:
+            yield _operation_column(facts.path)
+
+
+def _operation_column(subject: str) -> Refusal:
+    return Refusal(
+        "operation-column",
+        subject,
+        f"Rows carry {OPERATION_COLUMN}, so some of them are deletes in a form that this release does not merge.",
+        "Leave compaction of this table to Hudi.",
+    )
+
+
+def _columns(schema: str) -> frozenset[str] | None:
+    try:
+        fields: Iterable[dict[str, str]] = json.loads(schema)["fields"]
+        return frozenset(field["name"] for field in fields)
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def _upper(config: TableConfig, name: str) -> str | None:
+    value = config.get(name)
+    return None if value is None else value.upper()

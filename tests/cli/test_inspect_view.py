@@ -1,0 +1,75 @@
+"""The report on a terminal."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from lakeward.cli.inspect_view import render
+from lakeward.execute.inspection import inspect_table
+from lakeward.storage.local import LocalStorage
+from tests.clocks import SkippingClock
+from tests.golden_tables import copy_golden
+
+
+def text_of(report: dict[str, Any]) -> str:
+    sink = io.StringIO()
+    render(report, Console(file=sink, width=140))
+    return sink.getvalue()
+
+
+def golden_report(tmp_path: Path) -> dict[str, Any]:
+    table = copy_golden("v9", tmp_path / "table", pending=True)
+    return inspect_table(LocalStorage(), str(table), timezone=None, clock=SkippingClock())
+
+
+def test_what_an_operator_looks_for_is_there(tmp_path: Path) -> None:
+    """Version, merge mode, pending work, sizes, and the verdict."""
+    text = text_of(golden_report(tmp_path))
+
+    for part in ("version 9", "EVENT_TIME_ORDERING by ts", "compaction 20261121043710038", "Nothing stands against"):
+        assert part in text, part
+
+
+def test_refusals_say_what_to_do(tmp_path: Path) -> None:
+    """Each refusal is shown with its id, subject, reason and remedy."""
+    report = golden_report(tmp_path)
+    report["refusals"] = [{"id": "cdc-enabled", "subject": "hoodie.x", "why": "So it is.", "remedy": "Do that."}]
+
+    text = text_of(report)
+
+    assert "1 reason against" in text
+    for part in ("cdc-enabled", "hoodie.x", "So it is. Do that."):
+        assert part in text, part
+
+
+def test_text_from_the_table_is_no_markup(tmp_path: Path) -> None:
+    """A partition or property that looks like markup is printed as it is."""
+    report = golden_report(tmp_path)
+    report["file_groups"][0]["partition_path"] = "[red]p[/]"
+    report["table"]["name"] = "[bold]t[/]"
+    report["frozen_groups"] = [{"partition_path": "[a]", "file_id": "[/b]", "instant": "1", "why": "[c]"}]
+    report["timeline"]["broken"] = [{"file": "[/d]", "state": "completed", "why": "[e]"}]
+    report["archive_problems"] = ["[/f]"]
+
+    text = text_of(report)
+
+    for part in ("[red]p[/]", "[bold]t[/]", "[a]/[/b]", "[c]", "[/d]: [e]", "[/f]"):
+        assert part in text, part
+
+
+def test_long_lists_are_shortened_but_pending_work_is_not(tmp_path: Path) -> None:
+    """A thousand groups and instants fit a screen or two; an old pending instant stays in sight."""
+    report = golden_report(tmp_path)
+    report["file_groups"] *= 1000
+    instant = {"time": "20200101000000000", "action": "deltacommit", "state": "inflight", "completion_time": None}
+    report["timeline"]["instants"] = [instant, *report["timeline"]["instants"][:4] * 1000]
+
+    text = text_of(report)
+
+    assert "20200101000000000" in text
+    assert "(40 of 1000)" in text
+    assert len(text.splitlines()) < 200

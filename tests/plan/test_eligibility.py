@@ -1,0 +1,308 @@
+"""Every refusal has a fixture: a golden table with one thing changed, refused for that thing and nothing else."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakeward.clock import Clock
+from lakeward.format.avro_container import read_record, write_record
+from lakeward.format.compaction_plan import read_compaction_plan, write_compaction_plan
+from lakeward.format.java_properties import dump_properties, parse_properties
+from lakeward.plan import eligibility
+from lakeward.plan.eligibility import Refusal, find_refusals
+from lakeward.storage.local import LocalStorage
+from lakeward.table.snapshot import take_snapshot
+from tests.clocks import SkippingClock
+from tests.golden_tables import copy_golden
+
+NEWEST = "20261121043709156_20261121043709888.deltacommit"
+PLAN = "20261121043710038.compaction.requested"
+
+
+def find(base_path: Path, *, timezone: str | None = None, clock: Clock | None = None) -> tuple[Refusal, ...]:
+    snapshot = take_snapshot(LocalStorage(), str(base_path), timezone=timezone, clock=clock or SkippingClock())
+    return find_refusals(snapshot)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return copy_golden("v9", tmp_path / "table", pending=True)
+
+
+Change = Callable[[Path], object]
+
+
+def prop(name: str, value: str | None) -> Change:
+    """Set or remove a property; the checksum follows, as it does when a writer changes one."""
+
+    def change(table: Path) -> None:
+        file = table / ".hoodie" / "hoodie.properties"
+        properties = dict(parse_properties(file.read_bytes()))
+        properties.pop(name, None)
+        if value is not None:
+            properties[name] = value
+        properties["hoodie.table.checksum"] = str(zlib.crc32(f".{properties['hoodie.table.name']}".encode()))
+        file.write_bytes(dump_properties(properties))
+
+    return change
+
+
+def props(**values: str) -> Change:
+    def change(table: Path) -> None:
+        for name, value in values.items():
+            prop("hoodie." + name.replace("_", "."), value)(table)
+
+    return change
+
+
+def timeline_file(name: str, content: bytes = b"x") -> Change:
+    return lambda table: (table / ".hoodie" / "timeline" / name).write_bytes(content)
+
+
+def newest_commit(edit: Callable[[dict[str, str]], object]) -> Change:
+    """Change the extra metadata of the newest completed instant."""
+
+    def change(table: Path) -> None:
+        file = table / ".hoodie" / "timeline" / NEWEST
+        data = file.read_bytes()
+        times = (file.stat().st_atime, file.stat().st_mtime)
+        record = read_record(data, file=NEWEST)
+        edit(record["extraMetadata"])
+        file.write_bytes(write_record(embedded_schema(data), record))
+        os.utime(file, times)
+
+    return change
+
+
+def embedded_schema(data: bytes) -> dict[str, object]:
+    import fastavro
+
+    return dict(fastavro.reader(io.BytesIO(data)).writer_schema)  # type: ignore[arg-type]
+
+
+def base_file(edit: Callable[[Path], object]) -> Change:
+    return lambda table: edit(next((table / "p").glob("*.parquet")))
+
+
+def with_operation_column(file: Path) -> None:
+    rows = pq.read_table(file)
+    pq.write_table(rows.append_column("_hoodie_operation", pa.nulls(len(rows), pa.string())), file)
+
+
+def encrypted(file: Path) -> None:
+    data = file.read_bytes()
+    file.write_bytes(data[:-4] + b"PARE")
+
+
+def without_record(name: str) -> Change:
+    def change(extra: dict[str, str]) -> None:
+        extra["schema"] = extra["schema"].replace(f'"{name}"', f'"not_{name}"')
+
+    return newest_commit(change)
+
+
+def bootstrap_base_file(table: Path) -> None:
+    file = next((table / "p").glob("*.parquet"))
+    file.rename(file.with_name(re.sub(r"_\d+\.parquet", "_00000000000001.parquet", file.name)))
+
+
+def change_file_times(table: Path) -> None:
+    for file in (table / ".hoodie" / "timeline").iterdir():
+        os.utime(file, (1e9, 1e9))
+
+
+def schema_folder(table: Path) -> None:
+    (table / ".hoodie" / ".schema").mkdir()
+    (table / ".hoodie" / ".schema" / "20261121043709156.schemacommit").write_text("{}")
+
+
+def break_checksum(table: Path) -> None:
+    file = table / ".hoodie" / "hoodie.properties"
+    file.write_bytes(file.read_bytes().replace(b"hoodie.table.checksum=2", b"hoodie.table.checksum=3"))
+
+
+def all_schemas_gone(table: Path) -> None:
+    for file in (table / ".hoodie" / "timeline").glob("*_*commit"):
+        data = file.read_bytes()
+        record = read_record(data, file=file.name)
+        del record["extraMetadata"]["schema"]
+        times = (file.stat().st_atime, file.stat().st_mtime)
+        file.write_bytes(write_record(embedded_schema(data), record))
+        os.utime(file, times)
+
+
+def pending_plan(**changes: str) -> Change:
+    def change(table: Path) -> None:
+        file = table / ".hoodie" / "timeline" / PLAN
+        plan = read_compaction_plan(file.read_bytes(), file=PLAN)
+        operations = tuple(replace(operation, **changes) for operation in plan.operations)
+        file.write_bytes(write_compaction_plan(replace(plan, operations=operations, version=3)))
+
+    return change
+
+
+OVERWRITE = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
+
+CASES: list[tuple[str, str, Change]] = [
+    ("table-version", "hoodie.table.version", prop("hoodie.table.version", "8")),
+    ("table-version", "hoodie.table.version", prop("hoodie.table.version", "10")),
+    ("table-version", "hoodie.table.version", prop("hoodie.table.version", None)),
+    ("timeline-layout", "hoodie.timeline.layout.version", prop("hoodie.timeline.layout.version", "3")),
+    ("metadata-table", "hoodie.table.metadata.partitions", prop("hoodie.table.metadata.partitions", "files")),
+    (
+        "metadata-table",
+        "hoodie.table.metadata.partitions",
+        prop("hoodie.table.metadata.partitions.inflight", "record_index"),
+    ),
+    ("cdc-enabled", "hoodie.table.cdc.enabled", prop("hoodie.table.cdc.enabled", "true")),
+    ("no-meta-fields", "hoodie.populate.meta.fields", prop("hoodie.populate.meta.fields", "false")),
+    ("no-record-key", "hoodie.table.recordkey.fields", prop("hoodie.table.recordkey.fields", None)),
+    ("not-merge-on-read", "hoodie.table.type", prop("hoodie.table.type", "COPY_ON_WRITE")),
+    ("base-file-format", "hoodie.table.base.file.format", prop("hoodie.table.base.file.format", "ORC")),
+    ("log-file-format", "hoodie.table.log.file.format", prop("hoodie.table.log.file.format", "NATIVE_LOG")),
+    ("table-format", "hoodie.table.format", prop("hoodie.table.format", "iceberg")),
+    ("storage-layout", "hoodie.table.storage.layout", prop("hoodie.table.storage.layout", "lsm_tree")),
+    (
+        "multiple-base-formats",
+        "hoodie.table.multiple.base.file.formats.enable",
+        prop("hoodie.table.multiple.base.file.formats.enable", "true"),
+    ),
+    (
+        "dropped-partition-columns",
+        "hoodie.datasource.write.drop.partition.columns",
+        prop("hoodie.datasource.write.drop.partition.columns", "true"),
+    ),
+    ("bootstrap", "hoodie.bootstrap.base.path", prop("hoodie.bootstrap.base.path", "/elsewhere")),
+    ("merge-mode", "hoodie.record.merge.mode", prop("hoodie.record.merge.mode", "CUSTOM")),
+    ("payload-class", "hoodie.compaction.payload.class", prop("hoodie.compaction.payload.class", "com.example.Ours")),
+    (
+        "payload-class",
+        "hoodie.table.legacy.payload.class",
+        prop("hoodie.table.legacy.payload.class", "org.apache.hudi.common.model.AWSDmsAvroPayload"),
+    ),
+    # A known payload whose rules are those of the other mode.
+    ("payload-class", "hoodie.compaction.payload.class", prop("hoodie.compaction.payload.class", OVERWRITE)),
+    (
+        "partial-update-mode",
+        "hoodie.table.partial.update.mode",
+        prop("hoodie.table.partial.update.mode", "IGNORE_DEFAULTS"),
+    ),
+    (
+        "merge-property",
+        "hoodie.record.merge.property.hoodie.payload.delete.field",
+        prop("hoodie.record.merge.property.hoodie.payload.delete.field", "Op"),
+    ),
+    ("multiple-ordering-fields", "hoodie.table.ordering.fields", prop("hoodie.table.ordering.fields", "ts,name")),
+    ("nested-ordering-field", "hoodie.table.ordering.fields", prop("hoodie.table.ordering.fields", "a.ts")),
+    ("no-ordering-field", "hoodie.table.ordering.fields", prop("hoodie.table.ordering.fields", None)),
+    ("ordering-field-missing", "hoodie.table.ordering.fields", prop("hoodie.table.ordering.fields", "updated_at")),
+    ("ordering-field-missing", "hoodie.table.ordering.fields", without_record("ts")),
+    ("schema-on-read", ".hoodie/.schema", schema_folder),
+    ("schema-on-read", ".hoodie/.schema", newest_commit(lambda extra: extra.update(latest_schema="{}"))),
+    ("no-schema", "extraMetadata.schema", all_schemas_gone),
+    ("schema-unreadable", "extraMetadata.schema", newest_commit(lambda extra: extra.update(schema='"int"'))),
+    (
+        "operation-column",
+        "extraMetadata.schema",
+        newest_commit(
+            lambda extra: extra.update(schema=extra["schema"].replace('"name":"name"', '"name":"_hoodie_operation"'))
+        ),
+    ),
+    ("operation-column", "p/", base_file(with_operation_column)),
+    ("encrypted-parquet", "p/", base_file(encrypted)),
+    ("base-file-unreadable", "p/", base_file(lambda file: file.write_bytes(b"PAR1"))),
+    ("bootstrap", "p/", bootstrap_base_file),
+    (
+        "properties-backup",
+        ".hoodie/hoodie.properties.backup",
+        lambda t: (t / ".hoodie/hoodie.properties.backup").touch(),
+    ),
+    ("properties-checksum", ".hoodie/hoodie.properties: hoodie.table.checksum", break_checksum),
+    ("frozen-timeline", f".hoodie/timeline/{NEWEST}", timeline_file(NEWEST, b"")),
+    ("frozen-timeline", f".hoodie/timeline/{NEWEST}", timeline_file(NEWEST, b"Obj\x01torn")),
+    (
+        "frozen-timeline",
+        ".hoodie/timeline/20261121043709156_20261121043709999.deltacommit",
+        timeline_file("20261121043709156_20261121043709999.deltacommit"),
+    ),
+    ("broken-pending-plan", f".hoodie/timeline/{PLAN}", timeline_file(PLAN, b"")),
+    ("broken-pending-plan", f".hoodie/timeline/{PLAN}", timeline_file(PLAN, b"Obj\x01torn")),
+    ("unknown-action", "20261121043711000.upgrade.requested", timeline_file("20261121043711000.upgrade.requested")),
+    ("plan-operation-type", "20261121043710038", pending_plan(operation_type="LOG")),
+    ("bootstrap", "20261121043710038", pending_plan(bootstrap_file="/elsewhere/x.parquet")),
+    ("pending-restore", "20261121043711000.restore.requested", timeline_file("20261121043711000.restore.requested")),
+    ("pending-indexing", "20261121043711000.indexing.inflight", timeline_file("20261121043711000.indexing.inflight")),
+    ("timezone-unknown", "hoodie.table.timeline.timezone", change_file_times),
+]
+
+
+@pytest.mark.parametrize(
+    ("refusal_id", "subject", "change"), CASES, ids=[f"{n}-{case[0]}" for n, case in enumerate(CASES)]
+)
+def test_refused(table: Path, refusal_id: str, subject: str, change: Change) -> None:
+    """The one thing changed is the one reason, with its subject, why it matters and what to do."""
+    change(table)
+
+    refusals = find(table)
+
+    # A commit that can no longer be read takes the file's time with it.
+    (refusal,) = [found for found in refusals if found.id != "timezone-unknown" or refusal_id == found.id]
+    assert refusal.id == refusal_id
+    assert refusal.subject.startswith(subject)
+    assert refusal.why.endswith(".") and refusal.remedy.endswith(".")
+
+
+def test_timezone_disagrees(table: Path) -> None:
+    """A zone given against what the files show is refused, naming both."""
+    (refusal,) = find(table, timezone="Asia/Tokyo")
+    assert refusal.id == "timezone-disagrees"
+    assert "Asia/Tokyo" in refusal.why and "+00:00" in refusal.why
+
+
+def test_every_refusal_has_a_fixture() -> None:
+    """No id without a case here."""
+    source = Path(eligibility.__file__).read_text()
+    ids = set(re.findall(r'Refusal\(\s*"([a-z-]+)"', source)) | set(re.findall(r'\(\s*"([a-z-]+)", "hoodie', source))
+    tested = {case[0] for case in CASES} | {"timezone-disagrees"}
+    assert ids <= tested, ids - tested
+    assert len(ids) > 25
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: None,
+        props(record_merge_mode="COMMIT_TIME_ORDERING"),
+        prop("hoodie.table.legacy.payload.class", "org.apache.hudi.common.model.DefaultHoodieRecordPayload"),
+        prop("hoodie.table.timeline.timezone", "UTC"),
+        prop("hoodie.table.metadata.partitions", ""),
+        prop("hoodie.table.partial.update.mode", "NONE"),
+        prop("hoodie.something.nobody.knows", "1"),
+        timeline_file("20261121043711000.rollback.requested", b""),
+    ],
+)
+def test_accepted(table: Path, change: Change) -> None:
+    """What this release merges right is not refused, with a pending plan of Hudi's or without."""
+    change(table)
+    assert find(table) == ()
+
+
+def test_an_empty_table_is_not_refused(tmp_path: Path) -> None:
+    """A table without any write has nothing to compact; only its clock cannot be told."""
+    (tmp_path / ".hoodie" / "timeline").mkdir(parents=True)
+    source = copy_golden("v9", tmp_path / "golden")
+    (tmp_path / ".hoodie" / "hoodie.properties").write_bytes((source / ".hoodie" / "hoodie.properties").read_bytes())
+    for file in (source / "p").iterdir():
+        file.unlink()
+
+    assert [refusal.id for refusal in find(tmp_path)] == ["timezone-unknown"]
