@@ -1,0 +1,116 @@
+"""The files of one attempt, from their folder to their places in the table, and back out again.
+
+Tasks write into `.hoodie/.temp/<instant>/attempt-<number>/`. Just before the commit, under the table lock, the
+winners leave it for their partitions. Undoing an attempt renames its folder away *first*: from then on no process
+that still believes in the attempt can move a file out of it or publish the commit prepared in it.
+
+    t0 A moves its files in and is stopped; t1 B, the lock being expired, takes over and renames A's folder away;
+    t2 B sees no commit of A, deletes A's moved files; t3 A wakes: its link fails, for the folder is gone.
+
+Touches: `.hoodie/.temp/<instant>/` and base files of that instant in the plan's file groups.
+Keeps:   1. a data file is deleted only if its name carries the instant of a plan of compaction, the file group is in
+            that plan, no completed instant names it, and we hold the lock: the one deletion by listing there is;
+         2. a marker exists before its data file stands in a partition, as Hudi's rollback expects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lakeward.errors import AttemptLost, NotFound
+from lakeward.format.file_name import parse_base_file
+from lakeward.storage.storage import FileStatus, Storage, join, parent
+
+COMMIT_FILE = "commit"
+
+
+@dataclass(frozen=True, slots=True)
+class Winner:
+    """A file that will belong to the commit."""
+
+    partition_path: str
+    file_name: str
+    replaces_base_file: bool
+    """Whether the slice had a base file: the marker's type says so."""
+
+
+def temp_folder(base_path: str, instant: str) -> str:
+    return join(base_path, ".hoodie/.temp", instant)
+
+
+class Attempt:
+    """One attempt at the plan of `instant`."""
+
+    def __init__(self, storage: Storage, base_path: str, instant: str, number: int) -> None:
+        self._storage = storage
+        self._base_path = base_path
+        self._instant = instant
+        self.folder = join(temp_folder(base_path, instant), f"attempt-{number}")
+
+    def start(self) -> None:
+        self._storage.make_folder(self.folder)
+
+    def write_markers(self, winners: Iterable[Winner]) -> None:
+        for winner in winners:
+            kind = "MERGE" if winner.replaces_base_file else "CREATE"
+            name = f"{winner.file_name}.marker.{kind}"
+            marker = join(temp_folder(self._base_path, self._instant), winner.partition_path, name)
+            self._storage.make_folder(parent(marker))
+            self._storage.create(marker, b"")
+
+    def move_in(self, winners: Iterable[Winner]) -> None:
+        """Give the winners their places in the table. They stay invisible until the commit exists."""
+        for winner in winners:
+            source = join(self.folder, winner.file_name)
+            try:
+                self._storage.rename(source, join(self._base_path, winner.partition_path, winner.file_name))
+            except NotFound as error:
+                raise AttemptLost(
+                    f"{source} is no longer there.",
+                    why="Another process took this attempt over.",
+                    remedy="Run the command again: it finishes what is left, if anything is.",
+                ) from error
+
+    def stage_commit(self, content: bytes) -> str:
+        """Write the commit metadata where `TimelineFiles.complete` links it from."""
+        staged = join(self.folder, COMMIT_FILE)
+        self._storage.create(staged, content)
+        return staged
+
+
+def strays(
+    storage: Storage,
+    base_path: str,
+    instant: str,
+    groups: Iterable[tuple[str, str]],
+    *,
+    keep: frozenset[str] = frozenset(),
+) -> list[FileStatus]:
+    """Base files of `instant` in the plan's file groups (partition path, file id) whose names are not in `keep`."""
+    groups = set(groups)
+    found = []
+    for partition_path in sorted({partition for partition, _ in groups}):
+        for status in storage.list(join(base_path, partition_path)):
+            name = parse_base_file(status.name)
+            if name is None or name.instant != instant or status.name in keep:
+                continue
+            if (partition_path, name.file_id) in groups:
+                found.append(status)
+    return found
+
+
+def put_aside(storage: Storage, base_path: str, instant: str, *, by: int) -> list[str]:
+    """Rename the folders of all attempts at `instant` away, so that nobody can publish from them. Returns them."""
+    aside = []
+    for status in storage.list(temp_folder(base_path, instant)):
+        if status.is_folder and status.name.startswith("attempt-"):
+            target = join(temp_folder(base_path, instant), f"dead-{status.name}-{by}")
+            storage.rename(status.path, target)
+            aside.append(target)
+    return aside
+
+
+def remove_temp_folder(storage: Storage, base_path: str, instant: str) -> None:
+    """Delete markers and attempt folders of an instant that is completed or undone."""
+    storage.delete_folder(temp_folder(base_path, instant))

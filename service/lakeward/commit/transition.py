@@ -1,0 +1,127 @@
+"""The only place that creates or deletes timeline files (layout 2).
+
+    (nothing) --request--> requested --begin--> inflight --complete--> completed
+                               ^                   |
+                               +-------undo--------+
+
+A file is created once, with all of its content, where there was none, and never changed. When a create ends in
+anything but success, we look before we act: the file is there with our content (the reply was lost), or it is not.
+
+Touches: the timeline folder.
+Keeps:   1. a next state is created only where the one before it exists;
+         2. no existing timeline file is ever written to;
+         3. every method is called under the table lock.
+"""
+
+from __future__ import annotations
+
+from lakeward.errors import AlreadyExists, AttemptLost, LakewardError, NotFound, OutcomeUnknown
+from lakeward.format.instant import State, instant_file_name, parse_instant
+from lakeward.storage.storage import Storage, join
+
+LAYOUT = 2
+
+
+class TimelineFiles:
+    """The files of one instant of the actions that Lakeward completes."""
+
+    def __init__(self, storage: Storage, timeline_folder: str, instant: str) -> None:
+        self._storage = storage
+        self._folder = timeline_folder
+        self._instant = instant
+
+    @property
+    def requested(self) -> str:
+        return self._path("compaction", State.REQUESTED)
+
+    @property
+    def inflight(self) -> str:
+        return self._path("compaction", State.INFLIGHT)
+
+    def completed(self, completion_time: str) -> str:
+        return self._path("commit", State.COMPLETED, completion_time)
+
+    def is_inflight(self) -> bool:
+        return self._storage.stat(self.inflight) is not None
+
+    def find_completed(self) -> str | None:
+        """The completed file of the instant, whoever made it and whatever its completion time."""
+        for status in self._storage.list(self._folder):
+            instant = parse_instant(status.name, LAYOUT)
+            if instant is not None and instant.time == self._instant and instant.state is State.COMPLETED:
+                return status.path
+        return None
+
+    def request(self, plan: bytes) -> None:
+        """Publish a plan."""
+        _create(self._storage, self.requested, plan)
+
+    def begin(self) -> None:
+        """Say that an attempt at the plan is under way."""
+        if self._storage.stat(self.requested) is None:
+            raise _gone(self.requested)
+        _create(self._storage, self.inflight, b"")
+
+    def complete(self, staged: str, completion_time: str) -> str:
+        """Publish the commit prepared in the file `staged`; this makes the new files exist for readers.
+
+        The staged file lies in the attempt's folder. Whoever takes an attempt over renames that folder away first,
+        so that this link fails however late it is made.
+        """
+        if not self.is_inflight():
+            raise _gone(self.inflight)
+        target = self.completed(completion_time)
+        content = self._storage.read(staged)
+        try:
+            self._storage.link(staged, target)
+        except NotFound as error:
+            raise _gone(staged) from error
+        except (LakewardError, OSError) as error:
+            _confirm(self._storage, target, content, error)
+        if self._storage.read(target) != content:
+            raise OutcomeUnknown(
+                f"{target} does not read back as it was written.",
+                why="The storage returned other bytes than it was given.",
+                remedy="Look at the file before anything else touches the table; nothing was deleted.",
+            )
+        return target
+
+    def undo(self) -> None:
+        """Take back `begin`; the plan stays."""
+        self._storage.delete(self.inflight)
+
+    def _path(self, action: str, state: State, completion_time: str | None = None) -> str:
+        return join(self._folder, instant_file_name(self._instant, action, state, LAYOUT, completion_time))
+
+
+def _create(storage: Storage, path: str, content: bytes) -> None:
+    try:
+        storage.create(path, content)
+    except AlreadyExists:
+        raise
+    except (LakewardError, OSError) as error:
+        _confirm(storage, path, content, error)
+
+
+def _confirm(storage: Storage, path: str, content: bytes, error: Exception) -> None:
+    """A create failed: return if it arrived all the same, raise what is true otherwise."""
+    try:
+        found = storage.read(path)
+    except NotFound:
+        raise error from None
+    except (LakewardError, OSError) as second:
+        raise OutcomeUnknown(
+            f"Nobody can say whether {path} was created.",
+            why=f"The create failed ({error}) and so did the look afterwards ({second}).",
+            remedy="Run the command again when the storage answers; it looks first. Nothing was deleted.",
+        ) from error
+    if found != content:
+        raise error
+
+
+def _gone(path: str) -> AttemptLost:
+    return AttemptLost(
+        f"{path} is no longer there.",
+        why="Another process took this attempt over, or rolled it back.",
+        remedy="Run the command again: it finishes what is left, if anything is.",
+    )

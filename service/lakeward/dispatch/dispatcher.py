@@ -1,0 +1,93 @@
+"""Where work runs: a list of specs and a function go out, one outcome a spec comes back.
+
+A dispatcher knows nothing of Hudi. Errors of our own tree are outcomes (running them again would fail again);
+any other exception is left to the runner's retries.
+
+Touches: nothing itself; the implementations run the work.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Generic, Protocol, TypeVar
+
+from lakeward.errors import LakewardError, Refused
+
+Spec = TypeVar("Spec")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An operation that ended in an error of ours."""
+
+    index: int
+    error: LakewardError
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[Result]):
+    index: int
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a job is; the numbers never go down."""
+
+    finished: int
+    total: int
+
+
+class Dispatcher(Protocol):
+    @property
+    def name(self) -> str:
+        """For people: `spark local[2]`, `in process`."""
+
+    def run(
+        self,
+        task: Callable[[Spec, int], Result],
+        specs: Sequence[Spec],
+        *,
+        description: str,
+        on_progress: Callable[[Progress], None],
+    ) -> list[Done[Result] | Failure]:
+        """Run `task(spec, task attempt)` for each spec, each in a task of its own; outcomes in the order of specs."""
+
+    def probe(self) -> None:
+        """Refuse (`Refused`) when the machines that will run the work have other versions than this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """What must agree between the driver and whoever runs the work."""
+
+    python: str
+    packages: tuple[tuple[str, str], ...]
+
+
+CHECKED_PACKAGES = ("lakeward", "pyarrow", "numba", "numpy", "fastavro")
+
+
+def own_versions() -> Versions:
+    return Versions(
+        python=".".join(platform.python_version_tuple()[:2]),
+        packages=tuple((name, version(name)) for name in CHECKED_PACKAGES),
+    )
+
+
+def check_versions(workers: Sequence[Versions], expected: Versions) -> None:
+    for found in workers:
+        if found != expected:
+            raise Refused(
+                "The executors run other versions than this process.",
+                why=f"Here: {_spell(expected)}. There: {_spell(found)}.",
+                remedy="Run driver and executors from the same image or archive (spark.archives).",
+            )
+
+
+def _spell(versions: Versions) -> str:
+    return ", ".join([f"Python {versions.python}", *(f"{name} {number}" for name, number in versions.packages)])

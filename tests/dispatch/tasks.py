@@ -1,0 +1,46 @@
+"""Tasks for the dispatchers' tests; at module level, so that Spark can send them by name."""
+
+from __future__ import annotations
+
+import os
+
+from lakeward.errors import VerificationFailed
+
+
+def where_am_i(spec: str, task_attempt: int) -> tuple[str, int, int, int]:
+    """The spec, and which task of which stage runs it."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    return spec, context.stageId(), context.partitionId(), context.taskAttemptId()
+
+
+def double(spec: int, task_attempt: int) -> int:
+    return 2 * spec
+
+
+def fail_on_odd(spec: int, task_attempt: int) -> int:
+    if spec % 2:
+        raise VerificationFailed(f"{spec} is odd.", why="It is not even.", remedy="Add one.")
+    return spec
+
+
+def fail_at_first(spec: str, task_attempt: int) -> int:
+    """Dies in its first attempt, as a lost executor would; counts its calls by files."""
+    with open(os.path.join(spec, f"attempt-{task_attempt}"), "x"):
+        pass
+    if task_attempt == 0:
+        raise OSError("the disk went away")
+    return task_attempt
+
+
+def break_always(spec: int, task_attempt: int) -> int:
+    raise OSError("no such disk")
+
+
+def which_process(spec: int, task_attempt: int) -> tuple[int, str]:
+    import time
+
+    time.sleep(0.3)  # long enough that one executor cannot take every task
+    return spec, os.environ.get("SPARK_EXECUTOR_DIRS", "") + str(os.getppid())

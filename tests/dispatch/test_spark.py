@@ -1,0 +1,104 @@
+"""Work on Spark: one spec = one task."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakeward.dispatch import spark as spark_module
+from lakeward.dispatch.dispatcher import Done, Failure, Progress, Versions
+from lakeward.dispatch.spark import SparkDispatcher
+from lakeward.errors import LakewardError, Refused, VerificationFailed
+from tests.dispatch import tasks
+
+pytestmark = pytest.mark.interop
+
+
+@pytest.fixture
+def dispatcher(spark: SparkSession) -> SparkDispatcher:
+    return SparkDispatcher("local[2]")
+
+
+def ignore(progress: Progress) -> None:
+    pass
+
+
+def test_each_spec_runs_in_a_task_of_its_own(dispatcher: SparkDispatcher) -> None:
+    """n specs are n tasks of one stage, each with exactly one spec."""
+    specs = [f"spec-{number}" for number in range(7)]
+    outcomes = dispatcher.run(tasks.where_am_i, specs, description="test", on_progress=ignore)
+    results = [outcome.result for outcome in outcomes if isinstance(outcome, Done)]
+    assert [result[0] for result in results] == specs
+    assert len({stage for _, stage, _, _ in results}) == 1
+    assert [partition for _, _, partition, _ in results] == list(range(7))
+    assert len({task for _, _, _, task in results}) == 7
+
+
+def test_an_error_of_ours_is_an_outcome(dispatcher: SparkDispatcher) -> None:
+    """It comes back as it was raised, for the spec that raised it, and is not tried again."""
+    outcomes = dispatcher.run(tasks.fail_on_odd, [0, 1, 2, 3], description="test", on_progress=ignore)
+    assert [type(outcome) for outcome in outcomes] == [Done, Failure, Done, Failure]
+    failure = outcomes[1]
+    assert isinstance(failure, Failure)
+    assert isinstance(failure.error, VerificationFailed)
+    assert (failure.error.what, failure.error.why, failure.error.remedy) == ("1 is odd.", "It is not even.", "Add one.")
+
+
+def test_any_other_error_fails_the_job_and_says_what_it_was(dispatcher: SparkDispatcher) -> None:
+    """Spark's own retries are used up first; then the job fails with the task's message."""
+    with pytest.raises(LakewardError) as error:
+        dispatcher.run(tasks.break_always, [1], description="test", on_progress=ignore)
+    assert "no such disk" in error.value.why
+    assert error.value.exit_code == 1
+
+
+def test_progress_reaches_the_total(dispatcher: SparkDispatcher) -> None:
+    """The last report says that all tasks are finished."""
+    seen: list[Progress] = []
+    dispatcher.run(tasks.double, list(range(5)), description="test", on_progress=seen.append)
+    assert seen[-1] == Progress(5, 5)
+
+
+def test_nothing_to_do_starts_no_spark() -> None:
+    """An empty plan asks for no session."""
+    assert SparkDispatcher("no-such-master").run(tasks.double, [], description="test", on_progress=ignore) == []
+
+
+def test_another_version_on_an_executor_refuses(dispatcher: SparkDispatcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The probe compares what executors answer with this process."""
+    dispatcher.probe()
+    monkeypatch.setattr(spark_module, "own_versions", lambda: Versions("3.99", (("pyarrow", "1"),)))
+    with pytest.raises(Refused, match="other versions"):
+        dispatcher.probe()
+
+
+def test_speculation_refuses() -> None:
+    """Two copies of one task would merge a slice twice."""
+    dispatcher = SparkDispatcher("local[2]")
+    # Spark does not let this setting change in a running session, so a session that has it is stood in for.
+    dispatcher._session = SimpleNamespace(conf={"spark.speculation": "true"})  # type: ignore[assignment]
+    with pytest.raises(Refused, match="speculation"):
+        dispatcher.probe()
+
+
+@pytest.mark.slow
+def test_a_cluster_with_two_executors(tmp_path: Path) -> None:
+    """On a master with separate executor processes both run tasks, and a failed task is tried again as attempt 1."""
+    attempts = tmp_path / "attempts"
+    attempts.mkdir()
+    script = Path(__file__).with_name("cluster_session.py")
+    done = subprocess.run(
+        [sys.executable, str(script), str(attempts)],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.strip().splitlines()[-1] == "2 executors, retried as attempt 1"
+    assert sorted(path.name for path in attempts.iterdir()) == ["attempt-0", "attempt-1"]

@@ -1,0 +1,26 @@
+"""Processes that live and die when a test says so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakeward.commit.owner import Owner, Processes
+
+
+class ScriptedProcesses(Processes):
+    """Every owner is a process of its own; those whose attempt is in `dead` are provably dead."""
+
+    def __init__(self) -> None:
+        self.dead: set[int] = set()
+        self.owners: list[Owner] = []
+
+    def new_owner(self) -> Owner:
+        owner = replace(super().new_owner(), attempt=1000 + len(self.owners))
+        self.owners.append(owner)
+        return owner
+
+    def is_provably_dead(self, owner: Owner) -> bool:
+        return owner.attempt in self.dead
+
+    def kill_all(self) -> None:
+        self.dead |= {owner.attempt for owner in self.owners}
