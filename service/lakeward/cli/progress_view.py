@@ -1,0 +1,149 @@
+"""Show a long piece of work: bars on a terminal, plain lines elsewhere; on stderr, as all that is not data.
+
+Touches: stderr.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Protocol
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Task as Bar
+from rich.progress import TimeRemainingColumn
+from rich.text import Text
+
+from lakeward.cli.quantities import spell_size
+from lakeward.clock import Clock
+from lakeward.execute.progress import Merged
+
+LINE_SECONDS = 5.0
+"""How often a plain line repeats itself."""
+
+
+class View(Protocol):
+    """An observer that is opened and closed."""
+
+    def __enter__(self) -> View: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def step(self, text: str) -> None: ...
+
+    def waiting(self, text: str, seconds: float) -> None: ...
+
+    def merged(self, state: Merged) -> None: ...
+
+
+def open_view(console: Console, clock: Clock) -> View:
+    return Bars(console) if console.is_terminal else Lines(console, clock)
+
+
+class Lines:
+    """One line a step, and one every few seconds while it lasts."""
+
+    def __init__(self, console: Console, clock: Clock) -> None:
+        self._console = console
+        self._clock = clock
+        self._quiet_until = 0.0
+        self._started = clock.monotonic()
+
+    def __enter__(self) -> Lines:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def step(self, text: str) -> None:
+        self._print(text)
+        self._started = self._clock.monotonic()
+        self._quiet_until = self._started + LINE_SECONDS
+
+    def waiting(self, text: str, seconds: float) -> None:
+        self._print_now_and_then(f"waiting, {seconds:.0f} s: {text}")
+
+    def merged(self, state: Merged) -> None:
+        seconds = max(self._clock.monotonic() - self._started, 0.001)
+        self._print_now_and_then(
+            f"merged {state.operations} of {state.operations_total} file slices, "
+            f"{spell_size(state.input_bytes)} of {spell_size(state.input_bytes_total)}, "
+            f"wrote {spell_size(state.output_bytes)}, {state.rows / seconds:,.0f} rows/s"
+        )
+
+    def _print_now_and_then(self, text: str) -> None:
+        now = self._clock.monotonic()
+        if now >= self._quiet_until:
+            self._quiet_until = now + LINE_SECONDS
+            self._print(text)
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, highlight=False, soft_wrap=True, markup=False)
+
+
+class Bars:
+    """A bar over the plan's operations, with bytes, rows a second and the time left."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[operations]}"),
+            TextColumn("{task.fields[written]}"),
+            _RowsColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            transient=True,
+        )
+        self._bar: TaskID | None = None
+
+    def __enter__(self) -> Bars:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def step(self, text: str) -> None:
+        self._drop_bar()
+        self._console.print(f"[dim]•[/dim] {text}", highlight=False)
+
+    def waiting(self, text: str, seconds: float) -> None:
+        if self._bar is None:
+            self._bar = self._add("waiting", total=None)
+        self._progress.update(self._bar, operations=text, written="")
+
+    def merged(self, state: Merged) -> None:
+        if self._bar is None:
+            self._bar = self._add("merging", total=float(state.input_bytes_total))
+        self._progress.update(
+            self._bar,
+            completed=float(state.input_bytes),
+            operations=f"{state.operations}/{state.operations_total} slices",
+            written=f"{spell_size(state.input_bytes)} in, {spell_size(state.output_bytes)} out",
+            rows=state.rows,
+        )
+
+    def _add(self, description: str, *, total: float | None) -> TaskID:
+        return self._progress.add_task(description, total=total, operations="", written="", rows=0)
+
+    def _drop_bar(self) -> None:
+        if self._bar is not None:
+            self._progress.remove_task(self._bar)
+            self._bar = None
+
+
+class _RowsColumn(ProgressColumn):
+    def render(self, task: Bar) -> Text:
+        elapsed = task.elapsed or 0.0
+        rows = task.fields.get("rows", 0)
+        return Text(f"{rows / elapsed:,.0f} rows/s" if rows and elapsed else "", style="cyan")

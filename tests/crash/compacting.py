@@ -1,0 +1,99 @@
+"""One compaction of a golden table, with or without a fault, and what must be true of a table at any moment."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+from lakeward.commit.lock import SPARK_LOCK, LockOptions
+from lakeward.dispatch.in_process import InProcessDispatcher
+from lakeward.execute.compaction import CompactionOptions, CompactionReport, Compactor
+from lakeward.execute.operation import run_operation
+from lakeward.format.file_name import parse_base_file
+from lakeward.format.instant import State, parse_instant
+from lakeward.storage.local import TEMPORARY_SUFFIX
+from tests.clocks import SkippingClock
+from tests.faults import FaultyStorage
+from tests.golden_tables import expected_rows
+from tests.our_reader import read_rows
+from tests.processes import ScriptedProcesses
+
+
+def compact(
+    base: Path, storage: FaultyStorage, processes: ScriptedProcesses, **options: object
+) -> CompactionReport:
+    defaults: dict[str, object] = {
+        "writers_stopped": True,
+        "lock": LockOptions(paths=(SPARK_LOCK,), wait_seconds=0.0),
+        "wait_seconds": 0.0,
+        "timezone": "UTC",
+    }
+    dispatcher = InProcessDispatcher()
+    return Compactor(
+        storage,
+        str(base),
+        CompactionOptions(**(defaults | options)),  # type: ignore[arg-type]
+        choose_dispatcher=lambda input_bytes: dispatcher,
+        run_operation=partial(run_operation, storage),
+        clock=SkippingClock(),
+        processes=processes,
+    ).compact()
+
+
+def check_readable(base: Path) -> None:
+    """True at every moment: the rows are those of the table, each instant is completed at most once."""
+    assert read_rows(base) == expected_rows("v9")
+    completed = Counter(instant.time for instant in instants(base) if instant.state is State.COMPLETED)
+    assert max(completed.values()) == 1, completed
+
+
+def check_finished(base: Path) -> None:
+    """True in the end: one compaction, its one base file, and nothing of ours left over."""
+    check_readable(base)
+    compactions = [i for i in instants(base) if i.action == "commit" and i.state is State.COMPLETED][1:]
+    assert len(compactions) == 1, compactions
+    bases = [name for path in (base / "p").iterdir() if (name := parse_base_file(path.name)) is not None]
+    assert sorted(name.instant for name in bases)[1:] == [compactions[0].time], bases
+    left = [path for path in everything(base) if is_leftover(path)]
+    assert left == []
+
+
+def age_temporary_files(base: Path) -> None:
+    """Two minutes pass for files that were being created when their process died."""
+    then = time.time() - 120
+    for path in base.rglob(f"*{TEMPORARY_SUFFIX}"):
+        os.utime(path, (then, then))
+
+
+def is_leftover(path: str) -> bool:
+    return path.startswith((".hoodie/.temp/", ".hoodie/.heartbeat/")) or path.endswith(
+        (".lakeward-tmp", "/lock", "/commit")
+    )
+
+
+def instants(base: Path) -> list:  # type: ignore[type-arg]
+    names = sorted(path.name for path in (base / ".hoodie" / "timeline").iterdir() if path.is_file())
+    return [instant for name in names if (instant := parse_instant(name, 2)) is not None]
+
+
+def everything(base: Path) -> list[str]:
+    return sorted(str(path.relative_to(base)) for path in base.rglob("*") if path.is_file())
+
+
+def state_of(base: Path) -> tuple[str, ...]:
+    """The shape of a table: which files there are, with new instants and random tokens blurred."""
+    shape = []
+    for path in everything(base):
+        if is_leftover(path):
+            continue
+        name = path.rpartition("/")[2]
+        instant = parse_instant(name, 2)
+        data = parse_base_file(name)
+        if instant is not None and path.startswith(".hoodie/timeline/"):
+            shape.append(f"{instant.action}.{instant.state}")
+        elif data is not None:
+            shape.append("base file of a compaction" if "-1" in data.write_token else "base file")
+    return tuple(sorted(shape))

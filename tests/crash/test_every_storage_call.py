@@ -1,0 +1,69 @@
+"""One compaction, stopped at every one of its storage calls, in every way a call can go wrong.
+
+After each fault our reader judges the table, then a second process runs the command again and our reader judges
+the end. Hudi judges each distinct state that a table was left in, and the end.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakeward.errors import LakewardError
+from tests.crash.compacting import age_temporary_files, check_finished, check_readable, compact, state_of
+from tests.faults import TEARABLE, WRITES, Fault, FaultKind, FaultyStorage, Killed
+from tests.golden_tables import copy_golden, expected_rows
+from tests.processes import ScriptedProcesses
+
+pytestmark = [pytest.mark.crash, pytest.mark.interop]
+
+
+def calls_of_a_compaction(folder: Path) -> list[str]:
+    storage = FaultyStorage()
+    compact(copy_golden("v9", folder / "clean"), storage, ScriptedProcesses())
+    check_finished(folder / "clean")
+    return storage.calls
+
+
+def faults(kind: FaultKind, calls: list[str]) -> list[Fault]:
+    """The calls at which this kind of fault differs from another one. A reply lost by a read is a failed read."""
+    names = [call.split()[0] for call in calls]
+    wanted = {FaultKind.TORN: TEARABLE, FaultKind.LOST_REPLY: WRITES}.get(kind)
+    return [Fault(kind, number) for number, name in enumerate(names) if wanted is None or name in wanted]
+
+
+@pytest.mark.parametrize("kind", FaultKind)
+def test_a_compaction_survives_every_fault(kind: FaultKind, tmp_path: Path, spark: SparkSession) -> None:
+    """Whatever call fails, dies, tears or loses its reply: no row is ever lost, and running again finishes."""
+    calls = calls_of_a_compaction(tmp_path)
+    states: dict[tuple[str, ...], Path] = {}
+    for fault in faults(kind, calls):
+        where = f"{fault.kind} at call {fault.call}: {calls[fault.call]}"
+        base = copy_golden("v9", tmp_path / f"{fault.kind}-{fault.call}")
+        processes = ScriptedProcesses()
+        try:
+            compact(base, FaultyStorage(fault), processes)
+        except (LakewardError, OSError, Killed):
+            pass
+        try:
+            check_readable(base)
+            if (state := state_of(base)) not in states:
+                states[state] = Path(shutil.copytree(base, tmp_path / f"state-{len(states)}"))
+            processes.kill_all()
+            age_temporary_files(base)
+            compact(base, FaultyStorage(), processes)
+            check_finished(base)
+        except BaseException as error:
+            error.add_note(where)
+            raise
+        if (end := state_of(base)) not in states:
+            states[end] = base
+        else:
+            shutil.rmtree(base)
+    for state, base in states.items():
+        frame = spark.read.format("hudi").load(str(base)).drop("_hoodie_file_name")
+        rows = sorted((row.asDict() for row in frame.collect()), key=lambda row: row["_hoodie_record_key"])
+        assert rows == expected_rows("v9"), state

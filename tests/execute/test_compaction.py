@@ -1,0 +1,295 @@
+"""Plans are carried out whole or not at all. Faults of storage are in tests/crash; here the rest can go wrong."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from lakeward.commit.heartbeat import heartbeat_path
+from lakeward.commit.lock import SPARK_LOCK, LockOptions
+from lakeward.commit.owner import Owner
+from lakeward.dispatch.in_process import InProcessDispatcher
+from lakeward.errors import Conflict, LakewardError, LockHeld, Refused, TryLater, VerificationFailed
+from lakeward.execute.compaction import CompactionOptions, Compactor
+from lakeward.execute.operation import OperationResult, OperationSpec, run_operation
+from lakeward.execute.progress import Merged
+from lakeward.format.compaction_plan import read_compaction_plan, write_compaction_plan
+from lakeward.format.instant import State
+from lakeward.plan.compaction import Choice, PlanOptions, Reason
+from lakeward.storage.local import LocalStorage
+from tests.clocks import SkippingClock
+from tests.crash.compacting import check_finished, check_readable, everything, instants
+from tests.golden_tables import copy_golden
+from tests.processes import ScriptedProcesses
+
+
+class Watcher:
+    """Remembers what it was told; runs `on_step` when the merging is done."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+        self.waits: list[str] = []
+        self.states: list[Merged] = []
+
+    def step(self, text: str) -> None:
+        self.steps.append(text)
+
+    def waiting(self, text: str, seconds: float) -> None:
+        self.waits.append(text)
+
+    def merged(self, state: Merged) -> None:
+        self.states.append(state)
+
+
+class Bench:
+    """A golden table and everything needed to compact it."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.storage = LocalStorage()
+        self.clock = SkippingClock()
+        self.processes = ScriptedProcesses()
+        self.watcher = Watcher()
+        self.run = partial(run_operation, self.storage)
+
+    def compactor(self, **options: object) -> Compactor:
+        settings: dict[str, object] = {
+            "writers_stopped": True,
+            "lock": LockOptions(paths=(SPARK_LOCK,), wait_seconds=0.0),
+            "wait_seconds": 0.0,
+            "timezone": "UTC",
+        }
+        dispatcher = InProcessDispatcher()
+        return Compactor(
+            self.storage,
+            str(self.base),
+            CompactionOptions(**(settings | options)),  # type: ignore[arg-type]
+            choose_dispatcher=lambda input_bytes: dispatcher,
+            run_operation=lambda spec, attempt: self.run(spec, attempt),
+            clock=self.clock,
+            processes=self.processes,
+            observer=self.watcher,
+        )
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(copy_golden("v9", tmp_path / "table"))
+
+
+@pytest.fixture
+def pending_bench(tmp_path: Path) -> Bench:
+    return Bench(copy_golden("v9", tmp_path / "table", pending=True))
+
+
+def pending_states(base: Path) -> set[State]:
+    return {instant.state for instant in instants(base) if instant.action == "compaction"}
+
+
+def test_a_plan_is_scheduled_merged_and_committed(bench: Bench) -> None:
+    """The whole story once, with its report."""
+    report = bench.compactor().compact()
+    check_finished(bench.base)
+    (plan,) = report.plans
+    (operation,) = plan.operations
+    assert not plan.recovered
+    assert (operation.counts.base_rows, operation.counts.updated, operation.counts.deleted) == (6, 2, 2)
+    assert plan.output_bytes == operation.size_bytes
+    assert [decision.reason for decision in report.outcome.decisions] == [Reason.HAS_LOGS]
+    assert bench.watcher.states[-1].rows == 4
+    assert bench.watcher.states[-1].input_bytes == bench.watcher.states[-1].input_bytes_total
+
+
+def test_a_second_run_finds_nothing_to_do(bench: Bench) -> None:
+    """And writes nothing."""
+    bench.compactor().compact()
+    before = everything(bench.base)
+    report = bench.compactor().compact()
+    assert report.plans == ()
+    assert [decision.reason for decision in report.outcome.decisions] == [Reason.NO_LOGS]
+    assert everything(bench.base) == before
+
+
+def test_a_foreign_pending_plan_is_finished_first(pending_bench: Bench) -> None:
+    """Hudi's plan keeps its instant; nothing is left to plan anew."""
+    report = pending_bench.compactor().compact()
+    assert [(plan.instant, plan.recovered) for plan in report.plans] == [("20261121043710038", True)]
+    check_finished(pending_bench.base)
+
+
+def test_a_dry_run_writes_nothing(bench: Bench) -> None:
+    """It says what would be done."""
+    before = everything(bench.base)
+    outcome = bench.compactor().preview()
+    assert [decision.choice for decision in outcome.decisions] == [Choice.FULL]
+    assert everything(bench.base) == before
+
+
+def test_filters_leave_the_rest_alone(bench: Bench) -> None:
+    """A group that no filter selects is reported as such."""
+    outcome = bench.compactor(plan=PlanOptions(partitions=("q*",))).preview()
+    assert [decision.reason for decision in outcome.decisions] == [Reason.NOT_SELECTED]
+    outcome = bench.compactor(plan=PlanOptions(partitions=("p*",))).preview()
+    assert [decision.reason for decision in outcome.decisions] == [Reason.HAS_LOGS]
+    outcome = bench.compactor(plan=PlanOptions(file_groups=("another-0",))).preview()
+    assert [decision.reason for decision in outcome.decisions] == [Reason.NOT_SELECTED]
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code"), [(OSError("gone"), None), (VerificationFailed("bad"), 6), (LakewardError("no"), 1)]
+)
+def test_a_failed_operation_leaves_the_plan_and_nothing_else(
+    bench: Bench, error: Exception, exit_code: int | None
+) -> None:
+    """Files, markers, heartbeat and .inflight go; .requested stays; the next run carries it out."""
+    before = everything(bench.base)
+
+    def fail_after_writing(spec: OperationSpec, task_attempt: int) -> OperationResult:
+        run_operation(bench.storage, spec, task_attempt)
+        raise error
+
+    bench.run = fail_after_writing  # type: ignore[assignment]
+    with pytest.raises(type(error)) as caught:
+        bench.compactor().compact()
+    assert exit_code is None or getattr(caught.value, "exit_code", None) == exit_code
+    left = set(everything(bench.base)) - set(before)
+    assert {path.partition(".hoodie/timeline/")[2].partition(".")[2] for path in left} == {"compaction.requested"}
+    check_readable(bench.base)
+    bench.run = partial(run_operation, bench.storage)
+    assert [plan.recovered for plan in bench.compactor().compact().plans] == [True]
+    check_finished(bench.base)
+
+
+def test_an_interrupt_undoes_the_attempt(bench: Bench) -> None:
+    """Ctrl-C while merging leaves the plan only."""
+
+    def interrupt(spec: OperationSpec, task_attempt: int) -> OperationResult:
+        raise KeyboardInterrupt
+
+    bench.run = interrupt  # type: ignore[assignment]
+    with pytest.raises(KeyboardInterrupt):
+        bench.compactor().compact()
+    assert pending_states(bench.base) == {State.REQUESTED}
+
+
+def test_a_writer_that_should_be_stopped_aborts_the_commit(bench: Bench) -> None:
+    """Under --writers stopped an instant of somebody else, come while we merged, publishes nothing."""
+
+    def write_meanwhile(spec: OperationSpec, task_attempt: int) -> OperationResult:
+        (bench.base / ".hoodie/timeline/20261121043711000.deltacommit.requested").touch()
+        return run_operation(bench.storage, spec, task_attempt)
+
+    bench.run = write_meanwhile  # type: ignore[assignment]
+    with pytest.raises(Conflict, match="20261121043711000 appeared"):
+        bench.compactor().compact()
+    assert pending_states(bench.base) == {State.REQUESTED}
+    check_readable(bench.base)
+
+
+def test_a_writer_that_shares_the_lock_does_not(bench: Bench) -> None:
+    """Under --lock a commit beside ours is what the lock is for."""
+
+    def write_meanwhile(spec: OperationSpec, task_attempt: int) -> OperationResult:
+        (bench.base / ".hoodie/timeline/20261121043711000.deltacommit.requested").touch()
+        return run_operation(bench.storage, spec, task_attempt)
+
+    bench.run = write_meanwhile  # type: ignore[assignment]
+    bench.compactor(writers_stopped=False).compact()
+    check_finished(bench.base)
+
+
+def test_a_plan_that_does_not_fit_the_table_is_not_run(pending_bench: Bench) -> None:
+    """A slice with one log file less than the plan says: nothing is written, the error names the group."""
+    before = everything(pending_bench.base)
+    log = next(path for path in (pending_bench.base / "p").iterdir() if ".log." in path.name)
+    log.unlink()
+    with pytest.raises(Conflict, match="does not fit file group"):
+        pending_bench.compactor().compact()
+    assert set(before) - set(everything(pending_bench.base)) == {f"p/{log.name}"}
+
+
+def test_an_operation_of_another_type_is_not_run(pending_bench: Bench) -> None:
+    """A LOG operation of a hybrid plan is not taken for a FULL one."""
+    path = pending_bench.base / ".hoodie/timeline/20261121043710038.compaction.requested"
+    plan = read_compaction_plan(path.read_bytes(), file=str(path))
+    operations = tuple(replace(operation, operation_type="LOG") for operation in plan.operations)
+    path.write_bytes(write_compaction_plan(replace(plan, version=3, operations=operations)))
+    with pytest.raises(Refused, match="plan-operation-type"):
+        pending_bench.compactor().compact()
+
+
+def place_heartbeat(bench: Bench, owner: Owner | None, *, age_seconds: float) -> None:
+    path = Path(heartbeat_path(str(bench.base), "20261121043710038"))
+    path.parent.mkdir(parents=True)
+    path.write_bytes(owner.to_line() if owner else b"")
+    then = time.time() - age_seconds
+    os.utime(path, (then, then))
+
+
+def test_a_living_attempt_is_waited_for(pending_bench: Bench) -> None:
+    """With a line of progress, up to --wait, then exit 75; nothing of the other attempt is touched."""
+    place_heartbeat(pending_bench, None, age_seconds=10)
+    before = everything(pending_bench.base)
+    with pytest.raises(TryLater) as error:
+        pending_bench.compactor(wait_seconds=30.0).compact()
+    assert error.value.exit_code == 75
+    assert 29 <= pending_bench.clock.slept <= 32
+    assert pending_bench.watcher.waits
+    assert everything(pending_bench.base) == before
+
+
+def test_a_heartbeat_that_stops_while_we_wait_is_taken_over(pending_bench: Bench) -> None:
+    """Two minutes without a beat and the attempt counts as dead."""
+    place_heartbeat(pending_bench, None, age_seconds=10)
+    pending_bench.compactor(wait_seconds=150.0).compact()
+    assert 100 <= pending_bench.clock.slept <= 112  # the rest passed for real
+    check_finished(pending_bench.base)
+
+
+def test_a_dead_process_of_ours_is_taken_over_at_once(pending_bench: Bench) -> None:
+    """Its heartbeat is fresh, its process is gone."""
+    owner = pending_bench.processes.new_owner()
+    place_heartbeat(pending_bench, owner, age_seconds=0)
+    pending_bench.processes.kill_all()
+    pending_bench.compactor().compact()
+    assert pending_bench.clock.slept < 1
+    check_finished(pending_bench.base)
+
+
+def test_a_held_lock_stops_us_before_anything_is_written(bench: Bench) -> None:
+    """Exit 5, and the table is as it was."""
+    (bench.base / SPARK_LOCK).touch()
+    before = everything(bench.base)
+    with pytest.raises(LockHeld):
+        bench.compactor().compact()
+    assert everything(bench.base) == before
+
+
+def test_too_little_space_stops_us_before_anything_is_written(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk in the middle would stop the writers too."""
+    monkeypatch.setattr(bench.storage, "free_bytes", lambda path: 100)
+    with pytest.raises(Refused, match="100 bytes free"):
+        bench.compactor().compact()
+    assert pending_states(bench.base) == set()
+
+
+def test_what_the_dead_attempt_of_another_engine_left_is_removed(pending_bench: Bench) -> None:
+    """Its .inflight, its markers, and the base file that it had already written into the partition."""
+    base = pending_bench.base
+    (base / ".hoodie/timeline/20261121043710038.compaction.inflight").touch()
+    stray = "ebf517f7-02cc-4e03-aec7-b7450919b7fd-0_0-55-66_20261121043710038.parquet"
+    (base / "p" / stray).write_bytes(b"half a file")
+    other = "99999999-02cc-4e03-aec7-b7450919b7fd-0_0-55-66_20261121043710038.parquet"
+    (base / "p" / other).write_bytes(b"of a group that is not in the plan")
+    marker = base / ".hoodie/.temp/20261121043710038/p" / f"{stray}.marker.MERGE"
+    marker.parent.mkdir(parents=True)
+    marker.touch()
+    pending_bench.compactor().compact()
+    assert not (base / "p" / stray).exists()
+    assert (base / "p" / other).exists()
+    assert not marker.exists()

@@ -1,0 +1,62 @@
+"""What a table holds by our own reader: the snapshot query, for tests that cannot start Hudi for every question."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from lakeward.execute.compaction import merge_rules
+from lakeward.read.file_slice import SliceInput, open_slice
+from lakeward.storage.local import LocalStorage
+from lakeward.storage.storage import join
+from lakeward.table.file_group import FileSlice
+from lakeward.table.snapshot import TableSnapshot, take_snapshot
+from tests.clocks import SkippingClock
+
+
+def read_rows(base: Path) -> list[dict[str, Any]]:
+    """All rows by record key, without `_hoodie_file_name`."""
+    snapshot = look(base)
+    rows: list[dict[str, Any]] = []
+    for group in snapshot.file_groups:
+        if (merged := _readable(group.slices)) is not None:
+            rows += _rows(base, snapshot, merged)
+    return sorted(rows, key=lambda row: row["_hoodie_record_key"])
+
+
+def look(base: Path) -> TableSnapshot:
+    return take_snapshot(LocalStorage(), str(base), timezone="UTC", clock=SkippingClock())
+
+
+def _readable(slices: tuple[FileSlice, ...]) -> FileSlice | None:
+    """The latest slice; under a pending compaction the slice before it with the logs that came since."""
+    if not slices:
+        return None
+    latest = slices[0]
+    if latest.base_file is not None or len(slices) == 1:
+        return latest
+    before = slices[1]
+    return FileSlice(
+        before.partition_path,
+        before.file_id,
+        before.base_instant,
+        before.base_file,
+        before.log_files + latest.log_files,
+    )
+
+
+def _rows(base: Path, snapshot: TableSnapshot, slice_: FileSlice) -> list[dict[str, Any]]:
+    assert snapshot.schema is not None
+    reading = SliceInput(
+        base_path=str(base),
+        partition_path=slice_.partition_path,
+        file_id=slice_.file_id,
+        base_file=join(slice_.partition_path, slice_.base_file.name) if slice_.base_file else None,
+        log_files=tuple(join(slice_.partition_path, log.name.text) for log in slice_.log_files),
+        instant="99999999999999999",
+        schema=snapshot.schema,
+        rules=merge_rules(snapshot),
+    )
+    with open_slice(LocalStorage(), reading) as merged:
+        rows = [row for batch in merged.batches() for row in batch.to_pylist()]
+    return [{name: value for name, value in row.items() if name != "_hoodie_file_name"} for row in rows]
