@@ -1,0 +1,134 @@
+"""The bloom filter's bytes, tested by a slow reader that follows the format's description."""
+
+from __future__ import annotations
+
+import base64
+import struct
+
+import pyarrow as pa
+import pytest
+
+from lakeward.format import bloom_filter
+from lakeward.format.bloom_filter import BloomFilter
+
+
+def murmur2(key: bytes, seed: int) -> int:
+    """As Hudi computes it, with Java's signed bytes and 32-bit integers."""
+
+    def signed(byte: int) -> int:
+        return byte - 256 if byte > 127 else byte
+
+    factor, low = 0x5BD1E995, 0xFFFFFFFF
+    value = (seed ^ len(key)) & low
+    whole = len(key) // 4 * 4
+    for at in range(0, whole, 4):
+        word = int.from_bytes(key[at : at + 4], "little") * factor & low
+        word = (word ^ word >> 24) * factor & low
+        value = value * factor & low ^ word
+    tail = key[whole:]
+    for index, byte in enumerate(reversed(tail)):  # the last byte counts lowest
+        value = (value ^ signed(byte) << 8 * index) & low
+    if tail:
+        value = value * factor & low
+    value = (value ^ value >> 13) * factor & low
+    return value ^ value >> 15
+
+
+class Reader:
+    """Membership from the bytes alone."""
+
+    def __init__(self, data: bytes) -> None:
+        head = struct.unpack_from(">iibi", data)
+        self.keys_per_row, self.keys, rows = struct.unpack_from(">iii", data, 13)
+        assert rows == 1
+        assert struct.unpack_from(">iibi", data, 25) == head
+        version, self.hashes, murmur, self.bits = head
+        assert (version, murmur) == (-1, 1)
+        self.row = data[38:]
+        assert len(self.row) == (self.bits + 7) // 8
+
+    def might_contain(self, key: str) -> bool:
+        value = 0
+        for _ in range(self.hashes):
+            value = murmur2(key.encode(), value)
+            signed = value - 2**32 if value >= 2**31 else value
+            index = abs(signed) % self.bits  # |h mod bits| in Java: its remainder has the sign of h
+            if not self.row[index // 8] >> index % 8 & 1:
+                return False
+        return True
+
+
+def keys_of(count: int) -> list[str]:
+    """Keys of all tail lengths, some beyond ASCII."""
+    return [("k", "ключ", "ü", "鍵", "😀x")[i % 5] + str(i) for i in range(count)]
+
+
+def filter_of(keys: list[str], expected: int | None = None) -> bytes:
+    bloom = BloomFilter(len(keys) if expected is None else expected)
+    bloom.add(pa.array(keys, pa.string()))
+    return bloom.to_bytes()
+
+
+@pytest.mark.parametrize("count", [1, 2, 1000])
+def test_every_key_is_found_and_others_are_not(count: int):
+    """All keys are contained; of two thousand others not one is, at an error rate of 1e-9."""
+    keys = keys_of(count)
+    reader = Reader(filter_of(keys))
+
+    assert all(reader.might_contain(key) for key in keys)
+    assert not any(reader.might_contain(f"absent-{i}") for i in range(2_000))
+    assert (reader.keys_per_row, reader.keys) == (count, count)
+
+
+def test_bytes_of_a_filter_made_by_hudi():
+    """The filter of k1 to k6 in a base file that Hudi 1.2.0 wrote: 192 bits, 7 hashes."""
+    row = base64.b64decode("/////wAAAAcBAAAAwFCIAATUICQRAgAGJAoIAIhsCFADhCpASA==")
+    dynamic = row[:13] + struct.pack(">iii", 6, 6, 1) + row
+    reader = Reader(dynamic)
+
+    assert [key for key in (f"k{i}" for i in range(100)) if reader.might_contain(key)] == [f"k{i}" for i in range(1, 7)]
+
+
+def test_size_follows_the_key_count():
+    """1000 keys at 1e-9 take 43,133 bits and 30 hashes, as Hudi computes them."""
+    reader = Reader(filter_of(keys_of(1000)))
+
+    assert (reader.bits, reader.hashes) == (43_133, 30)
+
+
+def test_large_filters_stay_small_and_useful(monkeypatch: pytest.MonkeyPatch):
+    """Beyond its size limit the row has fewer hashes, and still sorts most absent keys out."""
+    monkeypatch.setattr(bloom_filter, "ROW_BYTES_MAX", 2_048)
+    keys = keys_of(1_200)
+    reader = Reader(filter_of(keys))
+
+    assert len(reader.row) == 2_048
+    assert all(reader.might_contain(key) for key in keys)
+    assert sum(reader.might_contain(f"absent-{i}") for i in range(2000)) < 100
+
+
+def test_more_keys_than_expected_are_found_too():
+    """An estimate that was too low costs sharpness, never a key."""
+    keys = keys_of(100)
+    reader = Reader(filter_of(keys, expected=10))
+
+    assert all(reader.might_contain(key) for key in keys)
+
+
+def test_order_and_slices_do_not_matter():
+    """Equal keys give equal bytes, however they are cut into arrays and wherever those start."""
+    keys = keys_of(1000)
+    split = BloomFilter(1000)
+    array = pa.array(["before", *reversed(keys), "behind"])
+    split.add(array.slice(1, 600))
+    split.add(array.slice(601, 400))
+    split.add(array.slice(5, 0))
+
+    assert split.to_bytes() == filter_of(keys)
+
+
+def test_no_keys():
+    """A file without rows has a filter too, in which nothing is found."""
+    reader = Reader(BloomFilter(0).to_bytes())
+
+    assert not reader.might_contain("a")

@@ -1,0 +1,264 @@
+"""Data blocks of log files: what released Hudi wrote, promotions, and damage."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import importlib.util
+import io
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakeward.errors import BrokenFile, Unsupported
+from lakeward.format import data_block
+from lakeward.format.avro_schema import table_schema
+from lakeward.format.base_file import open_base_file
+from lakeward.format.data_block import project, read_data_block
+from lakeward.format.log_block import BlockType, HeaderKey, LogBlock, scan_blocks
+
+TYPES = Path(__file__).parent / "types"
+EXPECTED: dict[str, list[dict[str, Any]]] = json.loads((TYPES / "expected.json").read_text())
+
+_spec = importlib.util.spec_from_file_location("make_types", TYPES / "make.py")
+assert _spec is not None and _spec.loader is not None
+_make = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_make)
+
+SCHEMA = {
+    "type": "record",
+    "name": "row",
+    "fields": [{"name": "k", "type": "string"}, {"name": "n", "type": ["null", "long"]}],
+}
+
+
+def only_block(path: Path) -> LogBlock:
+    with path.open("rb") as file:
+        (found,) = scan_blocks(file, path.stat().st_size, name=path.name)
+    assert isinstance(found, LogBlock)
+    return found
+
+
+def comparable(batches: list[pa.RecordBatch]) -> list[dict[str, Any]]:
+    """Rows as the expectation has them: by ts and key, maps as objects; the file name differs by who reads."""
+    rows = []
+    for batch in batches:
+        maps = [column.name for column in batch.schema if pa.types.is_map(column.type)]
+        for row in batch.to_pylist(maps_as_pydicts="strict"):
+            rows.append(_make.as_text(row))
+        assert set(maps) <= {"m", "ms"}
+    rows.sort(key=lambda row: (row["ts"], row["id"].encode()))
+    return [{name: value for name, value in row.items() if name != "_hoodie_file_name"} for row in rows]
+
+
+def expected(name: str) -> list[dict[str, Any]]:
+    return [{column: value for column, value in row.items() if column != "_hoodie_file_name"} for row in EXPECTED[name]]
+
+
+@pytest.mark.parametrize("name", ["avro.log", "parquet.log"])
+def test_all_spark_types_of_a_log(name: str):
+    """Each value of each Spark type, null or not, is what Hudi's own reader says it is."""
+    block = only_block(TYPES / name)
+    with (TYPES / name).open("rb") as file:
+        batches = list(read_data_block(file, block, batch_rows=5))
+
+    assert [batch.num_rows for batch in batches] == [5, 5, 2]
+    assert comparable(batches) == expected(name)
+
+
+@pytest.mark.parametrize("name", ["row_writer.parquet", "avro_writer.parquet"])
+def test_all_spark_types_of_a_base_file(name: str):
+    """So in base files of both of Hudi's writers, with their 3-level and 2-level lists."""
+    schema_json = only_block(TYPES / "avro.log").headers[HeaderKey.SCHEMA]
+    with (TYPES / name).open("rb") as file:
+        batches = list(open_base_file(file, table_schema(schema_json), name=name))
+
+    assert comparable(batches) == expected(name)
+
+
+def avro_block(rows: list[dict[str, Any]], *, count: int | None = None, version: int = 3, tail: bytes = b"") -> bytes:
+    parsed = fastavro.parse_schema(SCHEMA)
+    content = bytearray(struct.pack(">ii", version, len(rows) if count is None else count))
+    for row in rows:
+        record = io.BytesIO()
+        fastavro.schemaless_writer(record, parsed, row)
+        content += struct.pack(">i", len(record.getvalue())) + record.getvalue()
+    return bytes(content) + tail
+
+
+def read(content: bytes, *, block_type: BlockType = BlockType.AVRO_DATA, schema: Any = SCHEMA) -> pa.Table:
+    block = LogBlock(
+        type=block_type,
+        headers={HeaderKey.SCHEMA: json.dumps(schema)},
+        content_offset=5,
+        content_length=len(content),
+        file="x.log",
+        offset=0,
+    )
+    return pa.Table.from_batches(read_data_block(io.BytesIO(b"head " + content + b" tail"), block))
+
+
+def test_large_blocks_come_in_batches(monkeypatch: pytest.MonkeyPatch):
+    """A block beyond one window of bytes, with a record beyond it too, comes whole and in order."""
+    monkeypatch.setattr(data_block, "_WINDOW_BYTES", 4_000)
+    rows = [{"k": f"k{i}" * 5, "n": i} for i in range(1_000)]
+    rows[500]["k"] = "x" * 9_000
+
+    table = read(avro_block(rows))
+
+    assert table["n"].to_pylist() == list(range(1_000))
+    assert table["k"].to_pylist() == [row["k"] for row in rows]
+    assert len(table["n"].chunks) > 3
+
+
+def test_no_records():
+    """A block may be empty."""
+    content = avro_block([])
+    block = LogBlock(BlockType.AVRO_DATA, {HeaderKey.SCHEMA: json.dumps(SCHEMA)}, 0, len(content), "x.log", 0)
+
+    assert list(read_data_block(io.BytesIO(content), block)) == []
+
+
+def test_counts_must_agree():
+    """As many records as the block says, or an error naming file and block: a short read would lose rows."""
+    rows = [{"k": "a", "n": 1}, {"k": "b", "n": None}]
+    for content in (
+        avro_block(rows, count=3),
+        avro_block(rows, count=1),
+        avro_block(rows, count=-1),
+        avro_block(rows, count=2**31 - 1),
+        avro_block(rows, tail=b"\x00"),
+        avro_block(rows)[:-1],
+        avro_block(rows)[:7],
+    ):
+        with pytest.raises(BrokenFile, match=r"x\.log.*byte 0"):
+            read(content)
+
+
+def test_text_must_be_utf8():
+    """Bytes that are no text are found as they are read, not by whoever reads our output."""
+    content = avro_block([{"k": "abcd", "n": 1}]).replace(b"abcd", b"ab\xff\xfe")
+    with pytest.raises(BrokenFile, match="UTF8"):
+        read(content)
+
+
+def test_other_versions_and_types_are_refused():
+    """A data block of a version or type that this release does not know is not guessed at."""
+    with pytest.raises(Unsupported, match="version 4"):
+        read(avro_block([], version=4))
+    with pytest.raises(Unsupported, match="HFILE_DATA"):
+        read(avro_block([]), block_type=BlockType.HFILE_DATA)
+
+
+def test_parquet_block_that_is_none():
+    """A Parquet block that cannot be read is a broken file."""
+    for content in (b"", b"PAR1", b"PAR1" + bytes(100) + b"PAR1"):
+        with pytest.raises(BrokenFile, match=r"x\.log"):
+            read(content, block_type=BlockType.PARQUET_DATA)
+
+
+def test_parquet_block_reads_only_its_range():
+    """The file in the block is read where it lies, and nothing before or behind it."""
+    out = io.BytesIO()
+    pq.write_table(pa.table({"k": ["a", "b"], "n": pa.array([1, None], pa.int64())}), out)
+
+    assert read(out.getvalue(), block_type=BlockType.PARQUET_DATA).to_pylist() == [
+        {"k": "a", "n": 1},
+        {"k": "b", "n": None},
+    ]
+
+
+def promoted(array: pa.Array, target: pa.DataType) -> list[Any]:
+    batch = pa.RecordBatch.from_arrays([array], names=["c"])
+    found = project(batch, pa.schema([pa.field("c", target)])).column(0)
+    found.validate(full=True)
+    assert found.type == target
+    return found.to_pylist()
+
+
+def test_project_goes_by_name():
+    """Columns come in the target's order; a missing one is null, one too many is dropped; so inside of structs."""
+    batch = pa.RecordBatch.from_pylist([{"b": 1, "s": {"y": 2, "gone": 3}, "gone": 4}, {"b": 2, "s": None, "gone": 5}])
+    struct_type = pa.struct([("x", pa.string()), ("y", pa.int64())])
+    target = pa.schema([("a", pa.string()), ("s", struct_type), ("b", pa.int64())])
+
+    assert project(batch, target).to_pylist() == [
+        {"a": None, "s": {"x": None, "y": 2}, "b": 1},
+        {"a": None, "s": None, "b": 2},
+    ]
+
+
+def test_promotions():
+    """The changes of type that Hudi makes while reading, value by value as Hudi makes them."""
+    ints = pa.array([-5, None, 2**31 - 1], pa.int32())
+    assert promoted(ints, pa.int64()) == [-5, None, 2**31 - 1]
+    assert promoted(ints, pa.float64()) == [-5.0, None, 2147483647.0]
+    assert promoted(ints, pa.float32()) == [-5.0, None, 2147483648.0]
+    assert promoted(ints, pa.string()) == ["-5", None, "2147483647"]
+    assert promoted(pa.array([2**63 - 1, -1]), pa.float64()) == [9.223372036854775807e18, -1.0]
+    floats = pa.array([1.1, None, -0.1, 3.4028235e38, 1e-45, float("inf"), float("-inf")], pa.float32())
+    assert promoted(floats, pa.float64()) == [1.1, None, -0.1, 3.4028235e38, 1e-45, float("inf"), float("-inf")]
+    assert str(promoted(pa.array([float("nan")], pa.float32()), pa.float64())) == "[nan]"
+    assert promoted(pa.array([b"\xc3\xbc", None]), pa.string()) == ["ü", None]
+    assert promoted(pa.array(["ü", None]), pa.binary()) == [b"\xc3\xbc", None]
+    money = pa.array([decimal.Decimal("1.25"), None], pa.decimal128(5, 2))
+    assert promoted(money, pa.decimal128(12, 3)) == [decimal.Decimal("1.250"), None]
+    assert promoted(ints, pa.decimal128(20, 2)) == [decimal.Decimal(-5), None, decimal.Decimal(2**31 - 1)]
+    moment = datetime.datetime(1969, 12, 31, 23, 59, 59, 999000)
+    assert promoted(pa.array([moment], pa.timestamp("ms")), pa.timestamp("us")) == [moment]
+
+
+def test_promotions_below_lists_structs_and_maps():
+    """Promotions reach every level, and slices of nested arrays keep their rows."""
+    element = pa.field("array", pa.struct([("v", pa.int32())]), nullable=False)
+    source = pa.array(
+        [[{"v": 1}], None, [], [{"v": None}, {"v": 3}], [{"v": 4}]],
+        pa.list_(element),
+    )
+    target = pa.list_(pa.field("element", pa.struct([("new", pa.string()), ("v", pa.float64())])))
+    rows = [
+        [{"new": None, "v": 1.0}],
+        None,
+        [],
+        [{"new": None, "v": None}, {"new": None, "v": 3.0}],
+        [{"new": None, "v": 4.0}],
+    ]
+    assert promoted(source, target) == rows
+    assert promoted(source.slice(1, 3), target) == rows[1:4]
+    maps = pa.array([[("a", 1)], None, [("b", None), ("c", 2)], []], pa.map_(pa.string(), pa.int32()))
+    assert promoted(maps.slice(1), pa.map_(pa.string(), pa.int64())) == [None, [("b", None), ("c", 2)], []]
+    structs = pa.array([{"x": 1}, None, {"x": None}, {"x": 4}], pa.struct([("x", pa.int32())]))
+    assert promoted(structs.slice(1, 3), pa.struct([("x", pa.int64())])) == [None, {"x": None}, {"x": 4}]
+
+
+@pytest.mark.parametrize(
+    ("array", "target"),
+    [
+        (pa.array([1], pa.int64()), pa.int32()),
+        (pa.array([1.5]), pa.float32()),
+        (pa.array([1.5]), pa.string()),
+        (pa.array([1.5], pa.float32()), pa.string()),
+        (pa.array([1.5]), pa.int64()),
+        (pa.array(["1"]), pa.int64()),
+        (pa.array([True]), pa.string()),
+        (pa.array([1], pa.timestamp("us")), pa.timestamp("us", "UTC")),
+        (pa.array([1], pa.timestamp("us")), pa.timestamp("ms")),
+        (pa.array([1], pa.int64()), pa.timestamp("us")),
+        (pa.array([b"\xff"]), pa.string()),
+        (pa.array([decimal.Decimal("1.25")]), pa.decimal128(5, 1)),
+        (pa.array([decimal.Decimal("99.25")]), pa.decimal128(3, 2)),
+        (pa.array([12345], pa.int32()), pa.decimal128(5, 2)),
+        (pa.array([[1]]), pa.int64()),
+        (pa.array([{"a": 1}]), pa.list_(pa.int64())),
+    ],
+)
+def test_other_changes_of_type_are_refused(array: pa.Array, target: pa.DataType):
+    """A change of type that is not proven, or a value that does not fit, is refused by the column's name."""
+    with pytest.raises(Unsupported, match="column c of"):
+        promoted(array, target)
