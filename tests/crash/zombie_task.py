@@ -18,6 +18,7 @@ def run_twice(scratch: str, location: str, spec: OperationSpec, task_attempt: in
     result = run_operation_at(location, spec, task_attempt)
     if task_attempt == 0:
         if os.fork() == 0:
+            os.setsid()  # out of reach of the executor that stops its workers
             try:
                 _write_on(Path(scratch), spec)
             finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from dataclasses import replace
@@ -63,6 +64,7 @@ class Bench:
             "lock": LockOptions(paths=(SPARK_LOCK,), wait_seconds=0.0),
             "wait_seconds": 0.0,
             "timezone": "UTC",
+            "state_folder": self.base.parent / "state",
         }
         dispatcher = InProcessDispatcher()
         return Compactor(
@@ -163,6 +165,24 @@ def test_a_failed_operation_leaves_the_plan_and_nothing_else(
     bench.run = partial(run_operation, bench.storage)
     assert [plan.recovered for plan in bench.compactor().compact().plans] == [True]
     check_finished(bench.base)
+
+
+def test_a_wrong_result_leaves_what_is_needed_to_repeat_it(bench: Bench, tmp_path: Path) -> None:
+    """The bundle names the operation, its files with their sizes, the error and the versions; it holds no row."""
+
+    def fail(spec: OperationSpec, task_attempt: int) -> OperationResult:
+        raise VerificationFailed("The digests differ.", why="1 is not 2.")
+
+    bench.run = fail  # type: ignore[assignment]
+    with pytest.raises(VerificationFailed) as error:
+        bench.compactor(state_folder=tmp_path / "state").compact()
+    (bundle,) = (tmp_path / "state").iterdir()
+    assert str(bundle) in error.value.__notes__[0]
+    told = json.loads(bundle.read_text())
+    assert told["error"]["why"] == "1 is not 2."
+    assert told["operation"]["slice"]["file_id"] == "ebf517f7-02cc-4e03-aec7-b7450919b7fd-0"
+    assert sorted(told["files"].values()) == [882, 1087, 1098, 2804]
+    assert told["versions"]["packages"]
 
 
 def test_an_interrupt_undoes_the_attempt(bench: Bench) -> None:

@@ -71,8 +71,8 @@ class TimelineFiles:
         if not self.is_inflight():
             raise _gone(self.inflight)
         target = self.completed(completion_time)
-        content = self._storage.read(staged)
         try:
+            content = self._storage.read(staged)
             self._storage.link(staged, target)
         except NotFound as error:
             raise _gone(staged) from error

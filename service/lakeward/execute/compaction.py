@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import tzinfo
+from pathlib import Path
 
 from lakeward.clock import Clock
 from lakeward.commit.attempt import Attempt, Winner, put_aside, remove_temp_folder, strays
@@ -32,11 +33,12 @@ from lakeward.commit.renewal import Renewal
 from lakeward.commit.tidy import tidy
 from lakeward.commit.transition import TimelineFiles
 from lakeward.dispatch.dispatcher import Dispatcher, Failure, Progress
-from lakeward.errors import AttemptLost, Conflict, LakewardError, Refused, TryLater
+from lakeward.errors import AttemptLost, Conflict, LakewardError, Refused, TryLater, VerificationFailed
 from lakeward.execute.compaction_commit import compaction_commit
 from lakeward.execute.operation import OperationResult, OperationSpec, finished_operations
 from lakeward.execute.progress import Merged, Observer, Silent
 from lakeward.execute.refusal import refuse
+from lakeward.execute.replay import keep_replay, state_folder
 from lakeward.format.commit_metadata import write_commit_metadata
 from lakeward.format.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.merge.merge_rules import MergeMode, MergeRules
@@ -70,6 +72,8 @@ class CompactionOptions:
     verify: bool = True
     memory_bytes: int = 512 * 1024 * 1024
     """Peak memory of one operation."""
+    state_folder: Path = field(default_factory=state_folder)
+    """Where the bundle of a failed verification goes; never in the table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,6 +306,9 @@ class Compactor:
         results = []
         for outcome in outcomes:
             if isinstance(outcome, Failure):
+                if isinstance(outcome.error, VerificationFailed):
+                    bundle = keep_replay(self._options.state_folder, self._storage, specs[outcome.index], outcome.error)
+                    outcome.error.add_note(f"What is needed to repeat the operation is in {bundle}.")
                 raise outcome.error
             results.append(outcome.result)
         return results

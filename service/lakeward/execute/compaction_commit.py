@@ -47,6 +47,7 @@ def _write_stat(slice_: FileSlice, result: OperationResult) -> WriteStat:
         num_deletes=counts.deleted,
         num_update_writes=counts.updated,
         num_inserts=counts.inserted,
+        num_updates=0,
         total_write_bytes=result.size_bytes,
         file_size_in_bytes=result.size_bytes,
         total_write_errors=0,

@@ -1,0 +1,86 @@
+"""Timeline files are created once; an unknown outcome is looked at before anything else happens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakeward.commit.transition import TimelineFiles
+from lakeward.errors import AlreadyExists, AttemptLost, OutcomeUnknown
+from tests.faults import Fault, FaultKind, FaultyStorage
+
+INSTANT = "20261121050000000"
+COMPLETION = "20261121050001000"
+
+
+def files(folder: Path, storage: FaultyStorage | None = None) -> TimelineFiles:
+    return TimelineFiles(storage or FaultyStorage(), str(folder), INSTANT)
+
+
+def test_the_states_in_their_order(tmp_path: Path) -> None:
+    """requested, inflight, completed: three files that all stay, with Hudi's names."""
+    timeline = tmp_path / "timeline"
+    timeline.mkdir()
+    (tmp_path / "staged").write_bytes(b"metadata")
+    steps = files(timeline)
+    steps.request(b"plan")
+    steps.begin()
+    assert steps.find_completed() is None
+    path = steps.complete(str(tmp_path / "staged"), COMPLETION)
+    assert steps.find_completed() == path
+    assert {item.name: item.read_bytes() for item in timeline.iterdir()} == {
+        f"{INSTANT}.compaction.requested": b"plan",
+        f"{INSTANT}.compaction.inflight": b"",
+        f"{INSTANT}_{COMPLETION}.commit": b"metadata",
+    }
+
+
+def test_no_state_without_the_one_before(tmp_path: Path) -> None:
+    """An attempt whose files another process took away stops."""
+    steps = files(tmp_path)
+    with pytest.raises(AttemptLost):
+        steps.begin()
+    (tmp_path / "staged").write_bytes(b"metadata")
+    with pytest.raises(AttemptLost):
+        steps.complete(str(tmp_path / "staged"), COMPLETION)
+    steps.request(b"plan")
+    steps.begin()
+    with pytest.raises(AttemptLost):
+        steps.complete(str(tmp_path / "gone"), COMPLETION)
+
+
+def test_nothing_is_created_twice(tmp_path: Path) -> None:
+    """Not even with equal content: it could be somebody else's."""
+    steps = files(tmp_path)
+    steps.request(b"plan")
+    with pytest.raises(AlreadyExists):
+        steps.request(b"plan")
+    steps.begin()
+    with pytest.raises(AlreadyExists):
+        steps.begin()
+
+
+def test_a_lost_reply_is_looked_at(tmp_path: Path) -> None:
+    """The file is there with our content: done."""
+    files(tmp_path, FaultyStorage(Fault(FaultKind.LOST_REPLY, 0))).request(b"plan")
+    assert (tmp_path / f"{INSTANT}.compaction.requested").read_bytes() == b"plan"
+
+
+def test_a_call_that_did_nothing_fails(tmp_path: Path) -> None:
+    """The file is not there: the error is raised."""
+    with pytest.raises(OSError, match="injected"):
+        files(tmp_path, FaultyStorage(Fault(FaultKind.BEFORE, 0))).request(b"plan")
+
+
+def test_when_nobody_can_say_nothing_is_assumed(tmp_path: Path) -> None:
+    """The reply is lost and the look afterwards fails: the outcome is unknown, and the error says what to do."""
+
+    class Blind(FaultyStorage):
+        def read(self, path: str) -> bytes:
+            raise OSError("the network is down")
+
+    with pytest.raises(OutcomeUnknown) as error:
+        files(tmp_path, Blind(Fault(FaultKind.LOST_REPLY, 0))).request(b"plan")
+    assert error.value.exit_code == 75
+    assert (tmp_path / f"{INSTANT}.compaction.requested").exists()

@@ -1,0 +1,104 @@
+"""A POSIX file system as storage: whole files, no replacement, honest answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakeward.errors import AlreadyExists, NotFound, UsageError
+from lakeward.storage.local import LocalStorage
+from lakeward.storage.opening import open_storage
+from lakeward.storage.storage import join, parent
+
+
+def test_create_never_replaces(tmp_path: Path) -> None:
+    """The second create fails, the first content stays, and no temporary name is left."""
+    storage = LocalStorage()
+    path = str(tmp_path / "x")
+    storage.create(path, b"one")
+    with pytest.raises(AlreadyExists):
+        storage.create(path, b"two")
+    assert storage.read(path) == b"one"
+    assert [item.name for item in tmp_path.iterdir()] == ["x"]
+
+
+def test_outputs_never_replace(tmp_path: Path) -> None:
+    """Neither does a stream."""
+    storage = LocalStorage()
+    with storage.open_output(str(tmp_path / "x")) as file:
+        file.write(b"one")
+    with pytest.raises(AlreadyExists):
+        storage.open_output(str(tmp_path / "x"))
+    with pytest.raises(NotFound):
+        storage.open_output(str(tmp_path / "missing" / "x"))
+
+
+@pytest.mark.parametrize("act", ["rename", "link"])
+def test_names_are_never_reused(tmp_path: Path, act: str) -> None:
+    """A rename or link onto a name in use fails and changes nothing; so does one without a source."""
+    storage = LocalStorage()
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_bytes(b"new")
+    target.write_bytes(b"old")
+    with pytest.raises(AlreadyExists):
+        getattr(storage, act)(str(source), str(target))
+    assert (source.read_bytes(), target.read_bytes()) == (b"new", b"old")
+    with pytest.raises(NotFound):
+        getattr(storage, act)(str(tmp_path / "nothing"), str(tmp_path / "elsewhere"))
+
+
+def test_folders_are_renamed_whole(tmp_path: Path) -> None:
+    """A file in a folder that was renamed away is not found under its old name."""
+    storage = LocalStorage()
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "x").touch()
+    storage.rename(str(tmp_path / "a"), str(tmp_path / "b"))
+    with pytest.raises(NotFound):
+        storage.rename(str(tmp_path / "a" / "x"), str(tmp_path / "x"))
+    (tmp_path / "a").mkdir()
+    with pytest.raises(AlreadyExists):
+        storage.rename(str(tmp_path / "a"), str(tmp_path / "b"))
+
+
+def test_a_deleted_file_takes_its_checksum_along(tmp_path: Path) -> None:
+    """Hadoop would hold a stale `.x.crc` against the next `x`."""
+    (tmp_path / "x").touch()
+    (tmp_path / ".x.crc").touch()
+    assert LocalStorage().delete(str(tmp_path / "x"))
+    assert list(tmp_path.iterdir()) == []
+    assert not LocalStorage().delete(str(tmp_path / "x"))
+
+
+def test_listing_and_looking(tmp_path: Path) -> None:
+    """Sorted by name; a missing folder is empty; a missing file is None."""
+    storage = LocalStorage()
+    (tmp_path / "b").write_bytes(b"12")
+    (tmp_path / "a").mkdir()
+    assert [(s.name, s.size, s.is_folder) for s in storage.list(str(tmp_path))] == [("a", 0, True), ("b", 2, False)]
+    assert storage.list(str(tmp_path / "missing")) == []
+    assert storage.stat(str(tmp_path / "missing")) is None
+    with pytest.raises(NotFound):
+        storage.read(str(tmp_path / "missing"))
+
+
+def test_a_dangling_link_does_not_hide_its_neighbours(tmp_path: Path) -> None:
+    """An entry that is gone when it is looked at is not in the listing; the others are."""
+    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "x").touch()
+    assert [status.name for status in LocalStorage().list(str(tmp_path))] == ["x"]
+
+
+def test_locations(tmp_path: Path) -> None:
+    """Paths and file URLs are the same place; other schemes are refused with what would work."""
+    assert open_storage(str(tmp_path))[1] == str(tmp_path)
+    assert open_storage(f"file://{tmp_path}/a%20b/")[1] == f"{tmp_path}/a b"
+    with pytest.raises(UsageError, match="s3://"):
+        open_storage("s3://bucket/table")
+
+
+def test_paths() -> None:
+    """The unpartitioned partition path is empty and adds nothing."""
+    assert join("/t", "", "x") == "/t/x"
+    assert join("/t", "p=1", "x") == "/t/p=1/x"
+    assert parent("/t/x") == "/t"
