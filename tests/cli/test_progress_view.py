@@ -1,0 +1,50 @@
+"""Progress: plain lines where nobody can watch a bar, bars where somebody can."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from lakeward.cli.progress_view import Bars, Lines, open_view
+from lakeward.execute.progress import Merged
+from tests.clocks import SkippingClock
+
+HALF = Merged(
+    operations=2, operations_total=4, input_bytes=2**20, input_bytes_total=2**21, output_bytes=2**19, rows=1000
+)
+
+
+def test_lines_come_now_and_then() -> None:
+    """A step always has its line; what repeats is said at most every few seconds."""
+    clock = SkippingClock()
+    output = io.StringIO()
+    view = open_view(Console(file=output, width=200), clock)
+    assert isinstance(view, Lines)
+    with view:
+        view.step("merging")
+        for _ in range(100):
+            view.merged(HALF)
+            clock.sleep(0.2)
+        view.waiting("the lock is held", 3.0)
+    lines = output.getvalue().splitlines()
+    assert lines[0] == "merging"
+    assert 3 <= len(lines) - 1 <= 5
+    assert lines[1].startswith("merged 2 of 4 file slices, 1.0 MiB of 2.0 MiB, wrote 512.0 KiB")
+
+
+def test_bars_show_operations_and_bytes() -> None:
+    """On a terminal the same numbers stand beside a bar."""
+    output = io.StringIO()
+    view = open_view(Console(file=output, width=200, force_terminal=True), SkippingClock())
+    assert isinstance(view, Bars)
+    with view:
+        view.step("merging")
+        view.merged(HALF)
+        view._progress.refresh()
+        view.waiting("the lock is held", 1.0)
+        view.step("done")
+    shown = output.getvalue()
+    assert "2/4 slices" in shown
+    assert "1.0 MiB in, 512.0 KiB out" in shown
+    assert "done" in shown

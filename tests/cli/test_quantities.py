@@ -1,0 +1,36 @@
+"""Sizes and durations as people write them."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakeward.cli.quantities import parse_duration, parse_size, spell_size
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("0", 0), ("1024", 1024), ("512MiB", 2**29), ("2 GiB", 2**31), ("1.5kb", 1500), ("3b", 3)]
+)
+def test_sizes(text: str, size: int) -> None:
+    """Binary and decimal units, in any case; no unit is bytes."""
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("0", 0), ("90s", 90), ("15m", 900), ("1.5h", 5400), ("200ms", 0.2)])
+def test_durations(text: str, seconds: float) -> None:
+    """No unit is seconds."""
+    assert parse_duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "much", "-1", "1 1", "5 parsecs"])
+def test_neither(text: str) -> None:
+    """What is neither says how to write it."""
+    with pytest.raises(ValueError, match="written like"):
+        parse_size(text)
+    with pytest.raises(ValueError, match="written like"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(("size", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (3 * 2**40, "3.0 TiB")])
+def test_spelling(size: int, text: str) -> None:
+    """In the largest unit that leaves a number above one."""
+    assert spell_size(size) == text
