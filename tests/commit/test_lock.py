@@ -135,3 +135,21 @@ def test_a_lost_reply_does_not_lock_us_out(tmp_path: Path) -> None:
     path.write_bytes(lock._line)
     with lock:
         lock.fence()
+
+
+def test_a_lock_that_changed_hands_while_it_was_judged_is_put_back(table: Table) -> None:
+    """t0 we judge A dead; t1 another process frees A and makes B; t2 we rename B away, see it, and put it back."""
+    path = table.path / SPARK_LOCK
+
+    class Overtaken(FaultyStorage):
+        def rename(self, source: str, target: str) -> None:
+            if source == str(path):
+                path.unlink()
+                path.write_bytes(b"B")
+            super().rename(source, target)
+
+    table.storage = Overtaken()
+    table.place_foreign(age_seconds=70)
+    with pytest.raises(LockHeld), table.lock(wait_seconds=1, expire_seconds=60.0):
+        pass
+    assert path.read_bytes() == b"B"

@@ -84,3 +84,15 @@ def test_when_nobody_can_say_nothing_is_assumed(tmp_path: Path) -> None:
         files(tmp_path, Blind(Fault(FaultKind.LOST_REPLY, 0))).request(b"plan")
     assert error.value.exit_code == 75
     assert (tmp_path / f"{INSTANT}.compaction.requested").exists()
+
+
+def test_somebody_elses_file_is_not_taken_for_ours(tmp_path: Path) -> None:
+    """The call failed, and what stands there has other content: the failure is raised."""
+
+    class Overtaken(FaultyStorage):
+        def create(self, path: str, data: bytes) -> None:
+            Path(path).write_bytes(b"another plan")
+            raise OSError("injected")
+
+    with pytest.raises(OSError, match="injected"):
+        files(tmp_path, Overtaken()).request(b"plan")

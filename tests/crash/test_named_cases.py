@@ -111,6 +111,26 @@ def test_a_process_stopped_before_it_publishes_is_taken_over(base: Path) -> None
         assert everything(base) == before
 
 
+def test_a_process_that_wakes_up_while_it_is_being_undone_publishes_nothing(base: Path) -> None:
+    """After the look for its commit and before its files are deleted: the moment for which the folder goes first."""
+    with process(base, "link", "stop") as child:
+        age(base, SPARK_LOCK, ".hoodie/.heartbeat/*", seconds=600)
+        said = ""
+
+        class WakingStorage(FaultyStorage):
+            def delete(self, path: str) -> bool:
+                nonlocal said
+                if path.endswith(".parquet") and child.poll() is None:
+                    os.kill(child.pid, signal.SIGCONT)
+                    said, _ = child.communicate(timeout=DEADLINE_SECONDS)
+                return super().delete(path)
+
+        locks = LockOptions(paths=(SPARK_LOCK,), wait_seconds=0.0, expire_seconds=300.0)
+        compact(base, WakingStorage(), ScriptedProcesses(), lock=locks)
+        assert child.returncode == 75, said
+        check_finished(base)
+
+
 def test_a_process_stopped_before_it_moves_its_files_in_moves_nothing(base: Path) -> None:
     """The same one step earlier: the woken process finds its folder gone."""
     with process(base, "rename", "stop") as child:
