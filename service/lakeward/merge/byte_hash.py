@@ -1,0 +1,126 @@
+"""Hash byte strings and words to 64 bits: what the key index, the sample and the digest are made of.
+
+A word-at-a-time multiply-rotate hash, finished by an avalanche. It guards against accidents, not against an
+adversary who chooses the keys. Nothing on disk depends on it.
+
+Touches: nothing.
+Keeps:   1. equal bytes give equal hashes, whatever lies before, behind or around them in a buffer.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from numba import njit, types
+
+U8_IN = types.Array(types.uint8, 1, "C", readonly=True)
+I64_IN = types.Array(types.int64, 1, "C", readonly=True)
+I8_IN = types.Array(types.int8, 1, "C", readonly=True)
+U64_IN = types.Array(types.uint64, 1, "C", readonly=True)
+BOOL_IN = types.Array(types.boolean, 1, "C", readonly=True)
+U64 = types.Array(types.uint64, 1, "C")
+I64 = types.Array(types.int64, 1, "C")
+I8 = types.Array(types.int8, 1, "C")
+U8 = types.Array(types.uint8, 1, "C")
+_TWO_WORDS = types.UniTuple(types.uint64, 2)  # type: ignore[no-untyped-call]
+
+_P1 = np.uint64(0x9E3779B185EBCA87)
+_P2 = np.uint64(0xC2B2AE3D27D4EB4F)
+_P3 = np.uint64(0x165667B19E3779F9)
+_R31 = np.uint64(31)
+_R33 = np.uint64(33)
+_R29 = np.uint64(29)
+_R32 = np.uint64(32)
+
+_NO_BYTES = np.zeros(0, dtype=np.uint8)
+
+
+@njit(types.uint64(types.uint64), cache=True, nogil=True)
+def avalanche(h: np.uint64) -> np.uint64:
+    """Spread every input bit over the whole word."""
+    h = (h ^ (h >> _R33)) * _P2
+    h = (h ^ (h >> _R29)) * _P3
+    return h ^ (h >> _R32)
+
+
+@njit(types.uint64(types.uint64, types.uint64), cache=True, nogil=True)
+def mix(h: np.uint64, word: np.uint64) -> np.uint64:
+    """Fold one more word into a hash; the order of words counts."""
+    h = h ^ (word * _P2)
+    h = (h << _R31) | (h >> _R33)
+    return h * _P1 + _P3
+
+
+@njit(types.uint64(U8_IN, types.int64), cache=True, nogil=True)
+def _load8(data: npt.NDArray[np.uint8], i: int) -> np.uint64:
+    """Eight bytes as a word; the compiler makes one load of it."""
+    return (
+        np.uint64(data[i])
+        | (np.uint64(data[i + 1]) << np.uint64(8))
+        | (np.uint64(data[i + 2]) << np.uint64(16))
+        | (np.uint64(data[i + 3]) << np.uint64(24))
+        | (np.uint64(data[i + 4]) << np.uint64(32))
+        | (np.uint64(data[i + 5]) << np.uint64(40))
+        | (np.uint64(data[i + 6]) << np.uint64(48))
+        | (np.uint64(data[i + 7]) << np.uint64(56))
+    )
+
+
+@njit(types.uint64(U8_IN, types.int64, types.int64), cache=True, nogil=True)
+def _load_rest(data: npt.NDArray[np.uint8], i: int, end: int) -> np.uint64:
+    """The last bytes, fewer than eight, as a word."""
+    word = np.uint64(0)
+    shift = np.uint64(0)
+    while i < end:
+        word |= np.uint64(data[i]) << shift
+        shift += np.uint64(8)
+        i += 1
+    return word
+
+
+@njit(types.uint64(U8_IN, types.int64, types.int64, types.uint64), cache=True, nogil=True)
+def hash_bytes(data: npt.NDArray[np.uint8], start: int, end: int, seed: np.uint64) -> np.uint64:
+    """The hash of `data[start:end]`. Invariant: 0 <= start <= end <= len(data)."""
+    h = mix(seed, np.uint64(end - start))
+    i = start
+    while i + 8 <= end:
+        h = mix(h, _load8(data, i))
+        i += 8
+    if i < end:
+        h = mix(h, _load_rest(data, i, end))
+    return avalanche(h)
+
+
+@njit(_TWO_WORDS(U8_IN, types.int64, types.int64, types.uint64, types.uint64), cache=True, nogil=True)
+def hash_bytes_twice(
+    data: npt.NDArray[np.uint8], start: int, end: int, first: np.uint64, second: np.uint64
+) -> tuple[np.uint64, np.uint64]:
+    """Two hashes of `data[start:end]` from two seeds, for the price of reading the bytes once."""
+    first = mix(first, np.uint64(end - start))
+    second = mix(second, np.uint64(end - start))
+    i = start
+    while i + 8 <= end:
+        word = _load8(data, i)
+        first = mix(first, word)
+        second = mix(second, word)
+        i += 8
+    if i < end:
+        word = _load_rest(data, i, end)
+        first = mix(first, word)
+        second = mix(second, word)
+    return first, second
+
+
+def byte_buffers(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
+    """(offsets, bytes) of a string or binary array: value i is `bytes[offsets[i]:offsets[i + 1]]`, slices included."""
+    if len(array) == 0:
+        return np.zeros(1, dtype=np.int64), _NO_BYTES
+    wide = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+    assert wide or pa.types.is_string(array.type) or pa.types.is_binary(array.type), array.type
+    _, offset_buffer, data_buffer = array.buffers()
+    offsets = np.frombuffer(offset_buffer, dtype=np.int64 if wide else np.int32)
+    offsets = offsets[array.offset : array.offset + len(array) + 1]
+    has_bytes = data_buffer is not None and data_buffer.size > 0
+    data = np.frombuffer(data_buffer, dtype=np.uint8) if has_bytes else _NO_BYTES
+    return offsets.astype(np.int64), data

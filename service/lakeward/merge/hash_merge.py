@@ -1,0 +1,149 @@
+"""Lay the folded log records over the base file's batches: base order, rows updated in place, inserts at the end.
+
+The base is streamed and never held: for each batch the hash of the keys finds those the logs speak about, `LogFold`
+decides between the two records, and the batch goes on with replaced rows where they were and removed rows left out.
+When the base is through, the keys it did not have follow in the order of their first appearance in the logs.
+
+Touches: nothing but what `LogFold` keeps.
+Keeps:   1. rows out = base rows + inserted - deleted;
+         2. no key comes out twice: a base file with a key in two rows is refused, for Hudi updates only the first
+            of them and the two drift apart;
+         3. no output batch holds more than one base batch and the log rows for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakeward.errors import BrokenFile
+from lakeward.merge.key_index import RepeatedHashes, hash_keys
+from lakeward.merge.log_fold import Action, LogFold, record_keys
+from lakeward.merge.log_rows import join_batches
+from lakeward.merge.merge_rules import RECORD_KEY_FIELD, MergeRules
+
+INSERT_BATCH_ROWS = 16_384
+
+
+class HashMerge:
+    """One merge of one slice. The counts are final when `batches` is exhausted."""
+
+    def __init__(self, logs: LogFold, rules: MergeRules, *, base_name: str) -> None:
+        self._logs = logs
+        self._rules = rules
+        self._base_name = base_name
+        self._in_base = np.zeros(logs.keys, dtype=np.bool_)
+        self._base_hashes = RepeatedHashes()
+        self._suspects: set[int] = set()
+        self.base_rows = 0
+        self.updated = 0
+        self.inserted = 0
+        self.deleted = 0
+        self.rows = 0
+
+    def batches(
+        self, base: Iterable[pa.RecordBatch], read_base_keys: Callable[[], Iterable[pa.Array]]
+    ) -> Iterator[pa.RecordBatch]:
+        """The merged rows. `read_base_keys` reads the base's keys once more, in the one case that it is needed."""
+        for batch in base:
+            merged = self._lay_over(batch)
+            for part in merged:
+                self.rows += part.num_rows
+                if part.num_rows:
+                    yield part
+        if self._suspects:
+            self._clear_suspects(read_base_keys())
+        for part in self._inserts():
+            self.inserted += part.num_rows
+            self.rows += part.num_rows
+            yield part
+        assert self.rows == self.base_rows + self.inserted - self.deleted
+
+    def _lay_over(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        self.base_rows += batch.num_rows
+        keys = record_keys(batch, source=self._base_name)
+        hashes = hash_keys(keys)
+        self._watch(hashes)
+        ids = self._logs.find(keys, hashes)
+        matched = np.flatnonzero(ids >= 0)
+        if len(matched) == 0:
+            yield batch
+            return
+        self._mark_seen(ids[matched])
+        ordering = None
+        if self._rules.ordering_field is not None:
+            column = batch.schema.get_field_index(self._rules.ordering_field)
+            ordering = batch.column(column).take(pa.array(matched)) if column >= 0 else None
+        actions = self._logs.decide(ids[matched], ordering, base=self._base_name)
+        replaced = matched[actions == Action.REPLACE]
+        removed = matched[actions == Action.REMOVE]
+        self.updated += len(replaced)
+        self.deleted += len(removed)
+        if len(replaced) == 0 and len(removed) == 0:
+            yield batch
+            return
+        # Large log rows: build the output in several parts, so that its string offsets fit 32 bits.
+        at_once = self._logs.rows_at_once_max
+        cuts = [*(int(row) for row in replaced[at_once::at_once]), batch.num_rows]
+        start = 0
+        for end in cuts:
+            inside = replaced[(replaced >= start) & (replaced < end)]
+            gone = removed[(removed >= start) & (removed < end)]
+            yield self._rebuild(batch.slice(start, end - start), inside - start, gone - start, ids[inside])
+            start = end
+
+    def _rebuild(
+        self,
+        batch: pa.RecordBatch,
+        replaced: npt.NDArray[np.int64],
+        removed: npt.NDArray[np.int64],
+        replaced_ids: npt.NDArray[np.int64],
+    ) -> pa.RecordBatch:
+        rows = np.arange(batch.num_rows, dtype=np.int64)
+        if len(replaced):
+            rows[replaced] = batch.num_rows + np.arange(len(replaced))
+            batch = join_batches([batch, self._logs.take(replaced_ids)])
+        if len(removed):
+            rows = np.delete(rows, removed)
+        return batch.take(pa.array(rows))
+
+    def _inserts(self) -> Iterator[pa.RecordBatch]:
+        ids = self._logs.data_ids()
+        ids = ids[~self._in_base[ids]]
+        at_once = min(INSERT_BATCH_ROWS, self._logs.rows_at_once_max)
+        for start in range(0, len(ids), at_once):
+            yield self._logs.take(ids[start : start + at_once])
+
+    def _mark_seen(self, ids: npt.NDArray[np.int64]) -> None:
+        again = ids[self._in_base[ids]]
+        self._in_base[ids] = True
+        if len(again) == 0 and len(ids) != len(np.unique(ids)):
+            numbers, counts = np.unique(ids, return_counts=True)
+            again = numbers[counts > 1]
+        if len(again):
+            raise self._repeated(self._logs.key(int(again[0])))
+
+    def _watch(self, hashes: npt.NDArray[np.uint64]) -> None:
+        """Remember the keys' hashes. A hash seen twice is most likely a key seen twice, which a second look decides."""
+        self._suspects.update(int(hashes[row]) for row in self._base_hashes.add(hashes))
+
+    def _clear_suspects(self, base_keys: Iterable[pa.Array]) -> None:
+        # The lowest bit is not compared by `RepeatedHashes`.
+        wanted = np.array(sorted({suspect >> 1 for suspect in self._suspects}), dtype=np.uint64)
+        seen: set[str] = set()
+        for keys in base_keys:
+            for row in np.flatnonzero(np.isin(hash_keys(keys) >> np.uint64(1), wanted)):
+                key = keys[int(row)].as_py()
+                if key in seen:
+                    raise self._repeated(key)
+                seen.add(key)
+
+    def _repeated(self, key: str) -> BrokenFile:
+        return BrokenFile(
+            f"The base file {self._base_name} holds the record key {key!r} more than once.",
+            why=f"{RECORD_KEY_FIELD} must be unique in a file group, or an update reaches only one of the rows.",
+            remedy="Remove the duplicates with a writer, for example by deleting and inserting the key again.",
+        )

@@ -1,0 +1,470 @@
+"""Fold the log records of a slice among themselves, oldest first: at most one record per key is left.
+
+Hudi folds the logs before it looks at the base file, and by event time the order of the two matters. Of each key we
+keep a state: which record won so far, whether it is a delete, and its ordering value as a code. A *commit-time delete*
+is one whose ordering value is the default. By event time, the rules for a new record over the state are:
+
+    new record         state                  the new one wins
+    any                nothing                yes
+    block delete       commit-time delete     no
+    block delete       anything else          if it is a commit-time delete, or unless state > new
+    data, or deleted   commit-time delete     yes
+      by a column      anything else          if it is a commit-time delete, or if new >= state
+
+By commit time the last one wins. The rules for data, with ties for the log, then decide between the folded record and
+the base row, which is never a delete, whatever its columns say.
+
+Touches: the spill file of `LogRows`.
+Keeps:   1. records are folded in the order they are appended;
+         2. where Java would throw because a missing ordering value meets a present one, so do we (`Unsupported`);
+         3. a tombstone keeps its ordering value, so that a later but older record does not resurrect the row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from numba import njit, types
+
+from lakeward.errors import BrokenFile, Unsupported
+from lakeward.merge.byte_hash import I8, I8_IN, I64, I64_IN
+from lakeward.merge.key_index import KeyIndex
+from lakeward.merge.log_rows import LogRows
+from lakeward.merge.merge_rules import (
+    IS_DELETED_FIELD,
+    RECORD_KEY_FIELD,
+    MergeMode,
+    MergeRules,
+    default_is_comparable,
+    ordering_wrappers,
+)
+from lakeward.merge.ordering import OrderingCodes, encode_ordering, needs_ranks
+
+
+class Kind(IntEnum):
+    """What a log record is; also what a key's state is."""
+
+    NOTHING = 0
+    DATA = 1
+    COLUMN_DELETE = 2  # a data record that a column of it declares deleted
+    BLOCK_DELETE = 3
+
+
+class Action(IntEnum):
+    """What becomes of a base row."""
+
+    KEEP = 0
+    REPLACE = 1
+    REMOVE = 2
+
+
+_NOTHING: Final = int(Kind.NOTHING)
+_DATA: Final = int(Kind.DATA)
+_BLOCK_DELETE: Final = int(Kind.BLOCK_DELETE)
+_KEEP: Final = int(Action.KEEP)
+_REPLACE: Final = int(Action.REPLACE)
+_REMOVE: Final = int(Action.REMOVE)
+
+
+@njit(
+    types.int64(types.boolean, types.boolean, I64_IN, I8_IN, I64_IN, I8_IN, I64_IN, I8, I64, I8, I64),
+    cache=True,
+    nogil=True,
+)
+def _fold(
+    by_event_time: bool,
+    default_compares: bool,
+    ids: npt.NDArray[np.int64],
+    kinds: npt.NDArray[np.int8],
+    codes: npt.NDArray[np.int64],
+    is_default: npt.NDArray[np.int8],
+    positions: npt.NDArray[np.int64],
+    state_kinds: npt.NDArray[np.int8],
+    state_codes: npt.NDArray[np.int64],
+    state_is_default: npt.NDArray[np.int8],
+    state_positions: npt.NDArray[np.int64],
+) -> int:
+    """Fold a run of records into the states of their keys; the row at which Java would throw, or -1."""
+    for i in range(len(ids)):
+        key = ids[i]
+        old = state_kinds[key]
+        if by_event_time and old != _NOTHING:
+            old_wins_always = old != _DATA and state_is_default[key] != 0
+            new_wins_always = kinds[i] != _DATA and is_default[i] != 0
+            if kinds[i] == _BLOCK_DELETE:
+                if old_wins_always:
+                    continue
+                if not new_wins_always:
+                    same_class = default_compares or state_is_default[key] == is_default[i]
+                    if same_class and state_codes[key] > codes[i]:
+                        continue
+            elif not (old_wins_always or new_wins_always):
+                if not default_compares and state_is_default[key] != is_default[i]:
+                    return i
+                if codes[i] < state_codes[key]:
+                    continue
+        state_kinds[key] = kinds[i]
+        state_codes[key] = codes[i]
+        state_is_default[key] = is_default[i]
+        state_positions[key] = positions[i]
+    return -1
+
+
+@njit(types.int64(types.boolean, types.boolean, I8_IN, I64_IN, I8_IN, I64_IN, I8_IN, I8), cache=True, nogil=True)
+def _decide(
+    by_event_time: bool,
+    default_compares: bool,
+    log_kinds: npt.NDArray[np.int8],
+    log_codes: npt.NDArray[np.int64],
+    log_is_default: npt.NDArray[np.int8],
+    base_codes: npt.NDArray[np.int64],
+    base_is_default: npt.NDArray[np.int8],
+    out: npt.NDArray[np.int8],
+) -> int:
+    """What becomes of base rows that have a folded log record; the row at which Java would throw, or -1."""
+    for i in range(len(out)):
+        log_wins = True
+        if by_event_time and not (log_kinds[i] != _DATA and log_is_default[i] != 0):
+            if not default_compares and log_is_default[i] != base_is_default[i]:
+                return i
+            log_wins = log_codes[i] >= base_codes[i]
+        if not log_wins:
+            out[i] = _KEEP
+        elif log_kinds[i] == _DATA:
+            out[i] = _REPLACE
+        else:
+            out[i] = _REMOVE
+    return -1
+
+
+@dataclass(slots=True)
+class _States:
+    """One entry per key id."""
+
+    kinds: npt.NDArray[np.int8] = field(default_factory=lambda: np.zeros(512, dtype=np.int8))
+    codes: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(512, dtype=np.int64))
+    is_default: npt.NDArray[np.int8] = field(default_factory=lambda: np.zeros(512, dtype=np.int8))
+    positions: npt.NDArray[np.int64] = field(default_factory=lambda: np.full(512, -1, dtype=np.int64))
+
+    def make_room(self, keys: int) -> None:
+        more = max(keys, 2 * len(self.kinds)) - len(self.kinds)
+        if keys > len(self.kinds):
+            self.kinds = np.concatenate([self.kinds, np.zeros(more, dtype=np.int8)])
+            self.codes = np.concatenate([self.codes, np.zeros(more, dtype=np.int64)])
+            self.is_default = np.concatenate([self.is_default, np.zeros(more, dtype=np.int8)])
+            self.positions = np.concatenate([self.positions, np.full(more, -1, dtype=np.int64)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Records of one source, not folded yet because their ordering values must be ranked with all others."""
+
+    ids: npt.NDArray[np.int64]
+    kinds: npt.NDArray[np.int8]
+    positions: npt.NDArray[np.int64]
+    values: pa.Array
+    source: str
+
+
+class LogFold:
+    """Append records oldest first, `finish`, then ask. `schema` is that of every data batch."""
+
+    def __init__(
+        self, schema: pa.Schema, rules: MergeRules, *, memory_bytes: int, spill_folder: str | None = None
+    ) -> None:
+        self._schema = schema
+        self._rules = rules
+        self._by_event_time = rules.mode is MergeMode.EVENT_TIME_ORDERING
+        self._ordering_type = rules.ordering_type(schema)
+        self._ranked = needs_ranks(self._ordering_type)
+        self._default_compares = default_is_comparable(self._ordering_type)
+        self._keys = KeyIndex()
+        self._rows = LogRows(schema, memory_bytes=memory_bytes, spill_folder=spill_folder)
+        self._states = _States()
+        self._runs: list[_Run] = []
+        self._ranked_values: pa.Array | None = None
+        self._records = 0
+        self._is_finished = False
+
+    @property
+    def records(self) -> int:
+        """Log records appended, deletes included."""
+        return self._records
+
+    @property
+    def keys(self) -> int:
+        """Distinct keys among them."""
+        return len(self._keys)
+
+    @property
+    def has_spilled(self) -> bool:
+        return self._rows.has_spilled
+
+    def append_data(self, batch: pa.RecordBatch, *, source: str) -> None:
+        """Records of a data block in the slice's schema. `source` is how errors call the block."""
+        assert not self._is_finished
+        if batch.num_rows == 0:
+            return
+        ids = self._keys.intern(record_keys(batch, source=source))
+        deleted = find_deleted(batch, self._rules)
+        kinds = np.where(deleted, np.int8(Kind.COLUMN_DELETE), np.int8(Kind.DATA)).astype(np.int8)
+        first = self._rows.append(batch)
+        positions = np.arange(first, first + batch.num_rows, dtype=np.int64)
+        values = None if self._ordering_type is None else batch.column(self._rules.ordering_field)
+        self._append(ids, kinds, positions, values, source)
+        if self._rows.is_over_budget:
+            self._give_memory_back()
+
+    def append_deletes(self, keys: pa.Array, ordering: pa.Array | None, *, wrapper: str | None, source: str) -> None:
+        """Records of a delete block: `ordering` is null where the delete has the default, None where all have.
+
+        `wrapper` names the class that the values had in the block.
+        """
+        assert not self._is_finished
+        if len(keys) == 0:
+            return
+        if keys.null_count:
+            raise _keyless(source)
+        ids = self._keys.intern(keys)
+        kinds = np.full(len(keys), Kind.BLOCK_DELETE, dtype=np.int8)
+        positions = np.full(len(keys), -1, dtype=np.int64)
+        values = delete_ordering(ordering, self._ordering_type, wrapper=wrapper, rows=len(keys), source=source)
+        self._append(ids, kinds, positions, values, source)
+
+    def finish(self) -> None:
+        """No more records will come."""
+        assert not self._is_finished
+        self._is_finished = True
+        if self._runs:
+            self._fold_ranked()
+        if not self._rows.has_spilled:
+            self._drop_losers()
+        self._rows.seal()
+
+    def find(self, keys: pa.Array, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+        """The ids of base keys with their hashes, -1 where no log record has the key."""
+        return self._keys.find(keys, hashes)
+
+    def key(self, key_id: int) -> str:
+        return self._keys.key(key_id)
+
+    def decide(self, ids: npt.NDArray[np.int64], base_ordering: pa.Array | None, *, base: str) -> npt.NDArray[np.int8]:
+        """What becomes of base rows with these ids (each a known key) and ordering values."""
+        assert self._is_finished
+        kinds = self._states.kinds[ids]
+        log = OrderingCodes(self._states.codes[ids], self._states.is_default[ids])
+        values = None if self._ordering_type is None else base_ordering
+        if self._ranked and values is not None:
+            # Ranks of the logs say nothing about the base's values: rank the two sides of this batch together.
+            assert self._ranked_values is not None
+            winners = self._ranked_values.take(pa.array(log.codes - 1, mask=log.is_default != 0))
+            both = pa.concat_arrays([_large(winners), _large(values)])
+            codes = encode_ordering(both, both.type, len(both))
+            log = OrderingCodes(codes.codes[: len(ids)], codes.is_default[: len(ids)])
+            row = OrderingCodes(codes.codes[len(ids) :], codes.is_default[len(ids) :])
+        else:
+            row = encode_ordering(values, self._ordering_type, len(ids))
+        out = np.empty(len(ids), dtype=np.int8)
+        failed = int(
+            _decide(
+                self._by_event_time,
+                self._default_compares,
+                kinds,
+                log.codes,
+                log.is_default,
+                row.codes,
+                row.is_default,
+                out,
+            )
+        )
+        if failed >= 0:
+            raise self._not_comparable(int(ids[failed]), base)
+        return out
+
+    def take(self, ids: npt.NDArray[np.int64]) -> pa.RecordBatch:
+        """The winning data records of these keys, in this order; their states must be data."""
+        assert self._is_finished
+        return self._rows.take(self._states.positions[ids])
+
+    def data_ids(self) -> npt.NDArray[np.int64]:
+        """The keys whose winning record is data, in the order of their first appearance."""
+        return np.flatnonzero(self._states.kinds[: len(self._keys)] == Kind.DATA)
+
+    @property
+    def rows_at_once_max(self) -> int:
+        return self._rows.rows_at_once_max
+
+    def close(self) -> None:
+        self._rows.close()
+
+    def _append(
+        self,
+        ids: npt.NDArray[np.int64],
+        kinds: npt.NDArray[np.int8],
+        positions: npt.NDArray[np.int64],
+        values: pa.Array | None,
+        source: str,
+    ) -> None:
+        self._records += len(ids)
+        self._states.make_room(len(self._keys))
+        if self._ranked:
+            values = pa.nulls(len(ids), self._ordering_type) if values is None else values
+            self._runs.append(_Run(ids, kinds, positions, _large(values), source))
+            return
+        self._fold(ids, kinds, positions, encode_ordering(values, self._ordering_type, len(ids)), source)
+
+    def _fold(
+        self,
+        ids: npt.NDArray[np.int64],
+        kinds: npt.NDArray[np.int8],
+        positions: npt.NDArray[np.int64],
+        ordering: OrderingCodes,
+        source: str,
+    ) -> None:
+        states = self._states
+        failed = int(
+            _fold(
+                self._by_event_time,
+                self._default_compares,
+                ids,
+                kinds,
+                ordering.codes,
+                ordering.is_default,
+                positions,
+                states.kinds,
+                states.codes,
+                states.is_default,
+                states.positions,
+            )
+        )
+        if failed >= 0:
+            raise self._not_comparable(int(ids[failed]), source)
+
+    def _fold_ranked(self) -> None:
+        values = pa.concat_arrays([run.values for run in self._runs])
+        ordering = encode_ordering(values, values.type, len(values))
+        ends = np.cumsum([len(run.ids) for run in self._runs])
+        for run, end in zip(self._runs, ends, strict=True):
+            part = slice(int(end) - len(run.ids), int(end))
+            self._fold(
+                run.ids,
+                run.kinds,
+                run.positions,
+                OrderingCodes(ordering.codes[part], ordering.is_default[part]),
+                run.source,
+            )
+        # Code r > 0 is the r-th smallest value.
+        distinct = pc.unique(values.drop_null())
+        self._ranked_values = distinct.take(pc.array_sort_indices(distinct))
+        self._runs = []
+
+    def _give_memory_back(self) -> None:
+        # Ranked records are folded at the end only, so nobody has lost yet.
+        if not self._runs:
+            self._drop_losers()
+        # Under half of the budget is worth waiting for more; otherwise we would drop again after every batch.
+        if 2 * self._rows.bytes_in_memory > self._rows.memory_bytes:
+            self._rows.spill()
+
+    def _drop_losers(self) -> None:
+        count = len(self._keys)
+        positions = self._states.positions[:count]
+        holders = np.flatnonzero(self._states.kinds[:count] == Kind.DATA)
+        order = holders[np.argsort(positions[holders])]
+        alive = positions[order]
+        # The row of a column delete is never asked for again.
+        positions[:] = -1
+        positions[order] = self._rows.drop_others(alive)
+
+    def _not_comparable(self, key_id: int, source: str) -> Unsupported:
+        return Unsupported(
+            f"The key {self.key(key_id)!r} has records with and without a value of {self._rules.ordering_field}.",
+            why=f"They cannot be ordered, and Hudi fails on them, too; seen in {source}.",
+            remedy=f"Write the key again with a value in {self._rules.ordering_field}.",
+        )
+
+
+def record_keys(batch: pa.RecordBatch, *, source: str) -> pa.Array:
+    """The record keys of a batch. Raises `BrokenFile` where one is missing."""
+    keys = batch.column(RECORD_KEY_FIELD)
+    if keys.null_count:
+        raise _keyless(source)
+    return keys
+
+
+def find_deleted(batch: pa.RecordBatch, rules: MergeRules) -> npt.NDArray[np.bool_]:
+    """Which data records a column declares deleted."""
+    deleted = np.zeros(batch.num_rows, dtype=np.bool_)
+    position = batch.schema.get_field_index(IS_DELETED_FIELD)
+    if position >= 0:
+        flags = batch.column(position)
+        if not pa.types.is_boolean(flags.type):
+            raise Unsupported(
+                f"The column {IS_DELETED_FIELD} has the type {flags.type}.",
+                why="Only a boolean is understood as a mark of deletion.",
+                remedy="Compact this table with Hudi itself.",
+            )
+        deleted |= flags.fill_null(False).to_numpy(zero_copy_only=False)
+    if rules.delete_field is not None and rules.delete_marker is not None:
+        position = batch.schema.get_field_index(rules.delete_field)
+        if position >= 0:
+            deleted |= _equals_marker(batch.column(position), rules.delete_field, rules.delete_marker)
+    return deleted
+
+
+def _equals_marker(values: pa.Array, name: str, marker: str) -> npt.NDArray[np.bool_]:
+    kind = values.type
+    if not (pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+        raise Unsupported(
+            f"The delete field {name} has the type {kind}.",
+            why="Its values have no text of their own that could be compared with the delete marker.",
+            remedy="Compact this table with Hudi itself.",
+        )
+    equal = pc.equal(values.cast(pa.string()), marker).fill_null(False)
+    return np.asarray(equal.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def delete_ordering(
+    ordering: pa.Array | None, kind: pa.DataType | None, *, wrapper: str | None, rows: int, source: str
+) -> pa.Array | None:
+    """The ordering values of a delete block as values of the ordering column; None where all are the default."""
+    if kind is None or ordering is None or ordering.null_count == rows:
+        return None
+    assert len(ordering) == rows
+    expected = ordering_wrappers(kind)
+    assert expected is not None
+    if wrapper not in expected:
+        raise _foreign_ordering(source, f"it holds {wrapper} where the column is {kind}")
+    try:
+        if pa.types.is_timestamp(kind) and pa.types.is_integer(ordering.type):
+            ordering = ordering.cast(pa.timestamp("us", kind.tz))
+        return ordering.cast(kind)
+    except pa.ArrowInvalid as error:
+        raise _foreign_ordering(source, str(error)) from error
+
+
+def _large(values: pa.Array) -> pa.Array:
+    """Strings with 64-bit offsets, which any number of them fits."""
+    return values.cast(pa.large_string()) if pa.types.is_string(values.type) else values
+
+
+def _keyless(source: str) -> BrokenFile:
+    return BrokenFile(
+        f"A record of {source} has no record key.",
+        why="Without one it cannot be merged.",
+        remedy="Compact this table with Hudi itself.",
+    )
+
+
+def _foreign_ordering(source: str, why: str) -> Unsupported:
+    return Unsupported(
+        f"The ordering values of {source} are not values of the ordering column.",
+        why=f"{why[:1].upper()}{why[1:]}.",
+        remedy="Compact this table with Hudi itself.",
+    )

@@ -1,0 +1,199 @@
+"""One file slice as merged rows: base file and logs in, Arrow batches out.
+
+The logs are read first and folded to one record per key (`merge/log_fold.py`), then the base file streams by and the
+two are merged (`merge/hash_merge.py`). Memory holds the folded logs up to the budget, the key index and one base batch.
+
+Touches: reads the slice's files; a spill file of its own outside of the table.
+Keeps:   1. the rows are those that Hudi's snapshot query at the slice's instant returns, with their commit times and
+            sequence numbers; only `_hoodie_file_name` is left for the writer to set;
+         2. the counts add up: rows == base_rows + inserted - deleted;
+         3. every file and temporary file is closed when the batches are exhausted or given up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import BinaryIO, Self
+
+import pyarrow as pa
+
+from lakeward.errors import BrokenFile
+from lakeward.format.avro_schema import table_schema
+from lakeward.format.base_file import open_base_file
+from lakeward.format.data_block import project, read_data_block
+from lakeward.format.delete_block import read_delete_block
+from lakeward.format.file_name import resolve
+from lakeward.format.log_block import BlockType, LogBlock
+from lakeward.merge.hash_merge import HashMerge
+from lakeward.merge.log_fold import LogFold, delete_ordering, record_keys
+from lakeward.merge.merge_rules import RECORD_KEY_FIELD, MergeRules
+from lakeward.read.log_scan import LogScan, scan_slice_heads
+from lakeward.read.sample import SampleTap
+from lakeward.storage.storage import Storage
+
+MEMORY_BYTES = 512 * 1024 * 1024
+_SHARE_OF_LOG_ROWS = 4  # a quarter of the budget; the rest is the interpreter, the index, batches and row groups
+
+
+@dataclass(frozen=True, slots=True)
+class SliceInput:
+    """One slice to merge; travels to executors."""
+
+    partition_path: str
+    file_id: str
+    base_file: str | None
+    """Relative to the base path."""
+    log_files: tuple[str, ...]
+    """Relative to the base path, in comparator order."""
+    base_path: str
+    instant: str
+    """The instant the merge is for: blocks of later instants are left out."""
+    schema: str
+    """Avro schema JSON of the table, without meta columns."""
+    rules: MergeRules
+    memory_bytes: int = MEMORY_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class MergeCounts:
+    base_rows: int
+    log_files: int
+    log_blocks: int
+    corrupt_blocks: int
+    rollback_blocks: int
+    log_records: int
+    """Records of the blocks that count, deletes included."""
+    log_keys: int
+    updated: int
+    inserted: int
+    deleted: int
+    """Base rows that a log record deleted."""
+    rows: int
+
+
+class MergedSlice:
+    """The merged rows of a slice, to be read once. A context manager, for readers that may give up."""
+
+    def __init__(self, storage: Storage, slice_input: SliceInput, *, spill_folder: str | None = None) -> None:
+        self._storage = storage
+        self._input = slice_input
+        self._resources = ExitStack()
+        self._counts: MergeCounts | None = None
+        self.schema = table_schema(slice_input.schema)
+        self.sample = SampleTap()
+        self._scan = scan_slice_heads(
+            storage, slice_input.base_path, slice_input.log_files, instant=slice_input.instant
+        )
+        self._logs = LogFold(
+            self.schema,
+            slice_input.rules,
+            memory_bytes=slice_input.memory_bytes // _SHARE_OF_LOG_ROWS,
+            spill_folder=spill_folder,
+        )
+        self._resources.callback(self._logs.close)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._resources.close()
+
+    @property
+    def scan(self) -> LogScan:
+        """What the heads of the slice's logs say."""
+        return self._scan
+
+    @property
+    def counts(self) -> MergeCounts:
+        """Known once the batches are exhausted."""
+        assert self._counts is not None, "the batches are not exhausted"
+        return self._counts
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The merged rows: those of the base file in its order, then those that only the logs have."""
+        assert self._counts is None
+        try:
+            self._read_logs()
+            base_name = self._input.base_file or "(no base file)"
+            merge = HashMerge(self._logs, self._input.rules, base_name=base_name)
+            yield from merge.batches(self._base_batches(), self._base_keys)
+            self._counts = MergeCounts(
+                base_rows=merge.base_rows,
+                log_files=self._scan.log_files,
+                log_blocks=self._scan.log_blocks,
+                corrupt_blocks=self._scan.corrupt_blocks,
+                rollback_blocks=self._scan.rollback_blocks,
+                log_records=self._logs.records,
+                log_keys=self._logs.keys,
+                updated=merge.updated,
+                inserted=merge.inserted,
+                deleted=merge.deleted,
+                rows=merge.rows,
+            )
+        finally:
+            self.close()
+
+    def _read_logs(self) -> None:
+        with ExitStack() as files:
+            opened: dict[str, BinaryIO] = {}
+            for block in self._scan.blocks:
+                if block.file not in opened:
+                    # The blocks of one file are neighbours, but for logs that were compacted into a later one.
+                    files.close()
+                    path = resolve(self._input.base_path, block.file)
+                    opened = {block.file: files.enter_context(self._storage.open_input(path))}
+                self._read_block(opened[block.file], block)
+        self._logs.finish()
+
+    def _read_block(self, file: BinaryIO, block: LogBlock) -> None:
+        if block.type is BlockType.DELETE:
+            deleted = read_delete_block(file, block)
+            values = delete_ordering(
+                deleted.ordering,
+                self._input.rules.ordering_type(self.schema),
+                wrapper=deleted.wrapper,
+                rows=len(deleted.keys),
+                source=block.where,
+            )
+            self._logs.append_deletes(deleted.keys, deleted.ordering, wrapper=deleted.wrapper, source=block.where)
+            self.sample.see_log_deletes(deleted.keys, values)
+            return
+        for batch in read_data_block(file, block):
+            projected = project(batch, self.schema, where=block.where)
+            self._logs.append_data(projected, source=block.where)
+            self.sample.see_log_data(projected)
+
+    def _base_batches(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._read_base(self.schema):
+            record_keys(batch, source=self._input.base_file or "")
+            self.sample.see_base(batch)
+            yield batch
+
+    def _base_keys(self) -> Iterator[pa.Array]:
+        for batch in self._read_base(pa.schema([self.schema.field(RECORD_KEY_FIELD)])):
+            yield batch.column(0)
+
+    def _read_base(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        if self._input.base_file is None:
+            return
+        path = resolve(self._input.base_path, self._input.base_file)
+        # Not a `with` of this generator: a reader that gives up closes the slice, not its iterators.
+        file = self._resources.enter_context(self._storage.open_input(path))
+        yield from open_base_file(file, schema, name=self._input.base_file)
+
+
+def open_slice(storage: Storage, slice_input: SliceInput, *, spill_folder: str | None = None) -> MergedSlice:
+    """Scan the slice's logs and be ready to merge. Raises `Unsupported`, `BrokenFile`, `NotFound`, `UntrustedName`."""
+    for path in (*slice_input.log_files, *([slice_input.base_file] if slice_input.base_file else [])):
+        resolve(slice_input.base_path, path)
+    if slice_input.base_file is None and not slice_input.log_files:
+        raise BrokenFile(f"The file slice of {slice_input.file_id} has no files.")
+    return MergedSlice(storage, slice_input, spill_folder=spill_folder)

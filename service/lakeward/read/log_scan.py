@@ -1,0 +1,149 @@
+"""Which blocks of a file slice's logs count, and in which order: log files in, block heads out.
+
+Files are read in comparator order, blocks in file order. Blocks are grouped by instant; an instant has the place of its
+first block. A rollback command drops the blocks of its target seen so far. Then, from the newest instant to the oldest,
+an instant whose first block lists others in COMPACTED_BLOCK_TIMES stands for them (also for what they stand for in
+turn): the first of them that is met gives its place to it, the others vanish. A compacted instant none of whose sources
+is in the slice vanishes, too. This is Hudi 1.2's scan for table versions 8 and later, where a block of an uncommitted
+instant does not occur: the file-system view has left its file out.
+
+Touches: the log files, by reading block heads only.
+Keeps:   1. corrupt blocks, and blocks of instants later than the query's, are skipped;
+         2. blocks come out oldest first;
+         3. what we cannot merge is refused here, before any content is read.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from lakeward.errors import BrokenFile, NotFound, Unsupported
+from lakeward.format.log_block import BlockType, CorruptBlock, HeaderKey, LogBlock, read_content_range, scan_blocks
+from lakeward.storage.storage import Storage, join
+
+ROLLBACK_COMMAND = "0"
+DELETE_BLOCK_VERSION = 3
+CDC_SUFFIX = ".cdc"
+
+_DATA_TYPES = frozenset({BlockType.AVRO_DATA, BlockType.PARQUET_DATA})
+_OPERATION_FIELD = "_hoodie_operation"
+
+
+@dataclass(frozen=True, slots=True)
+class LogScan:
+    """What the logs of a slice hold for one query instant."""
+
+    blocks: tuple[LogBlock, ...]
+    """The data and delete blocks that count, oldest first. `file` is the path relative to the base path."""
+    log_files: int
+    """CDC files not counted."""
+    log_blocks: int
+    """All blocks met, corrupt ones included."""
+    corrupt_blocks: int
+    rollback_blocks: int
+
+    @property
+    def content_bytes(self) -> int:
+        return sum(block.content_length for block in self.blocks)
+
+
+def scan_slice_heads(storage: Storage, base_path: str, log_files: Sequence[str], *, instant: str) -> LogScan:
+    """Scan the logs of a slice (relative paths in comparator order) as a reader at `instant` does.
+
+    Reads heads only, so it is cheap enough to ask about every slice before a plan is made. Raises `Unsupported` for a
+    block that we cannot merge, `BrokenFile` and `NotFound` for files that cannot be read.
+    """
+    files = [path for path in log_files if not path.endswith(CDC_SUFFIX)]
+    met: list[LogBlock | CorruptBlock] = []
+    for path in files:
+        met.extend(_scan_file(storage, base_path, path))
+    corrupt = sum(isinstance(block, CorruptBlock) for block in met)
+    sound = [block for block in met if isinstance(block, LogBlock)]
+    return LogScan(
+        blocks=tuple(blocks_that_count(sound, instant)),
+        log_files=len(files),
+        log_blocks=len(met),
+        corrupt_blocks=corrupt,
+        rollback_blocks=sum(block.type is BlockType.COMMAND for block in sound),
+    )
+
+
+def blocks_that_count(blocks: Iterable[LogBlock], instant: str) -> list[LogBlock]:
+    """The data and delete blocks that a reader at `instant` merges, oldest first."""
+    by_instant: dict[str, list[LogBlock]] = {}  # in the order of the instants' first blocks
+    for block in blocks:
+        if block.type is BlockType.COMMAND:
+            by_instant.pop(_header(block, HeaderKey.TARGET_INSTANT_TIME), None)
+            continue
+        written_by = _header(block, HeaderKey.INSTANT_TIME)
+        if written_by <= instant:
+            by_instant.setdefault(written_by, []).append(block)
+
+    stands_for: dict[str, str] = {}  # a replaced instant and the last one in the chain that replaced it
+    newest_first: list[str] = []
+    for written_by in reversed(by_instant):
+        sources = by_instant[written_by][0].headers.get(HeaderKey.COMPACTED_BLOCK_TIMES)
+        if sources is not None:
+            for source in sources.split(","):
+                stands_for[source] = stands_for.get(written_by, written_by)
+            continue
+        final = stands_for.get(written_by, written_by)
+        if final not in newest_first:
+            newest_first.append(final)
+    return [block for written_by in reversed(newest_first) for block in by_instant[written_by]]
+
+
+def _scan_file(storage: Storage, base_path: str, path: str) -> Iterator[LogBlock | CorruptBlock]:
+    full_path = join(base_path, path)
+    status = storage.stat(full_path)
+    if status is None:
+        raise NotFound(f"The log file {path} does not exist.", why="A file slice of the timeline names it.")
+    with storage.open_input(full_path) as file:
+        for block in scan_blocks(file, status.size, name=path):
+            if isinstance(block, LogBlock):
+                _check_mergeable(block)
+                if block.type is BlockType.DELETE:
+                    _check_delete_version(read_content_range(file, block, 0, min(4, block.content_length)), block)
+            yield block
+
+
+def _check_mergeable(block: LogBlock) -> None:
+    if block.type is BlockType.COMMAND:
+        if block.headers.get(HeaderKey.COMMAND_BLOCK_TYPE) != ROLLBACK_COMMAND:
+            raise _unsupported(block, "is a command other than rollback")
+    elif block.type in _DATA_TYPES:
+        if block.headers.get(HeaderKey.IS_PARTIAL, "false").lower() == "true":
+            raise _unsupported(block, "holds partial updates")
+        if f'"{_OPERATION_FIELD}"' in _header(block, HeaderKey.SCHEMA):
+            raise _unsupported(block, f"has the column {_OPERATION_FIELD}, which may mark records as deleted")
+    elif block.type is not BlockType.DELETE:
+        raise _unsupported(block, f"is of the type {block.type.name.replace('_', ' ').lower()}")
+
+
+def _check_delete_version(head: bytes, block: LogBlock) -> None:
+    if len(head) < 4:
+        raise BrokenFile(f"The delete block of {block.where} cannot be read.", why="It is shorter than its head.")
+    (version,) = struct.unpack(">i", head)
+    if version != DELETE_BLOCK_VERSION:
+        raise _unsupported(block, f"is a delete block of version {version}")
+
+
+def _header(block: LogBlock, key: HeaderKey) -> str:
+    value = block.headers.get(key)
+    if value is None:
+        raise BrokenFile(
+            f"{block.where} cannot be merged.",
+            why=f"It lacks the header {key.name}.",
+            remedy="Restore the file, or roll back the commit that wrote it.",
+        )
+    return value
+
+
+def _unsupported(block: LogBlock, why: str) -> Unsupported:
+    return Unsupported(
+        f"{block.where} cannot be merged.",
+        why=f"It {why}.",
+        remedy="Compact this file group with Hudi itself.",
+    )

@@ -1,0 +1,144 @@
+"""Watch a few keys of a merge while it streams by, so that they can be merged again another way.
+
+Keys are chosen by their hash: those with the smallest ones. A threshold is lowered whenever too many keys are below it,
+so the choice does not depend on order or place, and the same key is chosen in the logs and in the base file.
+
+Touches: nothing.
+Keeps:   1. of every sampled key all log records are kept, in merge order, and the base record if there is one;
+         2. at most `LOG_KEYS_MAX` keys of the logs and `BASE_KEYS_MAX` keys that only the base has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.merge.key_index import hash_keys
+from lakeward.merge.merge_rules import RECORD_KEY_FIELD
+from lakeward.merge.reference import LogRecord, Row
+
+LOG_KEYS_MAX = 48
+BASE_KEYS_MAX = 16
+_EVERYTHING = 2**64 - 1
+
+
+@dataclass(slots=True)
+class SampledKey:
+    """What the inputs of the merge say about one key."""
+
+    base: Row | None = None
+    logs: list[LogRecord] = field(default_factory=list)
+
+
+class SampleTap:
+    def __init__(self) -> None:
+        self._from_logs: dict[str, SampledKey] = {}
+        self._base_only: dict[str, SampledKey] = {}
+        self._hashes: dict[str, int] = {}
+        self._log_threshold = _EVERYTHING
+        self._base_threshold = _EVERYTHING
+        self._log_hashes: npt.NDArray[np.uint64] | None = None
+
+    @property
+    def keys(self) -> dict[str, SampledKey]:
+        """The sample: complete when the merged slice is exhausted."""
+        return {**self._from_logs, **self._base_only}
+
+    def see_log_data(self, batch: pa.RecordBatch) -> None:
+        for row, key in self._chosen_of_logs(batch.column(RECORD_KEY_FIELD)):
+            self._from_logs[key].logs.append(LogRecord(plain_rows(batch.slice(row, 1))[0]))
+
+    def see_log_deletes(self, keys: pa.Array, ordering: pa.Array | None) -> None:
+        """`ordering` as values of the ordering column, null or None where the delete has the default."""
+        for row, key in self._chosen_of_logs(keys):
+            value = None if ordering is None else _plain(ordering.slice(row, 1))[0]
+            self._from_logs[key].logs.append(LogRecord(None, value))
+
+    def see_base(self, batch: pa.RecordBatch) -> None:
+        """Only after all log records: only then it is known which keys the logs have."""
+        if self._log_hashes is None:
+            self._log_hashes = np.array(sorted(self._hashes.values()), dtype=np.uint64)
+            # Below the logs' threshold every key of the logs is in the sample: what is not there, only the base has.
+            self._base_threshold = self._log_threshold
+        keys = batch.column(RECORD_KEY_FIELD)
+        hashes = hash_keys(keys)
+        of_logs = np.isin(hashes, self._log_hashes)
+        for row in np.flatnonzero(of_logs):
+            key = keys[int(row)].as_py()
+            if key in self._from_logs:
+                self._from_logs[key].base = plain_rows(batch.slice(int(row), 1))[0]
+        hashes[of_logs] = _EVERYTHING
+        self._base_threshold = _lowered(self._base_threshold, hashes, BASE_KEYS_MAX)
+        for row in np.flatnonzero(hashes <= np.uint64(self._base_threshold)):
+            key = keys[int(row)].as_py()
+            if key not in self._from_logs:
+                self._base_only[key] = SampledKey(base=plain_rows(batch.slice(int(row), 1))[0])
+                self._hashes[key] = int(hashes[row])
+        self._base_threshold = self._shrunk(self._base_only, self._base_threshold, BASE_KEYS_MAX)
+
+    def _chosen_of_logs(self, keys: pa.Array) -> list[tuple[int, str]]:
+        """(row, key) of the keys that are in the sample now, be it for the first time."""
+        assert self._log_hashes is None, "log records come before the base"
+        hashes = hash_keys(keys)
+        self._log_threshold = _lowered(self._log_threshold, hashes, LOG_KEYS_MAX)
+        chosen = [
+            (int(row), keys[int(row)].as_py()) for row in np.flatnonzero(hashes <= np.uint64(self._log_threshold))
+        ]
+        for row, key in chosen:
+            if key not in self._from_logs:
+                self._from_logs[key] = SampledKey()
+                self._hashes[key] = int(hashes[row])
+        self._log_threshold = self._shrunk(self._from_logs, self._log_threshold, LOG_KEYS_MAX)
+        return [(row, key) for row, key in chosen if key in self._from_logs]
+
+    def _shrunk(self, sample: dict[str, SampledKey], threshold: int, most: int) -> int:
+        """The threshold that leaves at most `most` keys; those above it are dropped."""
+        if len(sample) > most:
+            threshold = sorted(self._hashes[key] for key in sample)[most - 1]
+            for key in [key for key in sample if self._hashes[key] > threshold]:
+                del sample[key]
+                del self._hashes[key]
+        return threshold
+
+
+def _lowered(threshold: int, hashes: npt.NDArray[np.uint64], most: int) -> int:
+    """The threshold, lowered to what one batch alone says, so that Python looks at few of its rows."""
+    below = np.unique(hashes[hashes <= np.uint64(threshold)])
+    return int(below[most - 1]) if len(below) > most else threshold
+
+
+def plain_rows(batch: pa.RecordBatch) -> list[dict[str, object]]:
+    """The rows as Python values that compare; points in time as integers, since Python's own end in the year 9999."""
+    columns = [_plain(column) for column in batch.columns]
+    return [dict(zip(batch.schema.names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def pick_rows(batch: pa.RecordBatch, keys: pa.Array) -> list[dict[str, object]]:
+    """The rows of a batch that have one of the keys, as `plain_rows`."""
+    found = pc.is_in(batch.column(RECORD_KEY_FIELD), value_set=keys)
+    return plain_rows(batch.filter(found))
+
+
+def _plain(array: pa.Array) -> list[object]:
+    values: list[object] = array.cast(_plain_type(array.type)).to_pylist()
+    return values
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind) or pa.types.is_date64(kind):
+        return pa.int64()
+    if pa.types.is_date32(kind):
+        return pa.int32()
+    if pa.types.is_dictionary(kind):
+        return _plain_type(kind.value_type)
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(entry.name, _plain_type(entry.type)) for entry in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(_plain_type(kind.key_type), kind.item_field.with_type(_plain_type(kind.item_type)))
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_plain_type(kind.value_type)))
+    return kind

@@ -1,0 +1,55 @@
+"""What the whole suite shares: the Spark session with released Hudi on it, and CI's refusal to skip it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+IN_CI = os.environ.get("CI") == "true"
+
+# The first example of a property may compile a kernel, which no deadline forgives.
+settings.register_profile("lakeward", deadline=None, print_blob=True)
+settings.load_profile("lakeward")
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Spark with released Hudi, one for each pytest process. Where it cannot be had: skipped, but red in CI."""
+    from tests.hudi.spark import HudiMissing, start_spark
+
+    scratch: Path = tmp_path_factory.mktemp("spark")
+    try:
+        session = start_spark(scratch=scratch)
+    except HudiMissing as missing:
+        (pytest.fail if IN_CI else pytest.skip)(str(missing))
+    yield session
+    session.stop()
+
+
+_skipped_interop: list[str] = []
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.skipped and "interop" in report.keywords and not hasattr(report, "wasxfail"):
+        _skipped_interop.append(report.nodeid)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    # Runs in the process that collects the reports; with xdist that is the controller.
+    if IN_CI and _skipped_interop and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if IN_CI and _skipped_interop:
+        terminalreporter.section("interop tests may not be skipped in CI")
+        for nodeid in _skipped_interop:
+            terminalreporter.write_line(nodeid)

@@ -1,0 +1,88 @@
+"""What a Hudi table must hold: a dict of rows, told the same writes.
+
+It knows the rules of the two merge modes and nothing of files, so it cannot share a mistake with a reader. One thing
+about files it does have to know: Hudi folds the logs of a slice among themselves first and the result onto the base
+afterwards. So a row that follows an unconditional delete in the logs, and is older than the row in the base, loses to
+it: the deleted row comes back. That is what Hudi does, and so it is what must be read.
+
+Touches: nothing.
+Keeps:   1. event time: the greater ordering value wins, the later write on a tie; a hard delete is written without an
+            ordering value, wins over everything before it, and loses against every row after it (a later delete with
+            an ordering value does not soften it);
+         2. commit time: the later write wins;
+         3. a tombstone stays until a compaction, so a late row cannot bring back a key that a soft delete took.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+Row = dict[str, Any]
+Key = tuple[Any, ...]
+
+SOFT_DELETE_COLUMN = "_hoodie_is_deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class _Tombstone:
+    ordering: Any
+    """None: deleted whatever the ordering values are."""
+
+
+_Entry = Row | _Tombstone
+
+
+@dataclass(slots=True)
+class TableModel:
+    key_columns: tuple[str, ...]
+    ordering_column: str | None
+    """None: commit-time ordering."""
+    _base: dict[Key, Row] = field(default_factory=dict)
+    _logs: dict[Key, _Entry] = field(default_factory=dict)
+
+    def upsert(self, rows: list[Row], *, new_keys_go_to_logs: bool) -> None:
+        for row in rows:
+            key = self._key(row)
+            if key not in self._base and key not in self._logs and not new_keys_go_to_logs:
+                self._base[key] = row
+                continue
+            is_delete = row.get(SOFT_DELETE_COLUMN) is True
+            entry: _Entry = _Tombstone(row[self.ordering_column] if self.ordering_column else None) if is_delete else row
+            self._logs[key] = self._winner(self._logs.get(key), entry)
+
+    def delete(self, rows: list[Row]) -> None:
+        """Hard deletes: Hudi's `delete` operation through Spark hands no ordering value on."""
+        for row in rows:
+            self._logs[self._key(row)] = _Tombstone(None)
+
+    def compact(self) -> None:
+        """Compaction folds the logs onto the base and drops tombstones."""
+        self._base = {self._key(row): row for row in self.rows()}
+        self._logs = {}
+
+    def rows(self) -> list[Row]:
+        entries = [self._winner(self._base.get(key), self._logs.get(key)) for key in self.known_keys()]
+        return [entry for entry in entries if not isinstance(entry, _Tombstone)]
+
+    def known_keys(self) -> list[Key]:
+        """Every key that has a row or a tombstone."""
+        return list(self._base | self._logs)
+
+    def _winner(self, older: _Entry | None, newer: _Entry | None) -> _Entry:
+        if older is None or newer is None:
+            entry = newer if older is None else older
+            assert entry is not None
+            return entry
+        before, after = self._ordering(older), self._ordering(newer)
+        if isinstance(older, _Tombstone) and before is None and isinstance(newer, _Tombstone):
+            return older
+        return older if before is not None and after is not None and after < before else newer
+
+    def _ordering(self, entry: _Entry) -> Any:
+        if isinstance(entry, _Tombstone):
+            return entry.ordering
+        return entry[self.ordering_column] if self.ordering_column else None
+
+    def _key(self, row: Row) -> Key:
+        return tuple(row[column] for column in self.key_columns)

@@ -1,0 +1,65 @@
+"""The Spark session in which released Hudi writes and reads: one for a process, kept small.
+
+Used by the interop tests, the demo and the benchmark.
+
+Touches: starts a JVM; the first time on a machine Spark fetches the Hudi bundle through `spark.jars.packages`.
+Keeps:   1. instants are named in UTC whatever the machine's zone is: the JVM's default zone is set, not only Spark's;
+         2. `HudiMissing` says that the bundle cannot be had here; every other failure is a failure.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from lakeward.dispatch.java import ensure_java
+
+HUDI_VERSION = "1.2.0"
+HUDI_BUNDLE = f"org.apache.hudi:hudi-spark3.5-bundle_2.12:{HUDI_VERSION}"
+
+
+class HudiMissing(Exception):
+    """Spark with the Hudi bundle does not start here, most likely because the bundle cannot be fetched."""
+
+
+def start_spark(*, scratch: Path, memory: str = "2g", at_full_speed: bool = False) -> SparkSession:
+    """A local session with Hudi on it. Spark and Derby leave their droppings in `scratch`.
+
+    Compiling Hudi's code costs more than a suite of tiny tables gains from it, so the JVM's optimising compiler is off
+    unless `at_full_speed`.
+    """
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    ensure_java()
+    java_options = f"-Duser.timezone=UTC -Dderby.system.home={scratch}"
+    if not at_full_speed:
+        java_options += " -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+    log4j = Path(__file__).with_name("log4j2.properties")
+    builder = SparkSession.builder.master("local[2]").appName("hudi")
+    for key, value in {
+        "spark.jars.packages": HUDI_BUNDLE,
+        "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+        "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
+        "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.hudi.catalog.HoodieCatalog",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.local.dir": str(scratch),
+        "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",
+        "spark.driver.memory": memory,
+        "spark.driver.extraJavaOptions": f"{java_options} -Dlog4j2.configurationFile=file:{log4j}",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }.items():
+        builder = builder.config(key, value)
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        # The launcher's own words (an unresolved dependency, most often) are on standard error already.
+        raise HudiMissing(f"Spark did not start with {HUDI_BUNDLE}: {error}") from error

@@ -1,0 +1,74 @@
+import datetime
+import math
+import struct
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakeward.merge.ordering import encode_ordering, float_codes
+
+COLUMNS = {
+    pa.int32(): st.integers(-(2**31), 2**31 - 1),
+    pa.int64(): st.integers(-(2**63), 2**63 - 1),
+    pa.bool_(): st.booleans(),
+    pa.string(): st.text(max_size=4),
+    pa.decimal128(10, 2): st.integers(-(10**9), 10**9).map(lambda unscaled: Decimal(unscaled) / 100),
+    pa.date32(): st.dates(),
+    pa.timestamp("us", "UTC"): st.datetimes(
+        min_value=datetime.datetime(1, 1, 2), max_value=datetime.datetime(9999, 1, 1)
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS, ids=str)
+@given(data=st.data())
+def test_codes_compare_as_the_values_do(kind, data):
+    """For every pair of values, <, = and > hold for the codes when they hold for the values; null is the default."""
+    values = data.draw(st.lists(st.none() | COLUMNS[kind], max_size=12))
+    coded = encode_ordering(pa.array([None, *values], kind)[1:], kind, len(values))
+    comparable = [value.encode() if isinstance(value, str) else value for value in values]
+    for left, left_code in zip(comparable, coded.codes, strict=True):
+        for right, right_code in zip(comparable, coded.codes, strict=True):
+            if left is not None and right is not None:
+                assert (left < right) == (left_code < right_code)
+                assert (left == right) == (left_code == right_code)
+    zero_too = pa.types.is_int32(kind)
+    expected = [value is None or (zero_too and value == 0) for value in values]
+    assert coded.is_default.astype(bool).tolist() == expected
+
+
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=True), max_size=12))
+def test_floats_order_as_java_orders_doubles(numbers):
+    """-0.0 comes before 0.0, and NaN, of whatever bits, after everything and equal to itself."""
+
+    def java_order(number):
+        return (math.isnan(number), 0 if math.isnan(number) else number, math.copysign(1, number) if number == 0 else 0)
+
+    codes = float_codes(np.array(numbers, dtype=np.float64))
+    for left, left_code in zip(numbers, codes, strict=True):
+        for right, right_code in zip(numbers, codes, strict=True):
+            assert (java_order(left) < java_order(right)) == (left_code < right_code)
+            assert (java_order(left) == java_order(right)) == (left_code == right_code)
+
+
+def test_all_nans_are_one_value():
+    """The sign and the payload of a NaN do not count."""
+    odd = [struct.unpack("<d", struct.pack("<Q", bits))[0] for bits in (0x7FF8000000000001, 0xFFF8000000000000)]
+    assert len(set(float_codes(np.array([math.nan, *odd])))) == 1
+
+
+def test_single_floats_compare_by_value():
+    """A float column is coded like a double column."""
+    codes = encode_ordering(pa.array([1.5, -2.0, None, math.inf], pa.float32()), pa.float32(), 4)
+    assert codes.codes.argsort().tolist() == [1, 2, 0, 3]
+    assert codes.is_default.tolist() == [0, 0, 1, 0]
+
+
+def test_without_values_all_are_the_default():
+    """A table without ordering field gives every record the default."""
+    coded = encode_ordering(None, None, 2)
+    assert coded.codes.tolist() == [0, 0] and coded.is_default.tolist() == [1, 1]

@@ -1,0 +1,138 @@
+"""The rules of the merge as a table: what Hudi 1.2 does, one case each."""
+
+import math
+
+import pytest
+
+from lakeward.errors import Unsupported
+from lakeward.merge.merge_rules import MergeMode, MergeRules
+from lakeward.merge.reference import LogRecord, merge_key
+
+EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts")
+COMMIT = MergeRules(MergeMode.COMMIT_TIME_ORDERING, "ts")
+
+
+def row(ts, name="", **more):
+    return {"ts": ts, "name": name, **more}
+
+
+def data(ts, name="", **more):
+    return LogRecord(row(ts, name, **more))
+
+
+def delete(ts=None):
+    return LogRecord(None, ts)
+
+
+def name_of(base, *logs, rules=EVENT, integer_ordering=False):
+    merged = merge_key(base, logs, rules, integer_ordering=integer_ordering)
+    return None if merged is None else merged["name"]
+
+
+BASE = row(10, "base")
+
+CASES = {
+    "no log record": ([], "base"),
+    "greater wins": ([data(11, "log")], "log"),
+    "ties go to the log": ([data(10, "log")], "log"),
+    "late row loses": ([data(9, "log")], "base"),
+    "late row loses to an older log record": ([data(12, "a"), data(11, "b")], "a"),
+    "ties go to the newer log record": ([data(12, "a"), data(12, "b")], "b"),
+    "delete without ordering value": ([delete()], None),
+    "delete without ordering value, over a greater row": ([data(99, "a"), delete()], None),
+    "delete with an equal ordering value": ([delete(10)], None),
+    "late delete": ([delete(9)], "base"),
+    "late delete over a log record": ([data(12, "a"), delete(11)], "a"),
+    "a data record after a commit-time delete wins in the logs, then loses to the base": (
+        [delete(), data(5, "a")],
+        "base",
+    ),
+    "a data record after a commit-time delete": ([delete(), data(10, "a")], "a"),
+    "a tombstone keeps its ordering value": ([delete(20), data(15, "a")], None),
+    "an ordered delete does not replace a commit-time delete": ([delete(), delete(5)], None),
+    "but a column's delete does": ([delete(), data(5, "a", _hoodie_is_deleted=True)], "base"),
+    "a late column's delete": ([data(9, "a", _hoodie_is_deleted=True)], "base"),
+    "a column's delete": ([data(10, "a", _hoodie_is_deleted=True)], None),
+    "a column's delete without ordering value": ([data(None, "a", _hoodie_is_deleted=True)], None),
+    "a long 0 is an ordering value": ([delete(0)], "base"),
+}
+
+
+@pytest.mark.parametrize(("logs", "expected"), CASES.values(), ids=CASES)
+def test_event_time(logs, expected):
+    """Event time, with a long as ordering column and a base row of 10."""
+    assert name_of(BASE, *logs) == expected
+
+
+def test_an_int_zero_is_the_default():
+    """In an int column 0 is Hudi's default, so a delete with 0 always wins, and null counts as 0."""
+    assert name_of(BASE, delete(0), integer_ordering=True) is None
+    assert name_of(row(-1, "base"), data(None, "log"), integer_ordering=True) == "log"
+    assert name_of(row(1, "base"), data(None, "log"), integer_ordering=True) == "base"
+
+
+def test_missing_ordering_values_tie_with_each_other_only():
+    """Two nulls tie; a null against a value makes Java throw, so it is refused."""
+    assert name_of(row(None, "base"), data(None, "log")) == "log"
+    with pytest.raises(Unsupported):
+        name_of(BASE, data(None, "log"))
+    with pytest.raises(Unsupported):
+        name_of(None, data(1), data(None))
+
+
+def test_a_delete_block_looks_at_the_class_first():
+    """An ordered delete over a record without ordering value wins in the logs: the classes differ."""
+    assert name_of(None, data(None, "a"), delete(5)) is None
+
+
+def test_keys_only_in_the_logs():
+    """A data record alone is an insert; a delete alone is nothing."""
+    assert name_of(None, data(1, "a")) == "a"
+    assert name_of(None, data(1, "a"), delete()) is None
+    assert name_of(None, delete(5)) is None
+
+
+def test_commit_time_takes_the_last():
+    """By commit time ordering values do not count."""
+    assert name_of(BASE, data(1, "a"), rules=COMMIT) == "a"
+    assert name_of(BASE, delete(1), rules=COMMIT) is None
+    assert name_of(BASE, delete(99), data(1, "a"), rules=COMMIT) == "a"
+
+
+def test_event_time_without_ordering_field_takes_the_last():
+    """Without an ordering field all values are the default and ties go to the later record."""
+    rules = MergeRules(MergeMode.EVENT_TIME_ORDERING, None)
+    assert name_of(BASE, data(1, "a"), rules=rules) == "a"
+    assert name_of(BASE, delete(), data(1, "a"), rules=rules) == "a"
+    assert name_of(BASE, data(1, "a"), delete(), rules=rules) is None
+
+
+def test_a_base_row_is_never_a_delete():
+    """Hudi's reader passes a base row that says it is deleted."""
+    assert name_of(row(10, "base", _hoodie_is_deleted=True)) == "base"
+    assert name_of(row(10, "base", _hoodie_is_deleted=True), data(9, "a")) == "base"
+
+
+def test_custom_delete_marker():
+    """A record whose delete field, as text, equals the marker is a delete."""
+    rules = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts", "op", "D")
+    assert name_of(BASE, data(11, "a", op="D"), rules=rules) is None
+    assert name_of(BASE, data(11, "a", op="U"), rules=rules) == "a"
+    assert name_of(BASE, data(11, "a", op=None), rules=rules) == "a"
+    numeric = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts", "op", "1")
+    assert name_of(BASE, data(11, "a", op=1), rules=numeric) is None
+    boolean = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts", "op", "true")
+    assert name_of(BASE, data(11, "a", op=True), rules=boolean) is None
+
+
+def test_floats_compare_as_in_java():
+    """NaN is the greatest, and -0.0 is less than 0.0."""
+    assert name_of(row(math.nan, "base"), data(math.inf, "log")) == "base"
+    assert name_of(row(math.nan, "base"), data(math.nan, "log")) == "log"
+    assert name_of(row(0.0, "base"), data(-0.0, "log")) == "base"
+    assert name_of(row(-0.0, "base"), data(0.0, "log")) == "log"
+
+
+def test_strings_compare_by_their_bytes():
+    """By UTF-8, where a character above U+FFFF comes after U+FFFF; UTF-16 has it before."""
+    assert name_of(row("\uffff", "base"), data("\U00010000", "log")) == "log"

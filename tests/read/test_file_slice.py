@@ -1,0 +1,219 @@
+from __future__ import annotations
+
+import gc
+import io
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakeward.errors import BrokenFile, UntrustedName
+from lakeward.format.avro_schema import table_schema
+from lakeward.format.file_name import parse_log_file
+from lakeward.merge.merge_rules import MergeMode, MergeRules
+from lakeward.merge.reference import merge_key
+from lakeward.read.file_slice import MergedSlice, SliceInput, open_slice
+from lakeward.storage.local import LocalStorage
+from tests.golden_tables import GOLDEN
+from tests.read.log_files import TABLE_SCHEMA, data_block, delete_block, row
+
+SCHEMA = json.dumps(TABLE_SCHEMA)
+EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts")
+BASE = "fg_0-0-0_100.parquet"
+
+
+def slice_input(folder: Path, base: str | None, logs: tuple[str, ...], **more: Any) -> SliceInput:
+    values = {"schema": SCHEMA, "rules": EVENT, "instant": "999", **more}
+    return SliceInput(partition_path="", file_id="fg", base_file=base, log_files=logs, base_path=str(folder), **values)
+
+
+def make(folder: Path, base: list[dict[str, Any]] | None, *logs: bytes, **more: Any) -> MergedSlice:
+    if base is not None:
+        pq.write_table(pa.Table.from_pylist(base, table_schema(SCHEMA)), folder / BASE)
+    names = []
+    for number, data in enumerate(logs):
+        names.append(f".fg_{200 + number}.log.1_0-0-0")
+        (folder / names[-1]).write_bytes(data)
+    return open_slice(LocalStorage(), slice_input(folder, BASE if base is not None else None, tuple(names), **more))
+
+
+def rows_of(merged: MergedSlice) -> list[tuple[str, int, str]]:
+    return [(row["id"], row["ts"], row["v"]) for batch in merged.batches() for row in batch.to_pylist()]
+
+
+def test_the_golden_table_reads_as_hudi_read_it():
+    """The slice that Hudi 1.2.0 wrote gives the rows of Hudi's own snapshot query, meta columns included."""
+    folder = GOLDEN / "v9" / "table"
+    names = sorted(path.name for path in (folder / "p").iterdir())
+    logs = [name for name in names if parse_log_file(name)]  # one version and token each: names sort as logs do
+    base = next(name for name in names if name.endswith(".parquet"))
+    completed = sorted((folder / ".hoodie" / "timeline").glob("*.deltacommit"))[-1]
+    with completed.open("rb") as file:
+        schema = next(iter(fastavro.reader(file)))["extraMetadata"]["schema"]
+    given = SliceInput(
+        partition_path="p",
+        file_id=base.split("_")[0],
+        base_file=f"p/{base}",
+        log_files=tuple(f"p/{name}" for name in logs),
+        base_path=str(folder),
+        instant="99991231000000000",
+        schema=schema,
+        rules=EVENT,
+    )
+    with open_slice(LocalStorage(), given) as merged:
+        rows = [row for batch in merged.batches() for row in batch.to_pylist()]
+
+    assert rows == json.loads((GOLDEN / "v9" / "expected.json").read_text())
+    counts = merged.counts
+    assert (counts.base_rows, counts.updated, counts.inserted, counts.deleted, counts.rows) == (6, 2, 0, 2, 4)
+    assert (counts.log_files, counts.log_blocks, counts.log_records, counts.log_keys) == (3, 3, 6, 5)
+
+
+def test_base_and_logs(tmp_path: Path):
+    """Updated rows stay in place, deleted ones go, new ones come last; the counts add up."""
+    base = [row(key, 10, "base") for key in "abcd"]
+    merged = make(
+        tmp_path,
+        base,
+        data_block("200", [row("c", 11, "log"), row("x", 1, "new"), row("a", 9, "late")]),
+        delete_block("201", [("b", None), ("d", 9), ("y", None)]),
+    )
+
+    assert rows_of(merged) == [("a", 10, "base"), ("c", 11, "log"), ("d", 10, "base"), ("x", 1, "new")]
+    counts = merged.counts
+    assert (counts.updated, counts.inserted, counts.deleted, counts.rows) == (1, 1, 1, 4)
+    assert (counts.log_records, counts.log_keys) == (6, 6)
+
+
+def test_the_sample_holds_all_that_the_files_say(tmp_path: Path):
+    """Base row, data records and deletes of a sampled key, so that merging them again gives the row that came out."""
+    merged = make(
+        tmp_path,
+        [row("a", 10, "base"), row("b", 10, "base")],
+        data_block("200", [row("a", 11, "log"), row("b", 20, "log")]),
+        delete_block("201", [("a", None), ("b", 15)]),
+    )
+    out = {row["id"]: row for batch in merged.batches() for row in batch.to_pylist()}
+
+    sample = merged.sample.keys
+    assert [len(sample[key].logs) for key in "ab"] == [2, 2]
+    assert [record.ordering for record in sample["b"].logs] == [None, 15]
+    for key in "ab":
+        assert merge_key(sample[key].base, sample[key].logs, EVENT, integer_ordering=False) == out.get(key)
+    assert list(out) == ["b"]
+
+
+def test_blocks_after_the_instant_are_left_out(tmp_path: Path):
+    """A compaction at T merges what a reader at T sees."""
+    logs = (data_block("200", [row("a", 11, "log")]), data_block("300", [row("a", 12, "later")]))
+    assert rows_of(make(tmp_path, [row("a", 10, "base")], *logs, instant="250")) == [("a", 11, "log")]
+
+
+def test_without_base_file(tmp_path: Path):
+    """A slice of logs alone is all inserts."""
+    merged = make(tmp_path, None, data_block("200", [row("a", 1, "log"), row("b", 1, "log")]))
+    assert rows_of(merged) == [("a", 1, "log"), ("b", 1, "log")]
+    assert (merged.counts.base_rows, merged.counts.inserted) == (0, 2)
+
+
+def test_without_logs(tmp_path: Path):
+    """A slice of a base file alone is that file."""
+    assert rows_of(make(tmp_path, [row("a", 1, "base")])) == [("a", 1, "base")]
+
+
+def test_everything_deleted(tmp_path: Path):
+    """A slice may come out empty."""
+    merged = make(tmp_path, [row("a", 1, "base")], delete_block("200", [("a", None)]))
+    assert rows_of(merged) == []
+    assert merged.counts.rows == 0
+
+
+def test_a_log_compaction_takes_the_place_of_its_sources(tmp_path: Path):
+    """Blocks are read where the scan puts them, though their file comes later."""
+    merged = make(
+        tmp_path,
+        [row("a", 10, "base")],
+        data_block("200", [row("a", 11, "first")]),
+        data_block("201", [row("a", 11, "second"), row("b", 1, "new")]),
+        data_block("202", [row("a", 11, "first"), row("b", 1, "new")], COMPACTED_BLOCK_TIMES="200"),
+    )
+    assert rows_of(merged) == [("a", 11, "second"), ("b", 1, "new")]
+
+
+def test_a_small_budget_spills_and_changes_nothing(tmp_path: Path):
+    """The budget decides where rows wait, never which rows come out."""
+    base = [row(f"k{number}", 10, "base") for number in range(0, 400, 2)]
+    logs = [
+        data_block(f"2{part:02}", [row(f"k{n}", 5 + n % 11, f"log{part}") for n in range(part, 400, 3)])
+        for part in range(6)
+    ]
+    spill = tmp_path / "spill"
+    spill.mkdir()
+    expected = rows_of(make(tmp_path, base, *logs))
+    small = make(tmp_path, base, *logs, memory_bytes=2_000)
+    merged = open_slice(LocalStorage(), small._input, spill_folder=str(spill))
+
+    assert rows_of(merged) == expected
+    assert merged._logs.has_spilled
+    assert list(spill.iterdir()) == []
+
+
+def test_giving_up_closes_everything(tmp_path: Path):
+    """A reader that stops early leaves no temporary file and no open file behind."""
+    logs = [data_block("200", [row(f"k{n}", 1, "x" * 50) for n in range(200)])]
+    merged = make(tmp_path, [row("a", 1, "base")], *logs, memory_bytes=100)
+    merged = open_slice(LocalStorage(), merged._input, spill_folder=str(tmp_path))
+    batches = merged.batches()
+    with merged:
+        next(batches)
+        opened = [file for file in gc.get_objects() if isinstance(file, io.BufferedReader) and file.name.endswith(BASE)]
+    assert [file.closed for file in opened] == [True]
+    assert not [path for path in tmp_path.iterdir() if path.suffix == ".arrow"]
+
+
+def test_log_rows_are_projected_to_the_table(tmp_path: Path):
+    """A column that the block does not have is null, one that the table has no more is dropped."""
+    evolved = json.loads(SCHEMA)
+    evolved["fields"] = [evolved["fields"][0], evolved["fields"][1], {"name": "new", "type": ["null", "double"]}]
+    merged = make(tmp_path, [row("a", 1, "base")], data_block("200", [row("b", 1, "x")]), schema=json.dumps(evolved))
+    rows = [row for batch in merged.batches() for row in batch.to_pylist()]
+    assert [(row["id"], row["new"], "v" in row) for row in rows] == [("a", None, False), ("b", None, False)]
+
+
+@pytest.mark.parametrize("name", ["../x.parquet", "/etc/passwd", "x.txt"])
+def test_names_that_leave_the_table_are_refused(tmp_path: Path, name: str):
+    """Names come from metadata and are not trusted."""
+    with pytest.raises(UntrustedName):
+        open_slice(LocalStorage(), slice_input(tmp_path, name, ()))
+
+
+def test_a_slice_without_files_is_broken(tmp_path: Path):
+    """There is nothing to merge."""
+    with pytest.raises(BrokenFile):
+        open_slice(LocalStorage(), slice_input(tmp_path, None, ()))
+
+
+def test_a_torn_base_file_is_named(tmp_path: Path):
+    """A base file that is no Parquet stops the merge with its name."""
+    merged = make(tmp_path, [row("a", 1, "base")])
+    (tmp_path / BASE).write_bytes(b"PAR1 nothing")
+    with pytest.raises(BrokenFile, match="parquet"):
+        rows_of(merged)
+
+
+def test_a_key_twice_in_the_base_file(tmp_path: Path):
+    """Refused also when the rows are far apart and no log speaks about the key."""
+    base = [row(f"k{number % 20_000}", 1, "") for number in range(20_001)]
+    with pytest.raises(BrokenFile, match="'k0' more than once"):
+        rows_of(make(tmp_path, base))
+
+
+def test_inputs_travel():
+    """A slice input is pickled to executors."""
+    given = slice_input(Path("/t"), BASE, (".fg_1.log.1_0-0-0",))
+    assert pickle.load(io.BytesIO(pickle.dumps(given))) == given

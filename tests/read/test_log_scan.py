@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lakeward.errors import BrokenFile, NotFound, Unsupported
+from lakeward.format.log_block import BlockType, HeaderKey, LogBlock
+from lakeward.read.log_scan import LogScan, blocks_that_count, scan_slice_heads
+from lakeward.storage.local import LocalStorage
+from tests.read.log_files import BLOCK_SCHEMA, block, data_block, delete_block, rollback_block, row
+
+NOW = "999"
+
+
+def count(story: str, *, instant: str = NOW) -> str:
+    """The blocks that count: `a2` is block a of instant 2, `m4(2,3)` stands for 2 and 3, `R5(2)` undoes 2."""
+    blocks = []
+    for word in story.split():
+        name, _, inner = word.partition("(")
+        inner = inner.rstrip(")")
+        headers = {HeaderKey.INSTANT_TIME: name[1:]}
+        kind = BlockType.AVRO_DATA
+        if name[0] == "R":
+            kind = BlockType.COMMAND
+            headers[HeaderKey.TARGET_INSTANT_TIME] = inner
+        elif inner:
+            headers[HeaderKey.COMPACTED_BLOCK_TIMES] = inner
+        blocks.append(LogBlock(kind, headers, 0, 0, name, 0))
+    return " ".join(found.file for found in blocks_that_count(blocks, instant))
+
+
+STORIES = {
+    "oldest first": ("a1 a2 a3", "a1 a2 a3"),
+    "blocks of one instant stay together, at the place of its first": ("a1 a2 b1 b2", "a1 b1 a2 b2"),
+    "rollback drops what was seen of its target": ("a1 a2 R3(1)", "a2"),
+    "rollback of something else drops nothing": ("a1 R3(2)", "a1"),
+    "what comes again after a rollback counts": ("a1 R3(1) b1", "b1"),
+    "a compacted block replaces its sources, at the place of the newest": ("a1 a2 m4(1,2) a3", "m4 a3"),
+    "all blocks of the compacting instant": ("a1 a2 m4(1,2) n4", "m4 n4"),
+    "sources that are not neighbours": ("a1 a2 a3 m4(1,3)", "a2 m4"),
+    "compacted twice": ("a1 a2 m4(1,2) a5 m6(4,5)", "m6"),
+    "compacted twice, with a source left": ("a1 a2 m4(1,2) a5 a7 m6(4,5)", "m6 a7"),
+    "compacted three times": ("a1 m2(1) m3(2) m4(3)", "m4"),
+    "sources that are gone take the compacted block with them": ("a3 m4(1,2)", "a3"),
+    "a later instant is left out": ("a1 a9999 a2", "a1 a2"),
+    "a compacted block of a later instant is left out, its sources are not": ("a1 a2 m9999(1,2)", "a1 a2"),
+    "a rolled-back log compaction": ("a1 a2 m4(1,2) R5(4)", "a1 a2"),
+    "nothing": ("", ""),
+}
+
+
+@pytest.mark.parametrize(("story", "expected"), STORIES.values(), ids=STORIES)
+def test_which_blocks_count(story: str, expected: str):
+    """Hudi's two passes over the blocks, as stories."""
+    assert count(story) == expected
+
+
+def scan(folder: Path, *files: bytes, suffix: str = "", instant: str = NOW) -> LogScan:
+    names = []
+    for number, data in enumerate(files):
+        names.append(f".f_{number}.log.1_0-0-0{suffix}")
+        (folder / names[-1]).write_bytes(data)
+    return scan_slice_heads(LocalStorage(), str(folder), names, instant=instant)
+
+
+def test_what_is_counted(tmp_path: Path):
+    """Corrupt blocks are skipped and counted, rollbacks counted; the other blocks come out oldest first."""
+    first = data_block("100", [row("a", 1, "")])
+    second = data_block("101", [row("b", 1, "")])
+    scanned = scan(
+        tmp_path, first + second[:-9] + first, delete_block("102", [("a", None)]), rollback_block("103", "7")
+    )
+
+    assert [found.headers[HeaderKey.INSTANT_TIME] for found in scanned.blocks] == ["100", "100", "102"]
+    assert (scanned.log_files, scanned.log_blocks, scanned.corrupt_blocks, scanned.rollback_blocks) == (3, 5, 1, 1)
+    assert scanned.content_bytes == sum(found.content_length for found in scanned.blocks) > 0
+
+
+def test_cdc_files_are_ignored(tmp_path: Path):
+    """A `.cdc` log beside the slice holds changes, not rows."""
+    scanned = scan(tmp_path, b"not a log", suffix=".cdc")
+    assert (scanned.log_files, scanned.blocks) == (0, ())
+
+
+OPERATION = {**BLOCK_SCHEMA, "fields": [{"name": "_hoodie_operation", "type": "string"}, *BLOCK_SCHEMA["fields"]]}
+REFUSED = {
+    "HFile": (block(BlockType.HFILE_DATA, {HeaderKey.INSTANT_TIME: "1"}), "hfile data"),
+    "CDC": (block(BlockType.CDC_DATA, {HeaderKey.INSTANT_TIME: "1"}), "cdc data"),
+    "partial updates": (data_block("1", [], IS_PARTIAL="true"), "partial updates"),
+    "old delete block": (delete_block("1", [], version=2), "version 2"),
+    "unknown command": (
+        block(BlockType.COMMAND, {HeaderKey.INSTANT_TIME: "1", HeaderKey.COMMAND_BLOCK_TYPE: "1"}),
+        "command",
+    ),
+    "operation column": (
+        block(BlockType.AVRO_DATA, {HeaderKey.INSTANT_TIME: "1", HeaderKey.SCHEMA: json.dumps(OPERATION)}),
+        "_hoodie_operation",
+    ),
+}
+
+
+@pytest.mark.parametrize(("data", "why"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused(tmp_path: Path, data: bytes, why: str):
+    """What we cannot merge is refused from its head, naming file and reason."""
+    with pytest.raises(Unsupported, match=f"log.1_0-0-0.*{why}"):
+        scan(tmp_path, data)
+
+
+def test_a_block_that_is_not_partial_says_so(tmp_path: Path):
+    """IS_PARTIAL=false is an ordinary block."""
+    assert len(scan(tmp_path, data_block("1", [], IS_PARTIAL="false")).blocks) == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (block(BlockType.AVRO_DATA, {HeaderKey.SCHEMA: "{}"}), "INSTANT_TIME"),
+        (block(BlockType.AVRO_DATA, {HeaderKey.INSTANT_TIME: "1"}), "SCHEMA"),
+        (block(BlockType.COMMAND, {HeaderKey.COMMAND_BLOCK_TYPE: "0"}), "TARGET_INSTANT_TIME"),
+        (block(BlockType.DELETE, {HeaderKey.INSTANT_TIME: "1"}, b"\0\0"), "shorter"),
+    ],
+    ids=["no instant", "no schema", "no target", "short delete block"],
+)
+def test_heads_that_lack_something_are_broken(tmp_path: Path, data: bytes, why: str):
+    """A header that must be there and is not is an error, never a block left out."""
+    with pytest.raises(BrokenFile, match=why):
+        scan(tmp_path, data)
+
+
+def test_a_missing_file_is_named(tmp_path: Path):
+    """A log file of the slice that is not there stops the scan."""
+    with pytest.raises(NotFound, match="gone"):
+        scan_slice_heads(LocalStorage(), str(tmp_path), [".gone_1.log.1_0-0-0"], instant=NOW)

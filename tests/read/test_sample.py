@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lakeward.read.sample import BASE_KEYS_MAX, LOG_KEYS_MAX, SampleTap, pick_rows, plain_rows
+
+SCHEMA = pa.schema([("_hoodie_record_key", pa.string()), ("v", pa.int64())])
+
+
+def batch(rows: list[tuple[str, int]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([{"_hoodie_record_key": key, "v": v} for key, v in rows], SCHEMA)
+
+
+@given(
+    log_keys=st.integers(0, 200),
+    base_keys=st.integers(0, 200),
+    shared=st.integers(0, 200),
+    size=st.integers(1, 50),
+    versions=st.integers(1, 3),
+)
+def test_sampled_keys_are_known_completely(log_keys: int, base_keys: int, shared: int, size: int, versions: int):
+    """Of each sampled key all log records are kept, in order, and its base row; of either kind there are so many."""
+    logs = [(f"k{number}", number + 1000 * version) for version in range(versions) for number in range(log_keys)]
+    base = [(f"k{number + max(0, log_keys - shared)}", -number) for number in range(base_keys)]
+    tap = SampleTap()
+    for start in range(0, len(logs), size):
+        if start % 3 == 2:
+            keys = pa.array([key for key, _ in logs[start : start + size]], pa.string())
+            tap.see_log_deletes(keys, pa.array([v for _, v in logs[start : start + size]]))
+        else:
+            tap.see_log_data(batch(logs[start : start + size]))
+    for start in range(0, len(base), size):
+        tap.see_base(batch(base[start : start + size]))
+
+    names = {key for key, _ in logs}
+    sample = tap.keys
+    of_logs = {key for key in sample if key in names}
+    base_only = {key for key in sample if key not in names}
+    assert len(of_logs) == min(LOG_KEYS_MAX, log_keys)
+    assert len(base_only) <= BASE_KEYS_MAX
+    if len(of_logs) == log_keys:
+        assert len(base_only) == min(BASE_KEYS_MAX, len({key for key, _ in base} - names))
+    for key, inputs in sample.items():
+        found = [record.row["v"] if record.row is not None else record.ordering for record in inputs.logs]
+        assert found == [v for name, v in logs if name == key]
+        assert (inputs.base or {}).get("v") == dict(base).get(key)
+
+
+def test_the_choice_does_not_depend_on_batches():
+    """The same keys are chosen however the records are cut."""
+    rows = [(f"k{number}", number) for number in range(500)]
+    chosen = []
+    for size in (1, 7, 500):
+        tap = SampleTap()
+        for start in range(0, len(rows), size):
+            tap.see_log_data(batch(rows[start : start + size]))
+        chosen.append(set(tap.keys))
+    assert chosen[0] == chosen[1] == chosen[2]
+
+
+def test_deletes_without_ordering_values():
+    """A delete without ordering value is kept as such."""
+    tap = SampleTap()
+    tap.see_log_deletes(pa.array(["a", "b"]), None)
+    tap.see_log_deletes(pa.array(["a"]), pa.array([5]))
+    assert [record.ordering for record in tap.keys["a"].logs] == [None, 5]
+
+
+def test_points_in_time_are_numbers():
+    """Timestamps beyond Python's year 9999 are kept as integers, also deep inside."""
+    far = 2**62
+    inner = pa.struct([("t", pa.timestamp("us", "UTC")), ("m", pa.map_(pa.string(), pa.date32()))])
+    values: list[Any] = [[{"t": None, "m": [("k", datetime.date(1970, 1, 3))]}]]
+    rows = pa.RecordBatch.from_arrays(
+        [pa.array([far], pa.timestamp("us", "UTC")), pa.array([2], pa.date32()), pa.array(values, pa.list_(inner))],
+        names=["t", "d", "l"],
+    )
+    assert plain_rows(rows) == [{"t": far, "d": 2, "l": [{"t": None, "m": [("k", 2)]}]}]
+
+
+def test_picking_rows_by_key():
+    """Only rows with one of the keys, all of them."""
+    assert [row["v"] for row in pick_rows(batch([("a", 1), ("b", 2), ("a", 3)]), pa.array(["a", "z"]))] == [1, 3]
