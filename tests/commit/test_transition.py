@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.commit.transition import TimelineFiles
+from lakeward.commit.transition import ServiceAction, TimelineFiles
 from lakeward.errors import AlreadyExists, AttemptLost, OutcomeUnknown
 from tests.faults import Fault, FaultKind, FaultyStorage
 
@@ -15,7 +15,7 @@ COMPLETION = "20261121050001000"
 
 
 def files(folder: Path, storage: FaultyStorage | None = None) -> TimelineFiles:
-    return TimelineFiles(storage or FaultyStorage(), str(folder), INSTANT)
+    return TimelineFiles(storage or FaultyStorage(), str(folder), INSTANT, ServiceAction.COMPACTION)
 
 
 def test_the_states_in_their_order(tmp_path: Path) -> None:
@@ -96,3 +96,22 @@ def test_somebody_elses_file_is_not_taken_for_ours(tmp_path: Path) -> None:
 
     with pytest.raises(OSError, match="injected"):
         files(tmp_path, Overtaken()).request(b"plan")
+
+
+def test_a_log_compaction_has_names_of_its_own_and_can_be_unscheduled(tmp_path: Path) -> None:
+    """Pending as logcompaction, completed as deltacommit; no file slice depends on its plan, so that may go."""
+    steps = TimelineFiles(FaultyStorage(), str(tmp_path), INSTANT, ServiceAction.LOG_COMPACTION)
+    steps.request(b"plan")
+    steps.begin()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        f"{INSTANT}.logcompaction.inflight",
+        f"{INSTANT}.logcompaction.requested",
+    ]
+    assert steps.completed(COMPLETION).endswith(f"{INSTANT}_{COMPLETION}.deltacommit")
+    with pytest.raises(AssertionError):
+        steps.unschedule()
+    steps.undo()
+    steps.unschedule()
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(AssertionError):
+        files(tmp_path).unschedule()

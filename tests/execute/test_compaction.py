@@ -21,7 +21,8 @@ from lakeward.execute.operation import OperationResult, OperationSpec, run_opera
 from lakeward.execute.progress import Merged
 from lakeward.format.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.format.instant import State
-from lakeward.plan.compaction import Choice, PlanOptions, Reason
+from lakeward.plan.decision import Choice, Reason
+from lakeward.plan.selection import GroupFilter
 from lakeward.storage.local import LocalStorage
 from tests.clocks import SkippingClock
 from tests.crash.compacting import check_finished, check_readable, everything, instants
@@ -134,11 +135,11 @@ def test_a_dry_run_writes_nothing(bench: Bench) -> None:
 
 def test_filters_leave_the_rest_alone(bench: Bench) -> None:
     """A group that no filter selects is reported as such."""
-    outcome = bench.compactor(plan=PlanOptions(partitions=("q*",))).preview()
+    outcome = bench.compactor(groups=GroupFilter(partitions=("q*",))).preview()
     assert [decision.reason for decision in outcome.decisions] == [Reason.NOT_SELECTED]
-    outcome = bench.compactor(plan=PlanOptions(partitions=("p*",))).preview()
+    outcome = bench.compactor(groups=GroupFilter(partitions=("p*",))).preview()
     assert [decision.reason for decision in outcome.decisions] == [Reason.HAS_LOGS]
-    outcome = bench.compactor(plan=PlanOptions(file_groups=("another-0",))).preview()
+    outcome = bench.compactor(groups=GroupFilter(file_groups=("another-0",))).preview()
     assert [decision.reason for decision in outcome.decisions] == [Reason.NOT_SELECTED]
 
 

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from lakeward.cli.quantities import spell_size
 from lakeward.execute.compaction import CompactedPlan, CompactionReport
-from lakeward.plan.compaction import Choice, Decision, PlanOutcome
+from lakeward.plan.decision import Choice, Decision, PlanOutcome
 
 
 def report_as_json(report: CompactionReport) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def render_preview(outcome: PlanOutcome, console: Console) -> None:
 
 
 def _render_reasons(outcome: PlanOutcome, console: Console) -> None:
-    left = [decision for decision in outcome.decisions if decision.choice is Choice.NOTHING]
+    left = [decision for decision in outcome.decisions if decision.choice is Choice.NONE]
     counts: dict[str, int] = {}
     for decision in left:
         counts[decision.reason] = counts.get(decision.reason, 0) + 1

@@ -34,7 +34,7 @@ from lakeward.errors import LakewardError, UsageError
 from lakeward.execute.compaction import CompactionOptions, Compactor
 from lakeward.execute.inspection import inspect_table
 from lakeward.execute.operation import run_operation_at
-from lakeward.plan.compaction import PlanOptions
+from lakeward.plan.selection import GroupFilter
 from lakeward.storage.opening import open_storage
 
 T = TypeVar("T")
@@ -162,7 +162,7 @@ def compact(
             expire_minutes=lock_expire,
             dry_run=dry_run,
         ),
-        plan=PlanOptions(tuple(partition or ()), tuple(file_group or ())),
+        groups=GroupFilter(tuple(partition or ()), tuple(file_group or ())),
         wait_seconds=_quantity(parse_duration, "--wait", wait),
         timezone=timezone,
         codec=codec,

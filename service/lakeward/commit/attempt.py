@@ -7,7 +7,7 @@ that still believes in the attempt can move a file out of it or publish the comm
     t0 A moves its files in and is stopped; t1 B, the lock being expired, takes over and renames A's folder away;
     t2 B sees no commit of A, deletes A's moved files; t3 A wakes: its link fails, for the folder is gone.
 
-Touches: `.hoodie/.temp/<instant>/` and base files of that instant in the plan's file groups.
+Touches: `.hoodie/.temp/<instant>/`, and base and log files of that instant in the plan's file groups.
 Keeps:   1. a data file is deleted only if its name carries the instant of a plan of compaction, the file group is in
             that plan, no completed instant names it, and we hold the lock: the one deletion by listing there is;
          2. a marker exists before its data file stands in a partition, as Hudi's rollback expects.
@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakeward.errors import AttemptLost, NotFound
-from lakeward.format.file_name import parse_base_file
+from lakeward.format.file_name import parse_base_file, parse_log_file
 from lakeward.storage.storage import FileStatus, Storage, join, parent
 
 COMMIT_FILE = "commit"
@@ -87,12 +87,15 @@ def strays(
     *,
     keep: frozenset[str] = frozenset(),
 ) -> list[FileStatus]:
-    """Base files of `instant` in the plan's file groups (partition path, file id) whose names are not in `keep`."""
+    """Base and log files that `instant` wrote in the plan's file groups (partition path, file id), but for `keep`.
+
+    A log file carries the instant that wrote it in its name since table version 8; before, the slice's base instant.
+    """
     groups = set(groups)
     found = []
     for partition_path in sorted({partition for partition, _ in groups}):
         for status in storage.list(join(base_path, partition_path)):
-            name = parse_base_file(status.name)
+            name = parse_base_file(status.name) or parse_log_file(status.name)
             if name is None or name.instant != instant or status.name in keep:
                 continue
             if (partition_path, name.file_id) in groups:

@@ -16,7 +16,7 @@ from lakeward.commit.attempt import remove_temp_folder
 from lakeward.commit.heartbeat import remove_heartbeat
 from lakeward.commit.lock import FLINK_LOCK, RELEASED, SPARK_LOCK
 from lakeward.commit.owner import parse_owner
-from lakeward.commit.transition import TimelineFiles
+from lakeward.commit.transition import find_completed
 from lakeward.storage.local import TEMPORARY_SUFFIX
 from lakeward.storage.storage import Storage, join, parent
 
@@ -28,11 +28,11 @@ def tidy(storage: Storage, base_path: str, timeline_folder: str, *, clock: Clock
     """Remove the leftovers of completed instants of ours. Idempotent."""
     for status in storage.list(join(base_path, ".hoodie/.temp")):
         if status.is_folder and _has_attempt(storage, status.path):
-            if TimelineFiles(storage, timeline_folder, status.name).find_completed() is not None:
+            if find_completed(storage, timeline_folder, status.name) is not None:
                 remove_temp_folder(storage, base_path, status.name)
     for status in storage.list(join(base_path, ".hoodie/.heartbeat")):
         if status.name.isdigit() and parse_owner(storage.read(status.path)) is not None:
-            if TimelineFiles(storage, timeline_folder, status.name).find_completed() is not None:
+            if find_completed(storage, timeline_folder, status.name) is not None:
                 remove_heartbeat(storage, base_path, status.name)
     # These files are created under the lock that we hold, so a temporary name is a dead process's.
     for folder in (timeline_folder, join(base_path, ".hoodie/.heartbeat")):

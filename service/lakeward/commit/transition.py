@@ -1,8 +1,8 @@
 """The only place that creates or deletes timeline files (layout 2).
 
     (nothing) --request--> requested --begin--> inflight --complete--> completed
-                               ^                   |
-                               +-------undo--------+
+        ^                    |  ^                   |
+        +----unschedule------+  +-------undo--------+
 
 A file is created once, with all of its content, where there was none, and never changed. When a create ends in
 anything but success, we look before we act: the file is there with our content (the reply was lost), or it is not.
@@ -15,6 +15,8 @@ Keeps:   1. a next state is created only where the one before it exists;
 
 from __future__ import annotations
 
+from enum import Enum
+
 from lakeward.errors import AlreadyExists, AttemptLost, LakewardError, NotFound, OutcomeUnknown
 from lakeward.format.instant import State, instant_file_name, parse_instant
 from lakeward.storage.storage import Storage, join
@@ -22,35 +24,47 @@ from lakeward.storage.storage import Storage, join
 LAYOUT = 2
 
 
-class TimelineFiles:
-    """The files of one instant of the actions that Lakeward completes."""
+class ServiceAction(Enum):
+    """What a service is called on the timeline while it is pending, and when it is completed."""
 
-    def __init__(self, storage: Storage, timeline_folder: str, instant: str) -> None:
+    COMPACTION = ("compaction", "commit")
+    LOG_COMPACTION = ("logcompaction", "deltacommit")
+
+    @property
+    def pending(self) -> str:
+        return self.value[0]
+
+    @property
+    def completed(self) -> str:
+        return self.value[1]
+
+
+class TimelineFiles:
+    """The files of one instant of a service that Lakeward carries out."""
+
+    def __init__(self, storage: Storage, timeline_folder: str, instant: str, action: ServiceAction) -> None:
         self._storage = storage
         self._folder = timeline_folder
         self._instant = instant
+        self._action = action
 
     @property
     def requested(self) -> str:
-        return self._path("compaction", State.REQUESTED)
+        return self._path(self._action.pending, State.REQUESTED)
 
     @property
     def inflight(self) -> str:
-        return self._path("compaction", State.INFLIGHT)
+        return self._path(self._action.pending, State.INFLIGHT)
 
     def completed(self, completion_time: str) -> str:
-        return self._path("commit", State.COMPLETED, completion_time)
+        return self._path(self._action.completed, State.COMPLETED, completion_time)
 
     def is_inflight(self) -> bool:
         return self._storage.stat(self.inflight) is not None
 
     def find_completed(self) -> str | None:
         """The completed file of the instant, whoever made it and whatever its completion time."""
-        for status in self._storage.list(self._folder):
-            instant = parse_instant(status.name, LAYOUT)
-            if instant is not None and instant.time == self._instant and instant.state is State.COMPLETED:
-                return status.path
-        return None
+        return find_completed(self._storage, self._folder, self._instant)
 
     def request(self, plan: bytes) -> None:
         """Publish a plan."""
@@ -90,8 +104,23 @@ class TimelineFiles:
         """Take back `begin`; the plan stays."""
         self._storage.delete(self.inflight)
 
+    def unschedule(self) -> None:
+        """Take back `request`. Only for plans that no file slice depends on: log compactions."""
+        assert self._action is ServiceAction.LOG_COMPACTION, "a requested compaction opens file slices"
+        assert not self.is_inflight(), "undo comes first"
+        self._storage.delete(self.requested)
+
     def _path(self, action: str, state: State, completion_time: str | None = None) -> str:
         return join(self._folder, instant_file_name(self._instant, action, state, LAYOUT, completion_time))
+
+
+def find_completed(storage: Storage, timeline_folder: str, instant: str) -> str | None:
+    """The completed file of `instant`, of whatever action."""
+    for status in storage.list(timeline_folder):
+        found = parse_instant(status.name, LAYOUT)
+        if found is not None and found.time == instant and found.state is State.COMPLETED:
+            return status.path
+    return None
 
 
 def _create(storage: Storage, path: str, content: bytes) -> None:

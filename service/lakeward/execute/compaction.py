@@ -31,7 +31,7 @@ from lakeward.commit.lock import LockOptions, TableLock
 from lakeward.commit.owner import Owner, Processes
 from lakeward.commit.renewal import Renewal
 from lakeward.commit.tidy import tidy
-from lakeward.commit.transition import TimelineFiles
+from lakeward.commit.transition import ServiceAction, TimelineFiles
 from lakeward.dispatch.dispatcher import Dispatcher, Failure, Progress
 from lakeward.errors import AttemptLost, Conflict, LakewardError, Refused, TryLater, VerificationFailed
 from lakeward.execute.compaction_commit import compaction_commit
@@ -42,8 +42,10 @@ from lakeward.execute.replay import keep_replay, state_folder
 from lakeward.format.commit_metadata import write_commit_metadata
 from lakeward.format.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.merge.merge_rules import MergeMode, MergeRules
-from lakeward.plan.compaction import PlanOptions, PlanOutcome, plan_compaction
+from lakeward.plan.decision import PlanOutcome
 from lakeward.plan.eligibility import find_refusals
+from lakeward.plan.full_compaction import plan_full_compaction
+from lakeward.plan.selection import GroupFilter
 from lakeward.read.file_slice import SliceInput
 from lakeward.read.log_scan import scan_slice_heads
 from lakeward.storage.storage import Storage, join
@@ -64,7 +66,7 @@ class CompactionOptions:
     writers_stopped: bool
     """The operator says that nobody else writes: an instant of somebody else aborts the commit."""
     lock: LockOptions
-    plan: PlanOptions = field(default_factory=PlanOptions)
+    groups: GroupFilter = field(default_factory=GroupFilter)
     wait_seconds: float = 150.0
     """How long to wait for a living attempt of somebody else at a pending plan."""
     timezone: str | None = None
@@ -151,7 +153,7 @@ class Compactor:
 
     def preview(self) -> PlanOutcome:
         """The decisions `compact` would take now. Writes nothing. Raises `Refused`."""
-        return plan_compaction(self._look(), self._options.plan)
+        return plan_full_compaction(self._look(), self._options.groups)
 
     def compact(self) -> CompactionReport:
         """Finish all pending compactions, then plan anew and carry that out.
@@ -166,7 +168,7 @@ class Compactor:
             tidy(self._storage, self._base_path, timeline_folder(self._base_path, snapshot.config), clock=self._clock)
         pending = [instant.time for instant in snapshot.timeline.pending if instant.action == "compaction"]
         done = [self._carry_out(instant, recovered=True) for instant in pending]
-        outcome = plan_compaction(self._look(), self._options.plan)
+        outcome = plan_full_compaction(self._look(), self._options.groups)
         if outcome.operations:
             instant, outcome = self._schedule(outcome)
             if instant is not None:
@@ -184,13 +186,13 @@ class Compactor:
         checked = self._check_logs(preview, already=frozenset())
         with self._lock() as lock:
             snapshot = self._look()
-            outcome = plan_compaction(snapshot, self._options.plan)
+            outcome = plan_full_compaction(snapshot, self._options.groups)
             self._check_logs(outcome, already=checked)
-            if not outcome.operations:
+            if (plan := outcome.full_plan) is None:
                 return None, outcome
             instant = next_time(floor=snapshot.timeline.latest_time, zone=_zone(snapshot), clock=self._clock)
             lock.fence()
-            self._files(snapshot, instant).request(write_compaction_plan(outcome.plan))
+            self._files(snapshot, instant).request(write_compaction_plan(plan))
         self._observer.step(f"compaction {instant} scheduled: {len(outcome.operations)} operations")
         return instant, outcome
 
@@ -440,7 +442,7 @@ class Compactor:
         )
 
     def _files(self, snapshot: TableSnapshot, instant: str) -> TimelineFiles:
-        return TimelineFiles(self._storage, timeline_folder(self._base_path, snapshot.config), instant)
+        return TimelineFiles(self._storage, timeline_folder(self._base_path, snapshot.config), instant, ServiceAction.COMPACTION)
 
 
 def _pending_plan(snapshot: TableSnapshot, instant: str) -> CompactionPlan:

@@ -111,7 +111,13 @@ def _write(
     storage: Storage, path: str, spec: OperationSpec, merged: MergedSlice, digest: Digest, task_attempt: int
 ) -> BaseFileStats:
     with storage.open_output(path) as sink:
-        writer = BaseFileWriter(sink, merged.schema, file_name=spec.file_name(task_attempt), codec=spec.codec)
+        writer = BaseFileWriter(
+            sink,
+            merged.schema,
+            file_name=spec.file_name(task_attempt),
+            codec=spec.codec,
+            keys_expected=merged.fold_logs(),
+        )
         for batch in merged.batches():
             if spec.verify:
                 digest.update(batch)

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from lakeward.errors import BrokenFile
 from lakeward.format.avro_schema import table_schema
-from lakeward.format.base_file import open_base_file
+from lakeward.format.base_file import count_rows, open_base_file
 from lakeward.format.data_block import project, read_data_block
 from lakeward.format.delete_block import read_delete_block
 from lakeward.format.file_name import resolve
@@ -82,6 +82,7 @@ class MergedSlice:
         self._input = slice_input
         self._resources = ExitStack()
         self._counts: MergeCounts | None = None
+        self._folded = False
         self.schema = table_schema(slice_input.schema)
         self.sample = SampleTap()
         self._scan = scan_slice_heads(
@@ -117,6 +118,11 @@ class MergedSlice:
         assert self._counts is not None, "the batches are not exhausted"
         return self._counts
 
+    def fold_logs(self) -> int:
+        """Read the logs. Returns how many rows the slice can have at most; called before `batches`."""
+        self._read_logs()
+        return self._base_rows() + self._logs.keys
+
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The merged rows: those of the base file in its order, then those that only the logs have."""
         assert self._counts is None
@@ -141,7 +147,16 @@ class MergedSlice:
         finally:
             self.close()
 
+    def _base_rows(self) -> int:
+        if self._input.base_file is None:
+            return 0
+        with self._storage.open_input(resolve(self._input.base_path, self._input.base_file)) as file:
+            return count_rows(file, name=self._input.base_file)
+
     def _read_logs(self) -> None:
+        if self._folded:
+            return
+        self._folded = True
         with ExitStack() as files:
             opened: dict[str, BinaryIO] = {}
             for block in self._scan.blocks:

@@ -9,7 +9,9 @@ import pytest
 
 from lakeward.format.compaction_plan import METRICS
 from lakeward.format.file_name import LogFileName
-from lakeward.plan.compaction import Choice, Decision, PlanOptions, Reason, plan_compaction
+from lakeward.plan.decision import Choice, Decision, Reason
+from lakeward.plan.full_compaction import plan_full_compaction
+from lakeward.plan.selection import GroupFilter
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, FrozenGroup, LogFile
 from lakeward.table.snapshot import TableSnapshot
 from tests.golden_tables import copy_golden
@@ -41,7 +43,7 @@ def group(partition: str, file_id: str, *, base: int | None = None, logs: tuple[
 
 
 def decide(snapshot: TableSnapshot, *groups: FileGroup, **options: tuple[str, ...]) -> list[Decision]:
-    return list(plan_compaction(replace(snapshot, file_groups=groups), PlanOptions(**options)).decisions)
+    return list(plan_full_compaction(replace(snapshot, file_groups=groups), GroupFilter(**options)).decisions)
 
 
 def test_a_slice_with_logs_is_rewritten(empty: TableSnapshot) -> None:
@@ -50,7 +52,7 @@ def test_a_slice_with_logs_is_rewritten(empty: TableSnapshot) -> None:
     assert [(d.file_id, d.choice, d.reason) for d in decisions] == [
         ("1-0", Choice.FULL, Reason.HAS_LOGS),
         ("2-0", Choice.FULL, Reason.HAS_LOGS),
-        ("3-0", Choice.NOTHING, Reason.NO_LOGS),
+        ("3-0", Choice.NONE, Reason.NO_LOGS),
     ]
     assert decisions[0].numbers == {"base_bytes": 9, "log_files": 2, "log_bytes": 3}
 
@@ -96,8 +98,9 @@ def test_filters_select(empty: TableSnapshot) -> None:
 
 def test_the_plan_lists_files_and_all_metrics(empty: TableSnapshot) -> None:
     """Names, not paths; Hudi fails on a plan without one of its five metrics."""
-    outcome = plan_compaction(replace(empty, file_groups=(group("a", "1-0", base=3 * MIB, logs=(MIB, MIB)),)), PlanOptions())
-    (operation,) = outcome.plan.operations
+    outcome = plan_full_compaction(replace(empty, file_groups=(group("a", "1-0", base=3 * MIB, logs=(MIB, MIB)),)), GroupFilter())
+    assert outcome.full_plan is not None
+    (operation,) = outcome.full_plan.operations
     assert operation.base_file == f"1-0_0-0-0_{BASE_INSTANT}.parquet"
     assert operation.log_files == (f".1-0_{LOG_INSTANT}.log.1_0-0-0", f".1-0_{LOG_INSTANT}.log.2_0-0-0")
     assert operation.base_instant == BASE_INSTANT
@@ -115,5 +118,5 @@ def test_equal_snapshots_give_equal_plans(empty: TableSnapshot) -> None:
 
 def test_a_look_at_a_real_table(tmp_path: Path) -> None:
     """The golden table has one group with a base file and three logs."""
-    outcome = plan_compaction(look(copy_golden("v9", tmp_path / "table")), PlanOptions())
+    outcome = plan_full_compaction(look(copy_golden("v9", tmp_path / "table")), GroupFilter())
     assert [len(operation.log_files) for operation in outcome.operations] == [3]
