@@ -9,7 +9,7 @@ import pytest
 
 from lakeward.cli.main import run
 from lakeward.commit.lock import SPARK_LOCK
-from tests.crash.compacting import check_finished, everything
+from tests.crash.compacting import check_finished, check_readable, everything
 from tests.golden_tables import copy_golden
 
 IN_PROCESS = ("--local-below", "1GiB", "--writers", "stopped")
@@ -56,7 +56,7 @@ def test_a_dry_run_needs_no_statement(table: Path, capfd: pytest.CaptureFixture[
     before = everything(table)
     assert run(["compact", str(table), "--dry-run", "--json"]) == 0
     (decision,) = json.loads(capfd.readouterr().out)["decisions"]
-    assert (decision["choice"], decision["reason"]) == ("FULL", "has-logs")
+    assert (decision["choice"], decision["reason"]) == ("FULL", "small-base")
     assert run(["compact", str(table), "--dry-run"]) == 0
     assert "Nothing written." in capfd.readouterr().out
     assert everything(table) == before
@@ -104,6 +104,52 @@ def test_wrong_words_exit_two(table: Path, arguments: tuple[str, ...], capfd: py
     assert "Traceback" not in err
 
 
+def test_plan_and_explain(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """What would be done with its numbers, and a sentence for each file group; nothing is written."""
+    before = everything(table)
+    assert run(["plan", str(table), "--json"]) == 0
+    planned = json.loads(capfd.readouterr().out)
+    assert planned["operations"] == 1
+    assert planned["predicted"]["read_amplification_before"] > 2
+    assert planned["predicted"]["read_amplification_after"] == 1
+    assert run(["plan", str(table), "--explain", "--set", "planner.small_base_size=1KiB"]) == 0
+    assert "log-ratio" in capfd.readouterr().out
+    assert run(["explain", str(table), "--type", "log", "--json"]) == 0
+    (decision,) = json.loads(capfd.readouterr().out)["decisions"]
+    assert decision["choice"] == "LOG"
+    assert decision["explanation"].startswith("LOG")
+    assert everything(table) == before
+
+
+def test_a_log_compaction_from_end_to_end(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Completed as a delta commit with the base file as it was; a full one afterwards takes it in."""
+    assert run(["compact", str(table), *IN_PROCESS, "--type", "log", "--json"]) == 0
+    (log_compaction,) = json.loads(capfd.readouterr().out)["compactions"]
+    assert log_compaction["action"] == "logcompaction"
+    assert log_compaction["operations"][0]["kind"] == "LOG"
+    check_readable(table)
+    assert not list((table / ".hoodie/timeline").glob("*.logcompaction.inflight.*"))
+    assert run(["compact", str(table), *IN_PROCESS, "--type", "full"]) == 0
+    check_readable(table)
+
+
+@pytest.mark.parametrize(
+    ("setting", "told"),
+    [
+        ("planner.log_ration=1", "planner.log_ratio"),
+        ("planner.publish=somehow", "auto, split or hybrid"),
+        ("hoodie.compaction.strategy=MyOwn", "MyOwn"),
+        ("nothing", "no '='"),
+    ],
+)
+def test_a_wrong_setting_says_what_is_right(
+    table: Path, setting: str, told: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 2, with a suggestion where there is one."""
+    assert run(["plan", str(table), "--set", setting]) == 2
+    assert told in capfd.readouterr().err
+
+
 def test_versions_as_json(capfd: pytest.CaptureFixture[str]) -> None:
     """What must agree on every machine."""
     assert run(["version", "--json"]) == 0
@@ -114,4 +160,4 @@ def test_help_names_every_verb(capfd: pytest.CaptureFixture[str]) -> None:
     """And exits 0."""
     assert run(["--help"]) == 0
     out = capfd.readouterr().out
-    assert all(verb in out for verb in ("inspect", "compact", "version"))
+    assert all(verb in out for verb in ("inspect", "plan", "explain", "compact", "version"))

@@ -8,22 +8,27 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
+from lakeward.cli.planning import FullPlanner
 from lakeward.commit.lock import SPARK_LOCK, LockOptions
+from lakeward.commit.owner import Processes
 from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.execute.compaction import CompactionOptions, CompactionReport, Compactor
+from lakeward.execute.compaction import CompactionOptions, CompactionReport, Compactor, Planner
 from lakeward.execute.operation import run_operation
 from lakeward.format.file_name import parse_base_file
 from lakeward.format.instant import State, parse_instant
+from lakeward.plan.selection import GroupFilter
 from lakeward.storage.local import TEMPORARY_SUFFIX
 from tests.clocks import SkippingClock
 from tests.faults import FaultyStorage
 from tests.golden_tables import expected_rows
 from tests.our_reader import read_rows
-from tests.processes import ScriptedProcesses
+
+
+FULL = FullPlanner(GroupFilter())
 
 
 def compact(
-    base: Path, storage: FaultyStorage, processes: ScriptedProcesses, **options: object
+    base: Path, storage: FaultyStorage, processes: Processes, planner: Planner = FULL, **options: object
 ) -> CompactionReport:
     defaults: dict[str, object] = {
         "writers_stopped": True,
@@ -36,6 +41,7 @@ def compact(
         storage,
         str(base),
         CompactionOptions(**(defaults | options)),  # type: ignore[arg-type]
+        planner=planner,
         choose_dispatcher=lambda input_bytes: dispatcher,
         run_operation=partial(run_operation, storage),
         clock=SkippingClock(),

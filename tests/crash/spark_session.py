@@ -26,6 +26,7 @@ from lakeward.commit.owner import Processes  # noqa: E402
 from lakeward.dispatch.spark import SparkDispatcher  # noqa: E402
 from lakeward.execute.compaction import CompactionOptions, Compactor  # noqa: E402
 from lakeward.storage.local import LocalStorage  # noqa: E402
+from tests.crash.compacting import FULL  # noqa: E402
 from tests.crash.zombie_task import run_twice  # noqa: E402
 
 table, scratch = sys.argv[1:]
@@ -34,6 +35,7 @@ compactor = Compactor(
     LocalStorage(),
     table,
     CompactionOptions(writers_stopped=True, lock=LockOptions(paths=(SPARK_LOCK,), wait_seconds=5.0), timezone="UTC"),
+    planner=FULL,
     choose_dispatcher=lambda input_bytes: spark,
     run_operation=partial(run_twice, scratch, table),
     clock=SystemClock(),

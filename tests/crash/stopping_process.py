@@ -25,6 +25,7 @@ from lakeward.dispatch.in_process import InProcessDispatcher  # noqa: E402
 from lakeward.errors import LakewardError  # noqa: E402
 from lakeward.execute.compaction import CompactionOptions, Compactor  # noqa: E402
 from lakeward.execute.operation import run_operation  # noqa: E402
+from tests.crash.compacting import FULL  # noqa: E402
 from tests.faults import FaultyStorage  # noqa: E402
 
 T = TypeVar("T")
@@ -55,6 +56,7 @@ compactor = Compactor(
     storage,
     table,
     CompactionOptions(writers_stopped=True, lock=LockOptions(paths=(SPARK_LOCK,), wait_seconds=0.0), timezone="UTC"),
+    planner=FULL,
     choose_dispatcher=lambda input_bytes: dispatcher,
     run_operation=partial(run_operation, storage),
     clock=SystemClock(),

@@ -88,7 +88,7 @@ def test_kill_nine_and_run_again(base: Path, call: str) -> None:
         assert child.wait() == -signal.SIGKILL
     check_readable(base)
     age_temporary_files(base)
-    compact(base, FaultyStorage(), Processes())  # type: ignore[arg-type]
+    compact(base, FaultyStorage(), Processes())
     check_finished(base)
 
 

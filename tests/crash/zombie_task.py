@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 
 from lakeward.errors import LakewardError
-from lakeward.execute.operation import OperationResult, OperationSpec, run_operation_at
+from lakeward.execute.operation import run_operation_at
+from lakeward.execute.operation_spec import OperationResult, OperationSpec
 from lakeward.storage.local import LocalStorage
 
 PATIENCE_SECONDS = 120.0

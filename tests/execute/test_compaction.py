@@ -11,23 +11,31 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.cli.planning import FullPlanner
 from lakeward.commit.heartbeat import heartbeat_path
 from lakeward.commit.lock import SPARK_LOCK, LockOptions
 from lakeward.commit.owner import Owner
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.errors import Conflict, LakewardError, LockHeld, Refused, TryLater, VerificationFailed
-from lakeward.execute.compaction import CompactionOptions, Compactor
-from lakeward.execute.operation import OperationResult, OperationSpec, run_operation
+from lakeward.execute.compaction import CompactionOptions, Compactor, Planner
+from lakeward.execute.operation import run_operation
+from lakeward.execute.operation_spec import OperationResult, OperationSpec
 from lakeward.execute.progress import Merged
 from lakeward.format.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.format.instant import State
-from lakeward.plan.decision import Choice, Reason
+from lakeward.plan.decision import Choice, PlanOutcome, Reason
 from lakeward.plan.selection import GroupFilter
 from lakeward.storage.local import LocalStorage
+from lakeward.table.snapshot import TableSnapshot
 from tests.clocks import SkippingClock
-from tests.crash.compacting import check_finished, check_readable, everything, instants
+from tests.crash.compacting import FULL, check_finished, check_readable, everything, instants
 from tests.golden_tables import copy_golden
 from tests.processes import ScriptedProcesses
+
+
+def NOTHING(snapshot: TableSnapshot, at: str, problems: object) -> PlanOutcome:  # noqa: N802 - beside FULL
+    """A planner that leaves everything alone."""
+    return PlanOutcome((), ())
 
 
 class Watcher:
@@ -59,7 +67,7 @@ class Bench:
         self.watcher = Watcher()
         self.run = partial(run_operation, self.storage)
 
-    def compactor(self, **options: object) -> Compactor:
+    def compactor(self, planner: Planner = FULL, **options: object) -> Compactor:
         settings: dict[str, object] = {
             "writers_stopped": True,
             "lock": LockOptions(paths=(SPARK_LOCK,), wait_seconds=0.0),
@@ -72,6 +80,7 @@ class Bench:
             self.storage,
             str(self.base),
             CompactionOptions(**(settings | options)),  # type: ignore[arg-type]
+            planner=planner,
             choose_dispatcher=lambda input_bytes: dispatcher,
             run_operation=lambda spec, attempt: self.run(spec, attempt),
             clock=self.clock,
@@ -135,11 +144,11 @@ def test_a_dry_run_writes_nothing(bench: Bench) -> None:
 
 def test_filters_leave_the_rest_alone(bench: Bench) -> None:
     """A group that no filter selects is reported as such."""
-    outcome = bench.compactor(groups=GroupFilter(partitions=("q*",))).preview()
+    outcome = bench.compactor(FullPlanner(GroupFilter(partitions=("q*",)))).preview()
     assert [decision.reason for decision in outcome.decisions] == [Reason.NOT_SELECTED]
-    outcome = bench.compactor(groups=GroupFilter(partitions=("p*",))).preview()
+    outcome = bench.compactor(FullPlanner(GroupFilter(partitions=("p*",)))).preview()
     assert [decision.reason for decision in outcome.decisions] == [Reason.HAS_LOGS]
-    outcome = bench.compactor(groups=GroupFilter(file_groups=("another-0",))).preview()
+    outcome = bench.compactor(FullPlanner(GroupFilter(file_groups=("another-0",)))).preview()
     assert [decision.reason for decision in outcome.decisions] == [Reason.NOT_SELECTED]
 
 
@@ -234,14 +243,32 @@ def test_a_plan_that_does_not_fit_the_table_is_not_run(pending_bench: Bench) -> 
     assert set(before) - set(everything(pending_bench.base)) == {f"p/{log.name}"}
 
 
-def test_an_operation_of_another_type_is_not_run(pending_bench: Bench) -> None:
-    """A LOG operation of a hybrid plan is not taken for a FULL one."""
-    path = pending_bench.base / ".hoodie/timeline/20261121043710038.compaction.requested"
+def set_operation_type(bench: Bench, operation_type: str) -> None:
+    path = bench.base / ".hoodie/timeline/20261121043710038.compaction.requested"
     plan = read_compaction_plan(path.read_bytes(), file=str(path))
-    operations = tuple(replace(operation, operation_type="LOG") for operation in plan.operations)
+    operations = tuple(replace(operation, operation_type=operation_type) for operation in plan.operations)
     path.write_bytes(write_compaction_plan(replace(plan, version=3, operations=operations)))
+
+
+def test_an_operation_of_unknown_type_is_not_run(pending_bench: Bench) -> None:
+    """It is not taken for one of those that we know."""
+    set_operation_type(pending_bench, "SIDEWAYS")
     with pytest.raises(Refused, match="plan-operation-type"):
         pending_bench.compactor().compact()
+
+
+def test_a_log_operation_of_a_hybrid_plan_leaves_the_base(pending_bench: Bench) -> None:
+    """It is completed as a commit, its output is one log, and the base file stays the slice's."""
+    set_operation_type(pending_bench, "LOG")
+    report = pending_bench.compactor(planner=NOTHING).compact()
+    (plan,) = report.plans
+    assert plan.operations[0].file_name.startswith(".ebf517f7")
+    completed = [i.action for i in instants(pending_bench.base) if i.time == plan.instant and i.state is State.COMPLETED]
+    assert completed == ["commit"]
+    check_readable(pending_bench.base)
+    assert len(list((pending_bench.base / "p").glob("*.parquet"))) == 1
+    pending_bench.compactor().compact()
+    check_readable(pending_bench.base)
 
 
 def place_heartbeat(bench: Bench, owner: Owner | None, *, age_seconds: float) -> None:

@@ -15,7 +15,8 @@ import pytest
 from lakeward.errors import AlreadyExists, NotFound, VerificationFailed
 from lakeward.execute import operation as operation_module
 from lakeward.execute.compaction import merge_rules
-from lakeward.execute.operation import OperationSpec, finished_operations, run_operation
+from lakeward.execute.operation import run_operation
+from lakeward.execute.operation_spec import OperationSpec, finished_operations
 from lakeward.format.base_file import BaseFileWriter
 from lakeward.merge.hash_merge import HashMerge
 from lakeward.read import file_slice as file_slice_module

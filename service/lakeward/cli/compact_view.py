@@ -9,56 +9,43 @@ from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
+from lakeward.cli.plan_view import decision_as_json
 from lakeward.cli.quantities import spell_size
+from lakeward.commit.transition import ServiceAction
 from lakeward.execute.compaction import CompactedPlan, CompactionReport
-from lakeward.plan.decision import Choice, Decision, PlanOutcome
+from lakeward.plan.decision import Choice, PlanOutcome
 
 
 def report_as_json(report: CompactionReport) -> dict[str, Any]:
     return {
         "compactions": [_plan_as_json(plan) for plan in report.plans],
-        "decisions": [_decision_as_json(decision) for decision in report.outcome.decisions],
+        "decisions": [decision_as_json(decision) for decision in report.outcome.decisions],
     }
-
-
-def preview_as_json(outcome: PlanOutcome) -> dict[str, Any]:
-    return {"dry_run": True, "decisions": [_decision_as_json(decision) for decision in outcome.decisions]}
 
 
 def render_report(report: CompactionReport, console: Console) -> None:
     if not report.plans:
         console.print("Nothing to compact.")
     for plan in report.plans:
-        rows = sum(operation.counts.rows for operation in plan.operations)
-        pending = " (it was pending)" if plan.recovered else ""
-        console.print(
-            f"[bold]Compaction {plan.instant}[/bold]{pending}: {len(plan.operations)} file slices, {rows:,} rows, "
-            f"{spell_size(plan.input_bytes)} in, {spell_size(plan.output_bytes)} out, {plan.seconds:.1f} s, "
-            f"committed at {plan.completion_time}.",
-            highlight=False,
-        )
+        console.print(_headline(plan), highlight=False)
+        for dropped in plan.dropped:
+            console.print(f"  dropped {dropped.file_id} in {dropped.partition_path or '(none)'}: {dropped.why}.")
     _render_reasons(report.outcome, console)
 
 
-def render_preview(outcome: PlanOutcome, console: Console) -> None:
-    table = Table(title="What compact would do now", title_justify="left")
-    for column in ("partition", "file group", "choice", "reason"):
-        table.add_column(column, overflow="fold")
-    for column in ("base", "logs", "log size"):
-        table.add_column(column, justify="right")
-    columns = (("base_bytes", spell_size), ("log_files", str), ("log_bytes", spell_size))
-    for decision in outcome.decisions:
-        table.add_row(
-            decision.partition_path or "(none)",
-            decision.file_id,
-            decision.choice,
-            decision.reason if decision.instant is None else f"{decision.reason} {decision.instant}",
-            *(str(spell(decision.numbers[name])) for name, spell in columns if name in decision.numbers),
-        )
-    console.print(table)
-    console.print(f"{len(outcome.operations)} operations, {spell_size(outcome.input_bytes)} to read. Nothing written.")
+def _headline(plan: CompactedPlan) -> str:
+    name = "Log compaction" if plan.action is ServiceAction.LOG_COMPACTION else "Compaction"
+    pending = " (it was pending)" if plan.recovered else ""
+    if plan.completion_time is None:
+        return f"[bold]{name} {plan.instant}[/bold]{pending}: nothing of it could be carried out any more."
+    rows = sum(operation.counts.rows for operation in plan.operations)
+    return (
+        f"[bold]{name} {plan.instant}[/bold]{pending}: {len(plan.operations)} file slices, {rows:,} rows, "
+        f"{spell_size(plan.input_bytes)} in, {spell_size(plan.output_bytes)} out, {plan.seconds:.1f} s, "
+        f"committed at {plan.completion_time}. A query reads {spell_size(plan.read_bytes_after)} of these slices "
+        f"instead of {spell_size(plan.read_bytes_before)}."
+    )
 
 
 def _render_reasons(outcome: PlanOutcome, console: Console) -> None:
@@ -74,21 +61,14 @@ def _render_reasons(outcome: PlanOutcome, console: Console) -> None:
 def _plan_as_json(plan: CompactedPlan) -> dict[str, Any]:
     return {
         "instant": plan.instant,
+        "action": plan.action.pending,
         "completion_time": plan.completion_time,
         "recovered": plan.recovered,
         "seconds": round(plan.seconds, 3),
         "input_bytes": plan.input_bytes,
         "output_bytes": plan.output_bytes,
+        "read_bytes_before": plan.read_bytes_before,
+        "read_bytes_after": plan.read_bytes_after,
         "operations": [asdict(operation) for operation in plan.operations],
-    }
-
-
-def _decision_as_json(decision: Decision) -> dict[str, Any]:
-    return {
-        "partition": decision.partition_path,
-        "file_group": decision.file_id,
-        "choice": decision.choice.value,
-        "reason": decision.reason.value,
-        "instant": decision.instant,
-        "numbers": dict(decision.numbers),
+        "dropped": [asdict(dropped) for dropped in plan.dropped],
     }

@@ -20,8 +20,10 @@ import orjson
 import typer
 from rich.console import Console
 
-from lakeward.cli.compact_view import preview_as_json, render_preview, render_report, report_as_json
+from lakeward.cli.compact_view import render_report, report_as_json
 from lakeward.cli.inspect_view import render
+from lakeward.cli.plan_view import explanations_as_json, plan_as_json, render_explanations, render_plan
+from lakeward.cli.planning import SETTINGS, CompactionType, planner_of
 from lakeward.cli.progress_view import open_view
 from lakeward.cli.quantities import parse_duration, parse_size
 from lakeward.clock import SystemClock
@@ -34,6 +36,7 @@ from lakeward.errors import LakewardError, UsageError
 from lakeward.execute.compaction import CompactionOptions, Compactor
 from lakeward.execute.inspection import inspect_table
 from lakeward.execute.operation import run_operation_at
+from lakeward.plan.decision import PlanOutcome
 from lakeward.plan.selection import GroupFilter
 from lakeward.storage.opening import open_storage
 
@@ -45,10 +48,6 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-
-
-class CompactionType(StrEnum):
-    FULL = "full"
 
 
 class Writers(StrEnum):
@@ -69,6 +68,25 @@ TimezoneOption = Annotated[
         "the zone of the machines that write it. Inferred from the newest commit when not given."
     ),
 ]
+TypeOption = Annotated[
+    CompactionType,
+    typer.Option(
+        "--type",
+        help="hybrid: for each file group FULL (base and logs into a new base file), LOG (its small logs into one) or "
+        "nothing, whichever pays. full: FULL for all that have logs. log: LOG wherever it is possible.",
+    ),
+]
+PartitionOption = Annotated[
+    list[str] | None, typer.Option(help="Only partitions of this path; * and ? match. Repeatable.")
+]
+ExcludeOption = Annotated[
+    list[str] | None, typer.Option(help="Not the partitions of this path; * and ? match. Repeatable.")
+]
+FileGroupOption = Annotated[list[str] | None, typer.Option(help="Only the file group of this id. Repeatable.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help=f"A setting of the planner: {', '.join(SETTINGS)}. Repeatable."),
+]
 
 
 @app.command()
@@ -85,11 +103,52 @@ def inspect(
 
 
 @app.command()
+def plan(
+    table: TableArgument,
+    kind: TypeOption = CompactionType.HYBRID,
+    partition: PartitionOption = None,
+    exclude_partition: ExcludeOption = None,
+    file_group: FileGroupOption = None,
+    settings: SetOption = None,
+    explain_too: Annotated[
+        bool, typer.Option("--explain", help="Say for every file group in a sentence why, or why not.")
+    ] = False,
+    timezone: TimezoneOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Say what compact would do now: the operations, what they would cost, and why not the others. Writes nothing."""
+    outcome = _preview(table, kind, partition, exclude_partition, file_group, settings, timezone)
+    if as_json:
+        _print_json(plan_as_json(outcome))
+    else:
+        render_plan(outcome, Console(), explained=explain_too)
+
+
+@app.command()
+def explain(
+    table: TableArgument,
+    kind: TypeOption = CompactionType.HYBRID,
+    partition: PartitionOption = None,
+    exclude_partition: ExcludeOption = None,
+    file_group: FileGroupOption = None,
+    settings: SetOption = None,
+    timezone: TimezoneOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Say for each file group in one sentence what would happen to it, why, and when it would be otherwise."""
+    outcome = _preview(table, kind, partition, exclude_partition, file_group, settings, timezone)
+    if as_json:
+        _print_json(explanations_as_json(outcome))
+    else:
+        render_explanations(outcome, Console())
+
+
+@app.command()
 def compact(
     table: TableArgument,
-    kind: Annotated[
-        CompactionType, typer.Option("--type", help="full: rewrite base and log files into new base files.")
-    ] = CompactionType.FULL,
+    kind: TypeOption = CompactionType.HYBRID,
     writers: Annotated[
         Writers | None,
         typer.Option(help="Your word that no other writer or table service is at work on this table now."),
@@ -118,10 +177,10 @@ def compact(
             metavar="DURATION", help="How long to wait for another process that carries out a pending compaction."
         ),
     ] = "150s",
-    partition: Annotated[
-        list[str] | None, typer.Option(help="Only partitions of this path; * and ? match. Repeatable.")
-    ] = None,
-    file_group: Annotated[list[str] | None, typer.Option(help="Only the file group of this id. Repeatable.")] = None,
+    partition: PartitionOption = None,
+    exclude_partition: ExcludeOption = None,
+    file_group: FileGroupOption = None,
+    settings: SetOption = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be compacted, write nothing.")] = False,
     verify: Annotated[
         bool, typer.Option(help="Read every new file back and merge a sample of keys a second, slow way.")
@@ -141,7 +200,7 @@ def compact(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Finish pending compactions, then schedule and run one plan.
+    """Finish pending compactions, then plan anew and carry that out.
 
     A verb that writes needs a statement about the table's other writers: --writers stopped, or --lock.
     """
@@ -162,12 +221,12 @@ def compact(
             expire_minutes=lock_expire,
             dry_run=dry_run,
         ),
-        groups=GroupFilter(tuple(partition or ()), tuple(file_group or ())),
         wait_seconds=_quantity(parse_duration, "--wait", wait),
         timezone=timezone,
         codec=codec,
         verify=verify,
         memory_bytes=_quantity(parse_size, "--memory", memory),
+        skip_unsupported=kind is not CompactionType.FULL,
     )
     console = Console()
     try:
@@ -176,6 +235,7 @@ def compact(
                 storage,
                 base_path,
                 options,
+                planner=planner_of(kind, _groups(partition, exclude_partition, file_group), settings or []),
                 choose_dispatcher=choose_dispatcher,
                 run_operation=partial(run_operation_at, base_path),
                 clock=clock,
@@ -189,7 +249,7 @@ def compact(
     finally:
         spark.stop()
     if dry_run:
-        _print_json(preview_as_json(preview)) if as_json else render_preview(preview, console)
+        _print_json(plan_as_json(preview)) if as_json else render_plan(preview, console, explained=False)
         nothing = not preview.operations
     else:
         _print_json(report_as_json(report)) if as_json else render_report(report, console)
@@ -207,6 +267,44 @@ def version(as_json: JsonOption = False, debug: DebugOption = False) -> None:
     else:
         for name, number in (*versions.packages, ("python", versions.python)):
             typer.echo(f"{name} {number}")
+
+
+def _preview(
+    table: str,
+    kind: CompactionType,
+    partition: list[str] | None,
+    exclude_partition: list[str] | None,
+    file_group: list[str] | None,
+    settings: list[str] | None,
+    timezone: str | None,
+) -> PlanOutcome:
+    storage, base_path = open_storage(table)
+    compactor = Compactor(
+        storage,
+        base_path,
+        CompactionOptions(
+            writers_stopped=False,
+            lock=LockOptions(),
+            timezone=timezone,
+            skip_unsupported=kind is not CompactionType.FULL,
+        ),
+        planner=planner_of(kind, _groups(partition, exclude_partition, file_group), settings or []),
+        choose_dispatcher=lambda input_bytes: InProcessDispatcher(),
+        run_operation=partial(run_operation_at, base_path),
+        clock=SystemClock(),
+        processes=Processes(),
+    )
+    return compactor.preview()
+
+
+def _groups(
+    partition: list[str] | None, exclude_partition: list[str] | None, file_group: list[str] | None
+) -> GroupFilter:
+    return GroupFilter(
+        partitions=tuple(partition or ()),
+        file_groups=tuple(file_group or ()),
+        excluded_partitions=tuple(exclude_partition or ()),
+    )
 
 
 def _quantity(parse: Callable[[str], T], option: str, text: str) -> T:

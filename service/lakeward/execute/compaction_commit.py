@@ -8,25 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lakeward.execute.operation import OperationResult
+from lakeward.execute.log_compaction_commit import log_write_stat
+from lakeward.execute.operation_spec import OperationKind, OperationResult
 from lakeward.format.commit_metadata import CommitMetadata, RuntimeStats, WriteStat
-from lakeward.format.compaction_plan import CompactionPlan
 from lakeward.storage.storage import join
 from lakeward.table.file_group import FileSlice
 
 
-def compaction_commit(
-    instant: str,
-    plan: CompactionPlan,
-    slices: Sequence[FileSlice],
-    results: Sequence[OperationResult],
-    schema: str,
-) -> CommitMetadata:
-    """The completed metadata of `instant`; `schema` is the table's, without meta fields."""
-    assert len(plan.operations) == len(slices) == len(results), "one slice and one result an operation"
+def compaction_commit(slices: Sequence[FileSlice], results: Sequence[OperationResult], schema: str) -> CommitMetadata:
+    """The completed metadata; one result for each slice. `schema` is the table's, without meta fields.
+
+    A hybrid plan has results of both kinds; LOG operations have the stats of a log compaction there too.
+    """
     stats: dict[str, list[WriteStat]] = {}
     for slice_, result in zip(slices, results, strict=True):
-        stats.setdefault(slice_.partition_path, []).append(_write_stat(slice_, result))
+        stat = log_write_stat(slice_, result) if result.kind is OperationKind.LOG else _write_stat(slice_, result)
+        stats.setdefault(slice_.partition_path, []).append(stat)
     return CommitMetadata(
         partition_to_write_stats={partition: tuple(each) for partition, each in stats.items()},
         compacted=True,

@@ -1,10 +1,11 @@
-"""One operation on one file slice, as it runs in a Spark task or in process: FULL compaction of the slice.
+"""One operation on one file slice, as it runs in a Spark task or in process; here FULL compaction of the slice.
 
     base file + log files --read, merged--> batches --written--> one new base file in the attempt's folder
                                                |                        |
                                              digest  == must be ==  digest of what reads back
 
-This module and `read` are all that travels to executors, so they know neither SQL nor Spark.
+A LOG operation is `execute/log_operation.py`'s. These modules and `read` are all that travels to executors, so they
+know neither SQL nor Spark.
 
 Touches: reads the slice's files; writes one file into the attempt's folder.
 Keeps:   1. a result is returned only for a file that reads back as what was merged;
@@ -14,67 +15,16 @@ Keeps:   1. a result is returned only for a file that reads back as what was mer
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
 
+from lakeward.execute.log_operation import run_log_operation
+from lakeward.execute.operation_spec import OperationKind, OperationResult, OperationSpec
 from lakeward.execute.verification import OutputSample, check_counts, check_digest, check_sample
 from lakeward.format.base_file import BaseFileStats, BaseFileWriter, open_base_file
-from lakeward.format.file_name import BaseFileName, WriteToken
 from lakeward.merge.digest import Digest
-from lakeward.read.file_slice import MergeCounts, MergedSlice, SliceInput, open_slice
+from lakeward.read.file_slice import MergedSlice, open_slice
 from lakeward.storage.opening import open_storage
-from lakeward.storage.storage import FileStatus, Storage, join
-
-
-@dataclass(frozen=True, slots=True)
-class OperationSpec:
-    """What a task needs to know; picklable."""
-
-    index: int
-    """Place in the plan, from 0."""
-    slice: SliceInput
-    attempt: int
-    """The attempt's number, part of the write token."""
-    attempt_folder: str
-    input_bytes: int
-    """Size of the slice's files."""
-    codec: str = "zstd"
-    verify: bool = True
-
-    def file_name(self, task_attempt: int) -> str:
-        """The new base file's name. Two attempts of a task never write to the same name."""
-        token = WriteToken(self.index, self.attempt, task_attempt)
-        return BaseFileName(self.slice.file_id, str(token), self.slice.instant).text
-
-
-@dataclass(frozen=True, slots=True)
-class OperationResult:
-    """What one operation made, before anybody can see it."""
-
-    index: int
-    partition_path: str
-    file_id: str
-    file_name: str
-    size_bytes: int
-    counts: MergeCounts
-    digest: str
-    """Hexadecimal, over the rows without `_hoodie_file_name`; empty without verification."""
-    input_bytes: int
-    seconds: float
-
-
-def finished_operations(statuses: Iterable[FileStatus]) -> dict[int, int]:
-    """From a listing of the attempt's folder: index of each finished operation → rows it wrote."""
-    finished = {}
-    for status in statuses:
-        if (match := _DONE_NAME.fullmatch(status.name)) is not None:
-            finished[int(match["index"])] = int(match["rows"])
-    return finished
-
-
-_DONE_NAME = re.compile(r"(?P<index>\d+)-\d+\.(?P<rows>\d+)-rows\.done")
+from lakeward.storage.storage import Storage, join
 
 
 def run_operation_at(location: str, spec: OperationSpec, task_attempt: int) -> OperationResult:
@@ -84,7 +34,14 @@ def run_operation_at(location: str, spec: OperationSpec, task_attempt: int) -> O
 
 
 def run_operation(storage: Storage, spec: OperationSpec, task_attempt: int) -> OperationResult:
-    """Merge the slice into one new base file. Raises `VerificationFailed` when the file is not what was merged."""
+    """Carry the operation out. Raises `VerificationFailed` when the file it wrote is not what was merged."""
+    if spec.kind is OperationKind.LOG:
+        return run_log_operation(storage, spec, task_attempt)
+    return run_full_operation(storage, spec, task_attempt)
+
+
+def run_full_operation(storage: Storage, spec: OperationSpec, task_attempt: int) -> OperationResult:
+    """Merge the slice into one new base file."""
     started = time.monotonic()
     path = join(spec.attempt_folder, spec.file_name(task_attempt))
     digest = Digest()
@@ -92,9 +49,9 @@ def run_operation(storage: Storage, spec: OperationSpec, task_attempt: int) -> O
         stats = _write(storage, path, spec, merged, digest, task_attempt)
     if spec.verify:
         _verify(storage, path, spec, merged, stats, digest)
-    # An empty file whose name says how far we are: whoever shows progress needs one listing and no read.
-    storage.create(join(spec.attempt_folder, f"{spec.index}-{task_attempt}.{stats.rows}-rows.done"), b"")
+    storage.create(spec.done_path(task_attempt, rows=stats.rows), b"")
     return OperationResult(
+        kind=spec.kind,
         index=spec.index,
         partition_path=spec.slice.partition_path,
         file_id=spec.slice.file_id,

@@ -13,7 +13,7 @@ import orjson
 
 from lakeward.dispatch.dispatcher import own_versions
 from lakeward.errors import VerificationFailed
-from lakeward.execute.operation import OperationSpec
+from lakeward.execute.operation_spec import OperationSpec
 from lakeward.storage.storage import Storage, join
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from lakeward.errors import VerificationFailed
 from lakeward.merge.merge_rules import FILE_NAME_FIELD, MergeRules, default_is_comparable
-from lakeward.merge.reference import Row, merge_key
+from lakeward.merge.reference import Row, fold_key, merge_key
 from lakeward.read.file_slice import MergeCounts
 from lakeward.read.sample import SampledKey, SampleTap, pick_rows
 
@@ -76,6 +76,42 @@ def check_sample(
         wrong = [name for name in expected if name != FILE_NAME_FIELD and not _same(expected[name], actual.get(name))]
         if wrong:
             raise _failed(f"the key {key!r} has another value in {', '.join(wrong)}")
+
+
+def check_folded_counts(
+    *, records: int, keys: int, written: int, records_read: int, instants_read: Sequence[str], instant: str
+) -> None:
+    """Raise unless the log has one record for each key of its sources and is read in place of all of them."""
+    if keys > records:
+        raise _failed(f"{keys} keys cannot come from {records} log records")
+    if written != keys:
+        raise _failed(f"{written} records were written for {keys} keys")
+    if tuple(instants_read) != (instant,):
+        raise _failed(f"beside its sources the output is read as {', '.join(instants_read)}, not as {instant} alone")
+    if records_read != written:
+        raise _failed(f"the file has {records_read} records, {written} were written")
+
+
+def check_folded_sample(
+    sample: Mapping[str, SampledKey], output: Mapping[str, SampledKey], *, rules: MergeRules, schema: pa.Schema
+) -> None:
+    """Fold the sampled keys of logs again and raise unless the log that came of them says of each just that.
+
+    Keys are sampled by their hash alone, so equal keys give equal samples.
+    """
+    if sample.keys() != output.keys():
+        raise _failed(f"the output has not the same keys: {sorted(sample.keys() ^ output.keys())[0]!r} is in one only")
+    integer_ordering = default_is_comparable(rules.ordering_type(schema))
+    for key, inputs in sample.items():
+        if len(output[key].logs) != 1:
+            raise _failed(f"the key {key!r} came out {len(output[key].logs)} times")
+        expected = fold_key(inputs.logs, rules, integer_ordering=integer_ordering)
+        # Folding one record says what a reader makes of it: that a column declares it deleted, that null means 0.
+        actual = fold_key(output[key].logs, rules, integer_ordering=integer_ordering)
+        if (expected.row is None) != (actual.row is None):
+            raise _failed(f"the key {key!r} {'should have been deleted' if expected.row is None else 'was deleted'}")
+        if not _same(expected.row, actual.row) or not _same(expected.ordering, actual.ordering):
+            raise _failed(f"the key {key!r} has other values")
 
 
 def _same(left: object, right: object) -> bool:

@@ -31,35 +31,35 @@ import pyarrow as pa
 from lakeward.format.avro_schema import AvroField, AvroKind, AvroType
 
 # Kinds of nodes, as the kernel knows them.
-_BOOLEAN, _INT, _LONG, _FLOAT, _DOUBLE, _BYTES, _DECIMAL_FIXED, _DECIMAL_BYTES, _RECORD, _REPEATED = range(10)
+BOOLEAN, INT, LONG, FLOAT, DOUBLE, BYTES, DECIMAL_FIXED, DECIMAL_BYTES, RECORD, REPEATED = range(10)
 _KINDS = {
-    AvroKind.BOOLEAN: _BOOLEAN,
-    AvroKind.INT: _INT,
-    AvroKind.LONG: _LONG,
-    AvroKind.FLOAT: _FLOAT,
-    AvroKind.DOUBLE: _DOUBLE,
-    AvroKind.BYTES: _BYTES,
-    AvroKind.STRING: _BYTES,
-    AvroKind.DECIMAL_FIXED: _DECIMAL_FIXED,
-    AvroKind.DECIMAL_BYTES: _DECIMAL_BYTES,
-    AvroKind.RECORD: _RECORD,
-    AvroKind.ARRAY: _REPEATED,
-    AvroKind.MAP: _REPEATED,
+    AvroKind.BOOLEAN: BOOLEAN,
+    AvroKind.INT: INT,
+    AvroKind.LONG: LONG,
+    AvroKind.FLOAT: FLOAT,
+    AvroKind.DOUBLE: DOUBLE,
+    AvroKind.BYTES: BYTES,
+    AvroKind.STRING: BYTES,
+    AvroKind.DECIMAL_FIXED: DECIMAL_FIXED,
+    AvroKind.DECIMAL_BYTES: DECIMAL_BYTES,
+    AvroKind.RECORD: RECORD,
+    AvroKind.ARRAY: REPEATED,
+    AvroKind.MAP: REPEATED,
 }
 # Bytes per value by kind; strings, arrays and maps have offsets, one more than values.
 _WIDTHS = {
-    _BOOLEAN: 1,
-    _INT: 4,
-    _LONG: 8,
-    _FLOAT: 4,
-    _DOUBLE: 8,
-    _BYTES: 4,
-    _DECIMAL_FIXED: 16,
-    _DECIMAL_BYTES: 16,
-    _RECORD: 0,
-    _REPEATED: 4,
+    BOOLEAN: 1,
+    INT: 4,
+    LONG: 8,
+    FLOAT: 4,
+    DOUBLE: 8,
+    BYTES: 4,
+    DECIMAL_FIXED: 16,
+    DECIMAL_BYTES: 16,
+    RECORD: 0,
+    REPEATED: 4,
 }
-_NO_UNION = -2
+NO_UNION = -2
 
 _OK, _CUT_SHORT, _BAD_NUMBER, _BAD_BRANCH, _BAD_LENGTH, _BAD_BOOLEAN, _INT_RANGE, _LEFT_OVER, _BAD_DECIMAL = range(9)
 _FAULTS = {
@@ -121,7 +121,7 @@ def compile_schema(columns: tuple[AvroField, ...]) -> AvroProgram:
     def add(avro_type: AvroType) -> None:
         node = len(kinds)
         kinds.append(_KINDS[avro_type.kind])
-        null_branches.append(_NO_UNION if avro_type.null_branch is None else avro_type.null_branch)
+        null_branches.append(NO_UNION if avro_type.null_branch is None else avro_type.null_branch)
         sizes.append(avro_type.fixed_size)
         ends.append(0)
         for child in avro_type.children:
@@ -217,7 +217,7 @@ def _place(
     """Give each node its places in the heap (validity bytes, values, string bytes); the size of the heap."""
     at = 0
     for node, kind in enumerate(program.kinds):
-        slots = int(lengths[node]) + (1 if kind in (_BYTES, _REPEATED) else 0)
+        slots = int(lengths[node]) + (1 if kind in (BYTES, REPEATED) else 0)
         for index, size in enumerate((int(lengths[node]), slots * _WIDTHS[int(kind)], int(byte_lengths[node]))):
             places[3 * node + index] = at
             at += (size + 7) // 8 * 8
@@ -252,15 +252,15 @@ class _Columns:
         nulls = length - int(np.count_nonzero(valid))
         validity = pa.py_buffer(np.packbits(valid, bitorder="little")) if nulls else None
         children = [self.build(child.type) for child in avro_type.children]
-        slots = length + (1 if kind in (_BYTES, _REPEATED) else 0)
+        slots = length + (1 if kind in (BYTES, REPEATED) else 0)
         values = self._heap[values_at : values_at + slots * _WIDTHS[kind]]
         arrow = avro_type.arrow
-        if kind == _RECORD:
+        if kind == RECORD:
             return pa.Array.from_buffers(arrow, length, [validity], nulls, children=children)
-        if kind == _BOOLEAN:
+        if kind == BOOLEAN:
             packed = pa.py_buffer(np.packbits(values, bitorder="little"))
             return pa.Array.from_buffers(arrow, length, [validity, packed], nulls)
-        if kind == _BYTES:
+        if kind == BYTES:
             text = pa.py_buffer(self._heap[bytes_at : bytes_at + int(self._byte_lengths[node])])
             return pa.Array.from_buffers(arrow, length, [validity, pa.py_buffer(values), text], nulls)
         if avro_type.kind is AvroKind.MAP:
@@ -330,7 +330,7 @@ def _decode(
     data_end = np.int64(len(data))
     if fill:
         for node in range(nodes):
-            if kinds[node] == _BYTES or kinds[node] == _REPEATED:
+            if kinds[node] == BYTES or kinds[node] == REPEATED:
                 heap32[places[3 * node + 1] // 4] = 0
     start = np.int64(0)
     records = 0
@@ -388,7 +388,7 @@ def _decode(
             slot = lengths[node]
             null_branch = null_branches[node]
             is_null = False
-            if null_branch != _NO_UNION:
+            if null_branch != NO_UNION:
                 branch, at = read_number(data, at, end)
                 if at < 0:
                     result[0], result[2] = records, -at
@@ -407,26 +407,26 @@ def _decode(
                     if fill:
                         heap[places[3 * below] + below_slot] = 0
                         values_at = places[3 * below + 1]
-                        if below_kind == _BYTES:
+                        if below_kind == BYTES:
                             heap32[values_at // 4 + below_slot + 1] = np.int32(byte_lengths[below])
-                        elif below_kind == _REPEATED:
+                        elif below_kind == REPEATED:
                             heap32[values_at // 4 + below_slot + 1] = np.int32(lengths[below + 1])
-                        elif below_kind == _BOOLEAN:
+                        elif below_kind == BOOLEAN:
                             heap[values_at + below_slot] = 0
-                        elif below_kind in (_INT, _FLOAT):
+                        elif below_kind in (INT, FLOAT):
                             heap32[values_at // 4 + below_slot] = 0
-                        elif below_kind in (_LONG, _DOUBLE):
+                        elif below_kind in (LONG, DOUBLE):
                             heap64[values_at // 8 + below_slot] = 0
-                        elif below_kind in (_DECIMAL_FIXED, _DECIMAL_BYTES):
+                        elif below_kind in (DECIMAL_FIXED, DECIMAL_BYTES):
                             heap64[values_at // 8 + 2 * below_slot] = 0
                             heap64[values_at // 8 + 2 * below_slot + 1] = 0
-                    below = ends[below] if below_kind == _REPEATED else below + 1
+                    below = ends[below] if below_kind == REPEATED else below + 1
                 node = subtree_end
                 continue
             if fill:
                 heap[places[3 * node] + slot] = 1
             values_at = places[3 * node + 1]
-            if kind == _REPEATED:
+            if kind == REPEATED:
                 # One element less than one: the loop above reads the first run.
                 frames[2 * open_frames] = node
                 frames[2 * open_frames + 1] = 1
@@ -434,12 +434,12 @@ def _decode(
                 node = ends[node]
                 continue
             lengths[node] = slot + 1
-            if kind in (_LONG, _INT):
+            if kind in (LONG, INT):
                 number, at = read_number(data, at, end)
                 if at < 0:
                     result[0], result[2] = records, -at
                     return
-                if kind == _INT:
+                if kind == INT:
                     if number < -2147483648 or number > 2147483647:
                         result[0], result[2] = records, _INT_RANGE
                         return
@@ -447,7 +447,7 @@ def _decode(
                         heap32[values_at // 4 + slot] = np.int32(number)
                 elif fill:
                     heap64[values_at // 8 + slot] = number
-            elif kind == _BYTES:
+            elif kind == BYTES:
                 length, at = read_number(data, at, end)
                 if at < 0:
                     result[0], result[2] = records, -at
@@ -463,8 +463,8 @@ def _decode(
                         heap[target + index] = data[at + index]
                     heap32[values_at // 4 + slot + 1] = np.int32(used + length)
                 at += length
-            elif kind in (_DOUBLE, _FLOAT):
-                width = 8 if kind == _DOUBLE else 4
+            elif kind in (DOUBLE, FLOAT):
+                width = 8 if kind == DOUBLE else 4
                 if end - at < width:
                     result[0], result[2] = records, _CUT_SHORT
                     return
@@ -473,7 +473,7 @@ def _decode(
                     for index in range(width):
                         heap[values_at + slot * width + index] = data[at + index]
                 at += width
-            elif kind == _BOOLEAN:
+            elif kind == BOOLEAN:
                 if at >= end:
                     result[0], result[2] = records, _CUT_SHORT
                     return
@@ -483,9 +483,9 @@ def _decode(
                 if fill:
                     heap[values_at + slot] = data[at]
                 at += 1
-            elif kind in (_DECIMAL_FIXED, _DECIMAL_BYTES):
+            elif kind in (DECIMAL_FIXED, DECIMAL_BYTES):
                 width = sizes[node]
-                if kind == _DECIMAL_BYTES:
+                if kind == DECIMAL_BYTES:
                     width, at = read_number(data, at, end)
                     if at < 0:
                         result[0], result[2] = records, -at

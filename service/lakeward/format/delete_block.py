@@ -1,19 +1,21 @@
-"""The keys that a delete block removes, with their ordering values: block content in, Arrow columns out.
+"""The keys that a delete block removes, with their ordering values: block content in, Arrow columns out; and back.
 
 Content, version 3: int32 version, int32 length, then Avro binary of an array of (key: null or string, partition path:
 null or string, ordering value: null or one of twelve wrapper records with one field). Versions 1 and 2 are
 serialised Java objects of Hudi 0.13 and older, and are refused.
 
-Touches: the log file it is given, by seeking and reading.
+Touches: the log file it is given, by seeking and reading; writing gives bytes.
 Keeps:   1. no ordering value and `IntWrapper(0)` mean the same, a delete that always wins, even where the ordering
-            column is a long: Hudi writes both and cannot tell them apart itself;
+            column is a long: Hudi writes both and cannot tell them apart itself. We write the latter, as Hudi does;
          2. the wrapper's class is kept beside the values, because a delete whose class differs from the row's wins;
-         3. one block has ordering values of one class only, or it is refused.
+         3. one block has ordering values of one class only, or it is refused; what we write has one class for all
+            of its deletes, since hudi-rs refuses `IntWrapper(0)` beside others, too.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, BinaryIO
@@ -24,7 +26,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.errors import BrokenFile, Unsupported
-from lakeward.format.avro_kernel import read_number
+from lakeward.format.avro_encoder import encode_records, write_number
+from lakeward.format.avro_kernel import AvroProgram, compile_schema, read_number
+from lakeward.format.avro_schema import AvroField, AvroKind, AvroType
 from lakeward.format.log_block import BlockType, LogBlock, read_content
 
 _VERSION = 3
@@ -46,6 +50,32 @@ _WRAPPERS: dict[int, tuple[str, pa.DataType]] = {
     _TIME: ("TimeMicrosWrapper", pa.time64("us")),
     _TIMESTAMP: ("TimestampMicrosWrapper", pa.timestamp("us", "UTC")),
 }
+
+_TEXT = AvroType(AvroKind.STRING, pa.string(), null_branch=0)
+_NUMBER = AvroType(AvroKind.INT, pa.int32())
+_VALUES = {
+    _BOOLEAN: AvroKind.BOOLEAN,
+    _INT: AvroKind.INT,
+    _LONG: AvroKind.LONG,
+    _FLOAT: AvroKind.FLOAT,
+    _DOUBLE: AvroKind.DOUBLE,
+    _STRING: AvroKind.STRING,
+    _DATE: AvroKind.INT,
+    _DECIMAL: AvroKind.DECIMAL_BYTES,
+}
+"""How the field of each wrapper is spelled, for those that an ordering column of ours can have."""
+
+
+def _delete_program(branch: int) -> AvroProgram:
+    # The number of a union's branch is spelled as an int is, and here it is the same for all: a column like any other.
+    value = AvroType(_VALUES[branch], _WRAPPERS[branch][1])
+    names = ("recordKey", "partitionPath", "branch", "value")
+    return compile_schema(
+        tuple(AvroField(name, kind) for name, kind in zip(names, (_TEXT, _TEXT, _NUMBER, value), strict=True))
+    )
+
+
+_PROGRAMS = {branch: _delete_program(branch) for branch in _VALUES}
 
 _OK, _BROKEN, _NULL_KEY, _OTHER_WRAPPER = range(4)
 
@@ -84,6 +114,55 @@ def read_delete_block(file: BinaryIO, block: LogBlock) -> DeletedKeys:
     if length != len(content) - _HEAD_BYTES:
         raise _broken(block, f"it claims {length} bytes of {len(content) - _HEAD_BYTES}")
     return _decode_deletes(np.frombuffer(content, dtype=np.uint8)[_HEAD_BYTES:], block)
+
+
+def encode_deletes(
+    keys: pa.Array, ordering: pa.Array | None, *, partition_path: str, bytes_max: int
+) -> Iterator[bytes]:
+    """The contents of as many delete blocks as the keys take, first those of deletes without an ordering value.
+
+    `ordering` holds values of the ordering column, null where the delete has the default; None where all have.
+    """
+    assert keys.null_count == 0
+    if ordering is None or ordering.null_count == len(keys):
+        ordering = pa.array(np.zeros(len(keys), dtype=np.int32))
+    elif ordering.type in (pa.int8(), pa.int16(), pa.int32()):
+        ordering = ordering.cast(pa.int32()).fill_null(0)  # where values are Integers, the default is one of them
+    elif ordering.null_count:
+        defaults = ordering.is_null()
+        yield from encode_deletes(keys.filter(defaults), None, partition_path=partition_path, bytes_max=bytes_max)
+        keys, ordering = keys.filter(ordering.is_valid()), ordering.drop_null()
+    branch, values = _as_wrapped(ordering)
+    columns = [keys, pa.repeat(partition_path, len(keys)), pa.array(np.full(len(keys), branch, np.int32)), values]
+    program = _PROGRAMS[branch]
+    batch = pa.RecordBatch.from_arrays(columns, schema=program.schema)
+    while batch.num_rows:
+        encoded = encode_records(program, batch, bytes_max=bytes_max, framed=False)
+        # An array is one run of elements: their number, they themselves, and the end.
+        avro = write_number(encoded.records) + encoded.data + write_number(0)
+        yield struct.pack(">ii", _VERSION, len(avro)) + avro
+        batch = batch.slice(encoded.records)
+
+
+def _as_wrapped(ordering: pa.Array) -> tuple[int, pa.Array]:
+    """(branch, the values as the wrapper of that branch holds them)"""
+    kind = ordering.type
+    if pa.types.is_timestamp(kind):
+        # Spark's rows hold points in time as longs of microseconds, whatever the column's unit; so do its deletes.
+        return _LONG, ordering.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
+    branch = next(
+        branch
+        for branch in _VALUES
+        if _WRAPPERS[branch][1] == kind or (branch == _DECIMAL and pa.types.is_decimal(kind))
+    )
+    try:
+        return branch, ordering.cast(_WRAPPERS[branch][1])
+    except pa.ArrowInvalid as error:
+        raise Unsupported(
+            f"An ordering value of the type {kind} cannot be written into a delete block.",
+            why=f"Hudi keeps it as {_WRAPPERS[branch][1]}: {error}.",
+            remedy="Compact this file group with --type full.",
+        ) from error
 
 
 def _decode_deletes(data: npt.NDArray[np.uint8], block: LogBlock) -> DeletedKeys:

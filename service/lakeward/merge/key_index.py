@@ -193,6 +193,12 @@ class KeyIndex:
         assert 0 <= key_id < self._count
         return bytes(self._bytes[self._offsets[key_id] : self._offsets[key_id + 1]]).decode(errors="replace")
 
+    def keys(self, key_ids: npt.NDArray[np.int64]) -> pa.Array:
+        """The keys with these ids, as strings."""
+        buffers = [None, pa.py_buffer(self._offsets), pa.py_buffer(self._bytes)]
+        everything = pa.Array.from_buffers(pa.large_string(), self._count, buffers)
+        return everything.take(pa.array(key_ids)).cast(pa.string())
+
     def _reserve(self, keys: int, key_bytes: int) -> None:
         wanted = self._count + keys
         if wanted > len(self._hashes):

@@ -44,7 +44,7 @@ from lakeward.merge.merge_rules import (
     default_is_comparable,
     ordering_wrappers,
 )
-from lakeward.merge.ordering import OrderingCodes, encode_ordering, needs_ranks
+from lakeward.merge.ordering import OrderingCodes, decode_ordering, encode_ordering, needs_ranks
 
 
 class Kind(IntEnum):
@@ -172,6 +172,15 @@ class _Run:
     source: str
 
 
+@dataclass(frozen=True, slots=True)
+class Tombstones:
+    """Deletes that won their keys."""
+
+    keys: pa.Array
+    ordering: pa.Array | None
+    """Values of the ordering column, null where the delete has the default; None where there is no such column."""
+
+
 class LogFold:
     """Append records oldest first, `finish`, then ask. `schema` is that of every data batch."""
 
@@ -296,12 +305,32 @@ class LogFold:
         """The keys whose winning record is data, in the order of their first appearance."""
         return np.flatnonzero(self._states.kinds[: len(self._keys)] == Kind.DATA)
 
+    def tombstone_ids(self) -> npt.NDArray[np.int64]:
+        """The keys whose winning record is a delete, in the order of their first appearance."""
+        return np.flatnonzero(self._states.kinds[: len(self._keys)] > Kind.DATA)
+
+    def tombstones(self, ids: npt.NDArray[np.int64]) -> Tombstones:
+        """The deletes that won these keys."""
+        assert self._is_finished
+        return Tombstones(self._keys.keys(ids), self._ordering(ids))
+
     @property
     def rows_at_once_max(self) -> int:
         return self._rows.rows_at_once_max
 
     def close(self) -> None:
         self._rows.close()
+
+    def _ordering(self, ids: npt.NDArray[np.int64]) -> pa.Array | None:
+        """The winners' ordering values."""
+        kind = self._ordering_type
+        if kind is None:
+            return None
+        codes = OrderingCodes(self._states.codes[ids], self._states.is_default[ids])
+        if not self._ranked:
+            return decode_ordering(codes, kind)
+        assert self._ranked_values is not None
+        return self._ranked_values.take(pa.array(codes.codes - 1, mask=codes.is_default != 0)).cast(kind)
 
     def _append(
         self,

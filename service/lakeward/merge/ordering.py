@@ -55,6 +55,17 @@ def encode_ordering(values: pa.Array | None, kind: pa.DataType | None, rows: int
     return OrderingCodes(codes, is_default)
 
 
+def decode_ordering(codes: OrderingCodes, kind: pa.DataType) -> pa.Array:
+    """The values that `encode_ordering` gave these codes, null where default; not for types whose codes are ranks."""
+    assert not needs_ranks(kind)
+    defaults = codes.is_default != 0
+    if pa.types.is_floating(kind):
+        bits = np.where(codes.codes < 0, codes.codes ^ _MAGNITUDE, codes.codes)
+        return pa.array(bits.view(np.float64), mask=defaults).cast(kind)
+    numbers = pa.array(codes.codes, mask=defaults)
+    return numbers.cast(pa.int32()).cast(kind) if pa.types.is_date32(kind) else numbers.cast(kind)
+
+
 def _codes(values: pa.Array, kind: pa.DataType) -> npt.NDArray[np.int64]:
     if needs_ranks(kind):
         return _ranks(values)

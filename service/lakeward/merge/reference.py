@@ -45,14 +45,9 @@ def merge_key(base: Row | None, logs: Sequence[LogRecord], rules: MergeRules, *,
 
     `integer_ordering` says that the ordering column is an int: then a missing value is 0, and 0 is the default.
     """
-    ordered = rules.mode is MergeMode.EVENT_TIME_ORDERING and rules.ordering_field is not None
-    # Without an ordering field every record has the default, and ties go to the later one.
+    ordered = _is_ordered(rules)
     zero_is_default = integer_ordering or not ordered
-    folded: _Version | None = None
-    for record in logs:
-        newer = _version(record, rules, ordered=ordered)
-        if folded is None or _newer_wins_in_log(folded, newer, rules, zero_is_default=zero_is_default):
-            folded = newer
+    folded = _fold(logs, rules, zero_is_default=zero_is_default)
     if folded is None:
         return base
     if base is None:
@@ -62,6 +57,29 @@ def merge_key(base: Row | None, logs: Sequence[LogRecord], rules: MergeRules, *,
     if not _newer_wins(older, folded, rules, zero_is_default=zero_is_default):
         return base
     return None if folded.is_delete else folded.row
+
+
+def fold_key(logs: Sequence[LogRecord], rules: MergeRules, *, integer_ordering: bool) -> LogRecord:
+    """The log record that wins the key among themselves, as a LOG compaction writes it down: a row or a delete."""
+    folded = _fold(logs, rules, zero_is_default=integer_ordering or not _is_ordered(rules))
+    assert folded is not None, "a key of the logs has log records"
+    if not folded.is_delete:
+        return LogRecord(folded.row)
+    return LogRecord(None, 0 if folded.ordering is None and integer_ordering else folded.ordering)
+
+
+def _is_ordered(rules: MergeRules) -> bool:
+    # Without an ordering field every record has the default, and ties go to the later one.
+    return rules.mode is MergeMode.EVENT_TIME_ORDERING and rules.ordering_field is not None
+
+
+def _fold(logs: Sequence[LogRecord], rules: MergeRules, *, zero_is_default: bool) -> _Version | None:
+    folded: _Version | None = None
+    for record in logs:
+        newer = _version(record, rules, ordered=_is_ordered(rules))
+        if folded is None or _newer_wins_in_log(folded, newer, rules, zero_is_default=zero_is_default):
+            folded = newer
+    return folded
 
 
 def _version(record: LogRecord, rules: MergeRules, *, ordered: bool) -> _Version:

@@ -40,14 +40,42 @@ class Choice(StrEnum):
     NONE = "NONE"
 
 
+class Form(StrEnum):
+    """How LOG operations are published; see the head of this module."""
+
+    SPLIT = "split"
+    HYBRID = "hybrid"
+
+
 class Reason(StrEnum):
+    """Stable names: they stand in logs, in JSON and in metrics. `plan/explain.py` says each in a sentence."""
+
+    # for FULL
     HAS_LOGS = "has-logs"
-    NO_LOGS = "no-logs"
+    NO_BASE = "no-base"
+    SMALL_BASE = "small-base"
+    LOG_RATIO = "log-ratio"
+    # for LOG
+    MANY_SMALL_LOGS = "many-small-logs"
+    # for NONE: not looked at
     NOT_SELECTED = "not-selected"
+    STRATEGY = "strategy"
     PENDING_COMPACTION = "pending-compaction"
     PENDING_LOG_COMPACTION = "pending-log-compaction"
     PENDING_CLUSTERING = "pending-clustering"
     FROZEN = "frozen"
+    # for NONE: looked at, and not due
+    NO_LOGS = "no-logs"
+    ONE_LOG = "one-log"
+    TABLE_TRIGGER = "table-trigger"
+    GROUP_TRIGGER = "group-trigger"
+    BELOW_THRESHOLDS = "below-thresholds"
+    # for NONE: due, and prevented
+    UNSUPPORTED_LOGS = "unsupported-logs"
+    PARTIAL_UPDATES = "partial-updates"
+    LOG_NOT_ALLOWED = "log-not-allowed"
+    PENDING_WRITE = "pending-write"
+    OVER_BUDGET = "over-budget"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +89,9 @@ class Decision:
     numbers: Mapping[str, int | float] = field(default_factory=dict)
     """What the reason rests on: `base_bytes`, `log_files`, `log_bytes` at least; nothing for a frozen group."""
     instant: str | None = None
-    """The pending or unknown instant that stands in the way."""
+    """The pending or unknown instant that stands in the way; of a LOG, the pending write that its run ends before."""
+    instead_of: Choice | None = None
+    """What the rules chose, where the answer is NONE because something prevents it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +101,8 @@ class PlanOutcome:
     decisions: tuple[Decision, ...]
     operations: tuple[CompactionOperation, ...]
     """Each says FULL or LOG as its type."""
+    form: Form = Form.SPLIT
+    """The form that the LOG operations were chosen for; in the hybrid form each takes its whole slice."""
 
     @property
     def full_plan(self) -> CompactionPlan | None:
@@ -104,14 +136,16 @@ class PlanOutcome:
         )
 
 
-def full_operation(slice_: FileSlice) -> CompactionOperation:
-    """Base file and all logs of a slice into a new base file."""
+def full_operation(slice_: FileSlice, logs: tuple[LogFile, ...] | None = None) -> CompactionOperation:
+    """Base file and logs of a slice, all of them unless `logs` says which, into a new base file."""
+    logs = slice_.log_files if logs is None else logs
+    log_bytes = sum(log.size for log in logs)
     return _operation(
         slice_,
-        slice_.log_files,
+        logs,
         Choice.FULL,
-        read_bytes=slice_.base_bytes + slice_.log_bytes,
-        write_bytes=slice_.base_bytes or slice_.log_bytes,
+        read_bytes=slice_.base_bytes + log_bytes,
+        write_bytes=slice_.base_bytes or log_bytes,
     )
 
 

@@ -284,13 +284,13 @@ def _timeline(snapshot: TableSnapshot) -> Iterator[Refusal]:
                 "Delete the file if its writer is gone; it published nothing.",
             )
     for instant_time, plan in sorted(snapshot.plans.items()):
-        types = {op.operation_type for op in plan.operations} - {None, "FULL"}
-        if types:
+        unknown = {op.operation_type for op in plan.operations} - {None, "FULL", "LOG"}
+        if unknown:
             yield Refusal(
                 "plan-operation-type",
                 instant_time,
-                f"This pending plan holds operations of type {', '.join(sorted(map(str, types)))}; this release "
-                "carries out full compactions only.",
+                f"This pending plan holds operations of type {', '.join(sorted(map(str, unknown)))}, which this release "
+                "does not know.",
                 "Let the program that wrote the plan finish it.",
             )
         if any(op.bootstrap_file for op in plan.operations):

@@ -1,6 +1,6 @@
 """One file slice as merged rows: base file and logs in, Arrow batches out.
 
-The logs are read first and folded to one record per key (`merge/log_fold.py`), then the base file streams by and the
+The logs are read first and folded to one record per key (`read/log_run.py`), then the base file streams by and the
 two are merged (`merge/hash_merge.py`). Memory holds the folded logs up to the budget, the key index and one base batch.
 
 Touches: reads the slice's files; a spill file of its own outside of the table.
@@ -16,26 +16,24 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
-from typing import BinaryIO, Self
+from typing import Self
 
 import pyarrow as pa
 
 from lakeward.errors import BrokenFile
 from lakeward.format.avro_schema import table_schema
 from lakeward.format.base_file import count_rows, open_base_file
-from lakeward.format.data_block import project, read_data_block
-from lakeward.format.delete_block import read_delete_block
 from lakeward.format.file_name import resolve
-from lakeward.format.log_block import BlockType, LogBlock
 from lakeward.merge.hash_merge import HashMerge
-from lakeward.merge.log_fold import LogFold, delete_ordering, record_keys
+from lakeward.merge.log_fold import record_keys
 from lakeward.merge.merge_rules import RECORD_KEY_FIELD, MergeRules
-from lakeward.read.log_scan import LogScan, scan_slice_heads
+from lakeward.read.log_run import LogRun
+from lakeward.read.log_scan import LogScan
 from lakeward.read.sample import SampleTap
 from lakeward.storage.storage import Storage
 
 MEMORY_BYTES = 512 * 1024 * 1024
-_SHARE_OF_LOG_ROWS = 4  # a quarter of the budget; the rest is the interpreter, the index, batches and row groups
+SHARE_OF_LOG_ROWS = 4  # a quarter of the budget; the rest is the interpreter, the index, batches and row groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +80,18 @@ class MergedSlice:
         self._input = slice_input
         self._resources = ExitStack()
         self._counts: MergeCounts | None = None
-        self._folded = False
         self.schema = table_schema(slice_input.schema)
-        self.sample = SampleTap()
-        self._scan = scan_slice_heads(
-            storage, slice_input.base_path, slice_input.log_files, instant=slice_input.instant
-        )
-        self._logs = LogFold(
-            self.schema,
-            slice_input.rules,
-            memory_bytes=slice_input.memory_bytes // _SHARE_OF_LOG_ROWS,
+        self._run = LogRun(
+            storage,
+            slice_input.base_path,
+            slice_input.log_files,
+            instant=slice_input.instant,
+            schema=self.schema,
+            rules=slice_input.rules,
+            memory_bytes=slice_input.memory_bytes // SHARE_OF_LOG_ROWS,
             spill_folder=spill_folder,
         )
-        self._resources.callback(self._logs.close)
+        self._resources.callback(self._run.close)
 
     def __enter__(self) -> Self:
         return self
@@ -110,7 +107,12 @@ class MergedSlice:
     @property
     def scan(self) -> LogScan:
         """What the heads of the slice's logs say."""
-        return self._scan
+        return self._run.scan
+
+    @property
+    def sample(self) -> SampleTap:
+        """A few keys with all that the slice's files say about them, to merge them again."""
+        return self._run.sample
 
     @property
     def counts(self) -> MergeCounts:
@@ -120,25 +122,25 @@ class MergedSlice:
 
     def fold_logs(self) -> int:
         """Read the logs. Returns how many rows the slice can have at most; called before `batches`."""
-        self._read_logs()
-        return self._base_rows() + self._logs.keys
+        self._run.read()
+        return self._base_rows() + self._run.fold.keys
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The merged rows: those of the base file in its order, then those that only the logs have."""
         assert self._counts is None
         try:
-            self._read_logs()
+            self._run.read()
             base_name = self._input.base_file or "(no base file)"
-            merge = HashMerge(self._logs, self._input.rules, base_name=base_name)
+            merge = HashMerge(self._run.fold, self._input.rules, base_name=base_name)
             yield from merge.batches(self._base_batches(), self._base_keys)
             self._counts = MergeCounts(
                 base_rows=merge.base_rows,
-                log_files=self._scan.log_files,
-                log_blocks=self._scan.log_blocks,
-                corrupt_blocks=self._scan.corrupt_blocks,
-                rollback_blocks=self._scan.rollback_blocks,
-                log_records=self._logs.records,
-                log_keys=self._logs.keys,
+                log_files=self._run.scan.log_files,
+                log_blocks=self._run.scan.log_blocks,
+                corrupt_blocks=self._run.scan.corrupt_blocks,
+                rollback_blocks=self._run.scan.rollback_blocks,
+                log_records=self._run.fold.records,
+                log_keys=self._run.fold.keys,
                 updated=merge.updated,
                 inserted=merge.inserted,
                 deleted=merge.deleted,
@@ -152,39 +154,6 @@ class MergedSlice:
             return 0
         with self._storage.open_input(resolve(self._input.base_path, self._input.base_file)) as file:
             return count_rows(file, name=self._input.base_file)
-
-    def _read_logs(self) -> None:
-        if self._folded:
-            return
-        self._folded = True
-        with ExitStack() as files:
-            opened: dict[str, BinaryIO] = {}
-            for block in self._scan.blocks:
-                if block.file not in opened:
-                    # The blocks of one file are neighbours, but for logs that were compacted into a later one.
-                    files.close()
-                    path = resolve(self._input.base_path, block.file)
-                    opened = {block.file: files.enter_context(self._storage.open_input(path))}
-                self._read_block(opened[block.file], block)
-        self._logs.finish()
-
-    def _read_block(self, file: BinaryIO, block: LogBlock) -> None:
-        if block.type is BlockType.DELETE:
-            deleted = read_delete_block(file, block)
-            values = delete_ordering(
-                deleted.ordering,
-                self._input.rules.ordering_type(self.schema),
-                wrapper=deleted.wrapper,
-                rows=len(deleted.keys),
-                source=block.where,
-            )
-            self._logs.append_deletes(deleted.keys, deleted.ordering, wrapper=deleted.wrapper, source=block.where)
-            self.sample.see_log_deletes(deleted.keys, values)
-            return
-        for batch in read_data_block(file, block):
-            projected = project(batch, self.schema, where=block.where)
-            self._logs.append_data(projected, source=block.where)
-            self.sample.see_log_data(projected)
 
     def _base_batches(self) -> Iterator[pa.RecordBatch]:
         for batch in self._read_base(self.schema):
@@ -207,8 +176,8 @@ class MergedSlice:
 
 def open_slice(storage: Storage, slice_input: SliceInput, *, spill_folder: str | None = None) -> MergedSlice:
     """Scan the slice's logs and be ready to merge. Raises `Unsupported`, `BrokenFile`, `NotFound`, `UntrustedName`."""
-    for path in (*slice_input.log_files, *([slice_input.base_file] if slice_input.base_file else [])):
-        resolve(slice_input.base_path, path)
+    if slice_input.base_file is not None:
+        resolve(slice_input.base_path, slice_input.base_file)
     if slice_input.base_file is None and not slice_input.log_files:
         raise BrokenFile(f"The file slice of {slice_input.file_id} has no files.")
     return MergedSlice(storage, slice_input, spill_folder=spill_folder)

@@ -6,8 +6,9 @@ and never the reverse: a completed instant whose files were listed too early.
 
     properties -> timeline -> plans of pending instants -> newest schema -> partitions and files -> history
 
-Touches: storage, reading only: one listing a folder; of completed instants only replacecommits and the newest
-         writes are opened, of data files only the last bytes of those base files that a service would rewrite.
+Touches: storage, reading only: one listing a folder; of completed instants only replacecommits, the plans of log
+         compactions and the newest writes are opened, of data files only the last bytes of those base files that a
+         service would rewrite.
 Keeps:   1. what cannot be read is in the snapshot as broken or frozen, it does not end the look;
          2. a name from a plan is used only after the file-name grammar accepted it.
 """
@@ -15,7 +16,7 @@ Keeps:   1. what cannot be read is in the snapshot as broken or frozen, it does 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lakeward.clock import Clock
 from lakeward.errors import BrokenFile, NotFound
@@ -41,6 +42,27 @@ _OPERATIONS_WITHOUT_SCHEMA_CHANGE = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTE
 
 
 @dataclass(frozen=True, slots=True)
+class LogCompaction:
+    """A completed log compaction of one file group: its output stands for these logs."""
+
+    instant: str
+    log_files: frozenset[str]
+    """Names of the logs that it merged."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteProfile:
+    """What a write says of itself before it starts: the file groups it updates."""
+
+    groups: frozenset[GroupId]
+    partitions_with_inserts: frozenset[str]
+    """Here rows may also go into any other group that is small."""
+
+    def may_touch(self, partition_path: str, file_id: str) -> bool:
+        return partition_path in self.partitions_with_inserts or (partition_path, file_id) in self.groups
+
+
+@dataclass(frozen=True, slots=True)
 class TableSnapshot:
     base_path: str
     loaded_config: LoadedConfig
@@ -63,6 +85,10 @@ class TableSnapshot:
     base_file_facts: tuple[BaseFileFacts, ...]
     """Of the base files under logs."""
     archive_problems: tuple[str, ...]
+    log_compactions: Mapping[GroupId, tuple[LogCompaction, ...]] = field(default_factory=dict)
+    """Those of the active timeline, by instant."""
+    write_profiles: Mapping[str, WriteProfile] = field(default_factory=dict)
+    """Of pending writes by instant; one that is not here may touch every file group."""
 
     @property
     def config(self) -> TableConfig:
@@ -126,6 +152,8 @@ def take_snapshot(storage: Storage, base_path: str, *, timezone: str | None = No
         schema_on_read=has_internal_schema or bool(storage.list(join(hoodie_folder(base_path), SCHEMA_FOLDER))),
         base_file_facts=tuple(read_base_file_facts(storage, base_path, base) for base in under_logs),
         archive_problems=archived.problems,
+        log_compactions=reader.log_compactions(),
+        write_profiles=reader.write_profiles(),
     )
 
 
@@ -194,6 +222,46 @@ class _TimelineReader:
                 for partition_path, file_ids in metadata.partition_to_replace_file_ids.items():
                     groups.update({(partition_path, file_id): instant.time for file_id in file_ids})
         return groups
+
+    def log_compactions(self) -> dict[GroupId, tuple[LogCompaction, ...]]:
+        """By the plans that they leave on the timeline; nothing else says which logs an output stands for."""
+        done: dict[GroupId, tuple[LogCompaction, ...]] = {}
+        for instant in self._timeline.instants:
+            if instant.action != "logcompaction" or instant.state is not State.REQUESTED:
+                continue
+            if self._timeline.completion_time(instant.time) is None or (data := self._read(instant)) is None:
+                continue
+            try:
+                plan = read_compaction_plan(data, file=self._path(instant))
+            except BrokenFile:
+                continue  # it is carried out, and what it says would only spare us some work
+            for operation in plan.operations:
+                group_id = (operation.partition_path, operation.file_id)
+                merged = LogCompaction(instant.time, frozenset(operation.log_files))
+                done[group_id] = (*done.get(group_id, ()), merged)
+        return done
+
+    def write_profiles(self) -> dict[str, WriteProfile]:
+        """Of the pending writes that leave one in their inflight file, as Spark's upserts do."""
+        profiles: dict[str, WriteProfile] = {}
+        for instant in self._timeline.pending:
+            if instant.action != "deltacommit" or instant.state is not State.INFLIGHT:
+                continue
+            try:
+                data = self._storage.read(join(self._folder, instant.file_name))
+                metadata = read_commit_metadata(data, file=self._path(instant), layout=self._layout) if data else None
+            except (BrokenFile, NotFound):
+                continue  # just being written, or just completed: it may touch anything
+            if metadata is None or not metadata.partition_to_write_stats:
+                continue
+            stats = [(path, stat) for path, stats in metadata.partition_to_write_stats.items() for stat in stats]
+            profiles[instant.time] = WriteProfile(
+                groups=frozenset((path, stat.file_id) for path, stat in stats if stat.file_id),
+                partitions_with_inserts=frozenset(
+                    path for path, stat in stats if not stat.file_id and stat.num_inserts
+                ),
+            )
+        return profiles
 
     def newest_schema(self) -> tuple[str | None, bool]:
         """The schema of the newest write that may change it, and whether the table has schema on read.

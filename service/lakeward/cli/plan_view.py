@@ -1,0 +1,111 @@
+"""What a planner chose, for people and as JSON: the result of `plan`, `explain` and `compact --dry-run`.
+
+Touches: the console it is given.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from lakeward.cli.quantities import spell_size
+from lakeward.plan.decision import Choice, Decision, PlanOutcome
+from lakeward.plan.explain import explain
+
+
+def plan_as_json(outcome: PlanOutcome) -> dict[str, Any]:
+    return {
+        "form": outcome.form.value,
+        "operations": len(outcome.operations),
+        "predicted": _predicted(outcome),
+        "decisions": [decision_as_json(decision) for decision in outcome.decisions],
+    }
+
+
+def explanations_as_json(outcome: PlanOutcome) -> dict[str, Any]:
+    return {
+        "decisions": [
+            {**decision_as_json(decision), "explanation": explain(decision)} for decision in outcome.decisions
+        ]
+    }
+
+
+def decision_as_json(decision: Decision) -> dict[str, Any]:
+    return {
+        "partition": decision.partition_path,
+        "file_group": decision.file_id,
+        "choice": decision.choice.value,
+        "reason": decision.reason.value,
+        "instead_of": decision.instead_of.value if decision.instead_of else None,
+        "instant": decision.instant,
+        "numbers": dict(decision.numbers),
+    }
+
+
+def render_plan(outcome: PlanOutcome, console: Console, *, explained: bool) -> None:
+    table = Table(title="What compact would do now", title_justify="left")
+    for column in ("partition", "file group", "choice", "reason"):
+        table.add_column(column, overflow="fold")
+    for column in ("base", "logs", "log size"):
+        table.add_column(column, justify="right")
+    columns = (("base_bytes", spell_size), ("log_files", str), ("log_bytes", spell_size))
+    for decision in outcome.decisions:
+        table.add_row(
+            decision.partition_path or "(none)",
+            decision.file_id,
+            _COLOURS[decision.choice].format(decision.choice),
+            decision.reason if decision.instant is None else f"{decision.reason} {decision.instant}",
+            *(str(spell(decision.numbers[name])) for name, spell in columns if name in decision.numbers),
+        )
+    console.print(table)
+    if explained:
+        render_explanations(outcome, console)
+    predicted = _predicted(outcome)
+    console.print(
+        f"{_count(outcome, Choice.FULL)} FULL, {_count(outcome, Choice.LOG)} LOG, "
+        f"{_count(outcome, Choice.NONE)} left alone. To read {spell_size(predicted['read_bytes'])}, to write "
+        f"{spell_size(predicted['write_bytes'])}; rewriting every slice that has logs would write "
+        f"{spell_size(predicted['write_bytes_if_all_full'])}. "
+        f"About {predicted['core_seconds']:.0f} core-seconds. A query reads "
+        f"{predicted['read_amplification_before']:.2f} times the base now, "
+        f"{predicted['read_amplification_after']:.2f} times after. Nothing written.",
+        highlight=False,
+    )
+
+
+def render_explanations(outcome: PlanOutcome, console: Console) -> None:
+    for decision in outcome.decisions:
+        where = f"{decision.partition_path or '(none)'} {decision.file_id}"
+        console.print(f"[bold]{where}[/bold] {explain(decision)}", highlight=False)
+
+
+_COLOURS = {Choice.FULL: "[green]{}[/green]", Choice.LOG: "[cyan]{}[/cyan]", Choice.NONE: "[dim]{}[/dim]"}
+
+
+def _count(outcome: PlanOutcome, choice: Choice) -> int:
+    return sum(decision.choice is choice for decision in outcome.decisions)
+
+
+def _predicted(outcome: PlanOutcome) -> dict[str, float]:
+    """Sums over the decisions; the read amplification is bytes of bases and live logs over bytes of bases."""
+    base = logs = logs_after = write = all_full = seconds = 0.0
+    for decision in outcome.decisions:
+        numbers = decision.numbers
+        base_bytes, log_bytes = numbers.get("base_bytes", 0), numbers.get("log_bytes", 0)
+        base += base_bytes
+        logs += log_bytes
+        write += numbers.get("write_bytes", 0)
+        seconds += numbers.get("core_seconds", 0)
+        all_full += (base_bytes or log_bytes) if log_bytes else 0
+        # Merging logs removes what they have in common, and nobody knows before how much that is: counted as nothing.
+        logs_after += 0 if decision.choice is Choice.FULL else log_bytes
+    return {
+        "read_bytes": outcome.input_bytes,
+        "write_bytes": write,
+        "write_bytes_if_all_full": all_full,
+        "core_seconds": round(seconds, 3),
+        "read_amplification_before": round((base + logs) / base, 4) if base else 0.0,
+        "read_amplification_after": round((base + logs_after) / base, 4) if base else 0.0,
+    }

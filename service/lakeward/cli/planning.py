@@ -1,0 +1,161 @@
+"""From the words of a command line to a planner.
+
+Settings are given as KEY=VALUE. Hudi's own keys are taken verbatim where they mean the same; what Hudi has no word
+for starts with `planner.`.
+
+Touches: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import Any
+
+from lakeward.cli.quantities import parse_duration, parse_size
+from lakeward.errors import LakewardError, UsageError
+from lakeward.execute.compaction import Planner
+from lakeward.plan.decision import Form, PlanOutcome, Reason
+from lakeward.plan.full_compaction import plan_full_compaction
+from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator, HybridOptions
+from lakeward.plan.selection import GroupFilter, Selection, parse_strategies
+from lakeward.plan.trigger import Trigger, TriggerStrategy
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.snapshot import TableSnapshot
+
+MEBIBYTE = 1024 * 1024
+
+
+class CompactionType(StrEnum):
+    HYBRID = "hybrid"
+    FULL = "full"
+    LOG = "log"
+
+
+def planner_of(kind: CompactionType, groups: GroupFilter, settings: Sequence[str]) -> Planner:
+    """The planner of `--type`, with the filters and the KEY=VALUE settings given. Raises `UsageError`."""
+    options = _options(groups, settings)
+    if kind is CompactionType.FULL:
+        return FullPlanner(options.groups)
+    return HybridPlanner(HybridCompactionPlanGenerator(replace(options, log_only=kind is CompactionType.LOG)))
+
+
+@dataclass(frozen=True, slots=True)
+class FullPlanner:
+    """Every group with logs, FULL."""
+
+    groups: GroupFilter
+
+    def __call__(self, snapshot: TableSnapshot, at: str, problems: Mapping[GroupId, Reason]) -> PlanOutcome:
+        return plan_full_compaction(snapshot, self.groups)
+
+
+@dataclass(frozen=True, slots=True)
+class HybridPlanner:
+    """FULL, LOG or nothing by RFC-103's rules."""
+
+    generator: HybridCompactionPlanGenerator
+
+    def __call__(self, snapshot: TableSnapshot, at: str, problems: Mapping[GroupId, Reason]) -> PlanOutcome:
+        return self.generator.generate(snapshot, at=at, log_problems=problems)
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("Write true or false.")
+    return text.lower() == "true"
+
+
+def _form(text: str) -> Form | None:
+    if text not in ("auto", "split", "hybrid"):
+        raise ValueError("Write auto, split or hybrid.")
+    return None if text == "auto" else Form(text)
+
+
+def _strategy(text: str) -> TriggerStrategy:
+    try:
+        return TriggerStrategy(text)
+    except ValueError:
+        raise ValueError(f"Write one of {', '.join(TriggerStrategy)}.") from None
+
+
+def _seconds(text: str) -> int:
+    return int(parse_duration(text))
+
+
+def _mebibytes(text: str) -> int:
+    return int(text) * MEBIBYTE
+
+
+_OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "planner.small_base_size": ("small_base_size", parse_size),
+    "planner.log_ratio": ("log_ratio", float),
+    "planner.small_log_size": ("small_log_size", parse_size),
+    "planner.publish": ("form", _form),
+    "planner.allow_log_before_v9": ("allow_log_before_v9", _boolean),
+    "planner.budget": ("budget_bytes", parse_size),
+    "hoodie.compaction.target.io": ("budget_bytes", _mebibytes),
+    "hoodie.compaction.logfile.num.threshold": ("log_num_threshold", int),
+    "hoodie.compaction.logfile.size.threshold": ("log_size_threshold", parse_size),
+}
+_TABLE_TRIGGER: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "hoodie.compact.inline.trigger.strategy": ("strategy", _strategy),
+    "hoodie.compact.inline.max.delta.commits": ("delta_commits", int),
+    "hoodie.compact.inline.max.delta.seconds": ("seconds", _seconds),
+}
+_GROUP_TRIGGER: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "planner.group_trigger.strategy": ("strategy", _strategy),
+    "planner.group_trigger.delta_commits": ("delta_commits", int),
+    "planner.group_trigger.elapsed": ("seconds", _seconds),
+}
+_SELECTION: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "hoodie.compaction.strategy": ("strategies", parse_strategies),
+    "hoodie.compaction.daybased.target.partitions": ("target_partitions", int),
+    "hoodie.compaction.partition.path.regex": ("partition_regex", str),
+}
+SETTINGS = sorted({*_OPTIONS, *_TABLE_TRIGGER, *_GROUP_TRIGGER, *_SELECTION})
+
+
+def _options(groups: GroupFilter, settings: Sequence[str]) -> HybridOptions:
+    given = dict(_split(pair) for pair in settings)
+    options: dict[str, Any] = _fields(given, _OPTIONS)
+    selection = _fields(given, _SELECTION)
+    if "strategies" in selection:
+        # The two thresholds are filters of Hudi's strategies as well as thresholds of our rules.
+        for name in ("log_num_threshold", "log_size_threshold"):
+            if name in options:
+                selection[name] = options[name]
+    for name, keys in (("table_trigger", _TABLE_TRIGGER), ("group_trigger", _GROUP_TRIGGER)):
+        if fields := _fields(given, keys):
+            options[name] = Trigger(**fields)
+    return HybridOptions(groups=groups, selection=Selection(**selection), **options)
+
+
+def _split(pair: str) -> tuple[str, str]:
+    key, found, value = pair.partition("=")
+    if not found:
+        raise UsageError(f"'{pair}' is no setting.", why="It has no '='.", remedy="Write --set planner.log_ratio=0.3.")
+    if key not in SETTINGS:
+        close = get_close_matches(key, SETTINGS, n=1)
+        raise UsageError(
+            f"There is no setting {key}.",
+            why=f"Did you mean {close[0]}?" if close else "It is none of the planner's.",
+            remedy=f"The settings are {', '.join(SETTINGS)}.",
+        )
+    return key, value
+
+
+def _fields(given: Mapping[str, str], keys: Mapping[str, tuple[str, Callable[[str], Any]]]) -> dict[str, Any]:
+    fields = {}
+    for key, (name, parse) in keys.items():
+        if key not in given:
+            continue
+        try:
+            fields[name] = parse(given[key])
+        except LakewardError:
+            raise
+        except ValueError as error:
+            raise UsageError(f"{key} cannot be '{given[key]}'.", why=str(error), remedy="Correct the setting.") from error
+    return fields

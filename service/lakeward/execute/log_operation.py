@@ -1,0 +1,160 @@
+"""A LOG operation, as it runs in a Spark task or in process: the oldest logs of a slice become one larger log.
+
+    logs --read, folded--> rows and deletes --written--> one log file in the attempt's folder
+                                 |                            |
+                              digests   == must be ==   digests of what a reader makes of logs and output together
+
+Every block of the output names the instants that it stands for (COMPACTED_BLOCK_TIMES, oldest first), so readers put it
+into their place and read them no more; an instant that is itself such an output is named in place of its own
+sources. Deletes stay, with their ordering values, even where no base file has the key: only a FULL compaction
+knows that. A key is in the output once, as a row or as a delete, so the order of the blocks says nothing.
+
+Hudi's fold is not associative by event time, so what is merged must begin with the slice's oldest log and hold all
+logs of an instant or none; the planner sees to that.
+
+Touches: reads the log files; writes one file into the attempt's folder, which is never created here.
+Keeps:   1. a result is returned only for a file that, beside its sources, reads as they did without it;
+         2. rows keep their commit times and sequence numbers, for incremental queries.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+
+import pyarrow as pa
+
+from lakeward.errors import Unsupported
+from lakeward.execute.operation_spec import OperationResult, OperationSpec
+from lakeward.execute.verification import check_digest, check_folded_counts, check_folded_sample
+from lakeward.format.avro_schema import table_schema
+from lakeward.format.log_block import BlockType, HeaderKey
+from lakeward.format.log_writer import LogFileStats, LogFileWriter, log_block_schema
+from lakeward.merge.digest import Digest
+from lakeward.merge.log_fold import Tombstones
+from lakeward.read.file_slice import SHARE_OF_LOG_ROWS, MergeCounts
+from lakeward.read.log_run import LogRun
+from lakeward.storage.storage import Storage, join
+
+
+def run_log_operation(storage: Storage, spec: OperationSpec, task_attempt: int) -> OperationResult:
+    """Merge the logs into one. Raises `VerificationFailed` when the file it wrote is not what was merged."""
+    assert spec.slice.base_file is None and spec.slice.log_files
+    started = time.monotonic()
+    path = join(spec.attempt_folder, spec.file_name(task_attempt))
+    digests = _Digests()
+    with closing(_open_run(storage, spec)) as run:
+        run.read()
+        if run.fold.keys == 0:
+            raise Unsupported(
+                f"The logs of file group {spec.slice.file_id} hold no records.",
+                why="Their blocks are empty, rolled back, or stand for logs that were compacted already.",
+                remedy="Compact the file group with --type full.",
+            )
+        stats = _write(storage, path, spec, run, digests)
+    if spec.verify:
+        _verify(storage, path, spec, run, stats, digests)
+    storage.create(spec.done_path(task_attempt, rows=stats.rows + stats.deletes), b"")
+    return OperationResult(
+        kind=spec.kind,
+        index=spec.index,
+        partition_path=spec.slice.partition_path,
+        file_id=spec.slice.file_id,
+        file_name=spec.file_name(task_attempt),
+        size_bytes=stats.size_bytes,
+        counts=_counts(run, stats),
+        digest=digests.hexdigest if spec.verify else "",
+        input_bytes=spec.input_bytes,
+        seconds=time.monotonic() - started,
+    )
+
+
+class _Digests:
+    """Of rows and of deletes, each whatever their order."""
+
+    def __init__(self) -> None:
+        self.rows = Digest()
+        self.deletes = Digest()
+
+    @property
+    def hexdigest(self) -> str:
+        return self.rows.hexdigest + self.deletes.hexdigest
+
+    def update_deletes(self, tombstones: Tombstones) -> None:
+        keys, ordering = tombstones.keys, tombstones.ordering
+        columns = [keys, pa.nulls(len(keys)) if ordering is None else ordering]
+        self.deletes.update(pa.RecordBatch.from_arrays(columns, names=["key", "ordering"]))
+
+
+def _open_run(storage: Storage, spec: OperationSpec, *, unpublished: str | None = None) -> LogRun:
+    return LogRun(
+        storage,
+        spec.slice.base_path,
+        spec.slice.log_files,
+        instant=spec.slice.instant,
+        schema=table_schema(spec.slice.schema),
+        rules=spec.slice.rules,
+        memory_bytes=spec.slice.memory_bytes // SHARE_OF_LOG_ROWS,
+        unpublished=unpublished,
+    )
+
+
+def _write(storage: Storage, path: str, spec: OperationSpec, run: LogRun, digests: _Digests) -> LogFileStats:
+    with storage.open_output(path) as sink:
+        writer = LogFileWriter(
+            sink,
+            run.schema,
+            instant=spec.slice.instant,
+            schema_json=log_block_schema(spec.slice.schema),
+            block_type=run.newest_data_type or BlockType.AVRO_DATA,
+            headers={HeaderKey.COMPACTED_BLOCK_TIMES: ",".join(run.instants)},
+            codec=spec.codec,
+        )
+        for batch in run.rows():
+            if spec.verify:
+                digests.rows.update(batch)
+            writer.write(batch)
+        for tombstones in run.tombstones():
+            if spec.verify:
+                digests.update_deletes(tombstones)
+            writer.write_deletes(tombstones.keys, tombstones.ordering, partition_path=spec.slice.partition_path)
+        return writer.close()
+
+
+def _verify(
+    storage: Storage, path: str, spec: OperationSpec, run: LogRun, stats: LogFileStats, digests: _Digests
+) -> None:
+    """Read the slice as it will be and judge it; raises `VerificationFailed`."""
+    read_back = _Digests()
+    with closing(_open_run(storage, spec, unpublished=path)) as again:
+        again.read()
+        for batch in again.rows():
+            read_back.rows.update(batch)
+        for tombstones in again.tombstones():
+            read_back.update_deletes(tombstones)
+    check_digest(digests.hexdigest, read_back.hexdigest)
+    check_folded_counts(
+        records=run.fold.records,
+        keys=run.fold.keys,
+        written=stats.rows + stats.deletes,
+        records_read=again.fold.records,
+        instants_read=again.instants,
+        instant=spec.slice.instant,
+    )
+    check_folded_sample(run.sample.keys, again.sample.keys, rules=spec.slice.rules, schema=run.schema)
+
+
+def _counts(run: LogRun, stats: LogFileStats) -> MergeCounts:
+    return MergeCounts(
+        base_rows=0,
+        log_files=run.scan.log_files,
+        log_blocks=run.scan.log_blocks,
+        corrupt_blocks=run.scan.corrupt_blocks,
+        rollback_blocks=run.scan.rollback_blocks,
+        log_records=run.fold.records,
+        log_keys=run.fold.keys,
+        updated=0,
+        inserted=stats.rows,
+        deleted=stats.deletes,
+        rows=stats.rows,
+    )

@@ -1,0 +1,65 @@
+"""What an operation costs and what it saves, predicted from sizes. A prediction and no promise.
+
+Sizes after a merge are not known before it. A FULL is taken to write as much as the base it replaces, or as the logs
+where there is none; a LOG as much as it reads, which is the worst case: rows that were written more than once are
+kept once.
+
+A reader of a slice reads its base and all live logs. What each log adds beside its bytes, to be opened and merged, is
+`OPEN_BYTES`. A FULL saves the reader all logs, a LOG all but one; of the source logs, which stay until the next FULL
+is cleaned up, readers still open the head.
+
+Touches: nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MIB = 1024 * 1024
+
+OPEN_BYTES = 4 * MIB
+"""Bytes that could be read while a file is opened: Spark's own estimate (spark.sql.files.openCostInBytes)."""
+
+BYTES_PER_SECOND = 25 * MIB
+"""Input bytes that one core merges in a second, with reading, writing and verifying. Measured by
+`benchmarks/merge_speed.py` on a two-core virtual machine; the figure depends on the rows far more than on the disk."""
+
+OPERATION_SECONDS = 0.2
+"""Every operation pays this: a task is started, files are opened and closed, a schema is read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Of one operation."""
+
+    read_bytes: int
+    write_bytes: int
+    saved_bytes: int
+    """What every later read of the slice saves, files that need not be opened counted at `OPEN_BYTES`."""
+
+    @property
+    def io_bytes(self) -> int:
+        return self.read_bytes + self.write_bytes
+
+    @property
+    def benefit(self) -> float:
+        """Read bytes saved per byte written."""
+        return self.saved_bytes / max(1, self.write_bytes)
+
+    @property
+    def core_seconds(self) -> float:
+        return OPERATION_SECONDS + self.read_bytes / BYTES_PER_SECOND
+
+
+def full_cost(*, base_bytes: int, log_bytes: int, logs: int) -> Cost:
+    """`log_bytes` and `logs` are of live logs; of the others only heads are read."""
+    write_bytes = base_bytes or log_bytes
+    saved = base_bytes + log_bytes + logs * OPEN_BYTES - write_bytes
+    if not base_bytes:
+        saved -= OPEN_BYTES  # one file is opened instead: the new base
+    return Cost(base_bytes + log_bytes, write_bytes, max(0, saved))
+
+
+def log_cost(*, run_bytes: int, logs: int) -> Cost:
+    """`run_bytes` and `logs` are of the live logs of the run."""
+    return Cost(run_bytes, run_bytes, (logs - 1) * OPEN_BYTES)

@@ -1,0 +1,140 @@
+"""A decision as one sentence for an operator: why this, or why not and when it would be.
+
+Touches: nothing.
+Keeps:   every reason has its sentence, and every sentence says what would have to change where the answer is NONE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakeward.plan.decision import Choice, Decision, Reason
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+def explain(decision: Decision) -> str:
+    """One sentence about a file group."""
+    return f"{_answer(decision)}: {_because(decision)}."
+
+
+def _answer(decision: Decision) -> str:
+    match decision.choice:
+        case Choice.FULL:
+            return "FULL, base and logs into a new base"
+        case Choice.LOG:
+            return "LOG, logs into one log"
+        case Choice.NONE:
+            return "NONE" if decision.instead_of is None else f"NONE, although {decision.instead_of} is due"
+
+
+def _because(decision: Decision) -> str:
+    numbers = decision.numbers
+    instant = decision.instant or "an unknown instant"
+    match decision.reason:
+        case Reason.HAS_LOGS:
+            return f"it was asked for, and there are {_logs(numbers)}"
+        case Reason.NO_BASE:
+            return f"there is no base file yet; the first is made of {_logs(numbers)}"
+        case Reason.SMALL_BASE:
+            return (
+                f"the base of {_size(numbers['base_bytes'])} is below {_size(numbers['small_base_size'])}, so "
+                f"rewriting it with {_logs(numbers)} is cheap"
+            )
+        case Reason.LOG_RATIO:
+            return (
+                f"the logs, {_logs(numbers)}, are more than {numbers['log_ratio']:.0%} of the base of "
+                f"{_size(numbers['base_bytes'])}, so rewriting it pays"
+            )
+        case Reason.MANY_SMALL_LOGS:
+            run = "all" if decision.instant is None else f"the {numbers['run_logs']} before pending write {instant}"
+            return (
+                f"there are {_logs(numbers)}, the median {_size(numbers['median_log_bytes'])}, no more than "
+                f"{numbers['log_ratio']:.0%} of the base of {_size(numbers['base_bytes'])}, so {run} are merged and "
+                "the base is left"
+            )
+        case Reason.NOT_SELECTED:
+            return "the partition and file group filters leave it out; it would be looked at without them"
+        case Reason.STRATEGY:
+            return (
+                f"the compaction strategy leaves it out with {_logs(numbers)}; another strategy, or its thresholds and "
+                "partitions, would let it in"
+            )
+        case Reason.PENDING_COMPACTION:
+            return f"compaction {instant} holds it; it is looked at again when that is done or rolled back"
+        case Reason.PENDING_LOG_COMPACTION:
+            return f"log compaction {instant} holds it; it is looked at again when that is done or rolled back"
+        case Reason.PENDING_CLUSTERING:
+            return f"clustering {instant} is about to replace it; it is looked at again if that is rolled back"
+        case Reason.FROZEN:
+            return f"its files cannot be told apart without guessing because of {instant}; `lakeward inspect` says why"
+        case Reason.NO_LOGS:
+            return "there are no logs to merge; the next write that updates it leaves one"
+        case Reason.ONE_LOG:
+            return f"there is {_logs(numbers)}, and a LOG merges at least two"
+        case Reason.TABLE_TRIGGER:
+            return f"the table is not due, it has {_trigger(numbers)} since its last compaction"
+        case Reason.GROUP_TRIGGER:
+            return f"the file group is not due, it has {_trigger(numbers)} since its own last compaction"
+        case Reason.BELOW_THRESHOLDS:
+            return _below_thresholds(numbers)
+        case Reason.UNSUPPORTED_LOGS:
+            return "a log holds what this release cannot merge; leave the group to Hudi"
+        case Reason.PARTIAL_UPDATES:
+            return "a log holds partial updates, which only a full compaction may merge"
+        case Reason.LOG_NOT_ALLOWED:
+            return (
+                "released readers of this table version would read sources and output both; upgrade the table to "
+                "version 9, or allow it with planner.allow_log_before_v9"
+            )
+        case Reason.PENDING_WRITE:
+            return (
+                f"write {instant} is still pending and may put rows between the logs, which leaves "
+                f"{numbers['run_logs']} of {numbers['log_files']} logs before it where {numbers['run_logs_min']} are "
+                "needed; it would be done once that write completes or is rolled back"
+            )
+        case Reason.OVER_BUDGET:
+            return (
+                "other file groups come first, and the "
+                f"{_size(numbers['read_bytes'] + numbers['write_bytes'])} it reads "
+                f"and writes did not fit into what they left of {_size(numbers['budget_bytes'])}; the next plan may "
+                "hold it"
+            )
+
+
+def _below_thresholds(numbers: Mapping[str, int | float]) -> str:
+    """What of a LOG's conditions is missing, and when the base would be rewritten."""
+    missing = []
+    if numbers["log_files"] < numbers["log_num_threshold"]:
+        missing.append(f"{numbers['log_num_threshold']} logs or more")
+    if numbers["log_bytes"] < numbers["log_size_threshold"]:
+        missing.append(f"{_size(numbers['log_size_threshold'])} of logs or more")
+    if numbers["median_log_bytes"] >= numbers["small_log_size"]:
+        missing.append(f"a median log below {_size(numbers['small_log_size'])}")
+    return (
+        f"on a base of {_size(numbers['base_bytes'])} there is too little to merge, {_logs(numbers)}, the median "
+        f"{_size(numbers['median_log_bytes'])}; LOG would need {' and '.join(missing)}, FULL logs of more than "
+        f"{_size(numbers['log_ratio'] * numbers['base_bytes'])}"
+    )
+
+
+def _trigger(numbers: Mapping[str, int | float]) -> str:
+    conditions = []
+    if "trigger_commits" in numbers:
+        conditions.append(f"{numbers['trigger_commits']} of {numbers['trigger_commits_min']} delta commits")
+    if "trigger_seconds" in numbers:
+        conditions.append(f"{numbers['trigger_seconds']} of {numbers['trigger_seconds_min']} seconds")
+    return (" and " if numbers["trigger_conditions"] > 1 else " or ").join(conditions)
+
+
+def _logs(numbers: Mapping[str, int | float]) -> str:
+    files = numbers["log_files"]
+    return f"{files} log{'' if files == 1 else 's'} of {_size(numbers['log_bytes'])}"
+
+
+def _size(size: float) -> str:
+    for unit in _UNITS:
+        if size < 1024 or unit == _UNITS[-1]:
+            break
+        size /= 1024
+    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"

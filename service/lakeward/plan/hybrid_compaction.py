@@ -1,0 +1,323 @@
+"""Choose what to compact: one table snapshot in, FULL, LOG or nothing for each file group out, with the reason.
+
+RFC-103 gives the rules; the first that matches decides:
+
+    1  no base file, or one below `small_base_size`                     FULL   rewriting is cheap
+    2  logs larger than `log_ratio` of the base                         FULL   a rewrite pays
+    3  enough logs, enough bytes of logs, and the median log is small   LOG    the base need not be rewritten
+    4  otherwise                                                        NONE
+
+Before the rules stands what keeps a group from being looked at: filters, pending work, triggers. After them stands
+what keeps a LOG from being right (a write that is still pending, see `log_prefix.py`) and what does not fit into the
+budget. Sizes and counts are those of live logs (see `slice_profile.py`).
+
+Touches: nothing. No storage, clock or database, so equal inputs give equal plans, byte for byte.
+Keeps:   1. a file group with a pending compaction, log compaction or clustering is never planned;
+         2. a log that completed after the plan's instant is in no operation;
+         3. a LOG takes a prefix of its slice's logs, in the hybrid form all of them, and at least two;
+         4. every file group has exactly one decision.
+See:     docs/decisions/0006-hybrid-thresholds.md
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from lakeward.format.compaction_plan import CompactionOperation
+from lakeward.format.instant import comparable_time
+from lakeward.plan.ages import Ages
+from lakeward.plan.budget import BUDGET_BYTES, within_budget
+from lakeward.plan.cost import Cost, full_cost, log_cost
+from lakeward.plan.decision import Choice, Decision, Form, PlanOutcome, Reason, full_operation, log_operation
+from lakeward.plan.log_prefix import LOGS_MIN, PendingWrites, files_of_run, pending_writes, pick_prefix
+from lakeward.plan.selection import GroupFilter, Selection
+from lakeward.plan.slice_profile import SliceProfile, profile_slice
+from lakeward.plan.trigger import Firing, Trigger, group_fires, table_fires
+from lakeward.table.file_group import FileSlice, LogFile
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import COMMIT_TIME_ORDERING
+
+MIB = 1024 * 1024
+
+LOG_NUM_THRESHOLD = 5
+"""As many logs as Hudi wants blocks before it log-compacts (hoodie.log.compaction.blocks.threshold)."""
+
+LOG_SIZE_THRESHOLD = 64 * 1024
+
+FIRST_VERSION_WITH_LOG = 9
+"""Released readers of older tables read sources and output of a log compaction both, by default."""
+
+FIRST_VERSION_WITH_HYBRID_PLANS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class HybridOptions:
+    """What an operator may set; docs/decisions/0006-hybrid-thresholds.md says why the defaults are what they are."""
+
+    groups: GroupFilter = field(default_factory=GroupFilter)
+    selection: Selection = field(default_factory=Selection)
+    small_base_size: int = 32 * MIB
+    """Bytes; a base below this is always rewritten."""
+    log_ratio: float = 0.5
+    """A base is rewritten when its logs are larger than this part of it."""
+    log_num_threshold: int = LOG_NUM_THRESHOLD
+    """Live logs from which on a LOG is worth it; 0, Hudi's "no filter", means the default."""
+    log_size_threshold: int = LOG_SIZE_THRESHOLD
+    """Bytes of live logs from which on a LOG is worth it; 0, Hudi's "no filter", means the default."""
+    small_log_size: int = 16 * MIB
+    """Bytes; logs are small when their median is below this."""
+    log_only: bool = False
+    """LOG wherever it is possible, whatever the rules say, and nothing else: `compact --type log`."""
+    allow_log_before_v9: bool = False
+    form: Form | None = None
+    """None is `auto`: split, and hybrid from table version 10 on."""
+    table_trigger: Trigger | None = None
+    """When the table is looked at; None: now."""
+    group_trigger: Trigger | None = None
+    """When a file group is looked at; None: now."""
+    budget_bytes: int = BUDGET_BYTES
+    """What the operations of one plan may read and write."""
+
+
+class HybridCompactionPlanGenerator:
+    """The planner of RFC-103."""
+
+    def __init__(self, options: HybridOptions | None = None) -> None:
+        self._options = options or HybridOptions()
+
+    def generate(
+        self, snapshot: TableSnapshot, *, at: str, log_problems: Mapping[GroupId, Reason] | None = None
+    ) -> PlanOutcome:
+        """
+        Args:
+            at: the plan's instant, in the table's zone; ages are measured at it.
+            log_problems: groups whose logs were opened and found to hold partial updates (`PARTIAL_UPDATES`: never
+                LOG) or what cannot be merged at all (`UNSUPPORTED_LOGS`: nothing).
+        """
+        planning = _Planning(snapshot, self._options, at, log_problems or {})
+        slices = sorted(snapshot.latest_slices, key=lambda slice_: (slice_.partition_path, slice_.file_id))
+        wishes = [planning.decide(slice_) for slice_ in slices]
+
+        key = self._options.selection.order()
+        wanted = [index for index, wish in enumerate(wishes) if wish.cost is not None]
+        wanted.sort(key=lambda index: key(wishes[index].profile, wishes[index].benefit))
+        if self._options.selection.has_budget:
+            io_bytes = [wish.cost.io_bytes if wish.cost is not None else 0 for wish in wishes]
+            taken = within_budget(io_bytes, wanted, self._options.budget_bytes)
+        else:
+            taken = wanted
+        fits = set(taken)
+        decisions = [
+            wish.decision if wish.cost is None or index in fits else planning.over_budget(wish)
+            for index, wish in enumerate(wishes)
+        ]
+        decisions += [
+            Decision(group.partition_path, group.file_id, Choice.NONE, Reason.FROZEN, instant=group.instant)
+            for group in sorted(snapshot.frozen, key=lambda group: (group.partition_path, group.file_id))
+        ]
+        return PlanOutcome(tuple(decisions), tuple(wishes[index].operation() for index in taken), planning.form)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """A decision before the budget is asked."""
+
+    decision: Decision
+    profile: SliceProfile
+    cost: Cost | None = None
+    """None for NONE."""
+    run: tuple[LogFile, ...] = ()
+    """Of a LOG: the files that it names."""
+
+    @property
+    def benefit(self) -> float:
+        return self.cost.benefit if self.cost is not None else 0
+
+    def operation(self) -> CompactionOperation:
+        if self.decision.choice is Choice.LOG:
+            return log_operation(self.profile.slice, self.run)
+        return full_operation(self.profile.slice, self.profile.log_files)
+
+
+class _Planning:
+    """What is the same for every file group of one plan."""
+
+    def __init__(
+        self, snapshot: TableSnapshot, options: HybridOptions, at: str, log_problems: Mapping[GroupId, Reason]
+    ) -> None:
+        self._snapshot = snapshot
+        self._options = options
+        self._log_problems = log_problems
+        self._log_num_threshold = max(options.log_num_threshold or LOG_NUM_THRESHOLD, LOGS_MIN)
+        self._log_size_threshold = options.log_size_threshold or LOG_SIZE_THRESHOLD
+        version = snapshot.config.version or 0
+        self.form = options.form or (Form.HYBRID if version >= FIRST_VERSION_WITH_HYBRID_PLANS else Form.SPLIT)
+        self._log_allowed = version >= FIRST_VERSION_WITH_LOG or options.allow_log_before_v9
+        # The reader of version 10 ranks an output by its own instant, so any pending write would come before it.
+        self._output_ranks_last = (
+            version >= FIRST_VERSION_WITH_HYBRID_PLANS and snapshot.config.merge_mode == COMMIT_TIME_ORDERING
+        )
+        # Eligibility refuses a table whose zone is unknown; its plan may still be looked at, and then any zone will do.
+        self._ages = Ages(at, snapshot.zone.zone or datetime.UTC)
+        self._pending_writes: PendingWrites = pending_writes(snapshot)
+        self._late = frozenset(
+            instant.time
+            for instant in snapshot.timeline.completed_writes
+            if instant.completion_time and comparable_time(instant.completion_time) >= comparable_time(at)
+        )
+        self._partitions = (
+            options.selection.select_partitions(snapshot.partitions, at=at) if options.selection.strategies else None
+        )
+        self._table_firing: Firing | None = None
+        if options.table_trigger is not None:
+            self._table_firing = table_fires(options.table_trigger, snapshot.timeline, self._ages)
+
+    def decide(self, slice_: FileSlice) -> _Wish:
+        options = self._options
+        group_id = (slice_.partition_path, slice_.file_id)
+        profile = profile_slice(slice_, self._snapshot.log_compactions.get(group_id, ()), late=self._late)
+        numbers = self._numbers(profile)
+
+        if not options.groups.selects(slice_):
+            return self._none(profile, numbers, Reason.NOT_SELECTED)
+        for pending, reason in (
+            (self._snapshot.pending_compactions, Reason.PENDING_COMPACTION),
+            (self._snapshot.pending_log_compactions, Reason.PENDING_LOG_COMPACTION),
+            (self._snapshot.pending_clusterings, Reason.PENDING_CLUSTERING),
+        ):
+            if group_id in pending:
+                return self._none(profile, numbers, reason, instant=pending[group_id])
+        if not profile.live:
+            return self._none(profile, numbers, Reason.NO_LOGS)
+        if self._partitions is not None and (
+            slice_.partition_path not in self._partitions or not options.selection.selects(profile)
+        ):
+            return self._none(profile, numbers, Reason.STRATEGY)
+        if self._table_firing is not None and options.table_trigger is not None and not self._table_firing.fires:
+            return self._not_due(profile, numbers, Reason.TABLE_TRIGGER, options.table_trigger, self._table_firing)
+        if options.group_trigger is not None:
+            firing = group_fires(options.group_trigger, profile, self._ages)
+            if not firing.fires:
+                return self._not_due(profile, numbers, Reason.GROUP_TRIGGER, options.group_trigger, firing)
+
+        choice, reason = self._apply_rules(profile)
+        problem = self._log_problems.get(group_id)
+        if choice is Choice.NONE:
+            return self._none(profile, numbers, reason)
+        if problem is Reason.UNSUPPORTED_LOGS:
+            return self._none(profile, numbers, problem, instead_of=choice)
+        if choice is Choice.FULL:
+            cost = full_cost(base_bytes=profile.base_bytes, log_bytes=profile.log_bytes, logs=len(profile.live))
+            return _Wish(_decision(profile, choice, reason, numbers | _cost_numbers(cost)), profile, cost)
+        if not self._log_allowed:
+            return self._none(profile, numbers, Reason.LOG_NOT_ALLOWED, instead_of=choice)
+        if problem is not None:
+            return self._none(profile, numbers, problem, instead_of=choice)
+        return self._log(profile, reason, numbers)
+
+    def _apply_rules(self, profile: SliceProfile) -> tuple[Choice, Reason]:
+        """The rule table at the head of this module."""
+        options = self._options
+        if options.log_only:
+            is_run = len(profile.live) >= LOGS_MIN
+            return (Choice.LOG, Reason.HAS_LOGS) if is_run else (Choice.NONE, Reason.ONE_LOG)
+        if profile.slice.base_file is None:
+            return Choice.FULL, Reason.NO_BASE
+        if profile.base_bytes < options.small_base_size:
+            return Choice.FULL, Reason.SMALL_BASE
+        if profile.log_bytes > options.log_ratio * profile.base_bytes:
+            return Choice.FULL, Reason.LOG_RATIO
+        if (
+            len(profile.live) >= self._log_num_threshold
+            and profile.log_bytes >= self._log_size_threshold
+            and profile.median_log_bytes < options.small_log_size
+        ):
+            return Choice.LOG, Reason.MANY_SMALL_LOGS
+        return Choice.NONE, Reason.BELOW_THRESHOLDS
+
+    def _log(self, profile: SliceProfile, reason: Reason, numbers: dict[str, int | float]) -> _Wish:
+        pending = self._pending_writes.first_into(*profile.group_id)
+        run = () if pending is not None and self._output_ranks_last else pick_prefix(profile, before=pending)
+        run_bytes = sum(log.size for log in run)
+        needed = max(LOGS_MIN, len(profile.live)) if self.form is Form.HYBRID else LOGS_MIN
+        numbers = numbers | {"run_logs": len(run), "run_logs_min": needed, "run_bytes": run_bytes}
+        if len(run) < needed:
+            return self._none(profile, numbers, Reason.PENDING_WRITE, instant=pending, instead_of=Choice.LOG)
+        # The whole slice is all files, those of no effect included: whoever runs the plan as FULL takes them along.
+        files = profile.log_files if self.form is Form.HYBRID else files_of_run(profile, run)
+        cost = log_cost(run_bytes=run_bytes, logs=len(run))
+        behind = pending if len(run) < len(profile.live) else None
+        decision = _decision(profile, Choice.LOG, reason, numbers | _cost_numbers(cost), behind)
+        return _Wish(decision, profile, cost, files)
+
+    def over_budget(self, wish: _Wish) -> Decision:
+        return replace(
+            wish.decision,
+            choice=Choice.NONE,
+            reason=Reason.OVER_BUDGET,
+            numbers=dict(wish.decision.numbers) | {"budget_bytes": self._options.budget_bytes},
+            instead_of=wish.decision.choice,
+        )
+
+    def _not_due(
+        self, profile: SliceProfile, numbers: dict[str, int | float], reason: Reason, trigger: Trigger, firing: Firing
+    ) -> _Wish:
+        about: dict[str, int | float] = {}
+        if trigger.counts_commits:
+            about |= {"trigger_commits": firing.delta_commits, "trigger_commits_min": trigger.delta_commits}
+        if trigger.counts_seconds:
+            about |= {"trigger_seconds": firing.seconds, "trigger_seconds_min": trigger.seconds}
+        about["trigger_conditions"] = trigger.conditions
+        return self._none(profile, numbers | about, reason)
+
+    def _none(
+        self,
+        profile: SliceProfile,
+        numbers: dict[str, int | float],
+        reason: Reason,
+        *,
+        instant: str | None = None,
+        instead_of: Choice | None = None,
+    ) -> _Wish:
+        return _Wish(_decision(profile, Choice.NONE, reason, numbers, instant, instead_of), profile)
+
+    def _numbers(self, profile: SliceProfile) -> dict[str, int | float]:
+        return {
+            "base_bytes": profile.base_bytes,
+            "log_files": len(profile.live),
+            "log_bytes": profile.log_bytes,
+            "median_log_bytes": profile.median_log_bytes,
+            "largest_log_bytes": profile.largest_log_bytes,
+            "merged_log_files": len(profile.log_files) - len(profile.live),
+            "delta_commits": profile.delta_commits,
+            "oldest_log_seconds": self._ages.seconds_since(profile.oldest_log_instant),
+            "base_seconds": self._ages.seconds_since(profile.slice.base_instant),
+            "small_base_size": self._options.small_base_size,
+            "log_ratio": self._options.log_ratio,
+            "log_num_threshold": self._log_num_threshold,
+            "log_size_threshold": self._log_size_threshold,
+            "small_log_size": self._options.small_log_size,
+        }
+
+
+def _decision(
+    profile: SliceProfile,
+    choice: Choice,
+    reason: Reason,
+    numbers: dict[str, int | float],
+    instant: str | None = None,
+    instead_of: Choice | None = None,
+) -> Decision:
+    return Decision(*profile.group_id, choice, reason, numbers, instant, instead_of)
+
+
+def _cost_numbers(cost: Cost) -> dict[str, int | float]:
+    return {
+        "read_bytes": cost.read_bytes,
+        "write_bytes": cost.write_bytes,
+        "saved_bytes": cost.saved_bytes,
+        "core_seconds": round(cost.core_seconds, 3),
+    }

@@ -1,0 +1,87 @@
+"""Which logs of a slice a LOG operation may take: a prefix, ending before any write that may still come between.
+
+The output of log compaction stands at the place of its newest source. A write that is pending now keeps its own
+place, given by its instant, whenever it completes:
+
+    t10 log A         t15 a writer starts, still pending         t20 log B
+    LOG over A B would stand at t20. When t15 completes its rows belong between A and B, and would come before both.
+
+So the run ends before the smallest pending write that may touch the file group. It starts at the oldest log, since
+Hudi folds the logs first and then onto the base, and that is not associative: under event time a run from the middle
+loses what the delete without ordering value before it had done.
+
+Touches: nothing.
+Keeps:   1. every log of a run lies, by its place, before every log that is not in it or may come;
+         2. an output of log compaction is in a run together with all logs it stands for, which readers need to see.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakeward.format.instant import comparable_time
+from lakeward.plan.slice_profile import SliceProfile
+from lakeward.table.file_group import LogFile
+from lakeward.table.snapshot import TableSnapshot, WriteProfile
+
+LOGS_MIN = 2
+"""Live logs of a run; merging one would change nothing."""
+
+_WRITES = frozenset({"commit", "deltacommit", "replacecommit"})
+"""Pending actions that may end with rows in a file group. Table services call theirs otherwise, see below."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingWrites:
+    """The writes that were pending when the snapshot was taken, oldest first."""
+
+    instants: tuple[str, ...]
+    profiles: tuple[WriteProfile | None, ...]
+    """What each says of itself; None: it may touch anything."""
+
+    def first_into(self, partition_path: str, file_id: str) -> str | None:
+        """The smallest of those that may touch the file group."""
+        for instant, profile in zip(self.instants, self.profiles, strict=True):
+            if profile is None or profile.may_touch(partition_path, file_id):
+                return instant
+        return None
+
+
+def pending_writes(snapshot: TableSnapshot) -> PendingWrites:
+    # A clustering of older releases is requested as a replacecommit; its groups are among the pending clusterings.
+    clusterings = set(snapshot.pending_clusterings.values())
+    instants = sorted(
+        (
+            instant.time
+            for instant in snapshot.timeline.pending
+            if instant.action in _WRITES and instant.time not in clusterings
+        ),
+        key=comparable_time,
+    )
+    return PendingWrites(tuple(instants), tuple(snapshot.write_profiles.get(instant) for instant in instants))
+
+
+def pick_prefix(profile: SliceProfile, *, before: str | None) -> tuple[LogFile, ...]:
+    """The longest run of live logs whose places lie before `before`, in the order in which they are merged."""
+    if before is None:
+        return profile.live
+    end = comparable_time(before)
+    count = 0
+    for log in profile.live:
+        if comparable_time(profile.place(log)) >= end:
+            break
+        count += 1
+    return profile.live[:count]
+
+
+def files_of_run(profile: SliceProfile, run: tuple[LogFile, ...]) -> tuple[LogFile, ...]:
+    """The files that an operation over `run` names: its logs and all that they stand for, in Hudi's order."""
+    if not profile.merged:
+        return run
+    names: set[str] = set()
+    todo = list(run)
+    while todo:
+        log = todo.pop()
+        names.add(log.name.text)
+        todo.extend(profile.merged.get(log.name.text, ()))
+    return tuple(log for log in profile.log_files if log.name.text in names)

@@ -1,0 +1,135 @@
+"""A run of a slice's logs, folded: log files in, the winning record of each key out, deletes included.
+
+This is the first half of every merge. A FULL compaction lays the result over the base file (`read/file_slice.py`); a
+LOG compaction writes it down as it is, into one larger log.
+
+Touches: the log files; the spill file of `LogFold`.
+Keeps:   1. records are folded oldest first, as the blocks that count come out of the scan;
+         2. a record keeps its commit time and sequence number, a delete its ordering value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakeward.format.data_block import project, read_data_block
+from lakeward.format.delete_block import read_delete_block
+from lakeward.format.file_name import resolve
+from lakeward.format.log_block import BlockType, HeaderKey, LogBlock
+from lakeward.merge.log_fold import LogFold, Tombstones, delete_ordering
+from lakeward.merge.merge_rules import MergeRules
+from lakeward.read.log_scan import LogScan, scan_slice_heads
+from lakeward.read.sample import SampleTap
+from lakeward.storage.storage import Storage
+
+_ROWS_AT_ONCE = 16_384
+_TOMBSTONES_AT_ONCE = 262_144
+
+
+class LogRun:
+    """The logs are scanned at once, read by `read`; close it afterwards."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        base_path: str,
+        log_files: Sequence[str],
+        *,
+        instant: str,
+        schema: pa.Schema,
+        rules: MergeRules,
+        memory_bytes: int,
+        spill_folder: str | None = None,
+        unpublished: str | None = None,
+    ) -> None:
+        """
+        Args:
+            log_files: relative to the base path, in comparator order.
+            instant: blocks of later instants are left out.
+            schema: of the table, meta columns first.
+            memory_bytes: for the records; beyond it they are spilled.
+            unpublished: path of a log that is read behind the others as if it were in the slice already.
+        """
+        self._storage = storage
+        self._base_path = base_path
+        self.schema = schema
+        self._rules = rules
+        self._unpublished = unpublished
+        for path in log_files:
+            resolve(base_path, path)
+        files = [*log_files, *([unpublished] if unpublished is not None else [])]
+        self.scan: LogScan = scan_slice_heads(storage, base_path, files, instant=instant)
+        self.fold = LogFold(schema, rules, memory_bytes=memory_bytes, spill_folder=spill_folder)
+        self.sample = SampleTap()
+        self._is_read = False
+
+    @property
+    def instants(self) -> tuple[str, ...]:
+        """The instants whose blocks count, oldest first: what a log that holds the run's records stands for."""
+        return tuple(dict.fromkeys(block.headers[HeaderKey.INSTANT_TIME] for block in self.scan.blocks))
+
+    @property
+    def newest_data_type(self) -> BlockType | None:
+        """The type of the newest data block, None where the run holds only deletes."""
+        types = [block.type for block in self.scan.blocks if block.type is not BlockType.DELETE]
+        return types[-1] if types else None
+
+    def read(self) -> None:
+        """Read and fold all records, when it was not done yet. Raises `Unsupported`, `BrokenFile`."""
+        if self._is_read:
+            return
+        self._is_read = True
+        with ExitStack() as files:
+            opened: dict[str, BinaryIO] = {}
+            for block in self.scan.blocks:
+                if block.file not in opened:
+                    # The blocks of one file are neighbours, but for logs that were compacted into a later one.
+                    files.close()
+                    opened = {block.file: files.enter_context(self._storage.open_input(self._path(block.file)))}
+                self._read_block(opened[block.file], block)
+        self.fold.finish()
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """The data records that won their keys, in the order in which the keys appeared first."""
+        for ids in _parts(self.fold.data_ids(), min(_ROWS_AT_ONCE, self.fold.rows_at_once_max)):
+            yield self.fold.take(ids)
+
+    def tombstones(self) -> Iterator[Tombstones]:
+        """The deletes that won their keys, in that order too."""
+        for ids in _parts(self.fold.tombstone_ids(), _TOMBSTONES_AT_ONCE):
+            yield self.fold.tombstones(ids)
+
+    def close(self) -> None:
+        self.fold.close()
+
+    def _path(self, file: str) -> str:
+        return file if file == self._unpublished else resolve(self._base_path, file)
+
+    def _read_block(self, file: BinaryIO, block: LogBlock) -> None:
+        if block.type is BlockType.DELETE:
+            deleted = read_delete_block(file, block)
+            values = delete_ordering(
+                deleted.ordering,
+                self._rules.ordering_type(self.schema),
+                wrapper=deleted.wrapper,
+                rows=len(deleted.keys),
+                source=block.where,
+            )
+            self.fold.append_deletes(deleted.keys, deleted.ordering, wrapper=deleted.wrapper, source=block.where)
+            self.sample.see_log_deletes(deleted.keys, values)
+            return
+        for batch in read_data_block(file, block):
+            projected = project(batch, self.schema, where=block.where)
+            self.fold.append_data(projected, source=block.where)
+            self.sample.see_log_data(projected)
+
+
+def _parts(ids: npt.NDArray[np.int64], length: int) -> Iterator[npt.NDArray[np.int64]]:
+    for start in range(0, len(ids), length):
+        yield ids[start : start + length]
