@@ -8,13 +8,13 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
-from lakeward.cli.planning import FullPlanner
+from lakeward.cli.planning import CompactionType, FullPlanner, planner_of
 from lakeward.commit.lock import SPARK_LOCK, LockOptions
 from lakeward.commit.owner import Processes
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.execute.compaction import CompactionOptions, CompactionReport, Compactor, Planner
 from lakeward.execute.operation import run_operation
-from lakeward.format.file_name import parse_base_file
+from lakeward.format.file_name import parse_base_file, parse_log_file
 from lakeward.format.instant import State, parse_instant
 from lakeward.plan.selection import GroupFilter
 from lakeward.storage.local import TEMPORARY_SUFFIX
@@ -25,6 +25,7 @@ from tests.our_reader import read_rows
 
 
 FULL = FullPlanner(GroupFilter())
+LOG = planner_of(CompactionType.LOG, GroupFilter(), [])
 
 
 def compact(
@@ -67,6 +68,17 @@ def check_finished(base: Path) -> None:
     assert left == []
 
 
+def check_log_compacted(base: Path) -> None:
+    """True in the end of a log compaction: one delta commit of it, its one log file, and nothing of ours left over."""
+    check_readable(base)
+    times = {i.time for i in instants(base) if i.action == "logcompaction"}
+    assert len(times) == 1, times
+    assert [i.action for i in instants(base) if i.time in times and i.state is State.COMPLETED] == ["deltacommit"]
+    outputs = [path.name for path in (base / "p").iterdir() if f"_{next(iter(times))}" in path.name]
+    assert len(outputs) == 1, outputs
+    assert [path for path in everything(base) if is_leftover(path)] == []
+
+
 def age_temporary_files(base: Path) -> None:
     """Two minutes pass for files that were being created when their process died."""
     then = time.time() - 120
@@ -101,5 +113,7 @@ def state_of(base: Path) -> tuple[str, ...]:
         if instant is not None and path.startswith(".hoodie/timeline/"):
             shape.append(f"{instant.action}.{instant.state}")
         elif data is not None:
-            shape.append("base file of a compaction" if "-1" in data.write_token else "base file")
+            shape.append("base file of a compaction" if "-100" in data.write_token else "base file")
+        elif (log := parse_log_file(name)) is not None:
+            shape.append("log file of a log compaction" if "-100" in (log.write_token or "") else "log file")
     return tuple(sorted(shape))

@@ -1,4 +1,4 @@
-"""One compaction, stopped at every one of its storage calls, in every way a call can go wrong.
+"""One compaction, and one log compaction, stopped at every one of its storage calls, in every way a call can go wrong.
 
 After each fault our reader judges the table, then a second process runs the command again and our reader judges
 the end. Hudi judges each distinct state that a table was left in, and the end.
@@ -7,13 +7,26 @@ the end. Hudi judges each distinct state that a table was left in, and the end.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from lakeward.errors import LakewardError
-from tests.crash.compacting import age_temporary_files, check_finished, check_readable, compact, state_of
+from lakeward.execute.compaction import Planner
+from tests.crash.compacting import (
+    FULL,
+    LOG,
+    age_temporary_files,
+    check_finished,
+    check_log_compacted,
+    check_readable,
+    compact,
+    state_of,
+)
 from tests.faults import TEARABLE, WRITES, Fault, FaultKind, FaultyStorage, Killed
 from tests.golden_tables import copy_golden, expected_rows
 from tests.processes import ScriptedProcesses
@@ -21,10 +34,22 @@ from tests.processes import ScriptedProcesses
 pytestmark = [pytest.mark.crash, pytest.mark.interop]
 
 
-def calls_of_a_compaction(folder: Path) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What is stopped, and what must be true when it was run again to its end."""
+
+    name: str
+    planner: Planner
+    check_finished: Callable[[Path], None]
+
+
+SERVICES = (Service("full", FULL, check_finished), Service("log", LOG, check_log_compacted))
+
+
+def calls_of(service: Service, folder: Path) -> list[str]:
     storage = FaultyStorage()
-    compact(copy_golden("v9", folder / "clean"), storage, ScriptedProcesses())
-    check_finished(folder / "clean")
+    compact(copy_golden("v9", folder / "clean"), storage, ScriptedProcesses(), service.planner)
+    service.check_finished(folder / "clean")
     return storage.calls
 
 
@@ -35,27 +60,28 @@ def faults(kind: FaultKind, calls: list[str]) -> list[Fault]:
     return [Fault(kind, number) for number, name in enumerate(names) if wanted is None or name in wanted]
 
 
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
 @pytest.mark.parametrize("kind", FaultKind)
-def test_a_compaction_survives_every_fault(kind: FaultKind, tmp_path: Path, spark: SparkSession) -> None:
+def test_a_service_survives_every_fault(
+    kind: FaultKind, service: Service, tmp_path: Path, spark: SparkSession
+) -> None:
     """Whatever call fails, dies, tears or loses its reply: no row is ever lost, and running again finishes."""
-    calls = calls_of_a_compaction(tmp_path)
+    calls = calls_of(service, tmp_path)
     states: dict[tuple[str, ...], Path] = {}
     for fault in faults(kind, calls):
         where = f"{fault.kind} at call {fault.call}: {calls[fault.call]}"
         base = copy_golden("v9", tmp_path / f"{fault.kind}-{fault.call}")
         processes = ScriptedProcesses()
-        try:
-            compact(base, FaultyStorage(fault), processes)
-        except (LakewardError, OSError, Killed):
-            pass
+        with suppress(LakewardError, OSError, Killed):
+            compact(base, FaultyStorage(fault), processes, service.planner)
         try:
             check_readable(base)
             if (state := state_of(base)) not in states:
                 states[state] = Path(shutil.copytree(base, tmp_path / f"state-{len(states)}"))
             processes.kill_all()
             age_temporary_files(base)
-            compact(base, FaultyStorage(), processes)
-            check_finished(base)
+            compact(base, FaultyStorage(), processes, service.planner)
+            service.check_finished(base)
         except BaseException as error:
             error.add_note(where)
             raise

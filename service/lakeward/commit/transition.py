@@ -87,6 +87,9 @@ class TimelineFiles:
         target = self.completed(completion_time)
         try:
             content = self._storage.read(staged)
+        except NotFound as error:
+            raise _gone(staged) from error
+        try:
             self._storage.link(staged, target)
         except NotFound as error:
             raise _gone(staged) from error
