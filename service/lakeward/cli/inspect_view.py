@@ -80,7 +80,8 @@ def _groups(report: dict[str, Any], console: Console) -> None:
     ranked = sorted(groups, key=lambda group: _log_bytes(group), reverse=True)[:_GROUPS_MAX]
     view = Table(box=box.SIMPLE_HEAD, title=_title("File groups", len(ranked), len(groups)), title_justify="left")
     view.add_column("partition", overflow="fold")
-    view.add_column("file group", no_wrap=True)
+    # On a narrow terminal the names are folded; the numbers keep their width.
+    view.add_column("file group", overflow="fold")
     view.add_column("slice", no_wrap=True)
     for column in ("base", "logs", "log bytes"):
         view.add_column(column, justify="right", no_wrap=True)

@@ -18,6 +18,7 @@ import sys
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -40,9 +41,12 @@ from lakeward.errors import LakewardError, Refused
 POLL_SECONDS = 0.25
 OUTCOME_COLUMNS = "index long, outcome binary"
 
+LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
+
 DEFAULT_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()}",
     # A task's reply is one small row; a batch of its input is one number.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
 }
@@ -123,9 +127,7 @@ class SparkDispatcher:
         builder = SparkSession.builder.master(self._master).appName("lakeward")
         for key, value in self._settings.items():
             builder = builder.config(key, value)
-        session = builder.getOrCreate()
-        session.sparkContext.setLogLevel("ERROR")
-        return session
+        return builder.getOrCreate()
 
     def _collect(self, frame: DataFrame, description: str, on_finished: Callable[[int], None]) -> list[Any]:
         """The rows of `frame`, while saying how many of its tasks are finished."""
@@ -190,7 +192,7 @@ def _finished_tasks(tracker: Any, group: str) -> int:
 
 
 def _what_happened(error: Exception) -> str:
-    """The line of a Spark exception that says what happened: the last of the Python traceback in it, if there is one."""
+    """The line of a Spark exception that says what happened: the last of the Python traceback in it, if any."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     python = [line for line in lines if _EXCEPTION_LINE.match(line)]
     return (python[-1] if python else lines[0] if lines else type(error).__name__)[:500]
