@@ -1,9 +1,9 @@
 """A storage that fails, dies, loses a reply or tears a write at its n-th call.
 
-    BEFORE      the call raises and did nothing
-    LOST_REPLY  the call was carried out, and raises
-    KILL        the process dies right after the call: no later call of this storage does anything
-    TORN        the process dies in the middle of the write: half of the bytes are there
+BEFORE      the call raises and did nothing
+LOST_REPLY  the call was carried out, and raises
+KILL        the process dies right after the call: no later call of this storage does anything
+TORN        the process dies in the middle of the write: half of the bytes are there
 """
 
 from __future__ import annotations

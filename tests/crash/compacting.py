@@ -23,7 +23,6 @@ from tests.faults import FaultyStorage
 from tests.golden_tables import expected_rows
 from tests.our_reader import read_rows
 
-
 FULL = FullPlanner(GroupFilter())
 LOG = planner_of(CompactionType.LOG, GroupFilter(), [])
 

@@ -1,6 +1,6 @@
 """Run by test_through_spark in a process of its own: one compaction on a cluster of two executors, with zombies.
 
-    python spark_session.py TABLE SCRATCH
+python spark_session.py TABLE SCRATCH
 """
 
 from __future__ import annotations

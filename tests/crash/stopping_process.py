@@ -18,15 +18,15 @@ from typing import TypeVar
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from lakeward.clock import SystemClock  # noqa: E402
-from lakeward.commit.lock import SPARK_LOCK, LockOptions  # noqa: E402
-from lakeward.commit.owner import Processes  # noqa: E402
-from lakeward.dispatch.in_process import InProcessDispatcher  # noqa: E402
-from lakeward.errors import LakewardError  # noqa: E402
-from lakeward.execute.compaction import CompactionOptions, Compactor  # noqa: E402
-from lakeward.execute.operation import run_operation  # noqa: E402
-from tests.crash.compacting import FULL  # noqa: E402
-from tests.faults import FaultyStorage  # noqa: E402
+from lakeward.clock import SystemClock
+from lakeward.commit.lock import SPARK_LOCK, LockOptions
+from lakeward.commit.owner import Processes
+from lakeward.dispatch.in_process import InProcessDispatcher
+from lakeward.errors import LakewardError
+from lakeward.execute.compaction import CompactionOptions, Compactor
+from lakeward.execute.operation import run_operation
+from tests.crash.compacting import FULL
+from tests.faults import FaultyStorage
 
 T = TypeVar("T")
 

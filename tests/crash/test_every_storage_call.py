@@ -62,9 +62,7 @@ def faults(kind: FaultKind, calls: list[str]) -> list[Fault]:
 
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
 @pytest.mark.parametrize("kind", FaultKind)
-def test_a_service_survives_every_fault(
-    kind: FaultKind, service: Service, tmp_path: Path, spark: SparkSession
-) -> None:
+def test_a_service_survives_every_fault(kind: FaultKind, service: Service, tmp_path: Path, spark: SparkSession) -> None:
     """Whatever call fails, dies, tears or loses its reply: no row is ever lost, and running again finishes."""
     calls = calls_of(service, tmp_path)
     states: dict[tuple[str, ...], Path] = {}

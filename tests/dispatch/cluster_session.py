@@ -1,4 +1,4 @@
-"""Run by test_spark in a process of its own, since a process has one Spark master: `local-cluster` with two executors."""
+"""Run by test_spark in a process of its own, since a process has one Spark master: two executors on this machine."""
 
 from __future__ import annotations
 

@@ -93,7 +93,8 @@ def test_the_commit_is_a_delta_commit_that_says_what_it_is():
 
 def test_paths_lie_in_their_partition():
     """Stats are grouped by partition, and each path starts with it."""
-    slices = [replace(SLICE, partition_path=path, file_id=file_id) for path, file_id in (("a", "1"), ("b", "2"), ("a", "3"))]
+    groups = (("a", "1"), ("b", "2"), ("a", "3"))
+    slices = [replace(SLICE, partition_path=path, file_id=file_id) for path, file_id in groups]
     results = [replace(RESULT, partition_path=each.partition_path, file_id=each.file_id) for each in slices]
     metadata = log_compaction_commit(slices, results, "{}")
     stats = {path: [stat.file_id for stat in each] for path, each in metadata.partition_to_write_stats.items()}

@@ -19,9 +19,10 @@ from lakeward.execute.operation import run_operation
 from lakeward.execute.operation_spec import OperationKind, OperationResult, OperationSpec, finished_operations
 from lakeward.format.avro_schema import table_schema
 from lakeward.format.log_block import BlockType, HeaderKey, LogBlock, scan_blocks
-from lakeward.format.log_writer import LogFileWriter
+from lakeward.format.log_writer import LogFileWriter, log_block_schema
 from lakeward.merge.log_fold import LogFold, Tombstones
 from lakeward.merge.merge_rules import MergeMode, MergeRules
+from lakeward.read import log_run as log_run_module
 from lakeward.read.file_slice import SliceInput, open_slice
 from lakeward.storage.local import LocalStorage
 from tests.read.log_files import TABLE_SCHEMA, data_block, delete_block, row
@@ -204,7 +205,7 @@ def test_parquet_blocks_stay_parquet(tmp_path: Path) -> None:
             sink,
             table_schema(SCHEMA),
             instant="200",
-            schema_json=json.dumps({**TABLE_SCHEMA, "fields": [*_meta(), *TABLE_SCHEMA["fields"]]}),
+            schema_json=log_block_schema(SCHEMA),
             block_type=BlockType.PARQUET_DATA,
         )
         writer.write(pa.RecordBatch.from_pylist([row("b", 1, "parquet", instant="200")], table_schema(SCHEMA)))
@@ -214,12 +215,6 @@ def test_parquet_blocks_stay_parquet(tmp_path: Path) -> None:
     table.compact("300")
     assert [block.type for block in table.blocks("300")] == [BlockType.PARQUET_DATA]
     assert table.rows() == before
-
-
-def _meta() -> list[dict[str, Any]]:
-    from tests.read.log_files import META
-
-    return META
 
 
 def test_nothing_to_merge_is_said_before_anything_is_written(tmp_path: Path) -> None:
@@ -323,8 +318,6 @@ class DroppingFold(LogFold):
 @pytest.mark.parametrize("fold", [StaleFold, DroppingFold])
 def test_a_planted_merge_bug_is_caught(table: Table, fold: type[LogFold], monkeypatch: pytest.MonkeyPatch) -> None:
     """The file reads back as it was merged, and still the merge was wrong: counts or the sample say so."""
-    from lakeward.read import log_run as log_run_module
-
     monkeypatch.setattr(log_run_module, "LogFold", fold)
     with pytest.raises(VerificationFailed):
         run_operation(STORAGE, table.spec("400"), 0)

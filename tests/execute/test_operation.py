@@ -129,9 +129,12 @@ class StaleMerge(HashMerge):
     def batches(self, *args: object) -> Iterator[pa.RecordBatch]:
         for batch in super().batches(*args):  # type: ignore[arg-type]
             stale = pa.array(
-                ["base1" if key == "k1" else name for key, name in zip(
-                    batch.column("_hoodie_record_key").to_pylist(), batch.column("name").to_pylist(), strict=True
-                )]
+                [
+                    "base1" if key == "k1" else name
+                    for key, name in zip(
+                        batch.column("_hoodie_record_key").to_pylist(), batch.column("name").to_pylist(), strict=True
+                    )
+                ]
             )
             index = batch.schema.get_field_index("name")
             yield batch.set_column(index, batch.schema.field("name"), stale)

@@ -8,7 +8,14 @@ import pyarrow as pa
 import pytest
 
 from lakeward.errors import VerificationFailed
-from lakeward.execute.verification import OutputSample, check_counts, check_digest, check_sample
+from lakeward.execute.verification import (
+    OutputSample,
+    check_counts,
+    check_digest,
+    check_folded_counts,
+    check_folded_sample,
+    check_sample,
+)
 from lakeward.merge.merge_rules import MergeMode, MergeRules
 from lakeward.merge.reference import LogRecord
 from lakeward.read.file_slice import MergeCounts
@@ -122,3 +129,73 @@ def test_the_output_is_picked_by_key():
     for keys in ("ab", "ca"):
         output.update(pa.RecordBatch.from_pylist([row(key, 1, 1.0) for key in keys], SCHEMA))
     assert [found["_hoodie_record_key"] for found in output.rows] == ["a", "a"]
+
+
+def test_counts_of_a_log_that_add_up():
+    """One record a key, and a reader finds them all under the output's instant."""
+    check_folded_counts(**FOLDED)
+
+
+FOLDED: dict[str, Any] = {
+    "records": 9,
+    "keys": 5,
+    "written": 5,
+    "records_read": 5,
+    "instants_read": ("300",),
+    "instant": "300",
+}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"keys": 10, "written": 10, "records_read": 10}, "10 keys cannot come from 9"),
+        ({"written": 4, "records_read": 4}, "4 records were written for 5 keys"),
+        ({"records_read": 6}, "6 records, 5 were written"),
+        ({"instants_read": ("300", "200")}, "read as 300, 200, not as 300 alone"),
+        ({"instants_read": ("100", "200")}, "read as 100, 200"),
+    ],
+)
+def test_counts_of_a_log_that_do_not(wrong: dict[str, Any], why: str):
+    """A record lost, doubled, or a source that the output does not stand for."""
+    with pytest.raises(VerificationFailed, match=why):
+        check_folded_counts(**{**FOLDED, **wrong})
+
+
+FOLDED_SAMPLE = {
+    "row": SampledKey(logs=[LogRecord(row("row", 1, 1.0)), LogRecord(row("row", 2, math.nan))]),
+    "gone": SampledKey(logs=[LogRecord(row("gone", 1, 1.0)), LogRecord(None, 3)]),
+    "always": SampledKey(logs=[LogRecord(None)]),
+}
+FOLDED_OUTPUT = {
+    "row": SampledKey(logs=[LogRecord(row("row", 2, math.nan))]),
+    "gone": SampledKey(logs=[LogRecord(None, 3)]),
+    "always": SampledKey(logs=[LogRecord(None)]),
+}
+
+
+def check_folded(changed: dict[str, SampledKey]) -> None:
+    check_folded_sample(FOLDED_SAMPLE, FOLDED_OUTPUT | changed, rules=RULES, schema=SCHEMA)
+
+
+def test_a_right_sample_of_a_log():
+    """Each key has its winner, once: the row, or the delete with its ordering value."""
+    check_folded({})
+
+
+@pytest.mark.parametrize(
+    ("key", "logs", "why"),
+    [
+        ("row", [LogRecord(row("row", 1, 1.0))], "'row' has other values"),
+        ("row", [LogRecord(None, 2)], "'row' was deleted"),
+        ("gone", [LogRecord(row("gone", 1, 1.0))], "'gone' should have been deleted"),
+        ("gone", [LogRecord(None)], "'gone' has other values"),
+        ("gone", [LogRecord(None, 4)], "'gone' has other values"),
+        ("gone", [LogRecord(None, 3), LogRecord(None, 3)], "'gone' came out 2 times"),
+        ("extra", [LogRecord(None)], "'extra' is in one only"),
+    ],
+)
+def test_a_wrong_sample_of_a_log(key: str, logs: list[LogRecord], why: str):
+    """A fold that chose otherwise than its slow twin, or lost an ordering value, is found out."""
+    with pytest.raises(VerificationFailed, match=why):
+        check_folded({key: SampledKey(logs=logs)})

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeward.errors import BrokenFile, Unsupported
-from lakeward.format.delete_block import DeletedKeys, read_delete_block
+from lakeward.format.delete_block import DeletedKeys, encode_deletes, read_delete_block
 from lakeward.format.log_block import BlockType, LogBlock
 
 
@@ -188,3 +188,83 @@ def test_equals_fastavro(deletes: list[tuple[str, Any]]):
     assert deleted.keys.to_pylist() == [key for key, _ in deletes]
     values = [None] * len(deletes) if deleted.ordering is None else deleted.ordering.to_pylist()
     assert values == [None if ordering is None else ordering[1] for _, ordering in deletes]
+
+
+def test_encodes_the_bytes_of_a_real_block():
+    """The same three deletes are spelled as Hudi 1.2.0 spelled them, byte for byte."""
+    data = "06" + "".join("020a" + key.encode().hex() + "0202300400" for key in ("k0025", "k0026", "k0027")) + "00"
+    keys = pa.array(["k0025", "k0026", "k0027"])
+
+    contents = list(encode_deletes(keys, None, partition_path="0", bytes_max=1000))
+
+    assert contents == [struct.pack(">ii", 3, len(data) // 2) + bytes.fromhex(data)]
+
+
+ORDERING_COLUMNS: list[tuple[str, pa.DataType, st.SearchStrategy[Any]]] = [
+    ("BooleanWrapper", pa.bool_(), st.booleans()),
+    ("LongWrapper", pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+    ("FloatWrapper", pa.float32(), st.floats(width=32, allow_nan=False)),
+    ("DoubleWrapper", pa.float64(), st.floats(allow_nan=False)),
+    ("StringWrapper", pa.string(), st.text(max_size=5)),
+    ("DateWrapper", pa.date32(), st.dates()),
+    ("DecimalWrapper", pa.decimal128(10, 2), st.decimals(-(10**7), 10**7, places=2)),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "values"), ORDERING_COLUMNS, ids=lambda value: str(value)[:20])
+@given(data=st.data(), partition=st.text(max_size=5), bytes_max=st.integers(1, 300))
+def test_what_is_encoded_reads_back(
+    name: str, kind: pa.DataType, values: st.SearchStrategy[Any], data: st.DataObject, partition: str, bytes_max: int
+):
+    """By us and by fastavro: every key with its value, in blocks of one class that keep the limit."""
+    deletes = data.draw(st.lists(st.tuples(st.text(max_size=9), st.none() | values), min_size=1, max_size=20))
+    keys = pa.array([key for key, _ in deletes], pa.string())
+    ordering = pa.array([value for _, value in deletes], kind)
+
+    found: list[tuple[str, Any]] = []
+    for content in encode_deletes(keys, ordering, partition_path=partition, bytes_max=bytes_max):
+        deleted = read(content)
+        records = fastavro.schemaless_reader(io.BytesIO(content[8:]), DELETES, return_record_name=True)
+        assert [record["recordKey"] for record in records["deleteRecordList"]] == deleted.keys.to_pylist()
+        assert {record["partitionPath"] for record in records["deleteRecordList"]} == {partition}
+        classes = {record["orderingVal"][0] for record in records["deleteRecordList"]}
+        assert classes == {"w.IntWrapper" if deleted.wrapper is None else f"w.{name}"}
+        assert len(content) <= bytes_max + 8 + 2 + 1 or len(deleted.keys) == 1
+        back = [None] * len(deleted.keys) if deleted.ordering is None else deleted.ordering.cast(kind).to_pylist()
+        found += zip(deleted.keys.to_pylist(), back, strict=True)
+
+    assert sorted(found, key=repr) == sorted(zip(keys.to_pylist(), ordering.to_pylist(), strict=True), key=repr)
+
+
+def test_integers_and_their_default_share_a_block():
+    """In an int column the default is one of the values, so the class is the same and one block holds all."""
+    (content,) = encode_deletes(
+        pa.array(["a", "b", "c"]), pa.array([7, None, 0], pa.int32()), partition_path="", bytes_max=1000
+    )
+    deleted = read(content)
+    assert deleted.wrapper == "IntWrapper" and deleted.ordering is not None
+    assert deleted.ordering.to_pylist() == [7, None, None]
+
+
+@pytest.mark.parametrize("unit", ["ms", "us"])
+def test_points_in_time_are_longs_of_microseconds(unit: str):
+    """As Spark's rows hold them, and the deletes that Hudi's Spark writers leave."""
+    (content,) = encode_deletes(
+        pa.array(["a"]), pa.array([5000], pa.int64()).cast(pa.timestamp(unit, "UTC")), partition_path="", bytes_max=1000
+    )
+    deleted = read(content)
+    assert deleted.wrapper == "LongWrapper" and deleted.ordering is not None
+    assert deleted.ordering.to_pylist() == [5_000_000 if unit == "ms" else 5000]
+
+
+def test_a_decimal_beyond_hudis_wrapper_is_refused():
+    """Hudi keeps 15 digits on either side of the point; a value with more is not rounded."""
+    with pytest.raises(Unsupported, match="ordering value"):
+        list(
+            encode_deletes(
+                pa.array(["a"]),
+                pa.array([decimal.Decimal(10**20)], pa.decimal128(38, 2)),
+                partition_path="",
+                bytes_max=1000,
+            )
+        )

@@ -39,16 +39,20 @@ class TableModel:
     ordering_column: str | None
     """None: commit-time ordering."""
     _base: dict[Key, Row] = field(default_factory=dict)
+    _planned: dict[Key, _Entry] = field(default_factory=dict)
+    """What the logs of a scheduled compaction say."""
     _logs: dict[Key, _Entry] = field(default_factory=dict)
 
     def upsert(self, rows: list[Row], *, new_keys_go_to_logs: bool) -> None:
         for row in rows:
             key = self._key(row)
-            if key not in self._base and key not in self._logs and not new_keys_go_to_logs:
+            if not new_keys_go_to_logs and key not in self.known_keys():
                 self._base[key] = row
                 continue
             is_delete = row.get(SOFT_DELETE_COLUMN) is True
-            entry: _Entry = _Tombstone(row[self.ordering_column] if self.ordering_column else None) if is_delete else row
+            entry: _Entry = (
+                _Tombstone(row[self.ordering_column] if self.ordering_column else None) if is_delete else row
+            )
             self._logs[key] = self._winner(self._logs.get(key), entry)
 
     def delete(self, rows: list[Row]) -> None:
@@ -56,18 +60,33 @@ class TableModel:
         for row in rows:
             self._logs[self._key(row)] = _Tombstone(None)
 
+    def schedule_compaction(self) -> None:
+        assert not self._planned, "one plan at a time"
+        self._planned, self._logs = self._logs, {}
+
     def compact(self) -> None:
-        """Compaction folds the logs onto the base and drops tombstones."""
-        self._base = {self._key(row): row for row in self.rows()}
-        self._logs = {}
+        """Compaction folds logs onto the base and drops tombstones: first the scheduled plan, then all that is left."""
+        for logs in (self._planned, self._logs):
+            self._base = {self._key(row): row for row in self._fold(logs)}
+        self._planned, self._logs = {}, {}
 
     def rows(self) -> list[Row]:
-        entries = [self._winner(self._base.get(key), self._logs.get(key)) for key in self.known_keys()]
-        return [entry for entry in entries if not isinstance(entry, _Tombstone)]
+        # Until a scheduled plan is carried out, a reader folds its logs and the later ones in one go. That can differ
+        # from what is read afterwards: a row that is later than a delete and older than the base loses now, and wins
+        # once the plan has taken the key out of the base.
+        return self._fold(self._logs_together())
 
     def known_keys(self) -> list[Key]:
         """Every key that has a row or a tombstone."""
-        return list(self._base | self._logs)
+        return list(self._base | self._planned | self._logs)
+
+    def _logs_together(self) -> dict[Key, _Entry]:
+        keys = self._planned | self._logs
+        return {key: self._winner(self._planned.get(key), self._logs.get(key)) for key in keys}
+
+    def _fold(self, logs: dict[Key, _Entry]) -> list[Row]:
+        entries = [self._winner(self._base.get(key), logs.get(key)) for key in self._base | logs]
+        return [entry for entry in entries if not isinstance(entry, _Tombstone)]
 
     def _winner(self, older: _Entry | None, newer: _Entry | None) -> _Entry:
         if older is None or newer is None:

@@ -1,3 +1,4 @@
+import numpy as np
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,3 +78,12 @@ def test_repeated_hashes_grow():
     for start in range(0, 5_000, 700):
         assert len(watch.add(hash_keys(keys[start : start + 700]))) == 0
     assert len(watch.add(hash_keys(keys))) == 5_000
+
+
+@given(st.lists(st.text(max_size=6), min_size=1, max_size=40), st.data())
+def test_keys_by_their_ids(keys, data):
+    """Any choice of ids, in any order, gives the keys."""
+    index = KeyIndex()
+    ids = index.intern(pa.array(keys))
+    rows = data.draw(st.lists(st.integers(0, len(keys) - 1), max_size=20))
+    assert index.keys(ids[np.array(rows, dtype=np.int64)]).to_pylist() == [keys[row] for row in rows]

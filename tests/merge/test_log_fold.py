@@ -1,4 +1,5 @@
 import os
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -114,3 +115,46 @@ def test_delete_columns_of_other_types_are_refused():
     custom = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts", "op", "1.0")
     with pytest.raises(Unsupported, match="op"):
         find_deleted(batch([("a", 1, "", 1.0)], schema(op=pa.float64())), custom)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.int64(), [5, 7]),
+        (pa.int32(), [5, 7]),
+        (pa.float64(), [-0.5, 7.25]),
+        (pa.string(), ["ab", "ü"]),
+        (pa.decimal128(10, 2), [Decimal("1.25"), Decimal("9.00")]),
+        (pa.timestamp("us", "UTC"), [1, 10**15]),
+    ],
+    ids=str,
+)
+def test_deletes_that_won_come_out_with_their_ordering_values(kind, values):
+    """Deletes of blocks and of columns alike; null where a delete has none; keys won by rows are not among them."""
+    flag = schema(kind, _hoodie_is_deleted=pa.bool_())
+    small, large = pa.array(values).cast(kind).to_pylist()
+    fold = LogFold(flag, EVENT, memory_bytes=10**6)
+    rows = [("row", large, "", None), ("column", small, "", True), ("late", large, "", None)]
+    fold.append_data(batch(rows, flag), source="a")
+    ordering = pa.array([large, small, None], kind)
+    wrapper = {pa.int64(): "LongWrapper", pa.int32(): "IntWrapper", pa.float64(): "DoubleWrapper"}.get(kind)
+    wrapper = wrapper or ("StringWrapper" if kind == pa.string() else "DecimalWrapper")
+    wrapper = "LongWrapper" if pa.types.is_timestamp(kind) else wrapper
+    fold.append_deletes(pa.array(["block", "late", "always"]), ordering, wrapper=wrapper, source="b")
+    fold.finish()
+
+    tombstones = fold.tombstones(fold.tombstone_ids())
+
+    assert tombstones.keys.to_pylist() == ["column", "block", "always"]
+    assert tombstones.ordering.type == kind
+    assert tombstones.ordering.to_pylist() == [small, large, None]
+    assert fold.take(fold.data_ids()).column(0).to_pylist() == ["row", "late"]
+
+
+def test_by_commit_time_deletes_have_no_ordering_values():
+    """There they say nothing, so none is given out."""
+    fold = LogFold(schema(), MergeRules(MergeMode.COMMIT_TIME_ORDERING, "ts"), memory_bytes=10**6)
+    fold.append_deletes(pa.array(["a"]), pa.array([5]), wrapper="LongWrapper", source="b")
+    fold.finish()
+    tombstones = fold.tombstones(fold.tombstone_ids())
+    assert (tombstones.keys.to_pylist(), tombstones.ordering) == (["a"], None)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.merge.ordering import encode_ordering, float_codes
+from lakeward.merge.ordering import decode_ordering, encode_ordering, float_codes, needs_ranks
 
 COLUMNS = {
     pa.int32(): st.integers(-(2**31), 2**31 - 1),
@@ -72,3 +72,26 @@ def test_without_values_all_are_the_default():
     """A table without ordering field gives every record the default."""
     coded = encode_ordering(None, None, 2)
     assert coded.codes.tolist() == [0, 0] and coded.is_default.tolist() == [1, 1]
+
+
+FLOATS = {pa.float32(): st.floats(width=32, allow_nan=False), pa.float64(): st.floats(allow_nan=False)}
+
+
+@pytest.mark.parametrize("kind", [kind for kind in {**COLUMNS, **FLOATS} if not needs_ranks(kind)], ids=str)
+@given(data=st.data())
+def test_codes_give_their_values_back(kind, data):
+    """Every value comes back from its code, with its type; the default comes back as null."""
+    values = pa.array(data.draw(st.lists(st.none() | {**COLUMNS, **FLOATS}[kind], max_size=12)), kind)
+    back = decode_ordering(encode_ordering(values, kind, len(values)), kind)
+    expected = values if not pa.types.is_int32(kind) else pa.array([v or None for v in values.to_pylist()], kind)
+    assert back.type == kind
+    assert repr(back.to_pylist()) == repr(expected.to_pylist())  # the zeros of floats have a sign
+
+
+def test_nan_and_points_in_time_of_any_unit_come_back():
+    """NaN is NaN, and a timestamp keeps its unit and zone."""
+    nan = pa.array([math.nan, -math.inf])
+    assert repr(decode_ordering(encode_ordering(nan, nan.type, 2), nan.type).to_pylist()) == "[nan, -inf]"
+    for kind in (pa.timestamp("ms", "UTC"), pa.timestamp("us")):
+        values = pa.array([-1, None, 10**12], pa.int64()).cast(kind)
+        assert decode_ordering(encode_ordering(values, kind, 3), kind).equals(values)

@@ -1,12 +1,13 @@
 """The rules of the merge as a table: what Hudi 1.2 does, one case each."""
 
+import itertools
 import math
 
 import pytest
 
 from lakeward.errors import Unsupported
 from lakeward.merge.merge_rules import MergeMode, MergeRules
-from lakeward.merge.reference import LogRecord, merge_key
+from lakeward.merge.reference import LogRecord, fold_key, merge_key
 
 EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts")
 COMMIT = MergeRules(MergeMode.COMMIT_TIME_ORDERING, "ts")
@@ -136,3 +137,38 @@ def test_floats_compare_as_in_java():
 def test_strings_compare_by_their_bytes():
     """By UTF-8, where a character above U+FFFF comes after U+FFFF; UTF-16 has it before."""
     assert name_of(row("\uffff", "base"), data("\U00010000", "log")) == "log"
+
+
+@pytest.mark.parametrize("rules", [EVENT, COMMIT], ids=["event", "commit"])
+@pytest.mark.parametrize("integer_ordering", [False, True])
+def test_folding_the_oldest_records_first_changes_nothing(rules, integer_ordering):
+    """Whatever run of oldest records is replaced by what it folds to, the same record survives in the end: what a LOG
+    compaction lives on. All histories of up to four records, three ordering values and every kind of delete."""
+    values = [0, 9, 10] if integer_ordering else [5, 10, 15]
+    kinds = [data(ts, str(ts)) for ts in values]
+    kinds += [data(values[1], "d", _hoodie_is_deleted=True), delete(), delete(values[1]), delete(values[2])]
+    for length in (2, 3, 4):
+        for logs in itertools.product(kinds, repeat=length):
+            for base in (None, BASE):
+                expected = merge_key(base, logs, rules, integer_ordering=integer_ordering)
+                for run in range(1, length + 1):
+                    folded = fold_key(logs[:run], rules, integer_ordering=integer_ordering)
+                    with_output = [folded, *logs[run:]]
+                    assert merge_key(base, with_output, rules, integer_ordering=integer_ordering) == expected, logs
+
+
+def test_a_run_from_the_middle_may_not_be_folded():
+    """By event time a delete without ordering value between older records makes the difference."""
+    logs = [data(12, "a"), delete(), data(5, "b")]
+    assert name_of(BASE, *logs) == "base"
+    assert name_of(BASE, logs[0], fold_key(logs[1:], EVENT, integer_ordering=False)) == "a"
+
+
+def test_what_a_key_folds_to():
+    """A row as it is; a delete, of a block or by a column, with its ordering value."""
+    assert fold_key([data(1), data(2, "b")], EVENT, integer_ordering=False) == data(2, "b")
+    assert fold_key([data(1), delete(3)], EVENT, integer_ordering=False) == delete(3)
+    assert fold_key([data(4, _hoodie_is_deleted=True)], EVENT, integer_ordering=False) == delete(4)
+    assert fold_key([delete()], EVENT, integer_ordering=False) == delete()
+    assert fold_key([delete()], EVENT, integer_ordering=True) == delete(0)
+    assert fold_key([data(4, _hoodie_is_deleted=True)], COMMIT, integer_ordering=False) == delete()

@@ -48,7 +48,9 @@ def decide(snapshot: TableSnapshot, *groups: FileGroup, **options: tuple[str, ..
 
 def test_a_slice_with_logs_is_rewritten(empty: TableSnapshot) -> None:
     """With or without a base file; one without logs is left alone. The numbers stand beside the reason."""
-    decisions = decide(empty, group("a", "1-0", base=9, logs=(1, 2)), group("a", "2-0", logs=(4,)), group("b", "3-0", base=5))
+    decisions = decide(
+        empty, group("a", "1-0", base=9, logs=(1, 2)), group("a", "2-0", logs=(4,)), group("b", "3-0", base=5)
+    )
     assert [(d.file_id, d.choice, d.reason) for d in decisions] == [
         ("1-0", Choice.FULL, Reason.HAS_LOGS),
         ("2-0", Choice.FULL, Reason.HAS_LOGS),
@@ -98,7 +100,9 @@ def test_filters_select(empty: TableSnapshot) -> None:
 
 def test_the_plan_lists_files_and_all_metrics(empty: TableSnapshot) -> None:
     """Names, not paths; Hudi fails on a plan without one of its five metrics."""
-    outcome = plan_full_compaction(replace(empty, file_groups=(group("a", "1-0", base=3 * MIB, logs=(MIB, MIB)),)), GroupFilter())
+    outcome = plan_full_compaction(
+        replace(empty, file_groups=(group("a", "1-0", base=3 * MIB, logs=(MIB, MIB)),)), GroupFilter()
+    )
     assert outcome.full_plan is not None
     (operation,) = outcome.full_plan.operations
     assert operation.base_file == f"1-0_0-0-0_{BASE_INSTANT}.parquet"

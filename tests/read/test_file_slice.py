@@ -159,7 +159,7 @@ def test_a_small_budget_spills_and_changes_nothing(tmp_path: Path):
     merged = open_slice(LocalStorage(), small._input, spill_folder=str(spill))
 
     assert rows_of(merged) == expected
-    assert merged._logs.has_spilled
+    assert merged._run.fold.has_spilled
     assert list(spill.iterdir()) == []
 
 

@@ -160,9 +160,7 @@ def compact(
             "with optimistic concurrency control and lazy clean-up of failed writes."
         ),
     ] = None,
-    lock_wait: Annotated[
-        str, typer.Option(metavar="DURATION", help="How long to wait for the table lock.")
-    ] = "60s",
+    lock_wait: Annotated[str, typer.Option(metavar="DURATION", help="How long to wait for the table lock.")] = "60s",
     lock_expire: Annotated[
         float | None,
         typer.Option(

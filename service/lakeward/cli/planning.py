@@ -157,5 +157,7 @@ def _fields(given: Mapping[str, str], keys: Mapping[str, tuple[str, Callable[[st
         except LakewardError:
             raise
         except ValueError as error:
-            raise UsageError(f"{key} cannot be '{given[key]}'.", why=str(error), remedy="Correct the setting.") from error
+            raise UsageError(
+                f"{key} cannot be '{given[key]}'.", why=str(error), remedy="Correct the setting."
+            ) from error
     return fields

@@ -27,13 +27,13 @@ AGE_SECONDS_MIN = 60.0
 def tidy(storage: Storage, base_path: str, timeline_folder: str, *, clock: Clock) -> None:
     """Remove the leftovers of completed instants of ours. Idempotent."""
     for status in storage.list(join(base_path, ".hoodie/.temp")):
-        if status.is_folder and _has_attempt(storage, status.path):
-            if find_completed(storage, timeline_folder, status.name) is not None:
-                remove_temp_folder(storage, base_path, status.name)
+        ours = status.is_folder and _has_attempt(storage, status.path)
+        if ours and find_completed(storage, timeline_folder, status.name) is not None:
+            remove_temp_folder(storage, base_path, status.name)
     for status in storage.list(join(base_path, ".hoodie/.heartbeat")):
-        if status.name.isdigit() and parse_owner(storage.read(status.path)) is not None:
-            if find_completed(storage, timeline_folder, status.name) is not None:
-                remove_heartbeat(storage, base_path, status.name)
+        ours = status.name.isdigit() and parse_owner(storage.read(status.path)) is not None
+        if ours and find_completed(storage, timeline_folder, status.name) is not None:
+            remove_heartbeat(storage, base_path, status.name)
     # These files are created under the lock that we hold, so a temporary name is a dead process's.
     for folder in (timeline_folder, join(base_path, ".hoodie/.heartbeat")):
         for status in storage.list(folder):

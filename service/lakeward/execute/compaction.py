@@ -526,9 +526,7 @@ class Compactor:
 
     def _look(self) -> TableSnapshot:
         """A fresh snapshot of a table that we may change. Raises `Refused`."""
-        snapshot = take_snapshot(
-            self._storage, self._base_path, timezone=self._options.timezone, clock=self._clock
-        )
+        snapshot = take_snapshot(self._storage, self._base_path, timezone=self._options.timezone, clock=self._clock)
         refuse(self._base_path, find_refusals(snapshot))
         return snapshot
 

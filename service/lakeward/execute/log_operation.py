@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
+from dataclasses import dataclass
 
 import pyarrow as pa
 
@@ -34,6 +35,7 @@ from lakeward.merge.digest import Digest
 from lakeward.merge.log_fold import Tombstones
 from lakeward.read.file_slice import SHARE_OF_LOG_ROWS, MergeCounts
 from lakeward.read.log_run import LogRun
+from lakeward.read.sample import SampledKey
 from lakeward.storage.storage import Storage, join
 
 
@@ -42,28 +44,19 @@ def run_log_operation(storage: Storage, spec: OperationSpec, task_attempt: int) 
     assert spec.slice.base_file is None and spec.slice.log_files
     started = time.monotonic()
     path = join(spec.attempt_folder, spec.file_name(task_attempt))
-    digests = _Digests()
-    with closing(_open_run(storage, spec)) as run:
-        run.read()
-        if run.fold.keys == 0:
-            raise Unsupported(
-                f"The logs of file group {spec.slice.file_id} hold no records.",
-                why="Their blocks are empty, rolled back, or stand for logs that were compacted already.",
-                remedy="Compact the file group with --type full.",
-            )
-        stats = _write(storage, path, spec, run, digests)
+    written = _merge(storage, path, spec)
     if spec.verify:
-        _verify(storage, path, spec, run, stats, digests)
-    storage.create(spec.done_path(task_attempt, rows=stats.rows + stats.deletes), b"")
+        _verify(storage, path, spec, written)
+    storage.create(spec.done_path(task_attempt, rows=written.stats.rows + written.stats.deletes), b"")
     return OperationResult(
         kind=spec.kind,
         index=spec.index,
         partition_path=spec.slice.partition_path,
         file_id=spec.slice.file_id,
         file_name=spec.file_name(task_attempt),
-        size_bytes=stats.size_bytes,
-        counts=_counts(run, stats),
-        digest=digests.hexdigest if spec.verify else "",
+        size_bytes=written.stats.size_bytes,
+        counts=written.counts,
+        digest=written.digest,
         input_bytes=spec.input_bytes,
         seconds=time.monotonic() - started,
     )
@@ -84,6 +77,31 @@ class _Digests:
         keys, ordering = tombstones.keys, tombstones.ordering
         columns = [keys, pa.nulls(len(keys)) if ordering is None else ordering]
         self.deletes.update(pa.RecordBatch.from_arrays(columns, names=["key", "ordering"]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What is left of a merge when its rows and keys have been let go, which reading back needs the memory of."""
+
+    stats: LogFileStats
+    counts: MergeCounts
+    sample: dict[str, SampledKey]
+    digest: str
+
+
+def _merge(storage: Storage, path: str, spec: OperationSpec) -> _Written:
+    with closing(_open_run(storage, spec)) as run:
+        run.read()
+        if run.fold.keys == 0:
+            raise Unsupported(
+                f"The logs of file group {spec.slice.file_id} hold no records.",
+                why="Their blocks are empty, rolled back, or stand for logs that were compacted already.",
+                remedy="Compact the file group with --type full.",
+            )
+        digests = _Digests()
+        stats = _write(storage, path, spec, run, digests)
+        digest = digests.hexdigest if spec.verify else ""
+        return _Written(stats, _counts(run, stats), run.sample.keys, digest)
 
 
 def _open_run(storage: Storage, spec: OperationSpec, *, unpublished: str | None = None) -> LogRun:
@@ -121,27 +139,25 @@ def _write(storage: Storage, path: str, spec: OperationSpec, run: LogRun, digest
         return writer.close()
 
 
-def _verify(
-    storage: Storage, path: str, spec: OperationSpec, run: LogRun, stats: LogFileStats, digests: _Digests
-) -> None:
+def _verify(storage: Storage, path: str, spec: OperationSpec, written: _Written) -> None:
     """Read the slice as it will be and judge it; raises `VerificationFailed`."""
     read_back = _Digests()
-    with closing(_open_run(storage, spec, unpublished=path)) as again:
-        again.read()
-        for batch in again.rows():
+    with closing(_open_run(storage, spec, unpublished=path)) as run:
+        run.read()
+        for batch in run.rows():
             read_back.rows.update(batch)
-        for tombstones in again.tombstones():
+        for tombstones in run.tombstones():
             read_back.update_deletes(tombstones)
-    check_digest(digests.hexdigest, read_back.hexdigest)
-    check_folded_counts(
-        records=run.fold.records,
-        keys=run.fold.keys,
-        written=stats.rows + stats.deletes,
-        records_read=again.fold.records,
-        instants_read=again.instants,
-        instant=spec.slice.instant,
-    )
-    check_folded_sample(run.sample.keys, again.sample.keys, rules=spec.slice.rules, schema=run.schema)
+        check_digest(written.digest, read_back.hexdigest)
+        check_folded_counts(
+            records=written.counts.log_records,
+            keys=written.counts.log_keys,
+            written=written.stats.rows + written.stats.deletes,
+            records_read=run.fold.records,
+            instants_read=run.instants,
+            instant=spec.slice.instant,
+        )
+        check_folded_sample(written.sample, run.sample.keys, rules=spec.slice.rules, schema=run.schema)
 
 
 def _counts(run: LogRun, stats: LogFileStats) -> MergeCounts:

@@ -289,8 +289,8 @@ def _timeline(snapshot: TableSnapshot) -> Iterator[Refusal]:
             yield Refusal(
                 "plan-operation-type",
                 instant_time,
-                f"This pending plan holds operations of type {', '.join(sorted(map(str, unknown)))}, which this release "
-                "does not know.",
+                f"This pending plan holds operations of type {', '.join(sorted(map(str, unknown)))}, "
+                "which this release does not know.",
                 "Let the program that wrote the plan finish it.",
             )
         if any(op.bootstrap_file for op in plan.operations):

@@ -33,7 +33,8 @@ def _because(decision: Decision) -> str:
     instant = decision.instant or "an unknown instant"
     match decision.reason:
         case Reason.HAS_LOGS:
-            return f"it was asked for, and there are {_logs(numbers)}"
+            are = "is" if numbers["log_files"] == 1 else "are"
+            return f"it was asked for, and there {are} {_logs(numbers)}"
         case Reason.NO_BASE:
             return f"there is no base file yet; the first is made of {_logs(numbers)}"
         case Reason.SMALL_BASE:

@@ -65,6 +65,7 @@ class Strategy(StrEnum):
 
 
 _WITH_BUDGET = frozenset({Strategy.LOG_FILE_SIZE, Strategy.LOG_FILE_NUM, Strategy.BOUNDED_IO, Strategy.DAY_BASED})
+_DAY = re.compile(r"(?:[^/=]*=)?(\d{4})/(?:[^/=]*=)?(\d{1,2})/(?:[^/=]*=)?(\d{1,2})(?:/|$)")
 _BY_DAY = frozenset({Strategy.DAY_BASED, Strategy.BOUNDED_PARTITION_AWARE})
 
 
@@ -141,10 +142,11 @@ def parse_strategies(class_names: str) -> tuple[Strategy, ...]:
 
 def day_of(partition_path: str) -> datetime.date:
     """The day that `2026/11/21` or `year=2026/month=11/day=21` names. Raises `UsageError`."""
-    values = [part.partition("=")[2] if "=" in part else part for part in partition_path.split("/")]
+    match = _DAY.match(partition_path)
     try:
-        year, month, day = (int(value) for value in values[:3])
-        return datetime.date(year, month, day)
+        if match is None:
+            raise ValueError("It does not begin with a year, a month and a day.")
+        return datetime.date(int(match[1]), int(match[2]), int(match[3]))
     except ValueError as error:
         raise UsageError(
             f"Partition {partition_path!r} names no day.",
