@@ -45,7 +45,7 @@ class Progress:
 class Dispatcher(Protocol):
     @property
     def name(self) -> str:
-        """For people: `spark local[2]`, `in process`."""
+        """For people: `Spark local[2]`, `this process`."""
 
     def run(
         self,

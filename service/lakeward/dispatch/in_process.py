@@ -12,7 +12,7 @@ from lakeward.errors import LakewardError
 
 
 class InProcessDispatcher:
-    name = "in process"
+    name = "this process"
 
     def run(
         self,
