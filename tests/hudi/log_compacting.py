@@ -1,0 +1,103 @@
+"""Our log compaction on a real Hudi table, without the service around it: plan, run, publish, in a few lines.
+
+For the tests that ask what Hudi makes of our LOG outputs; what the service does beside (locks, heartbeats, undoing) has
+tests of its own.
+
+Touches: the table, which nobody else may write to meanwhile.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lakeward.execute.compaction import merge_rules
+from lakeward.execute.log_compaction_commit import log_compaction_commit
+from lakeward.execute.operation import run_operation
+from lakeward.execute.operation_spec import OperationKind, OperationResult, OperationSpec
+from lakeward.format.commit_metadata import write_commit_metadata
+from lakeward.format.compaction_plan import METRICS, CompactionOperation, CompactionPlan, write_compaction_plan
+from lakeward.read.file_slice import SliceInput
+from lakeward.storage.local import LocalStorage
+from lakeward.table.file_group import FileSlice
+from lakeward.table.snapshot import TableSnapshot
+from tests.our_reader import look
+
+STRATEGY = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper"
+
+
+def new_instant() -> str:
+    """The time in UTC, which is where the tests' tables live; later than every call before."""
+    time.sleep(0.002)
+    return datetime.now(UTC).strftime("%Y%m%d%H%M%S%f")[:17]
+
+
+def log_compact(path: Path, *, logs: int | None = None) -> tuple[str, list[OperationResult]]:
+    """LOG over the oldest `logs` log files of every slice that has more than one, all of them unless said otherwise.
+
+    Returns the instant and what was made.
+    """
+    snapshot = look(path)
+    slices = [slice_ for slice_ in snapshot.latest_slices if len(slice_.log_files[:logs]) > 1]
+    instant = new_instant()
+    timeline = path / ".hoodie" / "timeline"
+    plan = write_compaction_plan(_plan(slices, logs))
+    (timeline / f"{instant}.logcompaction.requested").write_bytes(plan)
+    (timeline / f"{instant}.logcompaction.inflight").write_bytes(b"")
+    results = []
+    for index, slice_ in enumerate(slices):
+        folder = path / slice_.partition_path
+        spec = operation_spec(path, snapshot, slice_, instant=instant, folder=folder, index=index, logs=logs)
+        results.append(run_operation(LocalStorage(), spec, 0))
+        Path(spec.done_path(0, rows=results[-1].counts.rows + results[-1].counts.deleted)).unlink()
+    assert snapshot.schema is not None
+    metadata = log_compaction_commit(slices, results, snapshot.schema)
+    (timeline / f"{instant}_{new_instant()}.deltacommit").write_bytes(write_commit_metadata(metadata))
+    return instant, results
+
+
+def operation_spec(
+    path: Path,
+    snapshot: TableSnapshot,
+    slice_: FileSlice,
+    *,
+    instant: str,
+    folder: Path,
+    index: int = 0,
+    logs: int | None = None,
+) -> OperationSpec:
+    assert snapshot.schema is not None
+    merged = slice_.log_files[:logs]
+    return OperationSpec(
+        kind=OperationKind.LOG,
+        index=index,
+        slice=SliceInput(
+            base_path=str(path),
+            partition_path=slice_.partition_path,
+            file_id=slice_.file_id,
+            base_file=None,
+            log_files=tuple(str(Path(slice_.partition_path, log.name.text)) for log in merged),
+            instant=instant,
+            schema=snapshot.schema,
+            rules=merge_rules(snapshot),
+        ),
+        attempt=1,
+        attempt_folder=str(folder),
+        input_bytes=sum(log.size for log in merged),
+    )
+
+
+def _plan(slices: list[FileSlice], logs: int | None) -> CompactionPlan:
+    operations = [
+        CompactionOperation(
+            partition_path=slice_.partition_path,
+            file_id=slice_.file_id,
+            base_instant=slice_.base_instant,
+            base_file=slice_.base_file.name if slice_.base_file else None,
+            log_files=tuple(log.name.text for log in slice_.log_files[:logs]),
+            metrics=dict.fromkeys(METRICS, 1.0),
+        )
+        for slice_ in slices
+    ]
+    return CompactionPlan(tuple(operations), strategy=STRATEGY, preserve_metadata=True)

@@ -1,0 +1,208 @@
+"""FULL, LOG and nothing on one real table, in both forms of plan; Hudi reads, writes, log-compacts and compacts on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakeward.dispatch.spark import SparkDispatcher
+from tests.hudi.table import HudiTable, TableShape
+from tests.interop.lakeward_cli import lakeward
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+MODES = ("EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING")
+
+# Hudi's bloom filters make even the smallest base file some 430 KiB large, so the thresholds of tables of forty rows:
+SETTINGS = (
+    "planner.small_base_size=1KiB",
+    "planner.log_ratio=0.02",
+    "hoodie.compaction.logfile.num.threshold=3",
+    "hoodie.compaction.logfile.size.threshold=1",
+)
+HUDI_LOG_COMPACTS = {
+    "hoodie.log.compaction.inline": "true",
+    "hoodie.log.compaction.blocks.threshold": "2",
+    "hoodie.log.compaction.enable": "true",
+}
+
+
+def rows(spark: SparkSession, part: str, numbers: range, ts: int, value: str, width: int = 1) -> DataFrame:
+    wide = f"repeat('{value}', {width})"
+    return spark.sql(
+        f"SELECT concat('{part}', id) AS id, '{part}' AS part, {ts}L AS ts, concat({wide}, id) AS v "
+        f"FROM range({numbers.start}, {numbers.stop})"
+    )
+
+
+def shape(mode: str) -> TableShape:
+    return TableShape(partition_fields="part", merge_mode=mode, ordering_fields="ts")
+
+
+def table_of_four(spark: SparkSession, path: Path, mode: str) -> HudiTable:
+    """One group a partition: `hot` with large logs, `warm` and `late` with several small ones, `cold` with one."""
+    table = HudiTable(spark, path, shape(mode))
+    base = rows(spark, "hot", range(0, 40), 10, "a")
+    for part in ("warm", "late", "cold"):
+        base = base.union(rows(spark, part, range(0, 40), 10, "a"))
+    table.write(base, "insert")
+    table.write(
+        rows(spark, "hot", range(0, 40), 11, "b", 400)
+        .union(rows(spark, "warm", range(0, 5), 11, "b"))
+        .union(rows(spark, "late", range(0, 5), 12, "b")),
+        "upsert",
+    )
+    table.write(
+        rows(spark, "hot", range(5, 30), 12, "c", 400)
+        .union(rows(spark, "warm", range(3, 8), 12, "c"))
+        .union(rows(spark, "late", range(3, 8), 9, "c")),  # late rows lose by event time
+        "upsert",
+    )
+    table.write(rows(spark, "warm", range(7, 9), 13, "x").union(rows(spark, "late", range(0, 2), 13, "x")), "delete")
+    table.write(rows(spark, "cold", range(0, 3), 14, "d").union(rows(spark, "late", range(0, 1), 5, "d")), "upsert")
+    return table
+
+
+def compact(table: HudiTable, *options: str) -> list[dict[str, object]]:
+    settings = [word for setting in SETTINGS for word in ("--set", setting)]
+    exit_code, printed = lakeward("compact", str(table.path), "--writers", "stopped", *settings, *options)
+    assert exit_code == 0, printed
+    return printed["compactions"]  # type: ignore[no-any-return]
+
+
+def choices(table: HudiTable, *options: str) -> dict[str, str]:
+    settings = [word for setting in SETTINGS for word in ("--set", setting)]
+    exit_code, printed = lakeward("plan", str(table.path), *settings, *options)
+    assert exit_code == 0, printed
+    return {decision["partition"]: decision["choice"] for decision in printed["decisions"]}
+
+
+def values(table: HudiTable) -> dict[str, str]:
+    found = [json.loads(row) for row in table.snapshot(with_meta=False)]
+    assert len({row["id"] for row in found}) == len(found), "a key is there twice"
+    return {row["id"]: row["v"] for row in found}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("form", ["split", "hybrid"])
+def test_full_log_and_nothing_in_one_go(spark: SparkSession, tmp_path: Path, mode: str, form: str) -> None:
+    """Each group gets what its sizes say; every query answers as before; a second table lives on with Hudi alone."""
+    table = table_of_four(spark, tmp_path / "table", mode)
+    before, before_by_hudi_rs = table.snapshot(), table.read_by_hudi_rs()
+    history = {requested: table.as_of(requested) for requested, _ in table.completed_instants()}
+    twin = table.copy_to(tmp_path / "twin")
+    publish = ("--set", f"planner.publish={form}")
+    assert choices(table, *publish) == {"hot": "FULL", "warm": "LOG", "late": "LOG", "cold": "NONE"}
+
+    done = compact(table, *publish)
+
+    actions = ["compaction"] if form == "hybrid" else ["logcompaction", "compaction"]
+    assert [each["action"] for each in done] == actions
+    assert table.snapshot() == before
+    assert table.read_by_hudi_rs() == before_by_hudi_rs
+    assert {requested: table.as_of(requested) for requested in history} == history
+    assert not table.pending_instants()
+
+    for each in (table, twin):
+        each.write(
+            rows(spark, "warm", range(0, 10), 15, "e").union(rows(spark, "late", range(30, 45), 15, "e")), "upsert"
+        )
+        each.write(rows(spark, "late", range(31, 33), 16, "x"), "delete")
+    assert values(table) == values(twin)
+    compact(table, *publish)
+    assert values(table) == values(twin)
+    for each in (table, twin):
+        each.compact()
+    assert values(table) == values(twin)
+    assert table.read_optimized(with_meta=False) == twin.read_optimized(with_meta=False)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_log_log_full(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+    """A LOG, a LOG over its output and newer logs, a FULL over all: rows as in a table that was never serviced."""
+    table = table_of_four(spark, tmp_path / "table", mode)
+    twin = table.copy_to(tmp_path / "twin")
+    (first,) = compact(table, "--type", "log")
+    for each in (table, twin):
+        each.write(rows(spark, "warm", range(2, 12), 13, "f").union(rows(spark, "late", range(0, 4), 11, "f")), "upsert")
+    assert values(table) == values(twin)
+    (second,) = compact(table, "--type", "log")
+    assert (first["action"], second["action"]) == ("logcompaction", "logcompaction")
+    assert values(table) == values(twin)
+    compact(table, "--type", "full")
+    assert values(table) == values(twin)
+    assert table.read_optimized() == table.snapshot()
+
+
+def test_hudi_log_compacts_after_us_and_we_after_it(spark: SparkSession, tmp_path: Path) -> None:
+    """Outputs of either are sources of the other."""
+    table = table_of_four(spark, tmp_path / "table", MODES[0])
+    twin = table.copy_to(tmp_path / "twin")
+    compact(table, "--type", "log")
+    for number, value in enumerate("ghi", start=20):
+        for each, options in ((table, HUDI_LOG_COMPACTS), (twin, {})):
+            each.write(rows(spark, "warm", range(0, 6), number, value), "upsert", **options)
+    by_hudi = list((table.path / ".hoodie/timeline").glob("*.logcompaction.requested"))
+    assert len(by_hudi) >= 2, "Hudi log-compacted too"
+    assert values(table) == values(twin)
+    for each in (table, twin):
+        each.write(rows(spark, "warm", range(4, 9), 30, "k"), "upsert")
+    compact(table, "--type", "log")
+    assert values(table) == values(twin)
+    compact(table, "--type", "full")
+    assert values(table) == values(twin)
+
+
+@pytest.mark.parametrize("first", ["ours", "hudi"])
+def test_hudi_plans_a_full_over_our_pending_log(
+    spark: SparkSession, tmp_path: Path, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Either may finish first: the rows are right, and what was overtaken is dropped with its reason."""
+    table = table_of_four(spark, tmp_path / "table", MODES[0])
+    before = table.snapshot()
+    leave_pending(monkeypatch, lambda: lakeward("compact", str(table.path), "--writers", "stopped", "--type", "log"))
+    (pending,) = table.pending_instants()
+    instant = table.schedule_compaction()
+    assert table.snapshot() == before
+
+    if first == "hudi":
+        table.compact_pending(instant)
+    done = compact(table, "--type", "full")
+
+    ours = next(each for each in done if each["instant"] == pending)
+    assert ours["action"] == "logcompaction"
+    assert ours["dropped"], ours
+    assert table.snapshot() == table.read_optimized() == before
+    assert not table.pending_instants()
+
+
+def test_our_full_over_hudis_pending_compaction(spark: SparkSession, tmp_path: Path) -> None:
+    """Hudi's pending plan is finished by us before we plan a LOG; nothing is planned twice."""
+    table = table_of_four(spark, tmp_path / "table", MODES[1])
+    before = table.snapshot()
+    instant = table.schedule_compaction()
+    assert set(choices(table).values()) == {"NONE"}
+    done = compact(table)
+    assert [each["instant"] for each in done] == [instant]
+    assert table.snapshot() == table.read_optimized() == before
+
+
+def leave_pending(monkeypatch: pytest.MonkeyPatch, run: Callable[[], object]) -> None:
+    """Run a compaction whose work fails, so that its plan stays on the timeline."""
+
+    def fail(dispatcher: SparkDispatcher, *arguments: object, **options: object) -> object:
+        if str(options["description"]).startswith("version"):
+            return []
+        raise OSError("stopped by the test")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SparkDispatcher, "run", fail)
+        with pytest.raises(OSError, match="stopped by the test"):
+            run()

@@ -1,0 +1,152 @@
+"""Stories beside the matrix: Hudi with its defaults after us, Hudi writing while we work, its indexes on our files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakeward.dispatch.spark import SparkDispatcher
+from tests.hudi.table import HudiTable, TableShape
+from tests.interop.lakeward_cli import compact, lakeward
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+SHARED_LOCK = {
+    "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
+    "hoodie.clean.failed.writes.policy": "LAZY",
+}
+
+
+def rows(spark: SparkSession, first: int, last: int, ts: int, value: str) -> DataFrame:
+    return spark.sql(
+        f"SELECT concat('k', id) AS id, {ts}L AS ts, concat('{value}', id) AS v FROM range({first}, {last})"
+    )
+
+
+def table_with_logs(spark: SparkSession, path: Path, shape: TableShape | None = None) -> HudiTable:
+    """Keys 0 to 39 with value a, of which 5 to 14 were updated to b."""
+    table = HudiTable(spark, path, shape or TableShape())
+    table.write(rows(spark, 0, 40, 10, "a"), "insert")
+    table.write(rows(spark, 5, 15, 11, "b"), "upsert")
+    return table
+
+
+def values(table: HudiTable, **options: str) -> dict[str, str]:
+    found = [json.loads(row) for row in table.snapshot(with_meta=False, **options)]
+    assert len({row["id"] for row in found}) == len(found), "a key is there twice"
+    return {row["id"]: row["v"] for row in found}
+
+
+def test_hudi_goes_on_with_its_defaults(spark: SparkSession, tmp_path: Path):
+    """After us an upsert with pure defaults builds Hudi's metadata table over our files, and rows are right with it and
+    without; our next compact refuses the table, exit code 2, nothing written."""
+    table = table_with_logs(spark, tmp_path / "table")
+    compact(table)
+    defaults = HudiTable(spark, table.path, TableShape())
+
+    defaults.write(rows(spark, 10, 45, 12, "c"), "upsert", **{"hoodie.metadata.enable": "true"})
+
+    expected = {f"k{n}": f"{'c' if n >= 10 else 'b' if n >= 5 else 'a'}{n}" for n in range(45)}
+    assert (table.path / ".hoodie" / "metadata").is_dir()
+    assert values(table, **{"hoodie.metadata.enable": "true"}) == expected
+    assert values(table, **{"hoodie.metadata.enable": "false"}) == expected
+    before = table.files()
+    exit_code, _ = lakeward("compact", str(table.path), "--type", "full", "--writers", "stopped")
+    assert exit_code == 2
+    assert table.files() == before
+
+
+def test_a_write_lands_while_we_compact(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """With a shared lock a delta commit may complete between our schedule and our commit; its rows are read afterwards,
+    and stay in logs until the next compaction."""
+    table = table_with_logs(spark, tmp_path / "table", TableShape(options=SHARED_LOCK))
+    merge = SparkDispatcher.run
+    landed: list[str] = []
+
+    def merge_and_write(dispatcher: SparkDispatcher, *arguments: Any, **options: Any) -> Any:
+        merged = merge(dispatcher, *arguments, **options)
+        if not landed and table.pending_instants():
+            landed.append("")
+            table.write(rows(spark, 10, 20, 12, "c"), "upsert")
+        return merged
+
+    monkeypatch.setattr(SparkDispatcher, "run", merge_and_write)
+    printed = compact(table, "--lock", "filesystem")
+
+    assert landed, printed
+    expected = {f"k{n}": f"{'c' if 10 <= n < 20 else 'b' if 5 <= n < 10 else 'a'}{n}" for n in range(40)}
+    assert values(table) == expected
+    assert [name for name in table.data_files() if ".log." in name]
+    assert not (table.path / ".hoodie" / "lock").exists()
+    compact(table, "--lock", "filesystem")
+    assert values(table) == expected
+    assert table.read_optimized() == table.snapshot()
+
+
+def test_hudi_finds_every_key_in_our_bloom_filters(spark: SparkSession, tmp_path: Path):
+    """Hudi's own code, given our file, finds every key of it in the filter and almost no other."""
+    table = table_with_logs(spark, tmp_path / "table", TableShape(index="BLOOM"))
+    compact(table)
+    ours = [name for name in table.data_files() if name.endswith(".parquet")]
+    newest = max(ours, key=lambda name: name.rsplit("_", 1)[1])
+    jvm = spark._jvm
+    storage = jvm.org.apache.hudi.storage.HoodieStorageUtils.getStorage(
+        str(table.path), jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConf(spark._jsc.hadoopConfiguration())
+    )
+    path = jvm.org.apache.hudi.storage.StoragePath(str(table.path / newest))
+    file_utils = jvm.org.apache.hudi.common.util.ParquetUtils()
+    bloom = file_utils.readBloomFilterFromMetadata(storage, path)
+    assert all(bloom.mightContain(f"k{n}") for n in range(40))
+    assert not any(bloom.mightContain(f"absent{n}") for n in range(1000))
+    assert list(file_utils.readMinMaxRecordKeys(storage, path)) == ["k0", "k9"]
+
+
+@pytest.mark.parametrize("index", ["SIMPLE", "GLOBAL_SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET"])
+def test_every_index_of_hudi_finds_its_keys_in_our_files(spark: SparkSession, tmp_path: Path, index: str):
+    """After us an upsert updates the rows that are there, whatever index looks them up: no key doubles."""
+    table = table_with_logs(spark, tmp_path / "table", TableShape(index=index))
+    compact(table)
+
+    table.write(rows(spark, 0, 42, 12, "c"), "upsert")
+
+    assert values(table) == {f"k{n}": f"c{n}" for n in range(42)}
+
+
+def test_a_group_without_rows_left(spark: SparkSession, tmp_path: Path):
+    """All rows deleted: we write a base file without rows, which Hudi reads, writes to and compacts."""
+    table = table_with_logs(spark, tmp_path / "table")
+    table.write(rows(spark, 0, 40, 12, "x"), "delete")
+    compact(table)
+    assert table.snapshot() == table.read_optimized() == ()
+
+    table.write(rows(spark, 0, 3, 13, "back"), "upsert")
+
+    assert values(table) == {"k0": "back0", "k1": "back1", "k2": "back2"}
+
+
+def test_the_command_as_installed(spark: SparkSession, tmp_path: Path):
+    """The same through a process of its own, which starts its own Spark: data on stdout, all else on stderr, exit 0."""
+    table = table_with_logs(spark, tmp_path / "table")
+    before = table.snapshot()
+
+    command = [sys.executable, "-m", "lakeward.cli.main", "compact", str(table.path)]
+    done = subprocess.run(
+        [*command, "--type", "full", "--writers", "stopped", "--json"],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    json.loads(done.stdout)
+    assert table.snapshot() == table.read_optimized() == before

@@ -1,0 +1,143 @@
+"""The planner's rules are cases in `hybrid_compaction.cases`; here they are run, and what text cannot say is tested."""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lakeward.format.compaction_plan import METRICS, CompactionPlan, read_compaction_plan, write_compaction_plan
+from lakeward.plan.decision import HYBRID_STRATEGY, LOG_STRATEGY, Choice, Form, PlanOutcome, Reason
+from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator, HybridOptions
+from tests.golden_tables import copy_golden
+from tests.our_reader import look
+from tests.plan.planner_cases import Case, read_cases, read_table, spell
+from tests.synthetic_table import file_group, minute, snapshot_of
+
+CASES = Path(__file__).with_name("hybrid_compaction.cases")
+GIB = 1024**3
+
+
+@pytest.mark.parametrize("case", read_cases(CASES)[1], ids=lambda case: case.rule)
+def test_case(case: Case) -> None:
+    """The rule that the case is named for."""
+    table = read_table(case.table)
+    assert spell(table, table.plan()) == case.expected
+
+
+def test_cases_are_written_as_the_code_would_write_them() -> None:
+    """The file of cases is exactly what LAKEWARD_REWRITE_CASES=1 makes of it, so a rewrite shows only what changed."""
+    head, cases = read_cases(CASES)
+    blocks = []
+    for case in cases:
+        table = read_table(case.table)
+        blocks.append(f"== {case.rule}\n{case.table}\n----\n{spell(table, table.plan())}\n")
+    written = "\n".join([head.rstrip("\n") + "\n", *blocks])
+    if "LAKEWARD_REWRITE_CASES" in os.environ:
+        CASES.write_text(written)
+    assert CASES.read_text() == written
+
+
+def test_every_case_keeps_what_holds_for_every_plan() -> None:
+    """One decision for each group, operations for exactly those that are not NONE, no log twice, all metrics."""
+    for case in read_cases(CASES)[1]:
+        table = read_table(case.table)
+        outcome = table.plan()
+        groups = [(group.partition_path, group.file_id) for group in (*table.groups, *table.frozen)]
+        assert sorted(groups) == sorted((d.partition_path, d.file_id) for d in outcome.decisions), case.rule
+        chosen = {(d.partition_path, d.file_id): d.choice for d in outcome.decisions if d.choice is not Choice.NONE}
+        operations = {(o.partition_path, o.file_id): o for o in outcome.operations}
+        assert {group: o.operation_type for group, o in operations.items()} == chosen, case.rule
+        for operation in outcome.operations:
+            assert len(set(operation.log_files)) == len(operation.log_files)
+            assert operation.metrics.keys() == set(METRICS)
+            assert operation.operation_type != "LOG" or len(operation.log_files) >= 2
+
+
+def test_every_reason_has_a_case() -> None:
+    """A reason that no case shows is one whose sentence nobody has read."""
+    shown = {
+        line.split()[2] for case in read_cases(CASES)[1] for line in case.expected.splitlines() if ": " in line[:40]
+    }
+    assert {reason.value for reason in Reason} <= shown
+
+
+def plans(outcome: PlanOutcome) -> list[bytes]:
+    found: list[CompactionPlan | None] = [outcome.full_plan, outcome.log_plan, outcome.hybrid_plan]
+    return [write_compaction_plan(plan) for plan in found if plan is not None]
+
+
+def test_equal_tables_give_equal_plans() -> None:
+    """Byte for byte, whatever order the groups were found in."""
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    shuffle = random.Random(seed)
+    for case in read_cases(CASES)[1]:
+        table = read_table(case.table)
+        first = table.plan()
+        again = table.plan(shuffle)
+        assert first.decisions == again.decisions, case.rule
+        assert plans(first) == plans(again), case.rule
+
+
+def mixed() -> PlanOutcome:
+    groups = [
+        file_group("p", "full-0", base=(minute(1), 1000), logs=[(minute(2), 10)]),
+        file_group("p", "log-0", base=(minute(1), GIB), logs=[(minute(n), 100_000) for n in range(2, 9)]),
+    ]
+    return HybridCompactionPlanGenerator().generate(snapshot_of(groups, []), at=minute(60))
+
+
+def test_the_split_form_is_two_plans_that_hudi_knows() -> None:
+    """Version 2 and no types; the LOG plan carries Hudi's own marks of log compaction."""
+    outcome = mixed()
+    assert outcome.form is Form.SPLIT
+    full, log = outcome.full_plan, outcome.log_plan
+    assert full is not None and log is not None
+    assert [operation.file_id for operation in full.operations] == ["full-0"]
+    assert [operation.file_id for operation in log.operations] == ["log-0"]
+    assert {operation.operation_type for operation in (*full.operations, *log.operations)} == {None}
+    assert (full.version, full.strategy, full.preserve_metadata) == (2, None, False)
+    assert (log.version, log.strategy, log.preserve_metadata) == (2, LOG_STRATEGY, True)
+    for plan in (full, log):
+        assert read_compaction_plan(write_compaction_plan(plan), file="plan") == plan
+
+
+def test_the_hybrid_form_is_one_plan_with_types() -> None:
+    """Version 3, marked by its strategy, every operation with its type."""
+    plan = mixed().hybrid_plan
+    assert plan is not None
+    assert (plan.version, plan.strategy) == (3, HYBRID_STRATEGY)
+    assert {operation.file_id: operation.operation_type for operation in plan.operations} == {
+        "full-0": "FULL",
+        "log-0": "LOG",
+    }
+    assert read_compaction_plan(write_compaction_plan(plan), file="plan") == plan
+
+
+def test_nothing_to_do_is_no_plan() -> None:
+    """An empty plan would be an instant for nothing."""
+    outcome = HybridCompactionPlanGenerator().generate(snapshot_of([], []), at=minute(60))
+    assert (outcome.full_plan, outcome.log_plan, outcome.hybrid_plan) == (None, None, None)
+
+
+def test_a_look_at_a_real_table(tmp_path: Path) -> None:
+    """The golden table has one tiny group with a base file and three logs; told that it is large, it gets a LOG."""
+    snapshot = look(copy_golden("v9", tmp_path / "table"))
+    (small,) = HybridCompactionPlanGenerator().generate(snapshot, at="20261122000000000").decisions
+    assert (small.choice, small.reason) == (Choice.FULL, Reason.SMALL_BASE)
+    options = HybridOptions(small_base_size=1, log_ratio=100, log_num_threshold=3, log_size_threshold=1)
+    outcome = HybridCompactionPlanGenerator(options).generate(snapshot, at="20261122000000000")
+    assert [(o.operation_type, len(o.log_files)) for o in outcome.operations] == [("LOG", 3)]
+
+
+def test_an_unknown_zone_does_not_keep_a_plan_from_being_shown() -> None:
+    """Ages are differences; only a service that writes must know the zone."""
+    groups = [file_group("p", "a", base=(minute(1), 1000), logs=[(minute(2), 10)])]
+    snapshot = snapshot_of(groups, [])
+    unknown = replace(snapshot, zone=replace(snapshot.zone, zone=None))
+    generate = HybridCompactionPlanGenerator().generate
+    assert generate(unknown, at=minute(60)) == generate(snapshot, at=minute(60))

@@ -1,0 +1,113 @@
+"""Snapshots of tables that exist only as sizes, for planners: no file is ever written or read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC
+from typing import Any
+
+from lakeward.format.file_name import LogFileName
+from lakeward.format.instant import Instant, State, instant_file_name, parse_instant
+from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, LogFile
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import LoadedConfig, TableConfig
+from lakeward.table.timeline import Timeline
+from lakeward.table.timezone import TimelineZone, ZoneSource
+
+TOKEN = "0-0-0"
+
+
+def minute(number: int) -> str:
+    """The instant time of a minute of the first day of 2026 and the following."""
+    day, rest = divmod(number, 24 * 60)
+    return f"202601{day + 1:02}{rest // 60:02}{rest % 60:02}00000"
+
+
+def completed(requested: str, action: str, at: str | None = None) -> list[Instant]:
+    """An instant with all its files; `at` is its completion time, its own time when not given."""
+    pending = {"commit": "compaction"}.get(action, action)
+    return [
+        *(_instant(requested, pending, state) for state in (State.REQUESTED, State.INFLIGHT)),
+        _instant(requested, action, State.COMPLETED, at or requested),
+    ]
+
+
+def pending(requested: str, action: str, state: State = State.INFLIGHT) -> list[Instant]:
+    states = (State.REQUESTED, State.INFLIGHT) if state is State.INFLIGHT else (State.REQUESTED,)
+    return [_instant(requested, action, each) for each in states]
+
+
+def log_compacted(requested: str, at: str | None = None) -> list[Instant]:
+    return [*pending(requested, "logcompaction"), _instant(requested, "deltacommit", State.COMPLETED, at or requested)]
+
+
+def _instant(time: str, action: str, state: State, completion_time: str | None = None) -> Instant:
+    instant = parse_instant(instant_file_name(time, action, state, 2, completion_time), 2)
+    assert instant is not None
+    return instant
+
+
+def file_group(
+    partition: str, file_id: str, *, base: tuple[str, int] | None, logs: Iterable[tuple[str, int]]
+) -> FileGroup:
+    """A group of one slice. `base` and `logs` are instants with sizes."""
+    prefix = f"{partition}/" if partition else ""
+    files = tuple(
+        sorted((_log(prefix, file_id, instant, size) for instant, size in logs), key=lambda log: log.name.sort_key)
+    )
+    base_file = None
+    if base is not None:
+        name = f"{file_id}_{TOKEN}_{base[0]}.parquet"
+        base_file = BaseFile(file_id, base[0], name, prefix + name, base[1], TOKEN)
+    base_instant = base[0] if base is not None else files[0].instant
+    return FileGroup(partition, file_id, (FileSlice(partition, file_id, base_instant, base_file, files),))
+
+
+def _log(prefix: str, file_id: str, instant: str, size: int) -> LogFile:
+    name = LogFileName(file_id, instant, 1, TOKEN)
+    return LogFile(name, prefix + name.text, size)
+
+
+def snapshot_of(
+    groups: Sequence[FileGroup],
+    instants: Iterable[Instant],
+    *,
+    properties: Mapping[str, str] | None = None,
+    **fields: Any,
+) -> TableSnapshot:
+    """A version 9 table by event time, unless `properties` say otherwise; `fields` are further ones of the snapshot."""
+    config = TableConfig(
+        {
+            "hoodie.table.name": "t",
+            "hoodie.table.version": "9",
+            "hoodie.timeline.layout.version": "2",
+            "hoodie.table.type": "MERGE_ON_READ",
+            "hoodie.table.ordering.fields": "ts",
+            "hoodie.record.merge.mode": "EVENT_TIME_ORDERING",
+            "hoodie.table.timeline.timezone": "UTC",
+            **(properties or {}),
+        }
+    )
+    return TableSnapshot(
+        **{
+            "base_path": "/table",
+            "loaded_config": LoadedConfig(config, "hoodie.properties", backup_present=False, checksum_ok=True),
+            "timeline": Timeline(tuple(sorted(instants, key=lambda i: (i.time, i.state == State.COMPLETED)))),
+            "zone": TimelineZone(ZoneSource.TABLE, UTC, "hoodie.table.timeline.timezone is UTC"),
+            "partitions": tuple(sorted({group.partition_path for group in groups})),
+            "file_groups": tuple(groups),
+            "frozen": (),
+            "uncommitted_files": (),
+            "unrecognised_files": (),
+            "replaced": {},
+            "pending_compactions": {},
+            "pending_log_compactions": {},
+            "pending_clusterings": {},
+            "plans": {},
+            "schema": None,
+            "schema_on_read": False,
+            "base_file_facts": (),
+            "archive_problems": (),
+        }
+        | fields
+    )
