@@ -43,7 +43,8 @@ def rows(spark: SparkSession, part: str, numbers: range, ts: int, value: str, wi
 
 
 def shape(mode: str) -> TableShape:
-    return TableShape(partition_fields="part", merge_mode=mode, ordering_fields="ts")
+    by_event = mode == "EVENT_TIME_ORDERING"
+    return TableShape(partition_fields="part", merge_mode=mode, ordering_fields="ts" if by_event else "")
 
 
 def table_of_four(spark: SparkSession, path: Path, mode: str) -> HudiTable:
@@ -119,6 +120,8 @@ def test_full_log_and_nothing_in_one_go(spark: SparkSession, tmp_path: Path, mod
     compact(table, *publish)
     assert values(table) == values(twin)
     for each in (table, twin):
+        # Hudi counts delta commits since the last `commit`, and a hybrid plan is completed as one.
+        each.write(rows(spark, "hot", range(0, 2), 17, "z"), "upsert")
         each.compact()
     assert values(table) == values(twin)
     assert table.read_optimized(with_meta=False) == twin.read_optimized(with_meta=False)
@@ -131,7 +134,9 @@ def test_log_log_full(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     twin = table.copy_to(tmp_path / "twin")
     (first,) = compact(table, "--type", "log")
     for each in (table, twin):
-        each.write(rows(spark, "warm", range(2, 12), 13, "f").union(rows(spark, "late", range(0, 4), 11, "f")), "upsert")
+        each.write(
+            rows(spark, "warm", range(2, 12), 13, "f").union(rows(spark, "late", range(0, 4), 11, "f")), "upsert"
+        )
     assert values(table) == values(twin)
     (second,) = compact(table, "--type", "log")
     assert (first["action"], second["action"]) == ("logcompaction", "logcompaction")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lakeward.plan.log_prefix import files_of_run
 from lakeward.plan.slice_profile import SliceProfile, profile_slice
 from lakeward.table.snapshot import LogCompaction
 from tests.synthetic_table import file_group, minute
@@ -67,3 +68,12 @@ def test_an_output_without_its_sources_has_no_effect() -> None:
 def test_a_log_compaction_whose_output_is_not_in_the_slice_says_nothing() -> None:
     """It may have been rolled back, or lie in another slice: then its sources are live."""
     assert live(profile([(2, 5), (3, 7)], (5, (2, 3)))) == [minute(2), minute(3)]
+
+
+def test_many_log_compactions_on_each_other_are_told_in_no_time() -> None:
+    """Each names all logs before it, outputs included, so following every path would take twice as long with each."""
+    outputs = [(time, tuple(range(2, time))) for time in range(10, 90, 4)]
+    stacked = profile([(time, 1) for time in range(2, 90)], *outputs)
+    files = files_of_run(stacked, stacked.live)
+    assert live(stacked)[0] == minute(86)
+    assert files == stacked.log_files

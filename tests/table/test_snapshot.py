@@ -12,7 +12,7 @@ import pytest
 
 from lakeward.errors import NotATable
 from lakeward.format.avro_container import write_record
-from lakeward.format.commit_metadata import CommitMetadata, write_commit_metadata
+from lakeward.format.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
 from lakeward.format.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import FileStatus
@@ -286,3 +286,36 @@ def test_a_log_operation_of_a_hybrid_plan_opens_no_slice(tmp_path: Path) -> None
 
     assert snapshot.pending_log_compactions and not snapshot.pending_compactions
     assert [len(s.log_files) for s in snapshot.file_groups[0].slices] == [3]
+
+
+def test_a_completed_log_compaction_says_which_logs_it_merged(tmp_path: Path) -> None:
+    """By the plan that it left on the timeline. A pending one, or a plan that cannot be read, says nothing."""
+    table = copy_golden("v9", tmp_path / "table", pending=True)
+    requested = timeline_of(table) / "20261121043711000.logcompaction.requested"
+    (timeline_of(table) / PLAN).rename(requested)
+    assert look(table).log_compactions == {}
+
+    completed = requested.with_name("20261121043711000_20261121043712000.deltacommit")
+    completed.write_bytes(write_commit_metadata(CommitMetadata(partition_to_write_stats={})))
+    ((group_id, (merged,)),) = look(table, timezone="UTC").log_compactions.items()
+    assert group_id == ("p", FILE_ID["v9"])
+    assert (merged.instant, len(merged.log_files)) == ("20261121043711000", 3)
+
+    requested.write_bytes(b"torn")
+    assert look(table, timezone="UTC").log_compactions == {}
+
+
+def test_a_pending_write_may_say_which_groups_it_touches(tmp_path: Path) -> None:
+    """Those that it updates, and any group of a partition that it inserts into; silent ones are not listed."""
+    table = copy_golden("v9", tmp_path / "table")
+    silent, torn, telling = (timeline_of(table) / f"2026112105000000{n}.deltacommit.inflight" for n in range(3))
+    silent.write_bytes(b"")
+    torn.write_bytes(b"Obj")
+    stats = {"p": (WriteStat(file_id="", num_inserts=0), WriteStat(file_id="a-0")), "q": (WriteStat(num_inserts=1),)}
+    telling.write_bytes(write_commit_metadata(CommitMetadata(partition_to_write_stats=stats)))
+
+    ((instant, profile),) = look(table).write_profiles.items()
+
+    assert instant == "20261121050000002"
+    assert profile.may_touch("p", "a-0") and profile.may_touch("q", "b-0")
+    assert not profile.may_touch("p", "b-0") and not profile.may_touch("r", "a-0")

@@ -59,6 +59,9 @@ class CompactionPlan:
     preserve_metadata: bool = False
     """Hudi sets it for log compaction."""
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
+    missing_partitions: tuple[str, ...] = ()
+    """Partitions that hold logs which the plan leaves. Hudi since 1.1 plans its next compaction only for these and for
+    partitions written to since (BaseTableServicePlanActionExecutor), so one that is not here is forgotten."""
 
 
 _TEXT = {"type": "string", "avro.java.string": "String"}
@@ -128,6 +131,7 @@ def read_compaction_plan(data: bytes, *, file: str) -> CompactionPlan:
         strategy_params=strategy.text_by_key("strategyParams") if strategy else {},
         preserve_metadata=fields.boolean("preserveHoodieMetadata") or False,
         extra_metadata=fields.text_by_key("extraMetadata"),
+        missing_partitions=fields.texts("missingSchedulePartitions"),
     )
 
 
@@ -145,7 +149,7 @@ def write_compaction_plan(plan: CompactionPlan) -> bytes:
             "version": plan.version,
             "strategy": None if plan.strategy is None else strategy,
             "preserveHoodieMetadata": plan.preserve_metadata,
-            "missingSchedulePartitions": [],
+            "missingSchedulePartitions": list(plan.missing_partitions),
         },
     )
 

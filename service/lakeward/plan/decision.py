@@ -108,7 +108,7 @@ class PlanOutcome:
     def full_plan(self) -> CompactionPlan | None:
         """The full compactions as a plan of any Hudi release; None where there are none."""
         operations = self._of_type(Choice.FULL)
-        return CompactionPlan(operations) if operations else None
+        return CompactionPlan(operations, missing_partitions=self.partitions_left) if operations else None
 
     @property
     def log_plan(self) -> CompactionPlan | None:
@@ -121,7 +121,17 @@ class PlanOutcome:
         """All operations with their types; None where there are none."""
         if not self.operations:
             return None
-        return CompactionPlan(self.operations, version=_VERSION_WITH_TYPES, strategy=HYBRID_STRATEGY)
+        return CompactionPlan(
+            self.operations,
+            version=_VERSION_WITH_TYPES,
+            strategy=HYBRID_STRATEGY,
+            missing_partitions=self.partitions_left,
+        )
+
+    @property
+    def partitions_left(self) -> tuple[str, ...]:
+        """Partitions in which a group keeps log files, for Hudi's own planner to come back to."""
+        return tuple(sorted({decision.partition_path for decision in self.decisions if _keeps_logs(decision)}))
 
     @property
     def input_bytes(self) -> int:
@@ -134,6 +144,13 @@ class PlanOutcome:
             for operation in self.operations
             if operation.operation_type == choice.value
         )
+
+
+def _keeps_logs(decision: Decision) -> bool:
+    if decision.choice is Choice.FULL:
+        return False
+    logs = decision.numbers.get("log_files", 0) + decision.numbers.get("merged_log_files", 0)
+    return decision.reason is Reason.FROZEN or logs > 0
 
 
 def full_operation(slice_: FileSlice, logs: tuple[LogFile, ...] | None = None) -> CompactionOperation:

@@ -81,7 +81,8 @@ def files_of_run(profile: SliceProfile, run: tuple[LogFile, ...]) -> tuple[LogFi
     names: set[str] = set()
     todo = list(run)
     while todo:
-        log = todo.pop()
-        names.add(log.name.text)
-        todo.extend(profile.merged.get(log.name.text, ()))
+        name = todo.pop().name.text
+        if name not in names:  # an output of outputs names them and what they stand for
+            names.add(name)
+            todo.extend(profile.merged.get(name, ()))
     return tuple(log for log in profile.log_files if log.name.text in names)

@@ -72,9 +72,10 @@ def profile_slice(
     by_name = {log.name.text: log for log in logs}
     merged: dict[str, tuple[LogFile, ...]] = {}
     outputs = {compaction.instant for compaction in log_compactions}
+    output_names = {log.instant: name for name, log in by_name.items() if log.instant in outputs}
     hidden: set[str] = set()
     for compaction in log_compactions:
-        output = next((name for name, log in by_name.items() if log.instant == compaction.instant), None)
+        output = output_names.get(compaction.instant)
         if output is None:
             continue
         if not compaction.log_files <= by_name.keys():
