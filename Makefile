@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format interop bench lock clean
+.PHONY: help setup demo test lint format interop bench write-amplification lock clean
 
 help: ## Say what there is to do
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ format: .venv/ready ## Lay out the code as lint wants it
 
 bench: .venv/ready ## Measure a compaction against Hudi's own; figures go to benchmarks/results/
 	$(BIN)/python -m benchmarks.compaction
+
+write-amplification: .venv/ready ## Replay the planner over five workloads into docs/write-amplification.md
+	$(BIN)/python -m benchmarks.write_amplification
 
 COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options

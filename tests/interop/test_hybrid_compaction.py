@@ -50,14 +50,14 @@ def shape(mode: str) -> TableShape:
 def table_of_four(spark: SparkSession, path: Path, mode: str) -> HudiTable:
     """One group a partition: `hot` with large logs, `warm` and `late` with several small ones, `cold` with one."""
     table = HudiTable(spark, path, shape(mode))
-    base = rows(spark, "hot", range(0, 40), 10, "a")
+    base = rows(spark, "hot", range(40), 10, "a")
     for part in ("warm", "late", "cold"):
-        base = base.union(rows(spark, part, range(0, 40), 10, "a"))
+        base = base.union(rows(spark, part, range(40), 10, "a"))
     table.write(base, "insert")
     table.write(
-        rows(spark, "hot", range(0, 40), 11, "b", 400)
-        .union(rows(spark, "warm", range(0, 5), 11, "b"))
-        .union(rows(spark, "late", range(0, 5), 12, "b")),
+        rows(spark, "hot", range(40), 11, "b", 400)
+        .union(rows(spark, "warm", range(5), 11, "b"))
+        .union(rows(spark, "late", range(5), 12, "b")),
         "upsert",
     )
     table.write(
@@ -66,8 +66,8 @@ def table_of_four(spark: SparkSession, path: Path, mode: str) -> HudiTable:
         .union(rows(spark, "late", range(3, 8), 9, "c")),  # late rows lose by event time
         "upsert",
     )
-    table.write(rows(spark, "warm", range(7, 9), 13, "x").union(rows(spark, "late", range(0, 2), 13, "x")), "delete")
-    table.write(rows(spark, "cold", range(0, 3), 14, "d").union(rows(spark, "late", range(0, 1), 5, "d")), "upsert")
+    table.write(rows(spark, "warm", range(7, 9), 13, "x").union(rows(spark, "late", range(2), 13, "x")), "delete")
+    table.write(rows(spark, "cold", range(3), 14, "d").union(rows(spark, "late", range(1), 5, "d")), "upsert")
     return table
 
 
@@ -113,7 +113,7 @@ def test_full_log_and_nothing_in_one_go(spark: SparkSession, tmp_path: Path, mod
 
     for each in (table, twin):
         each.write(
-            rows(spark, "warm", range(0, 10), 15, "e").union(rows(spark, "late", range(30, 45), 15, "e")), "upsert"
+            rows(spark, "warm", range(10), 15, "e").union(rows(spark, "late", range(30, 45), 15, "e")), "upsert"
         )
         each.write(rows(spark, "late", range(31, 33), 16, "x"), "delete")
     assert values(table) == values(twin)
@@ -121,7 +121,7 @@ def test_full_log_and_nothing_in_one_go(spark: SparkSession, tmp_path: Path, mod
     assert values(table) == values(twin)
     for each in (table, twin):
         # Hudi counts delta commits since the last `commit`, and a hybrid plan is completed as one.
-        each.write(rows(spark, "hot", range(0, 2), 17, "z"), "upsert")
+        each.write(rows(spark, "hot", range(2), 17, "z"), "upsert")
         each.compact()
     assert values(table) == values(twin)
     assert table.read_optimized(with_meta=False) == twin.read_optimized(with_meta=False)
@@ -135,7 +135,7 @@ def test_log_log_full(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     (first,) = compact(table, "--type", "log")
     for each in (table, twin):
         each.write(
-            rows(spark, "warm", range(2, 12), 13, "f").union(rows(spark, "late", range(0, 4), 11, "f")), "upsert"
+            rows(spark, "warm", range(2, 12), 13, "f").union(rows(spark, "late", range(4), 11, "f")), "upsert"
         )
     assert values(table) == values(twin)
     (second,) = compact(table, "--type", "log")
@@ -153,7 +153,7 @@ def test_hudi_log_compacts_after_us_and_we_after_it(spark: SparkSession, tmp_pat
     compact(table, "--type", "log")
     for number, value in enumerate("ghi", start=20):
         for each, options in ((table, HUDI_LOG_COMPACTS), (twin, {})):
-            each.write(rows(spark, "warm", range(0, 6), number, value), "upsert", **options)
+            each.write(rows(spark, "warm", range(6), number, value), "upsert", **options)
     by_hudi = list((table.path / ".hoodie/timeline").glob("*.logcompaction.requested"))
     assert len(by_hudi) >= 2, "Hudi log-compacted too"
     assert values(table) == values(twin)

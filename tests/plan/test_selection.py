@@ -22,7 +22,13 @@ def test_strategies_are_named_by_class() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["com.example.OurStrategy", PACKAGE + "UnBoundedPartitionAwareCompactionStrategy", "LogFileSize", "unbounded"],
+    [
+        "com.example.OurStrategy",
+        "com.example.BoundedIOCompactionStrategy",
+        PACKAGE + "UnBoundedPartitionAwareCompactionStrategy",
+        "LogFileSize",
+        "unbounded",
+    ],
 )
 def test_others_are_refused_by_name(name: str) -> None:
     """A strategy is code; guessing what it does would compact what somebody meant to leave."""

@@ -3,11 +3,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from lakeward.errors import BrokenFile, NotFound, Unsupported
 from lakeward.format.log_block import BlockType, HeaderKey, LogBlock
-from lakeward.read.log_scan import LogScan, blocks_that_count, scan_slice_heads
+from lakeward.merge.merge_rules import MergeMode, MergeRules
+from lakeward.read.log_scan import LogScan, blocks_that_count, check_ordering, scan_slice_heads
 from lakeward.storage.local import LocalStorage
 from tests.read.log_files import BLOCK_SCHEMA, block, data_block, delete_block, rollback_block, row
 
@@ -133,3 +135,26 @@ def test_a_missing_file_is_named(tmp_path: Path):
     """A log file of the slice that is not there stops the scan."""
     with pytest.raises(NotFound, match="gone"):
         scan_slice_heads(LocalStorage(), str(tmp_path), [".gone_1.log.1_0-0-0"], instant=NOW)
+
+
+@pytest.mark.parametrize(
+    ("mode", "block_type", "ordering", "refused"),
+    [
+        ("EVENT_TIME_ORDERING", BlockType.PARQUET_DATA, pa.string(), True),
+        ("EVENT_TIME_ORDERING", BlockType.AVRO_DATA, pa.string(), False),
+        ("EVENT_TIME_ORDERING", BlockType.PARQUET_DATA, pa.int64(), False),
+        ("COMMIT_TIME_ORDERING", BlockType.PARQUET_DATA, pa.string(), False),
+    ],
+)
+def test_parquet_blocks_ordered_by_a_string_are_refused(
+    mode: str, block_type: BlockType, ordering: pa.DataType, refused: bool
+) -> None:
+    """Hudi 1.2.0 compares their rows wrongly, so merging them right would change its answers."""
+    scan = LogScan((LogBlock(block_type, {}, 0, 0, "x.log", 0),), 1, 1, 0, 0)
+    rules = MergeRules(MergeMode(mode), "ts")
+    schema = pa.schema([("ts", ordering)])
+    if refused:
+        with pytest.raises(Unsupported, match=r"x\.log"):
+            check_ordering(scan, rules, schema)
+    else:
+        check_ordering(scan, rules, schema)

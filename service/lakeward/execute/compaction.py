@@ -18,7 +18,7 @@ Source:  metadata-table-free form of Hudi's compaction protocol (BaseHoodieTable
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from pathlib import Path
@@ -41,6 +41,7 @@ from lakeward.execute.progress import Merged, Observer, Silent
 from lakeward.execute.refusal import refuse
 from lakeward.execute.replay import keep_replay, state_folder
 from lakeward.execute.targets import Dropped, Target, Targets, find_targets
+from lakeward.format.avro_schema import table_schema
 from lakeward.format.commit_metadata import write_commit_metadata
 from lakeward.format.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.format.instant import format_instant_time
@@ -48,7 +49,7 @@ from lakeward.merge.merge_rules import MergeMode, MergeRules
 from lakeward.plan.decision import Form, PlanOutcome, Reason
 from lakeward.plan.eligibility import find_refusals
 from lakeward.read.file_slice import SliceInput
-from lakeward.read.log_scan import scan_slice_heads
+from lakeward.read.log_scan import check_ordering, scan_slice_heads
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
@@ -193,7 +194,10 @@ class Compactor:
         with self._lock():
             tidy(self._storage, self._base_path, timeline_folder(self._base_path, snapshot.config), clock=self._clock)
             self._undo_dead_log_compactions()
-        done = [self._carry_out(instant, action, recovered=True) for instant, action in _pending_plans(snapshot)]
+        pending = _pending_plans(snapshot)
+        for instant, action in pending:
+            self._check_pending(snapshot, instant, action)
+        done = [self._carry_out(instant, action, recovered=True) for instant, action in pending]
         outcome, checked = self._plan(self._look(), at=None, checked=CheckedLogs())
         if outcome.operations:
             scheduled, outcome = self._schedule(outcome, checked)
@@ -219,13 +223,24 @@ class Compactor:
             problems = dict(checked.problems)
             for logs in unseen:
                 try:
-                    scan_slice_heads(self._storage, self._base_path, logs, instant=NEWEST)
+                    self._check_logs(snapshot, logs)
                 except Unsupported as error:
                     if not self._options.skip_unsupported:
                         raise
                     self._observer.step(f"left alone: {error.what}")
                     problems[fresh[logs].partition_path, fresh[logs].file_id] = Reason.UNSUPPORTED_LOGS
             checked = CheckedLogs(checked.seen | frozenset(unseen), problems)
+
+    def _check_logs(self, snapshot: TableSnapshot, logs: Sequence[str]) -> None:
+        """Read the block heads of a slice's logs. Raises `Unsupported` where we cannot merge them."""
+        scan = scan_slice_heads(self._storage, self._base_path, logs, instant=NEWEST)
+        assert snapshot.schema is not None, "eligibility refuses a table without a schema"
+        check_ordering(scan, merge_rules(snapshot), table_schema(snapshot.schema))
+
+    def _check_pending(self, snapshot: TableSnapshot, instant: str, action: ServiceAction) -> None:
+        """The same for a plan that was pending before this run, before anything of it is begun."""
+        for target in find_targets(snapshot, instant, _pending_plan(snapshot, instant), action).of:
+            self._check_logs(snapshot, [log.path for log in target.logs])
 
     def _schedule(
         self, preview: PlanOutcome, checked: CheckedLogs

@@ -19,8 +19,11 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from lakeward.errors import BrokenFile, NotFound, Unsupported
 from lakeward.format.log_block import BlockType, CorruptBlock, HeaderKey, LogBlock, read_content_range, scan_blocks
+from lakeward.merge.merge_rules import MergeRules
 from lakeward.storage.storage import Storage, join
 
 ROLLBACK_COMMAND = "0"
@@ -68,6 +71,25 @@ def scan_slice_heads(storage: Storage, base_path: str, log_files: Sequence[str],
         corrupt_blocks=corrupt,
         rollback_blocks=sum(block.type is BlockType.COMMAND for block in sound),
     )
+
+
+def check_ordering(scan: LogScan, rules: MergeRules, schema: pa.Schema) -> None:
+    """Raise `Unsupported` where released readers order the records of a block wrongly, so that ours would differ.
+
+    Hudi 1.2.0's Spark reader gives all rows of a Parquet block the ordering value of its last row when that is a
+    string (seen on real tables; Avro blocks and other types are right). Merging such a slice would change what its
+    queries return.
+    """
+    kind = rules.ordering_type(schema)
+    if kind is None or not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        return
+    for block in scan.blocks:
+        if block.type is BlockType.PARQUET_DATA:
+            raise Unsupported(
+                f"{block.where} is a Parquet block of a table that is ordered by a string, {rules.ordering_field}.",
+                why="Hudi 1.2.0 compares such records wrongly, so the table's queries would answer otherwise afterwards.",
+                remedy="Write logs with hoodie.logfile.data.block.format=avro, or let Hudi compact this table.",
+            )
 
 
 def blocks_that_count(blocks: Iterable[LogBlock], instant: str) -> list[LogBlock]:

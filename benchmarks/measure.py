@@ -1,0 +1,79 @@
+"""What a command costs: wall time, CPU time and peak memory of it and everything it starts; and on which machine.
+
+Touches: starts the command, samples the process table while it runs.
+Keeps:   1. CPU and memory are of the whole tree: Spark's JVM and its Python workers are children nobody waits for, so
+            the kernel's own sum for children leaves them out;
+         2. a sample is taken every 50 ms: what a process does between its last sample and its end is not counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+SAMPLE_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    wall_seconds: float
+    cpu_seconds: float
+    peak_rss_bytes: int
+
+
+def measure(command: Sequence[str]) -> tuple[Cost, str]:
+    """Run the command to its end, which must be a good one. Returns its cost and what it printed."""
+    begin = time.perf_counter()
+    cpu_by_process: dict[int, float] = {}
+    peak = 0
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        root = psutil.Process(process.pid)
+        while process.poll() is None:
+            resident = 0
+            with contextlib.suppress(psutil.NoSuchProcess):
+                for member in [root, *root.children(recursive=True)]:
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        times = member.cpu_times()
+                        cpu_by_process[member.pid] = times.user + times.system
+                        resident += member.memory_info().rss
+            peak = max(peak, resident)
+            time.sleep(SAMPLE_SECONDS)
+        wall = time.perf_counter() - begin
+        assert process.stdout is not None
+        printed = process.stdout.read()
+    if process.returncode != 0:
+        raise subprocess.CalledProcessError(process.returncode, list(command), printed)
+    return Cost(wall, sum(cpu_by_process.values()), peak), printed
+
+
+def machine() -> dict[str, Any]:
+    """What the figures depend on."""
+    cpu = next(
+        (line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
+        platform.processor(),
+    )
+    return {
+        "cpu": cpu,
+        "cores": psutil.cpu_count(),
+        "memory_bytes": psutil.virtual_memory().total,
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in ("numba", "numpy", "pyarrow", "pyspark")},
+        "load_before": psutil.getloadavg()[0],
+    }
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []

@@ -1,0 +1,321 @@
+"""What the hybrid planner writes against Hudi's defaults, on five workloads, by replaying plans over sizes.
+
+    python -m benchmarks.write_amplification [--seed N] [--check]
+
+No file is written but docs/write-amplification.md; `--check` compares it instead. Both sides see the same writes and
+are asked after every fifth delta commit: Hudi's default answer is a full compaction of every file group that has logs
+(NUM_COMMITS, 5), the other side's is `HybridCompactionPlanGenerator` with its defaults, on snapshots of the sizes.
+
+How sizes change is a model, the same for both sides:
+
+    an update hits one of its group's hot rows, each as likely as any other, so that a log that stands for `n` bytes of
+    updates over `h` bytes of hot rows holds h * (1 - e^(-n/h)) bytes once it is merged;
+    an insert is never written again, and `INSERT_RATIO` of its bytes are what the base grows by.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lakeward.format.instant import Instant
+from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator
+from lakeward.table.file_group import FileGroup
+from lakeward.table.snapshot import LogCompaction
+from tests.synthetic_table import file_group, log_compacted, minute, snapshot_of
+
+PAGE = Path(__file__).parent.parent / "docs" / "write-amplification.md"
+
+KIB, MIB, GIB = 1024, 1024**2, 1024**3
+
+COMMITS = 300
+EVERY = 5
+"""Delta commits between two plans, on both sides (hoodie.compact.inline.max.delta.commits)."""
+
+INSERT_RATIO = 0.35
+"""Bytes of a Parquet base for each byte of an Avro log (hoodie.logfile.to.parquet.compression.ratio)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """What one delta commit puts into one file group."""
+
+    group: int
+    update_bytes: int
+    insert_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    name: str
+    says: str
+    base_bytes: tuple[int, ...]
+    """Of the groups that are there at the start; 0 for one that has no base yet."""
+    hot_bytes: int
+    """Rows of a group that updates hit."""
+    writes: Callable[[random.Random, int], list[Write]]
+    """Of the n-th delta commit."""
+
+
+def uniform(chance: random.Random, commit: int) -> list[Write]:
+    return [Write(group, chance.randint(MIB // 2, 3 * MIB // 2)) for group in range(64)]
+
+
+def skewed(chance: random.Random, commit: int) -> list[Write]:
+    total = sum(1 / (rank + 1) ** 1.2 for rank in range(64))
+    sizes = [round(64 * MIB / (rank + 1) ** 1.2 / total) for rank in range(64)]
+    # A group with little to be updated is not in every commit.
+    return [
+        Write(group, max(size, 128 * KIB)) for group, size in enumerate(sizes) if chance.random() < size / (128 * KIB)
+    ]
+
+
+def bursty(chance: random.Random, commit: int) -> list[Write]:
+    if commit % 50 >= 45:
+        return [Write(group, chance.randint(8 * MIB, 24 * MIB)) for group in range(64)]
+    return [Write(group, chance.randint(64 * KIB, 512 * KIB)) for group in chance.sample(range(64), 4)]
+
+
+def append_mostly(chance: random.Random, commit: int) -> list[Write]:
+    # Every 25 commits a new day begins with four new groups; some updates come late to older days.
+    newest = 40 + commit // 25 * 4
+    inserts = [Write(newest + index, 0, chance.randint(24 * MIB, 40 * MIB)) for index in range(4)]
+    return inserts + [Write(group, chance.randint(32 * KIB, 256 * KIB)) for group in chance.sample(range(newest), 3)]
+
+
+def cold(chance: random.Random, commit: int) -> list[Write]:
+    return [Write(group, chance.randint(64 * KIB, 256 * KIB)) for group in chance.sample(range(500), 10)]
+
+
+WORKLOADS = (
+    Workload(
+        "uniform",
+        "64 groups of 512 MiB, each gets 1 MiB of updates in every commit",
+        (512 * MIB,) * 64,
+        128 * MIB,
+        uniform,
+    ),
+    Workload(
+        "skewed",
+        "64 groups of 512 MiB, 64 MiB of updates in a commit, spread by a Zipf law (1.2)",
+        (512 * MIB,) * 64,
+        128 * MIB,
+        skewed,
+    ),
+    Workload(
+        "bursty",
+        "64 groups of 512 MiB, a few small updates, and in 5 of 50 commits 16 MiB for each group",
+        (512 * MIB,) * 64,
+        128 * MIB,
+        bursty,
+    ),
+    Workload(
+        "append-mostly",
+        "128 MiB of inserts into the four newest groups, new ones every 25 commits, and late updates",
+        (256 * MIB,) * 40 + (0,) * 4 * 12,
+        64 * MIB,
+        append_mostly,
+    ),
+    Workload(
+        "cold", "500 groups of 512 MiB, 10 of them get up to 256 KiB in a commit", (512 * MIB,) * 500, 64 * MIB, cold
+    ),
+)
+
+
+@dataclass(slots=True)
+class Log:
+    instant: str
+    update_bytes: int
+    """As written; a merged log stands for all that its sources stand for."""
+    insert_bytes: int
+    size: int
+
+
+@dataclass(slots=True)
+class Group:
+    base: tuple[str, int] | None
+    live: list[Log] = field(default_factory=list)
+    dead: list[Log] = field(default_factory=list)
+    """Sources of log compactions, which stay until the next full compaction."""
+    compactions: list[LogCompaction] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Side:
+    """One table under one way to plan."""
+
+    workload: Workload
+    groups: list[Group]
+    instants: list[Instant] = field(default_factory=list)
+    written: int = 0
+    rewritten: int = 0
+    read: int = 0
+    fulls: int = 0
+    logs: int = 0
+    live_seen: list[int] = field(default_factory=list)
+    """Live logs over all groups, after each commit and what followed it."""
+    amplification_seen: list[float] = field(default_factory=list)
+    live_max: int = 0
+
+    def write(self, at: str, write: Write) -> None:
+        size = write.update_bytes + write.insert_bytes
+        self.groups[write.group].live.append(Log(at, write.update_bytes, write.insert_bytes, size))
+        self.written += size
+
+    def full(self, number: int, at: str) -> None:
+        group = self.groups[number]
+        base_bytes = group.base[1] if group.base else 0
+        self.read += base_bytes + sum(log.size for log in group.live)
+        grown = base_bytes + round(sum(log.insert_bytes for log in group.live) * INSERT_RATIO)
+        self.rewritten += grown
+        self.groups[number] = Group((at, grown))
+        self.fulls += 1
+
+    def log(self, number: int, at: str, sources: frozenset[str]) -> None:
+        group = self.groups[number]
+        run = [log for log in group.live if log_name(number, log.instant) in sources]
+        updates, inserts = sum(log.update_bytes for log in run), sum(log.insert_bytes for log in run)
+        hot = self.workload.hot_bytes
+        output = Log(at, updates, inserts, round(hot * -math.expm1(-updates / hot)) + inserts)
+        self.read += sum(log.size for log in run)
+        self.rewritten += output.size
+        group.dead += run
+        group.live = [output, *(log for log in group.live if log not in run)]
+        group.compactions.append(LogCompaction(at, sources))
+        self.logs += 1
+
+    def look(self) -> None:
+        live = [len(group.live) for group in self.groups]
+        base = sum(group.base[1] for group in self.groups if group.base)
+        self.live_seen.append(sum(live))
+        self.live_max = max(self.live_max, *live)
+        self.amplification_seen.append((base + sum(log.size for g in self.groups for log in g.live)) / max(1, base))
+
+
+def log_name(number: int, instant: str) -> str:
+    return f".{number:04}-0_{instant}.log.1_0-0-0"
+
+
+def plan_as_hudi_does(side: Side, at: str) -> None:
+    for number, group in enumerate(side.groups):
+        if group.live:
+            side.full(number, at)
+
+
+def plan_hybrid(side: Side, at: str) -> None:
+    found: list[FileGroup] = []
+    compactions: dict[tuple[str, str], tuple[LogCompaction, ...]] = {}
+    for number, group in enumerate(side.groups):
+        if group.live:
+            logs = [(log.instant, log.size) for log in (*group.live, *group.dead)]
+            found.append(file_group("p", f"{number:04}-0", base=group.base, logs=logs))
+            compactions["p", f"{number:04}-0"] = tuple(group.compactions)
+    snapshot = snapshot_of(found, side.instants, log_compactions=compactions)
+    for operation in HybridCompactionPlanGenerator().generate(snapshot, at=at).operations:
+        number = int(operation.file_id[:4])
+        if operation.operation_type == "FULL":
+            side.full(number, at)
+        else:
+            side.log(number, at, frozenset(operation.log_files))
+            side.instants = log_compacted(at)
+
+
+def replay(workload: Workload, plan: Callable[[Side, str], None], seed: int) -> Side:
+    chance = random.Random(seed)
+    groups = [Group((minute(0), size) if size else None) for size in workload.base_bytes]
+    side = Side(workload, groups)
+    for commit in range(COMMITS):
+        at = minute(10 + 2 * commit)
+        for write in workload.writes(chance, commit):
+            side.write(at, write)
+        if commit % EVERY == EVERY - 1:
+            plan(side, minute(11 + 2 * commit))
+        side.look()
+    return side
+
+
+def page(seed: int) -> str:
+    return "\n".join([HEAD.format(commits=COMMITS, every=EVERY, seed=seed), *_table(seed), TAIL])
+
+
+def _table(seed: int) -> Iterator[str]:
+    columns = (
+        "workload",
+        "by writers",
+        "",
+        "by services",
+        "times",
+        "FULL",
+        "LOG",
+        "bytes over base",
+        "live logs of a group",
+    )
+    yield f"| {' | '.join(columns)} |"
+    yield "|---|---:|---|---:|---:|---:|---:|---:|---:|"
+    for workload in WORKLOADS:
+        sides = {
+            "Hudi's default": replay(workload, plan_as_hudi_does, seed),
+            "hybrid": replay(workload, plan_hybrid, seed),
+        }
+        for name, side in sides.items():
+            first = name == "Hudi's default"
+            mean_live = sum(side.live_seen) / len(side.live_seen) / len(side.groups)
+            over_base = sum(side.amplification_seen) / len(side.amplification_seen) - 1
+            yield " | ".join(
+                [
+                    f"| {workload.name if first else ''}",
+                    f"{side.written / GIB:.1f} GiB" if first else "",
+                    name,
+                    f"{side.rewritten / GIB:.1f} GiB",
+                    f"{1 + side.rewritten / side.written:.1f}",
+                    f"{side.fulls:,}",
+                    f"{side.logs:,}",
+                    f"{over_base:.1%}",
+                    f"{mean_live:.1f}, at most {side.live_max} |",
+                ]
+            )
+
+
+HEAD = """# What the hybrid planner writes, against Hudi's defaults
+
+Made by `make write-amplification`, which replays plans over sizes without data (`benchmarks/write_amplification.py`,
+seed {seed}); {commits} delta commits for each line, a plan after every {every}. Hudi's default compacts every file
+group that has logs. The first columns are bytes written. "Times" is what reaches storage for each byte that writers
+wrote, themselves included. "Bytes over base" is what a reader of the whole table reads beside the bases, on average
+after a commit; "live logs" are those whose content readers merge.
+"""
+
+TAIL = """
+The price of the smaller writes is in the last two columns: readers merge more logs until a rewrite pays. Two more
+things cost that no column shows: readers open the head of each log that a LOG merged, and its bytes stay on storage,
+both until the file group's next FULL is cleaned up.
+
+The workloads:
+
+{workloads}
+
+The model's assumptions are at the head of the script. They are the same for both sides and favour neither knowingly;
+what they leave out is time. Sizes of hot rows decide how much a LOG shrinks its run: with few hot rows it shrinks much.
+""".format(workloads="\n".join(f"- *{workload.name}*: {workload.says};" for workload in WORKLOADS).rstrip(";") + ".")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--check", action="store_true", help="exit 1 if the page is not what would be written")
+    arguments = parser.parse_args()
+    text = page(arguments.seed)
+    if arguments.check:
+        return int(PAGE.read_text() != text)
+    PAGE.write_text(text)
+    print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
