@@ -112,9 +112,7 @@ def test_full_log_and_nothing_in_one_go(spark: SparkSession, tmp_path: Path, mod
     assert not table.pending_instants()
 
     for each in (table, twin):
-        each.write(
-            rows(spark, "warm", range(10), 15, "e").union(rows(spark, "late", range(30, 45), 15, "e")), "upsert"
-        )
+        each.write(rows(spark, "warm", range(10), 15, "e").union(rows(spark, "late", range(30, 45), 15, "e")), "upsert")
         each.write(rows(spark, "late", range(31, 33), 16, "x"), "delete")
     assert values(table) == values(twin)
     compact(table, *publish)
@@ -134,9 +132,7 @@ def test_log_log_full(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     twin = table.copy_to(tmp_path / "twin")
     (first,) = compact(table, "--type", "log")
     for each in (table, twin):
-        each.write(
-            rows(spark, "warm", range(2, 12), 13, "f").union(rows(spark, "late", range(4), 11, "f")), "upsert"
-        )
+        each.write(rows(spark, "warm", range(2, 12), 13, "f").union(rows(spark, "late", range(4), 11, "f")), "upsert")
     assert values(table) == values(twin)
     (second,) = compact(table, "--type", "log")
     assert (first["action"], second["action"]) == ("logcompaction", "logcompaction")

@@ -238,7 +238,7 @@ CASES: list[tuple[str, str, Change]] = [
     ("broken-pending-plan", f".hoodie/timeline/{PLAN}", timeline_file(PLAN, b"")),
     ("broken-pending-plan", f".hoodie/timeline/{PLAN}", timeline_file(PLAN, b"Obj\x01torn")),
     ("unknown-action", "20261121043711000.upgrade.requested", timeline_file("20261121043711000.upgrade.requested")),
-    ("plan-operation-type", "20261121043710038", pending_plan(operation_type="LOG")),
+    ("plan-operation-type", "20261121043710038", pending_plan(operation_type="SIDEWAYS")),
     ("bootstrap", "20261121043710038", pending_plan(bootstrap_file="/elsewhere/x.parquet")),
     ("pending-restore", "20261121043711000.restore.requested", timeline_file("20261121043711000.restore.requested")),
     ("pending-indexing", "20261121043711000.indexing.inflight", timeline_file("20261121043711000.indexing.inflight")),

@@ -87,7 +87,7 @@ def check_ordering(scan: LogScan, rules: MergeRules, schema: pa.Schema) -> None:
         if block.type is BlockType.PARQUET_DATA:
             raise Unsupported(
                 f"{block.where} is a Parquet block of a table that is ordered by a string, {rules.ordering_field}.",
-                why="Hudi 1.2.0 compares such records wrongly, so the table's queries would answer otherwise afterwards.",
+                why="Hudi 1.2.0 compares such records wrongly, so queries would answer otherwise afterwards.",
                 remedy="Write logs with hoodie.logfile.data.block.format=avro, or let Hudi compact this table.",
             )
 
