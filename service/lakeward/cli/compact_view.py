@@ -14,6 +14,7 @@ from lakeward.cli.plan_view import decision_as_json
 from lakeward.cli.quantities import spell_size
 from lakeward.commit.transition import ServiceAction
 from lakeward.execute.compaction import CompactedPlan, CompactionReport
+from lakeward.execute.operation_spec import OperationKind
 from lakeward.plan.decision import Choice, PlanOutcome
 
 
@@ -40,11 +41,13 @@ def _headline(plan: CompactedPlan) -> str:
     if plan.completion_time is None:
         return f"[bold]{name} {plan.instant}[/bold]{pending}: nothing of it could be carried out any more."
     rows = sum(operation.counts.rows for operation in plan.operations)
+    has_logs = any(operation.kind is OperationKind.LOG for operation in plan.operations)
     return (
         f"[bold]{name} {plan.instant}[/bold]{pending}: {len(plan.operations)} file slices, {rows:,} rows, "
         f"{spell_size(plan.input_bytes)} in, {spell_size(plan.output_bytes)} out, {plan.seconds:.1f} s, "
         f"committed at {plan.completion_time}. A query reads {spell_size(plan.read_bytes_after)} of these slices "
         f"instead of {spell_size(plan.read_bytes_before)}."
+        + (f" {spell_size(plan.base_bytes_left)} of base files did not have to be written." if has_logs else "")
     )
 
 
@@ -69,6 +72,7 @@ def _plan_as_json(plan: CompactedPlan) -> dict[str, Any]:
         "output_bytes": plan.output_bytes,
         "read_bytes_before": plan.read_bytes_before,
         "read_bytes_after": plan.read_bytes_after,
+        "base_bytes_left": plan.base_bytes_left,
         "operations": [asdict(operation) for operation in plan.operations],
         "dropped": [asdict(dropped) for dropped in plan.dropped],
     }

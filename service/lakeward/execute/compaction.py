@@ -110,6 +110,8 @@ class CompactedPlan:
     read_bytes_before: int
     """What a snapshot query had to read of the plan's file slices."""
     read_bytes_after: int
+    base_bytes_left: int
+    """Of the base files that a full compaction of the same slices would have rewritten, and LOG operations did not."""
     seconds: float
 
     @property
@@ -308,6 +310,7 @@ class Compactor:
             dropped=kept.dropped,
             read_bytes_before=sum(target.slice.base_bytes + target.slice.log_bytes for target in kept.of),
             read_bytes_after=sum(target.kept_bytes for target in kept.of) + sum(r.size_bytes for r in results),
+            base_bytes_left=sum(t.slice.base_bytes for t in kept.of if t.kind is OperationKind.LOG),
             seconds=self._clock.monotonic() - started,
         )
 
@@ -524,7 +527,7 @@ class Compactor:
             claim.heartbeat.stop()
         self._observer.step(f"{_spell(claim.action)} {claim.instant} has nothing left to do")
         seconds = self._clock.monotonic() - started
-        return CompactedPlan(claim.instant, claim.action, None, recovered, (), claim.targets.dropped, 0, 0, seconds)
+        return CompactedPlan(claim.instant, claim.action, None, recovered, (), claim.targets.dropped, 0, 0, 0, seconds)
 
     def _give_up(self, claim: Claim, error: BaseException) -> None:
         """After a failure, undo our attempt: unless it is not ours any more, or its commit exists."""

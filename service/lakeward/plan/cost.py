@@ -50,6 +50,16 @@ class Cost:
     def core_seconds(self) -> float:
         return OPERATION_SECONDS + self.read_bytes / BYTES_PER_SECOND
 
+    @property
+    def numbers(self) -> dict[str, int | float]:
+        """As they stand among the numbers of a decision."""
+        return {
+            "read_bytes": self.read_bytes,
+            "write_bytes": self.write_bytes,
+            "saved_bytes": self.saved_bytes,
+            "core_seconds": round(self.core_seconds, 3),
+        }
+
 
 def full_cost(*, base_bytes: int, log_bytes: int, logs: int) -> Cost:
     """`log_bytes` and `logs` are of live logs; of the others only heads are read."""

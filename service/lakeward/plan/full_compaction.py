@@ -11,6 +11,7 @@ Keeps:   1. a file group with a pending operation of any service is never planne
 
 from __future__ import annotations
 
+from lakeward.plan.cost import full_cost
 from lakeward.plan.decision import Choice, Decision, PlanOutcome, Reason, full_operation
 from lakeward.plan.selection import GroupFilter
 from lakeward.table.file_group import FileSlice
@@ -35,7 +36,7 @@ def plan_full_compaction(snapshot: TableSnapshot, groups: GroupFilter) -> PlanOu
 
 def _decide(snapshot: TableSnapshot, latest: FileSlice, groups: GroupFilter) -> Decision:
     group_id = (latest.partition_path, latest.file_id)
-    numbers = {
+    numbers: dict[str, int | float] = {
         "base_bytes": latest.base_bytes,
         "log_files": len(latest.log_files),
         "log_bytes": latest.log_bytes,
@@ -55,4 +56,5 @@ def _decide(snapshot: TableSnapshot, latest: FileSlice, groups: GroupFilter) -> 
             return none(reason, pending[group_id])
     if not latest.log_files:
         return none(Reason.NO_LOGS)
-    return Decision(*group_id, Choice.FULL, Reason.HAS_LOGS, numbers)
+    cost = full_cost(base_bytes=latest.base_bytes, log_bytes=latest.log_bytes, logs=len(latest.log_files))
+    return Decision(*group_id, Choice.FULL, Reason.HAS_LOGS, numbers | cost.numbers)

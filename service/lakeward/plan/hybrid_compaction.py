@@ -211,7 +211,7 @@ class _Planning:
             return self._none(profile, numbers, problem, instead_of=choice)
         if choice is Choice.FULL:
             cost = full_cost(base_bytes=profile.base_bytes, log_bytes=profile.log_bytes, logs=len(profile.live))
-            return _Wish(_decision(profile, choice, reason, numbers | _cost_numbers(cost)), profile, cost)
+            return _Wish(_decision(profile, choice, reason, numbers | cost.numbers), profile, cost)
         if not self._log_allowed:
             return self._none(profile, numbers, Reason.LOG_NOT_ALLOWED, instead_of=choice)
         if problem is not None:
@@ -250,7 +250,7 @@ class _Planning:
         files = profile.log_files if self.form is Form.HYBRID else files_of_run(profile, run)
         cost = log_cost(run_bytes=run_bytes, logs=len(run))
         behind = pending if len(run) < len(profile.live) else None
-        decision = _decision(profile, Choice.LOG, reason, numbers | _cost_numbers(cost), behind)
+        decision = _decision(profile, Choice.LOG, reason, numbers | cost.numbers, behind)
         return _Wish(decision, profile, cost, files)
 
     def over_budget(self, wish: _Wish) -> Decision:
@@ -312,12 +312,3 @@ def _decision(
     instead_of: Choice | None = None,
 ) -> Decision:
     return Decision(*profile.group_id, choice, reason, numbers, instant, instead_of)
-
-
-def _cost_numbers(cost: Cost) -> dict[str, int | float]:
-    return {
-        "read_bytes": cost.read_bytes,
-        "write_bytes": cost.write_bytes,
-        "saved_bytes": cost.saved_bytes,
-        "core_seconds": round(cost.core_seconds, 3),
-    }
