@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rich.console import Console
 from rich.table import Table
 
-from tests.hudi.spark import HUDI_BUNDLE, HUDI_VERSION, HudiMissing, start_spark
+from tests.hudi.spark import HUDI_VERSION, HudiMissing, start_spark
 from tests.hudi.table import HudiTable, TableShape
 
 if TYPE_CHECKING:
@@ -126,7 +126,9 @@ def newest_base_files(files: dict[str, int]) -> dict[str, int]:
 
 
 def demo_with_shipped_table(folder: Path) -> int:
-    headline(f"{HUDI_BUNDLE} cannot be fetched here: a small table that Hudi wrote, shipped with the tests, stands in")
+    headline(
+        f"Hudi {HUDI_VERSION} cannot be fetched here: a small table that Hudi wrote, shipped with the tests, stands in"
+    )
     table = folder / "table"
     shutil.copytree(GOLDEN / "table", table)
     lakeward("inspect", str(table))

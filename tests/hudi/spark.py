@@ -19,19 +19,23 @@ from pyspark.sql import SparkSession
 from lakeward.dispatch.java import ensure_java
 
 HUDI_VERSION = "1.2.0"
-HUDI_BUNDLE = f"org.apache.hudi:hudi-spark3.5-bundle_2.12:{HUDI_VERSION}"
+OLDEST_VERSION = "1.1.1"
+"""The oldest release for table version 9 whose bundle can be fetched; 1.1.0 cannot."""
 
 
 class HudiMissing(Exception):
     """Spark with the Hudi bundle does not start here, most likely because the bundle cannot be fetched."""
 
 
-def start_spark(*, scratch: Path, memory: str = "2g", at_full_speed: bool = False) -> SparkSession:
+def start_spark(
+    *, scratch: Path, memory: str = "2g", at_full_speed: bool = False, version: str = HUDI_VERSION
+) -> SparkSession:
     """A local session with Hudi on it. Spark and Derby leave their droppings in `scratch`.
 
     Compiling Hudi's code costs more than a suite of tiny tables gains from it, so the JVM's optimising compiler is off
     unless `at_full_speed`.
     """
+    bundle = f"org.apache.hudi:hudi-spark3.5-bundle_2.12:{version}"
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -42,7 +46,7 @@ def start_spark(*, scratch: Path, memory: str = "2g", at_full_speed: bool = Fals
     log4j = Path(__file__).with_name("log4j2.properties")
     builder = SparkSession.builder.master("local[2]").appName("hudi")
     for key, value in {
-        "spark.jars.packages": HUDI_BUNDLE,
+        "spark.jars.packages": bundle,
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
         "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
         "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
@@ -62,4 +66,4 @@ def start_spark(*, scratch: Path, memory: str = "2g", at_full_speed: bool = Fals
         return builder.getOrCreate()
     except PySparkRuntimeError as error:
         # The launcher's own words (an unresolved dependency, most often) are on standard error already.
-        raise HudiMissing(f"Spark did not start with {HUDI_BUNDLE}: {error}") from error
+        raise HudiMissing(f"Spark did not start with {bundle}: {error}") from error

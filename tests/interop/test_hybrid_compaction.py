@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -193,6 +195,30 @@ def test_our_full_over_hudis_pending_compaction(spark: SparkSession, tmp_path: P
     done = compact(table)
     assert [each["instant"] for each in done] == [instant]
     assert table.snapshot() == table.read_optimized() == before
+
+
+def test_the_oldest_release_reads_and_writes_what_we_made(spark: SparkSession, tmp_path: Path) -> None:
+    """Hudi 1.1.1 sees the rows that 1.2.0 sees, with a LOG output and a new base file among them, and upserts."""
+    table = table_of_four(spark, tmp_path / "table", MODES[0])
+    compact(table)
+    snapshot, read_optimized = table.snapshot(with_meta=False), table.read_optimized(with_meta=False)
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.hudi.oldest_release", str(table.path), str(scratch)],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert tuple(told["snapshot"]) == snapshot
+    assert tuple(told["read_optimized"]) == read_optimized
+    assert tuple(told["after"]) == table.snapshot(with_meta=False)
+    assert {values(table)[f"warm{number}"] for number in range(3)} == {"old"}
 
 
 def leave_pending(monkeypatch: pytest.MonkeyPatch, run: Callable[[], object]) -> None:
