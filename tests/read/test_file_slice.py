@@ -171,7 +171,9 @@ def test_giving_up_closes_everything(tmp_path: Path):
     batches = merged.batches()
     with merged:
         next(batches)
-        opened = [file for file in gc.get_objects() if isinstance(file, io.BufferedReader) and file.name.endswith(BASE)]
+        opened = [
+            file for file in gc.get_objects() if isinstance(file, io.BufferedReader) and str(file.name).endswith(BASE)
+        ]
     assert [file.closed for file in opened] == [True]
     assert not [path for path in tmp_path.iterdir() if path.suffix == ".arrow"]
 
