@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format interop bench write-amplification lock clean
+.PHONY: help setup demo test lint format interop bench bench-planner write-amplification lock clean
 
 help: ## Say what there is to do
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ format: .venv/ready ## Lay out the code as lint wants it
 
 bench: .venv/ready ## Measure a compaction against Hudi's own; figures go to benchmarks/results/
 	$(BIN)/python -m benchmarks.compaction
+
+bench-planner: .venv/ready ## Time the planner over 100,000 file groups
+	$(BIN)/python -m benchmarks.planner
 
 write-amplification: .venv/ready ## Replay the planner over five workloads into docs/write-amplification.md
 	$(BIN)/python -m benchmarks.write_amplification
