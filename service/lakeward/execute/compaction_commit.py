@@ -7,11 +7,12 @@ Source:  field by field as Hudi 1.2 writes it (HoodieWriteStat of a compaction o
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from lakeward.execute.log_compaction_commit import log_write_stat
 from lakeward.execute.operation_spec import OperationKind, OperationResult
-from lakeward.format.commit_metadata import CommitMetadata, RuntimeStats, WriteStat
-from lakeward.storage.storage import join
+from lakeward.execute.write_stat import shared_stat
+from lakeward.format.commit_metadata import CommitMetadata, WriteStat
 from lakeward.table.file_group import FileSlice
 
 
@@ -33,30 +34,10 @@ def compaction_commit(slices: Sequence[FileSlice], results: Sequence[OperationRe
 
 
 def _write_stat(slice_: FileSlice, result: OperationResult) -> WriteStat:
-    counts = result.counts
-    return WriteStat(
-        file_id=slice_.file_id,
-        path=join(slice_.partition_path, result.file_name),
-        partition_path=slice_.partition_path,
-        prev_commit=slice_.base_instant,
+    return replace(
+        shared_stat(slice_, result),
         prev_base_file=slice_.base_file.name if slice_.base_file else None,
-        num_writes=counts.rows,
-        num_deletes=counts.deleted,
-        num_update_writes=counts.updated,
-        num_inserts=counts.inserted,
-        num_updates=0,
-        total_write_bytes=result.size_bytes,
-        file_size_in_bytes=result.size_bytes,
-        total_write_errors=0,
-        total_log_records=counts.log_records,
-        total_updated_records_compacted=counts.log_keys,
-        total_log_blocks=counts.log_blocks,
-        total_corrupt_log_block=counts.corrupt_blocks,
-        total_rollback_blocks=counts.rollback_blocks,
-        total_log_files_compacted=counts.log_files,
+        num_update_writes=result.counts.updated,
+        num_inserts=result.counts.inserted,
         total_log_size_compacted=slice_.log_bytes,
-        total_log_read_time_ms=int(result.seconds * 1000),
-        runtime_stats=RuntimeStats(
-            total_scan_time=int(result.seconds * 1000), total_create_time=0, total_upsert_time=0
-        ),
     )
