@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC
 from functools import partial
 from pathlib import Path
 
@@ -17,19 +19,19 @@ from lakeward.commit.lock import SPARK_LOCK, LockOptions
 from lakeward.commit.owner import Owner
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.errors import Conflict, LakewardError, LockHeld, Refused, TryLater, VerificationFailed
-from lakeward.execute.compaction import CompactionOptions, Compactor, Planner
+from lakeward.execute.compaction import CompactedPlan, CompactionOptions, Compactor, Planner
 from lakeward.execute.operation import run_operation
 from lakeward.execute.operation_spec import OperationResult, OperationSpec
 from lakeward.execute.progress import Merged
 from lakeward.format.compaction_plan import read_compaction_plan, write_compaction_plan
-from lakeward.format.instant import State
+from lakeward.format.instant import State, format_instant_time
 from lakeward.plan.decision import Choice, PlanOutcome, Reason
 from lakeward.plan.selection import GroupFilter
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot
 from tests.clocks import SkippingClock
-from tests.crash.compacting import FULL, check_finished, check_readable, everything, instants
-from tests.golden_tables import copy_golden
+from tests.crash.compacting import FULL, LOG, check_finished, check_readable, everything, instants
+from tests.golden_tables import GOLDEN, copy_golden
 from tests.processes import ScriptedProcesses
 
 
@@ -341,3 +343,63 @@ def test_what_the_dead_attempt_of_another_engine_left_is_removed(pending_bench: 
     assert not (base / "p" / stray).exists()
     assert (base / "p" / other).exists()
     assert not marker.exists()
+
+
+def compact_logs_while(bench: Bench, meanwhile: Callable[[], None]) -> CompactedPlan:
+    """A log compaction during which something else happens to the table, under a shared lock."""
+
+    def run(spec: OperationSpec, task_attempt: int) -> OperationResult:
+        result = run_operation(bench.storage, spec, task_attempt)
+        meanwhile()
+        return result
+
+    bench.run = run  # type: ignore[assignment]
+    (plan,) = bench.compactor(planner=LOG, writers_stopped=False).compact().plans
+    return plan
+
+
+def check_log_compaction_is_gone(bench: Bench, plan: CompactedPlan, why: str) -> None:
+    """Nothing was published, its plan was taken back, its file is nowhere, and the reason is told."""
+    assert plan.completion_time is None
+    assert [why in dropped.why for dropped in plan.dropped] == [True], plan.dropped
+    assert [path for path in everything(bench.base) if "logcompaction" in path or plan.instant in path] == []
+    check_readable(bench.base)
+
+
+def test_a_log_whose_group_was_planned_by_somebody_else_meanwhile_is_dropped(bench: Bench) -> None:
+    """A compaction of the group is scheduled while the logs are merged: the result is thrown away, with the reason."""
+    plan = GOLDEN / "v9/table/.hoodie/timeline/20261121043710038.compaction.requested"
+    target = bench.base / ".hoodie/timeline" / plan.name
+    done = compact_logs_while(bench, lambda: target.write_bytes(plan.read_bytes()))
+    check_log_compaction_is_gone(bench, done, "compaction 20261121043710038 was scheduled")
+
+
+def test_a_log_between_whose_sources_a_write_completed_is_dropped(bench: Bench) -> None:
+    """By commit time that write would come before the output, although it is newer than some of its sources."""
+
+    def write_between() -> None:
+        new, old = "20261121043708500", "20261121043708181"
+        for path in sorted((bench.base / ".hoodie/timeline").glob(f"{old}*")):
+            name = path.name.replace(old, new)
+            if name.endswith(".deltacommit"):
+                name = f"{new}_{format_instant_time(int(bench.clock.now() * 1000), UTC)}.deltacommit"
+            (path.parent / name).write_bytes(path.read_bytes())
+        (log,) = (bench.base / "p").glob(f".*_{old}.log.*")
+        (log.parent / log.name.replace(old, new)).write_bytes(log.read_bytes().replace(old.encode(), new.encode()))
+
+    done = compact_logs_while(bench, write_between)
+    assert done.completion_time is None
+    assert ["no prefix" in dropped.why for dropped in done.dropped] == [True], done.dropped
+    assert [path for path in everything(bench.base) if "logcompaction" in path or done.instant in path] == []
+
+
+def test_a_log_beside_a_later_write_is_kept(bench: Bench) -> None:
+    """A write newer than all sources lies behind the output wherever it completes."""
+
+    def write_later() -> None:
+        (bench.base / ".hoodie/timeline/20261121053708500.deltacommit.requested").touch()
+
+    done = compact_logs_while(bench, write_later)
+    assert done.completion_time is not None
+    assert done.dropped == ()
+    check_readable(bench.base)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakeward.commit.heartbeat import Heartbeat, heartbeat_path
+from lakeward.commit.owner import Processes
 from lakeward.dispatch.spark import SparkDispatcher
+from lakeward.storage.local import LocalStorage
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import compact, lakeward
 
@@ -150,3 +155,22 @@ def test_the_command_as_installed(spark: SparkSession, tmp_path: Path):
     assert done.returncode == 0, done.stderr
     json.loads(done.stdout)
     assert table.snapshot() == table.read_optimized() == before
+
+
+def test_hudi_judges_our_heartbeat_by_its_file_time_alone(spark: SparkSession, tmp_path: Path):
+    """The line that we write into the file means nothing to Hudi's own client: fresh is alive, old is expired."""
+    table = table_with_logs(spark, tmp_path / "table")
+    heartbeat = Heartbeat(LocalStorage(), str(table.path), "20261121050000000", Processes().new_owner())
+    heartbeat.start()
+    jvm = spark._jvm
+    storage = jvm.org.apache.hudi.storage.HoodieStorageUtils.getStorage(
+        str(table.path), jvm.org.apache.hudi.hadoop.fs.HadoopFSUtils.getStorageConf(spark._jsc.hadoopConfiguration())
+    )
+    client = jvm.org.apache.hudi.client.heartbeat.HoodieHeartbeatClient(storage, str(table.path), 60_000, 2)
+    assert not client.isHeartbeatExpired("20261121050000000")
+    path = heartbeat_path(str(table.path), "20261121050000000")
+    then = time.time() - 3600
+    os.utime(path, (then, then))
+    assert client.isHeartbeatExpired("20261121050000000")
+    heartbeat.beat()
+    assert not client.isHeartbeatExpired("20261121050000000")

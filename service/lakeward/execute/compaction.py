@@ -506,15 +506,18 @@ class Compactor:
         files.undo()
 
     def _undo_dead_log_compactions(self) -> None:
-        """First thing on recovery: a left-over `.logcompaction.inflight` can stop Hudi's writers. Under the lock."""
+        """First of all: a left-over `.logcompaction.inflight` of ours can stop Hudi's writers. Under the lock."""
         snapshot = self._look()
         for instant in snapshot.timeline.pending:
-            if instant.action != ServiceAction.LOG_COMPACTION.pending or instant.time not in snapshot.plans:
+            plan = snapshot.plans.get(instant.time)
+            if instant.action != ServiceAction.LOG_COMPACTION.pending or plan is None:
+                continue
+            if PLANNED_BY not in plan.extra_metadata:
                 continue
             files = self._files(snapshot, instant.time, ServiceAction.LOG_COMPACTION)
             sign = look(self._storage, self._base_path, instant.time, clock=self._clock, processes=self._processes)
             if files.is_inflight() and sign.life is not Life.ALIVE:
-                self._undo(files, instant.time, snapshot.plans[instant.time])
+                self._undo(files, instant.time, plan)
                 remove_heartbeat(self._storage, self._base_path, instant.time)
 
     def _end_without_work(self, claim: Claim, recovered: bool, started: float) -> CompactedPlan:
