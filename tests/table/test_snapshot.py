@@ -90,7 +90,11 @@ def test_a_look_is_cheap(tmp_path: Path) -> None:
     )
     assert not [call for call in storage.calls if call[0] == "stat"]
     read = [Path(path).name for method, path in storage.calls if method == "read"]
-    assert read == ["hoodie.properties", PLAN, "20261121043709156_20261121043709888.deltacommit"]
+    newest, wrote_the_base = (
+        "20261121043709156_20261121043709888.deltacommit",
+        "20261121043703223_20261121043705979.commit",
+    )
+    assert read == ["hoodie.properties", PLAN, newest, wrote_the_base]
 
 
 def test_the_timeline_is_listed_before_the_files(tmp_path: Path) -> None:
@@ -319,3 +323,12 @@ def test_a_pending_write_may_say_which_groups_it_touches(tmp_path: Path) -> None
     assert instant == "20261121050000002"
     assert profile.may_touch("p", "a-0") and profile.may_touch("q", "b-0")
     assert not profile.may_touch("p", "b-0") and not profile.may_touch("r", "a-0")
+
+
+def test_rows_of_base_files_come_from_the_commits_that_wrote_them(tmp_path: Path) -> None:
+    """No base file is opened for it; a base whose commit is not on the active timeline is not there."""
+    base = copy_golden("v9", tmp_path / "table")
+    assert list(look(base).base_rows.values()) == [6]
+    for path in (base / ".hoodie/timeline").glob("20261121043703223*"):
+        path.unlink()
+    assert look(base).base_rows == {}

@@ -179,6 +179,8 @@ class _Planning:
         options = self._options
         group_id = (slice_.partition_path, slice_.file_id)
         profile = profile_slice(slice_, self._snapshot.log_compactions.get(group_id, ()), late=self._late)
+        if slice_.base_file is not None:
+            profile = replace(profile, base_rows=self._snapshot.base_rows.get(slice_.base_file.path))
         numbers = self._numbers(profile)
 
         if not options.groups.selects(slice_):
@@ -285,7 +287,8 @@ class _Planning:
         return _Wish(_decision(profile, Choice.NONE, reason, numbers, instant, instead_of), profile)
 
     def _numbers(self, profile: SliceProfile) -> dict[str, int | float]:
-        return {
+        known = {} if profile.base_rows is None else {"base_rows": profile.base_rows}
+        return known | {
             "base_bytes": profile.base_bytes,
             "log_files": len(profile.live),
             "log_bytes": profile.log_bytes,

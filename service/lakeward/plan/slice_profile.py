@@ -42,6 +42,8 @@ class SliceProfile:
     oldest_log_instant: str | None
     delta_commits: int
     """How many writes put a log into the slice."""
+    base_rows: int | None = None
+    """None where no commit on the active timeline says."""
 
     @property
     def base_bytes(self) -> int:

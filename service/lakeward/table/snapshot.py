@@ -7,15 +7,15 @@ and never the reverse: a completed instant whose files were listed too early.
     properties -> timeline -> plans of pending instants -> newest schema -> partitions and files -> history
 
 Touches: storage, reading only: one listing a folder; of completed instants only replacecommits, the plans of log
-         compactions and the newest writes are opened, of data files only the last bytes of those base files that a
-         service would rewrite.
+         compactions, the newest writes and those that wrote a base file under logs are opened, of data files only
+         the last bytes of those base files that a service would rewrite.
 Keeps:   1. what cannot be read is in the snapshot as broken or frozen, it does not end the look;
          2. a name from a plan is used only after the file-name grammar accepted it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from lakeward.clock import Clock
@@ -27,7 +27,7 @@ from lakeward.format.replace_metadata import read_clustered_groups
 from lakeward.storage.storage import Storage, join
 from lakeward.table.archived_timeline import load_archived_times
 from lakeward.table.base_file_facts import BaseFileFacts, read_base_file_facts
-from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
+from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, FrozenGroup
 from lakeward.table.file_system_view import GroupId, archived_log_instants, build_file_groups, sort_files
 from lakeward.table.partition import find_partitions
 from lakeward.table.table_config import LoadedConfig, TableConfig, hoodie_folder, load_table_config, timeline_folder
@@ -89,6 +89,8 @@ class TableSnapshot:
     """Those of the active timeline, by instant."""
     write_profiles: Mapping[str, WriteProfile] = field(default_factory=dict)
     """Of pending writes by instant; one that is not here may touch every file group."""
+    base_rows: Mapping[str, int] = field(default_factory=dict)
+    """Rows of the base files under logs, by path, where their commit is on the active timeline and says so."""
 
     @property
     def config(self) -> TableConfig:
@@ -133,6 +135,7 @@ def take_snapshot(storage: Storage, base_path: str, *, timezone: str | None = No
         for slice_ in group.slices
         if slice_.base_file is not None and (slice_.log_files or group.slices[0].base_file is None)
     ]
+    base_rows = reader.base_rows(under_logs)
     return TableSnapshot(
         base_path=base_path,
         loaded_config=loaded,
@@ -154,6 +157,7 @@ def take_snapshot(storage: Storage, base_path: str, *, timezone: str | None = No
         archive_problems=archived.problems,
         log_compactions=reader.log_compactions(),
         write_profiles=reader.write_profiles(),
+        base_rows=base_rows,
     )
 
 
@@ -240,6 +244,17 @@ class _TimelineReader:
                 merged = LogCompaction(instant.time, frozenset(operation.log_files))
                 done[group_id] = (*done.get(group_id, ()), merged)
         return done
+
+    def base_rows(self, base_files: Iterable[BaseFile]) -> dict[str, int]:
+        """From the commits that wrote them; one read for each such commit."""
+        rows: dict[str, int] = {}
+        for time in sorted({base.instant for base in base_files}):
+            instant = self._timeline.find_write(time)
+            if instant is None or instant.state is not State.COMPLETED or (metadata := self._commit(instant)) is None:
+                continue
+            for stats in metadata.partition_to_write_stats.values():
+                rows.update({stat.path: stat.num_writes for stat in stats if stat.path and stat.num_writes is not None})
+        return rows
 
     def write_profiles(self) -> dict[str, WriteProfile]:
         """Of the pending writes that leave one in their inflight file, as Spark's upserts do."""
