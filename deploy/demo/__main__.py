@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, TypeVar
 from rich.console import Console
 from rich.table import Table
 
+from tests.golden_tables import GOLDEN, copy_golden
 from tests.hudi.spark import HUDI_VERSION, HudiMissing, start_spark
 from tests.hudi.table import HudiTable, TableShape
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROWS = 300_000
-GOLDEN = Path("tests/golden/v9")
 
 console = Console(highlight=False)
 T = TypeVar("T")
@@ -129,15 +129,14 @@ def demo_with_shipped_table(folder: Path) -> int:
     headline(
         f"Hudi {HUDI_VERSION} cannot be fetched here: a small table that Hudi wrote, shipped with the tests, stands in"
     )
-    table = folder / "table"
-    shutil.copytree(GOLDEN / "table", table)
+    table = copy_golden("v9", folder / "table", pending=True)
     lakeward("inspect", str(table))
     lakeward("compact", str(table), "--type", "full", "--writers", "stopped")
 
     headline("The rows of the new base files, beside what Hudi answered when the table was made")
     import pyarrow.parquet as pq
 
-    expected = sorted((row["id"], row["name"]) for row in json.loads((GOLDEN / "expected.json").read_text()))
+    expected = sorted((row["id"], row["name"]) for row in json.loads((GOLDEN / "v9" / "expected.json").read_text()))
     files = newest_base_files({str(file): file.stat().st_size for file in table.rglob("*.parquet")})
     found = sorted((row["id"], row["name"]) for file in files for row in pq.read_table(file).to_pylist())
     for key, name in found:
