@@ -56,7 +56,7 @@ write-amplification: .venv/ready ## Replay the planner over five workloads into 
 
 COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
-EXTRA_JRE = import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["jre"])
+EXTRA_JRE = import tomllib; print(tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["jre"][0])
 
 lock: .venv/ready ## Resolve the lock files anew (for newer versions: make lock ARGS=--upgrade)
 	$(COMPILE) $(ARGS) --extra dev --output-file requirements.lock pyproject.toml

@@ -15,6 +15,7 @@ from lakeward.dispatch.dispatcher import Done, Failure, Progress, Versions
 from lakeward.dispatch.spark import SparkDispatcher
 from lakeward.errors import LakewardError, Refused, VerificationFailed
 from tests.dispatch import tasks
+from tests.golden_tables import copy_golden
 
 pytestmark = pytest.mark.interop
 
@@ -84,6 +85,21 @@ def test_speculation_refuses() -> None:
     dispatcher._session = SimpleNamespace(conf={"spark.speculation": "true"})  # type: ignore[assignment]
     with pytest.raises(Refused, match="speculation"):
         dispatcher.probe()
+
+
+def test_a_session_that_does_not_start_says_so(tmp_path: Path) -> None:
+    """In a process of its own, since this one has a session: three sentences and no traceback."""
+    command = [sys.executable, "-m", "lakeward.cli.main", "compact", str(copy_golden("v9", tmp_path / "table"))]
+    done = subprocess.run(
+        [*command, "--writers", "stopped", "--spark-conf", "spark.driver.memory=nonsense"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "Spark did not start on local[*]." in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.slow

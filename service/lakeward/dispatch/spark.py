@@ -23,6 +23,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.dispatch.dispatcher import (
@@ -127,7 +128,14 @@ class SparkDispatcher:
         builder = SparkSession.builder.master(self._master).appName("lakeward")
         for key, value in self._settings.items():
             builder = builder.config(key, value)
-        return builder.getOrCreate()
+        try:
+            return builder.getOrCreate()
+        except PySparkException as error:
+            raise LakewardError(
+                f"Spark did not start on {self._master}.",
+                why=f"{_what_happened(error)} What Java said stands above.",
+                remedy="Check --master, --spark-conf and JAVA_HOME; the table is as it was.",
+            ) from error
 
     def _collect(self, frame: DataFrame, description: str, on_finished: Callable[[int], None]) -> list[Any]:
         """The rows of `frame`, while saying how many of its tasks are finished."""
