@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -186,7 +186,44 @@ def test_hudi_plans_a_full_over_our_pending_log(
     assert not table.pending_instants()
 
 
-def test_our_full_over_hudis_pending_compaction(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("first", ["log", "full"])
+def test_our_full_beside_hudis_pending_log(spark: SparkSession, tmp_path: Path, first: str) -> None:
+    """Its pending log compaction is finished by us before a FULL is planned; where Hudi finishes a FULL over it first,
+    nothing of it can be carried out any more, and the plan, which is not ours, is left where it is."""
+    table = table_of_four(spark, tmp_path / "table", MODES[0])
+    before = table.snapshot()
+    schedule_log_compaction(spark, table)
+    (pending,) = table.pending_instants()
+    assert choices(table, "--type", "full")["warm"] == "NONE"
+    if first == "full":
+        table.compact()
+        assert table.snapshot() == before
+
+    done = compact(table, "--type", "full")
+
+    logs = next(each for each in done if each["instant"] == pending)
+    assert (logs["completion_time"] is None) == (first == "full")
+    assert table.snapshot() == before
+    assert table.pending_instants() == ((pending,) if first == "full" else ())
+    compact(table, "--type", "full")
+    assert table.snapshot() == table.read_optimized() == before
+
+
+def schedule_log_compaction(spark: SparkSession, table: HudiTable) -> None:
+    """There is no SQL procedure for it, so Hudi's client is called."""
+    jvm: Any = spark._jvm
+    options = jvm.java.util.HashMap()
+    for key, value in (table.shape.write_options() | {"hoodie.log.compaction.blocks.threshold": "2"}).items():
+        options.put(key, value)
+    schema = json.dumps({"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]})
+    client = jvm.org.apache.hudi.DataSourceUtils.createHoodieClient(
+        spark._jsc, schema, str(table.path), table.shape.name, options
+    )
+    assert client.scheduleLogCompaction(jvm.org.apache.hudi.common.util.Option.empty()).isPresent()
+    client.close()
+
+
+def test_hudis_pending_compaction_comes_first(spark: SparkSession, tmp_path: Path) -> None:
     """Hudi's pending plan is finished by us before we plan a LOG; nothing is planned twice."""
     table = table_of_four(spark, tmp_path / "table", MODES[1])
     before = table.snapshot()
