@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from lakeward.cli.main import run
 from lakeward.commit.lock import SPARK_LOCK
+from lakeward.storage.local import LocalStorage
 from tests.crash.compacting import check_finished, check_readable, everything
 from tests.golden_tables import copy_golden
 
@@ -148,6 +150,23 @@ def test_a_wrong_setting_says_what_is_right(
     """Exit 2, with a suggestion where there is one."""
     assert run(["plan", str(table), "--set", setting]) == 2
     assert told in capfd.readouterr().err
+
+
+def test_a_storage_that_fails_is_no_traceback(
+    table: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk or a missing permission is told in three sentences; --debug shows where it happened."""
+
+    def full(storage: LocalStorage, path: str) -> object:
+        raise OSError(errno.ENOSPC, "No space left on device", path)
+
+    monkeypatch.setattr(LocalStorage, "open_output", full)
+    assert run(["compact", str(table), *IN_PROCESS]) == 1
+    err = capfd.readouterr().err
+    assert "No space left on device" in err
+    assert "Traceback" not in err
+    assert run(["compact", str(table), *IN_PROCESS, "--debug"]) == 1
+    assert "Traceback" in capfd.readouterr().err
 
 
 def test_versions_as_json(capfd: pytest.CaptureFixture[str]) -> None:

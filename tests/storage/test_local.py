@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
-from lakeward.errors import AlreadyExists, NotFound, UsageError
+from lakeward.errors import AlreadyExists, LakewardError, NotFound, UsageError
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.opening import open_storage
 from lakeward.storage.storage import join, parent
@@ -87,6 +89,18 @@ def test_a_dangling_link_does_not_hide_its_neighbours(tmp_path: Path) -> None:
     (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
     (tmp_path / "x").touch()
     assert [status.name for status in LocalStorage().list(str(tmp_path))] == ["x"]
+
+
+def test_a_file_system_without_hard_links_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is published by other means, and no temporary name is left."""
+
+    def no_link(source: str, target: str) -> None:
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr(os, "link", no_link)
+    with pytest.raises(LakewardError, match="hard links"):
+        LocalStorage().create(str(tmp_path / "x"), b"")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_locations(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def _headline(plan: CompactedPlan) -> str:
     rows = sum(operation.counts.rows for operation in plan.operations)
     has_logs = any(operation.kind is OperationKind.LOG for operation in plan.operations)
     return (
-        f"[bold]{name} {plan.instant}[/bold]{pending}: {len(plan.operations)} file slices, {rows:,} rows, "
+        f"[bold]{name} {plan.instant}[/bold]{pending}: {_count(len(plan.operations), 'file slice')}, {rows:,} rows, "
         f"{spell_size(plan.input_bytes)} in, {spell_size(plan.output_bytes)} out, {plan.seconds:.1f} s, "
         f"committed at {plan.completion_time}. A query reads {spell_size(plan.read_bytes_after)} of these slices "
         f"instead of {spell_size(plan.read_bytes_before)}."
@@ -58,7 +58,11 @@ def _render_reasons(outcome: PlanOutcome, console: Console) -> None:
         counts[decision.reason] = counts.get(decision.reason, 0) + 1
     if counts:
         told = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
-        console.print(f"Left alone: {len(left)} file groups ({told}).", highlight=False)
+        console.print(f"Left alone: {_count(len(left), 'file group')} ({told}).", highlight=False)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _plan_as_json(plan: CompactedPlan) -> dict[str, Any]:

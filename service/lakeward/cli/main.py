@@ -364,6 +364,15 @@ def run(arguments: Sequence[str]) -> int:
     except LakewardError as error:
         _print_error(error, as_json="--json" in arguments, debug="--debug" in arguments)
         return error.exit_code
+    except OSError as error:
+        told = LakewardError(
+            f"The storage failed{f' at {error.filename}' if error.filename else ''}.",
+            why=f"{error.strerror or error}.",
+            remedy="Nothing half-done stays visible; when the storage works again, run the command again.",
+        )
+        told.__cause__ = error
+        _print_error(told, as_json="--json" in arguments, debug="--debug" in arguments)
+        return told.exit_code
     return 0
 
 

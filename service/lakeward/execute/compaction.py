@@ -263,7 +263,7 @@ class Compactor:
                 ours = replace(plan, extra_metadata={**plan.extra_metadata, PLANNED_BY: "lakeward"})
                 self._files(snapshot, instant, action).request(write_compaction_plan(ours))
                 scheduled.append((instant, action))
-                self._observer.step(f"{_spell(action)} {instant} scheduled: {len(plan.operations)} operations")
+                self._observer.step(f"{_spell(action)} {instant} scheduled, file slices: {len(plan.operations)}")
         return scheduled, outcome
 
     def _check_space(self, outcome: PlanOutcome) -> None:
@@ -364,7 +364,7 @@ class Compactor:
         dispatcher = self._choose_dispatcher(total_bytes)
         dispatcher.probe()
         name = f"{_spell(claim.action)} {claim.instant}"
-        self._observer.step(f"{name}: merging {len(specs)} file slices on {dispatcher.name}")
+        self._observer.step(f"{name}: merging on {dispatcher.name}, file slices: {len(specs)}")
 
         def report(progress: Progress) -> None:
             written = self._storage.list(claim.attempt.folder)

@@ -10,14 +10,17 @@ Keeps:   1. `create`, `rename` and `link` never replace a file;
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import shutil
 import uuid
 from typing import BinaryIO
 
-from lakeward.errors import AlreadyExists, NotFound
+from lakeward.errors import AlreadyExists, LakewardError, NotFound
 from lakeward.storage.storage import FileStatus, parent
+
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 
 TEMPORARY_SUFFIX = ".lakeward-tmp"
 """Ends the names of files that are still being created; left over only by a process that died."""
@@ -102,6 +105,14 @@ class LocalStorage:
             raise _taken(target) from error
         except (FileNotFoundError, NotADirectoryError) as error:
             raise _missing(source) from error
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            raise LakewardError(
+                f"{target} cannot be created.",
+                why=f"Its file system has no hard links ({error.strerror}), by which files are published here.",
+                remedy="Reach the table through a file system that has them.",
+            ) from error
         _sync_folder(parent(target))
 
     def delete(self, path: str) -> bool:
