@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -144,6 +145,23 @@ def test_log_log_full(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     assert table.read_optimized() == table.snapshot()
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_incremental_queries_of_the_past_do_not_see_a_log(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+    """Between any two commits before it the same rows come as before, and as in a twin that Hudi log-compacted."""
+    table = table_of_four(spark, tmp_path / "table", mode)
+    twin = table.copy_to(tmp_path / "twin")
+    windows = list(itertools.combinations([completed for _, completed in table.completed_instants()], 2))
+    before = {window: table.incremental(*window) for window in windows}
+    assert len({rows_ for rows_ in before.values() if rows_}) > 3, "windows that differ"
+
+    compact(table, "--type", "log")
+    schedule_log_compaction(spark, twin, run=True)
+
+    assert {window: table.incremental(*window) for window in windows} == before
+    assert {window: twin.incremental(*window) for window in windows} == before
+    assert table.snapshot(with_meta=False) == twin.snapshot(with_meta=False)
+
+
 def test_hudi_log_compacts_after_us_and_we_after_it(spark: SparkSession, tmp_path: Path) -> None:
     """Outputs of either are sources of the other."""
     table = table_of_four(spark, tmp_path / "table", MODES[0])
@@ -209,8 +227,8 @@ def test_our_full_beside_hudis_pending_log(spark: SparkSession, tmp_path: Path, 
     assert table.snapshot() == table.read_optimized() == before
 
 
-def schedule_log_compaction(spark: SparkSession, table: HudiTable) -> None:
-    """There is no SQL procedure for it, so Hudi's client is called."""
+def schedule_log_compaction(spark: SparkSession, table: HudiTable, *, run: bool = False) -> None:
+    """Hudi plans a log compaction, and carries it out. There is no SQL procedure for it, so its client is called."""
     jvm: Any = spark._jvm
     options = jvm.java.util.HashMap()
     for key, value in (table.shape.write_options() | {"hoodie.log.compaction.blocks.threshold": "2"}).items():
@@ -219,7 +237,10 @@ def schedule_log_compaction(spark: SparkSession, table: HudiTable) -> None:
     client = jvm.org.apache.hudi.DataSourceUtils.createHoodieClient(
         spark._jsc, schema, str(table.path), table.shape.name, options
     )
-    assert client.scheduleLogCompaction(jvm.org.apache.hudi.common.util.Option.empty()).isPresent()
+    instant = client.scheduleLogCompaction(jvm.org.apache.hudi.common.util.Option.empty())
+    assert instant.isPresent()
+    if run:
+        client.logCompact(instant.get(), True)
     client.close()
 
 
