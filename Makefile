@@ -8,7 +8,7 @@ BIN := .venv/bin
 .PHONY: help setup demo test lint format interop bench bench-planner write-amplification lock clean
 
 help: ## Say what there is to do
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: .venv/ready ## Make .venv from the lock files (the other targets do it when needed)
 
