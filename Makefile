@@ -30,10 +30,10 @@ demo: .venv/ready ## Real Hudi writes a table, Lakeward compacts it, Hudi reads 
 	$(BIN)/python -m deploy.demo
 
 test: .venv/ready ## Run the tests that CI runs, real Hudi included
-	$(BIN)/python -m pytest -n 2 -m "not wide"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not wide"
 
 interop: .venv/ready ## Run the larger interop set against real Hudi
-	$(BIN)/python -m pytest -n 2 -m interop
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m interop
 
 lint: .venv/ready ## Check style, types and the order of the rooms
 	$(BIN)/ruff check .
