@@ -18,7 +18,7 @@ from lakeward.commit.heartbeat import heartbeat_path
 from lakeward.commit.lock import SPARK_LOCK, LockOptions
 from lakeward.commit.owner import Owner
 from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.errors import Conflict, LakewardError, LockHeld, Refused, TryLater, VerificationFailed
+from lakeward.errors import AttemptLost, Conflict, LakewardError, LockHeld, Refused, TryLater, VerificationFailed
 from lakeward.execute.compaction import CompactedPlan, CompactionOptions, Compactor, Planner
 from lakeward.execute.operation import run_operation
 from lakeward.execute.operation_spec import OperationResult, OperationSpec
@@ -402,4 +402,20 @@ def test_a_log_beside_a_later_write_is_kept(bench: Bench) -> None:
     done = compact_logs_while(bench, write_later)
     assert done.completion_time is not None
     assert done.dropped == ()
+    check_readable(bench.base)
+
+
+def test_an_attempt_that_was_taken_over_while_it_merged_touches_nothing(bench: Bench) -> None:
+    """Another attempt's heartbeat stands where ours was: nothing is published, and nothing of the other one is undone."""
+    theirs = bench.processes.new_owner().to_line()
+
+    def be_taken_over(spec: OperationSpec, task_attempt: int) -> OperationResult:
+        Path(heartbeat_path(str(bench.base), spec.slice.instant)).write_bytes(theirs)
+        return run_operation(bench.storage, spec, task_attempt)
+
+    bench.run = be_taken_over  # type: ignore[assignment]
+    with pytest.raises(AttemptLost):
+        bench.compactor().compact()
+    assert pending_states(bench.base) == {State.REQUESTED, State.INFLIGHT}
+    assert [path.read_bytes() for path in (bench.base / ".hoodie/.heartbeat").iterdir()] == [theirs]
     check_readable(bench.base)
