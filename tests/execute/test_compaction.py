@@ -406,7 +406,7 @@ def test_a_log_beside_a_later_write_is_kept(bench: Bench) -> None:
 
 
 def test_an_attempt_that_was_taken_over_while_it_merged_touches_nothing(bench: Bench) -> None:
-    """Another attempt's heartbeat stands where ours was: nothing is published, and nothing of the other one is undone."""
+    """Another heartbeat stands where ours was: nothing is published, nothing of the other attempt is undone."""
     theirs = bench.processes.new_owner().to_line()
 
     def be_taken_over(spec: OperationSpec, task_attempt: int) -> OperationResult:
