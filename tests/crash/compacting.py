@@ -8,7 +8,6 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
-from lakeward.cli.planning import CompactionType, FullPlanner, planner_of
 from lakeward.commit.lock import SPARK_LOCK, LockOptions
 from lakeward.commit.owner import Processes
 from lakeward.dispatch.in_process import InProcessDispatcher
@@ -16,6 +15,7 @@ from lakeward.execute.compaction import CompactionOptions, CompactionReport, Com
 from lakeward.execute.operation import run_operation
 from lakeward.format.file_name import parse_base_file, parse_log_file
 from lakeward.format.instant import State, parse_instant
+from lakeward.plan.planner import CompactionType, FullPlanner, planner_of
 from lakeward.plan.selection import GroupFilter
 from lakeward.storage.local import TEMPORARY_SUFFIX
 from tests.clocks import SkippingClock
@@ -24,7 +24,7 @@ from tests.golden_tables import expected_rows
 from tests.our_reader import read_rows
 
 FULL = FullPlanner(GroupFilter())
-LOG = planner_of(CompactionType.LOG, GroupFilter(), [])
+LOG = planner_of(CompactionType.LOG, GroupFilter(), {})
 
 
 def compact(

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.cli.planning import FullPlanner
 from lakeward.commit.heartbeat import heartbeat_path
 from lakeward.commit.lock import SPARK_LOCK, LockOptions
 from lakeward.commit.owner import Owner
@@ -26,6 +25,7 @@ from lakeward.execute.progress import Merged
 from lakeward.format.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.format.instant import State, format_instant_time
 from lakeward.plan.decision import Choice, PlanOutcome, Reason
+from lakeward.plan.planner import FullPlanner
 from lakeward.plan.selection import GroupFilter
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lakeward.cli.quantities import parse_size
 from lakeward.format.instant import Instant, State
 from lakeward.plan.decision import Form, PlanOutcome, Reason
 from lakeward.plan.explain import explain
 from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator, HybridOptions
 from lakeward.plan.selection import GroupFilter, Selection, parse_strategies
 from lakeward.plan.trigger import Trigger, TriggerStrategy
+from lakeward.quantities import parse_size
 from lakeward.table.file_group import FileGroup, FrozenGroup
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import LogCompaction, TableSnapshot, WriteProfile

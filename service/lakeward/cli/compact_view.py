@@ -11,11 +11,11 @@ from typing import Any
 from rich.console import Console
 
 from lakeward.cli.plan_view import decision_as_json
-from lakeward.cli.quantities import spell_size
 from lakeward.commit.transition import ServiceAction
 from lakeward.execute.compaction import CompactedPlan, CompactionReport
 from lakeward.execute.operation_spec import OperationKind
 from lakeward.plan.decision import Choice, PlanOutcome
+from lakeward.quantities import spell_size
 
 
 def report_as_json(report: CompactionReport) -> dict[str, Any]:

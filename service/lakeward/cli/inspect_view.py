@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from lakeward.cli.quantities import spell_size
+from lakeward.quantities import spell_size
 
 _INSTANTS_MAX = 12
 _GROUPS_MAX = 40

@@ -23,9 +23,7 @@ from rich.console import Console
 from lakeward.cli.compact_view import render_report, report_as_json
 from lakeward.cli.inspect_view import render
 from lakeward.cli.plan_view import explanations_as_json, plan_as_json, render_explanations, render_plan
-from lakeward.cli.planning import SETTINGS, CompactionType, planner_of
 from lakeward.cli.progress_view import open_view
-from lakeward.cli.quantities import parse_duration, parse_size
 from lakeward.clock import SystemClock
 from lakeward.commit.lock import FLINK_LOCK, SPARK_LOCK, LockOptions
 from lakeward.commit.owner import Processes
@@ -37,7 +35,9 @@ from lakeward.execute.compaction import CompactionOptions, Compactor
 from lakeward.execute.inspection import inspect_table
 from lakeward.execute.operation import run_operation_at
 from lakeward.plan.decision import PlanOutcome
+from lakeward.plan.planner import SETTINGS, CompactionType, planner_of
 from lakeward.plan.selection import GroupFilter
+from lakeward.quantities import parse_duration, parse_size
 from lakeward.storage.opening import open_storage
 
 T = TypeVar("T")
@@ -233,7 +233,9 @@ def compact(
                 storage,
                 base_path,
                 options,
-                planner=planner_of(kind, _groups(partition, exclude_partition, file_group), settings or []),
+                planner=planner_of(
+                    kind, _groups(partition, exclude_partition, file_group), _planner_settings(settings)
+                ),
                 choose_dispatcher=choose_dispatcher,
                 run_operation=partial(run_operation_at, base_path),
                 clock=clock,
@@ -286,7 +288,7 @@ def _preview(
             timezone=timezone,
             skip_unsupported=kind is not CompactionType.FULL,
         ),
-        planner=planner_of(kind, _groups(partition, exclude_partition, file_group), settings or []),
+        planner=planner_of(kind, _groups(partition, exclude_partition, file_group), _planner_settings(settings)),
         choose_dispatcher=lambda input_bytes: InProcessDispatcher(),
         run_operation=partial(run_operation_at, base_path),
         clock=SystemClock(),
@@ -336,18 +338,19 @@ def _lock_options(
     return LockOptions(paths=paths, wait_seconds=wait_seconds, expire_seconds=expire_seconds)
 
 
+def _planner_settings(pairs: Sequence[str] | None) -> dict[str, str]:
+    return dict(_key_and_value(pair, like="--set planner.log_ratio=0.3") for pair in pairs or ())
+
+
 def _spark_settings(pairs: Sequence[str]) -> dict[str, str]:
-    settings = {}
-    for pair in pairs:
-        key, found, value = pair.partition("=")
-        if not found:
-            raise UsageError(
-                f"'{pair}' is no Spark setting.",
-                why="It has no '='.",
-                remedy="Write --spark-conf spark.executor.memory=2g.",
-            )
-        settings[key] = value
-    return settings
+    return dict(_key_and_value(pair, like="--spark-conf spark.executor.memory=2g") for pair in pairs)
+
+
+def _key_and_value(pair: str, *, like: str) -> tuple[str, str]:
+    key, found, value = pair.partition("=")
+    if not found:
+        raise UsageError(f"'{pair}' is no setting.", why="It has no '='.", remedy=f"Write {like}.")
+    return key, value
 
 
 def _print_json(document: Any) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from lakeward.cli.quantities import spell_size
 from lakeward.plan.decision import Choice, Decision, PlanOutcome
 from lakeward.plan.explain import explain
+from lakeward.quantities import spell_size
 
 
 def plan_as_json(outcome: PlanOutcome) -> dict[str, Any]:

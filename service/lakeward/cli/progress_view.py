@@ -22,9 +22,9 @@ from rich.progress import (
 from rich.progress import Task as Bar
 from rich.text import Text
 
-from lakeward.cli.quantities import spell_size
 from lakeward.clock import Clock
 from lakeward.execute.progress import Merged
+from lakeward.quantities import spell_size
 
 LINE_SECONDS = 5.0
 """How often a plain line repeats itself."""

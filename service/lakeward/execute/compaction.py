@@ -48,6 +48,7 @@ from lakeward.format.instant import format_instant_time
 from lakeward.merge.merge_rules import MergeMode, MergeRules
 from lakeward.plan.decision import Form, PlanOutcome, Reason
 from lakeward.plan.eligibility import find_refusals
+from lakeward.plan.planner import Planner
 from lakeward.read.file_slice import SliceInput
 from lakeward.read.log_scan import check_ordering, scan_slice_heads
 from lakeward.storage.storage import Storage, join
@@ -61,9 +62,6 @@ NEWEST = "9" * 17
 """Later than every instant: look at all blocks."""
 
 RunOperation = Callable[[OperationSpec, int], OperationResult]
-
-Planner = Callable[[TableSnapshot, str, Mapping[GroupId, Reason]], PlanOutcome]
-"""From a snapshot, the plan's instant and the groups whose logs cannot be merged to what is done."""
 
 PLANNED_BY = "planned_by"
 """In a plan's extra metadata; a log compaction that says so may be unscheduled by us."""

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakeward.plan.decision import Choice, Decision, Reason
-
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+from lakeward.quantities import spell_size
 
 
 def explain(decision: Decision) -> str:
@@ -39,20 +38,20 @@ def _because(decision: Decision) -> str:
             return f"there is no base file yet; the first is made of {_logs(numbers)}"
         case Reason.SMALL_BASE:
             return (
-                f"the base of {_size(numbers['base_bytes'])} is below {_size(numbers['small_base_size'])}, so "
-                f"rewriting it with {_logs(numbers)} is cheap"
+                f"the base of {spell_size(numbers['base_bytes'])} is below {spell_size(numbers['small_base_size'])}, "
+                f"so rewriting it with {_logs(numbers)} is cheap"
             )
         case Reason.LOG_RATIO:
             return (
                 f"the logs, {_logs(numbers)}, are more than {numbers['log_ratio']:.0%} of the base of "
-                f"{_size(numbers['base_bytes'])}, so rewriting it pays"
+                f"{spell_size(numbers['base_bytes'])}, so rewriting it pays"
             )
         case Reason.MANY_SMALL_LOGS:
             run = "all" if decision.instant is None else f"the {numbers['run_logs']} before pending write {instant}"
             return (
-                f"there are {_logs(numbers)}, the median {_size(numbers['median_log_bytes'])}, no more than "
-                f"{numbers['log_ratio']:.0%} of the base of {_size(numbers['base_bytes'])}, so {run} are merged and "
-                "the base is left"
+                f"there are {_logs(numbers)}, the median {spell_size(numbers['median_log_bytes'])}, no more than "
+                f"{numbers['log_ratio']:.0%} of the base of {spell_size(numbers['base_bytes'])}, so {run} are merged "
+                "and the base is left"
             )
         case Reason.NOT_SELECTED:
             return "the partition and file group filters leave it out; it would be looked at without them"
@@ -97,9 +96,9 @@ def _because(decision: Decision) -> str:
         case Reason.OVER_BUDGET:
             return (
                 "other file groups come first, and the "
-                f"{_size(numbers['read_bytes'] + numbers['write_bytes'])} it reads "
-                f"and writes did not fit into what they left of {_size(numbers['budget_bytes'])}; the next plan may "
-                "hold it"
+                f"{spell_size(numbers['read_bytes'] + numbers['write_bytes'])} it reads "
+                f"and writes did not fit into what they left of {spell_size(numbers['budget_bytes'])}; the next plan "
+                "may hold it"
             )
 
 
@@ -109,13 +108,13 @@ def _below_thresholds(numbers: Mapping[str, int | float]) -> str:
     if numbers["log_files"] < numbers["log_num_threshold"]:
         missing.append(f"{numbers['log_num_threshold']} logs or more")
     if numbers["log_bytes"] < numbers["log_size_threshold"]:
-        missing.append(f"{_size(numbers['log_size_threshold'])} of logs or more")
+        missing.append(f"{spell_size(numbers['log_size_threshold'])} of logs or more")
     if numbers["median_log_bytes"] >= numbers["small_log_size"]:
-        missing.append(f"a median log below {_size(numbers['small_log_size'])}")
+        missing.append(f"a median log below {spell_size(numbers['small_log_size'])}")
     return (
-        f"on a base of {_size(numbers['base_bytes'])} there is too little to merge, {_logs(numbers)}, the median "
-        f"{_size(numbers['median_log_bytes'])}; LOG would need {' and '.join(missing)}, FULL logs of more than "
-        f"{_size(numbers['log_ratio'] * numbers['base_bytes'])}"
+        f"on a base of {spell_size(numbers['base_bytes'])} there is too little to merge, {_logs(numbers)}, the median "
+        f"{spell_size(numbers['median_log_bytes'])}; LOG would need {' and '.join(missing)}, FULL logs of more than "
+        f"{spell_size(numbers['log_ratio'] * numbers['base_bytes'])}"
     )
 
 
@@ -130,12 +129,4 @@ def _trigger(numbers: Mapping[str, int | float]) -> str:
 
 def _logs(numbers: Mapping[str, int | float]) -> str:
     files = numbers["log_files"]
-    return f"{files} log{'' if files == 1 else 's'} of {_size(numbers['log_bytes'])}"
-
-
-def _size(size: float) -> str:
-    for unit in _UNITS:
-        if size < 1024 or unit == _UNITS[-1]:
-            break
-        size /= 1024
-    return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+    return f"{files} log{'' if files == 1 else 's'} of {spell_size(numbers['log_bytes'])}"

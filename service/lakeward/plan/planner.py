@@ -1,27 +1,25 @@
-"""From the words of a command line to a planner.
+"""From the words of an operator to a planner: the kind of compaction, filters, and settings by their keys.
 
-Settings are given as KEY=VALUE. Hudi's own keys are taken verbatim where they mean the same; what Hudi has no word
-for starts with `planner.`.
+Hudi's own keys are taken verbatim where they mean the same; what Hudi has no word for starts with `planner.`.
 
 Touches: nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any
 
-from lakeward.cli.quantities import parse_duration, parse_size
 from lakeward.errors import LakewardError, UsageError
-from lakeward.execute.compaction import Planner
 from lakeward.plan.decision import Form, PlanOutcome, Reason
 from lakeward.plan.full_compaction import plan_full_compaction
 from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator, HybridOptions
 from lakeward.plan.selection import GroupFilter, Selection, parse_strategies
 from lakeward.plan.trigger import Trigger, TriggerStrategy
+from lakeward.quantities import parse_duration, parse_size
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
@@ -34,8 +32,12 @@ class CompactionType(StrEnum):
     LOG = "log"
 
 
-def planner_of(kind: CompactionType, groups: GroupFilter, settings: Sequence[str]) -> Planner:
-    """The planner of `--type`, with the filters and the KEY=VALUE settings given. Raises `UsageError`."""
+Planner = Callable[[TableSnapshot, str, Mapping[GroupId, Reason]], PlanOutcome]
+"""From a snapshot, the plan's instant and the groups whose logs cannot be merged to what is done."""
+
+
+def planner_of(kind: CompactionType, groups: GroupFilter, settings: Mapping[str, str]) -> Planner:
+    """The planner of that kind, with filters and settings (`SETTINGS` are their keys). Raises `UsageError`."""
     options = _options(groups, settings)
     if kind is CompactionType.FULL:
         return FullPlanner(options.groups)
@@ -118,25 +120,23 @@ _SELECTION: dict[str, tuple[str, Callable[[str], Any]]] = {
 SETTINGS = sorted({*_OPTIONS, *_TABLE_TRIGGER, *_GROUP_TRIGGER, *_SELECTION})
 
 
-def _options(groups: GroupFilter, settings: Sequence[str]) -> HybridOptions:
-    given = dict(_split(pair) for pair in settings)
-    options: dict[str, Any] = _fields(given, _OPTIONS)
-    selection = _fields(given, _SELECTION)
+def _options(groups: GroupFilter, settings: Mapping[str, str]) -> HybridOptions:
+    for key in settings:
+        _check_key(key)
+    options: dict[str, Any] = _fields(settings, _OPTIONS)
+    selection = _fields(settings, _SELECTION)
     if "strategies" in selection:
         # The two thresholds are filters of Hudi's strategies as well as thresholds of our rules.
         for name in ("log_num_threshold", "log_size_threshold"):
             if name in options:
                 selection[name] = options[name]
     for name, keys in (("table_trigger", _TABLE_TRIGGER), ("group_trigger", _GROUP_TRIGGER)):
-        if fields := _fields(given, keys):
+        if fields := _fields(settings, keys):
             options[name] = Trigger(**fields)
     return HybridOptions(groups=groups, selection=Selection(**selection), **options)
 
 
-def _split(pair: str) -> tuple[str, str]:
-    key, found, value = pair.partition("=")
-    if not found:
-        raise UsageError(f"'{pair}' is no setting.", why="It has no '='.", remedy="Write --set planner.log_ratio=0.3.")
+def _check_key(key: str) -> None:
     if key not in SETTINGS:
         close = get_close_matches(key, SETTINGS, n=1)
         raise UsageError(
@@ -144,7 +144,6 @@ def _split(pair: str) -> tuple[str, str]:
             why=f"Did you mean {close[0]}?" if close else "It is none of the planner's.",
             remedy=f"The settings are {', '.join(SETTINGS)}.",
         )
-    return key, value
 
 
 def _fields(given: Mapping[str, str], keys: Mapping[str, tuple[str, Callable[[str], Any]]]) -> dict[str, Any]:

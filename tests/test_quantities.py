@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.cli.quantities import parse_duration, parse_size, spell_size
+from lakeward.quantities import parse_duration, parse_size, spell_size
 
 
 @pytest.mark.parametrize(
