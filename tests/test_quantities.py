@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.quantities import parse_duration, parse_size, spell_size
+from lakeward.quantities import parse_duration, parse_size, spell_size, write_duration, write_size
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,21 @@ def test_neither(text: str) -> None:
 def test_spelling(size: int, text: str) -> None:
     """In the largest unit that leaves a number above one."""
     assert spell_size(size) == text
+
+
+@pytest.mark.parametrize(
+    ("size", "text"), [(0, "0B"), (1001, "1001B"), (1025, "1025B"), (2**29, "512MiB"), (3 * 2**30, "3GiB")]
+)
+def test_written_sizes(size: int, text: str) -> None:
+    """In the largest unit that loses nothing, so that they are read back as what they were."""
+    assert write_size(size) == text
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0s"), (0.2, "200ms"), (1.5, "1500ms"), (90, "90s"), (900, "15m"), (86400, "1d")]
+)
+def test_written_durations(seconds: float, text: str) -> None:
+    """The same for durations."""
+    assert write_duration(seconds) == text
+    assert parse_duration(text) == pytest.approx(seconds)

@@ -1,4 +1,4 @@
-"""Sizes and durations as people write them: `512MiB`, `15m`.
+"""Sizes, durations and times as people write them: `512MiB`, `15m`, `2026-11-21 06:00:00 UTC`.
 
 Touches: nothing.
 """
@@ -6,6 +6,7 @@ Touches: nothing.
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 
 _SIZES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 _DURATIONS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -27,6 +28,22 @@ def parse_duration(text: str) -> float:
     return float(match[1]) * _DURATIONS[match[2]]
 
 
+def write_size(size: int) -> str:
+    """As `parse_size` reads it, exactly: `512MiB`, and `1001B`."""
+    for unit, bytes_ in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if size >= bytes_ and size % bytes_ == 0:
+            return f"{size // bytes_}{unit}"
+    return f"{size}B"
+
+
+def write_duration(seconds: float) -> str:
+    """As `parse_duration` reads it, to the millisecond: `15m`, `90s`, `1500ms`."""
+    for unit in ("d", "h", "m", "s"):
+        if seconds >= _DURATIONS[unit] and seconds % _DURATIONS[unit] == 0:
+            return f"{seconds / _DURATIONS[unit]:.0f}{unit}"
+    return f"{seconds * 1000:.0f}ms" if seconds else "0s"
+
+
 def spell_size(size: float) -> str:
     """`12.3 MiB`."""
     for unit in ("B", "KiB", "MiB", "GiB"):
@@ -34,3 +51,8 @@ def spell_size(size: float) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} TiB"
+
+
+def spell_time(at: float) -> str:
+    """Seconds since the epoch as `2026-11-21 06:00:00 UTC`."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -18,7 +18,8 @@ from lakeward.plan.trigger import Trigger, TriggerStrategy
 from lakeward.quantities import parse_size
 from lakeward.table.file_group import FileGroup, FrozenGroup
 from lakeward.table.file_system_view import GroupId
-from lakeward.table.snapshot import LogCompaction, TableSnapshot, WriteProfile
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.timeline_reader import LogCompaction, WriteProfile
 from tests.synthetic_table import completed, file_group, log_compacted, minute, pending, snapshot_of
 
 PENDING_MAPS = {

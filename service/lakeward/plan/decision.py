@@ -20,10 +20,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from lakeward.format.compaction_plan import CompactionOperation, CompactionPlan
+from lakeward.format.compaction_plan import MEBIBYTE, CompactionOperation, CompactionPlan
 from lakeward.table.file_group import FileSlice, LogFile
-
-MEBIBYTE = 1024 * 1024
 
 LOG_STRATEGY = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper"
 """What Hudi writes as the executor of a log compaction plan."""
@@ -76,6 +74,12 @@ class Reason(StrEnum):
     LOG_NOT_ALLOWED = "log-not-allowed"
     PENDING_WRITE = "pending-write"
     OVER_BUDGET = "over-budget"
+    PARKED = "parked"
+    PAUSED = "paused"
+
+
+LEFT_ALONE = frozenset({Reason.UNSUPPORTED_LOGS, Reason.PARKED, Reason.PAUSED})
+"""What a planner may be told of a file group that it then leaves alone, whatever the rules choose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +140,7 @@ class PlanOutcome:
     @property
     def input_bytes(self) -> int:
         """What carrying out the operations reads."""
-        return sum(round(operation.metrics["TOTAL_IO_READ_MB"] * MEBIBYTE) for operation in self.operations)
+        return sum(operation.read_bytes for operation in self.operations)
 
     def _of_type(self, choice: Choice) -> tuple[CompactionOperation, ...]:
         return tuple(

@@ -100,6 +100,13 @@ def _because(decision: Decision) -> str:
                 f"and writes did not fit into what they left of {spell_size(numbers['budget_bytes'])}; the next plan "
                 "may hold it"
             )
+        case Reason.PARKED:
+            return (
+                "its last operations failed, so it is parked and the other file groups go on; it is tried again when "
+                "its time is over, or sooner if it is resumed"
+            )
+        case Reason.PAUSED:
+            return "an operator paused it; it is looked at again when it is resumed or the pause ends"
 
 
 def _below_thresholds(numbers: Mapping[str, int | float]) -> str:

@@ -11,17 +11,23 @@ Keeps:   1. a file group with a pending operation of any service is never planne
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from lakeward.plan.cost import full_cost
 from lakeward.plan.decision import Choice, Decision, PlanOutcome, Reason, full_operation
 from lakeward.plan.selection import GroupFilter
 from lakeward.table.file_group import FileSlice
+from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
 
-def plan_full_compaction(snapshot: TableSnapshot, groups: GroupFilter) -> PlanOutcome:
-    """FULL for each selected file group that has log files and nothing pending."""
+def plan_full_compaction(
+    snapshot: TableSnapshot, groups: GroupFilter, *, left_alone: Mapping[GroupId, Reason] | None = None
+) -> PlanOutcome:
+    """FULL for each selected file group that has log files, nothing pending, and no reason to be left alone."""
     slices = sorted(snapshot.latest_slices, key=lambda slice_: (slice_.partition_path, slice_.file_id))
-    decisions = [_decide(snapshot, slice_, groups) for slice_ in slices]
+    decisions = [_decide(snapshot, slice_, groups, left_alone or {}) for slice_ in slices]
     operations = [
         full_operation(slice_)
         for slice_, decision in zip(slices, decisions, strict=True)
@@ -34,7 +40,9 @@ def plan_full_compaction(snapshot: TableSnapshot, groups: GroupFilter) -> PlanOu
     return PlanOutcome(tuple(decisions), tuple(operations))
 
 
-def _decide(snapshot: TableSnapshot, latest: FileSlice, groups: GroupFilter) -> Decision:
+def _decide(
+    snapshot: TableSnapshot, latest: FileSlice, groups: GroupFilter, left_alone: Mapping[GroupId, Reason]
+) -> Decision:
     group_id = (latest.partition_path, latest.file_id)
     numbers: dict[str, int | float] = {
         "base_bytes": latest.base_bytes,
@@ -56,5 +64,7 @@ def _decide(snapshot: TableSnapshot, latest: FileSlice, groups: GroupFilter) -> 
             return none(reason, pending[group_id])
     if not latest.log_files:
         return none(Reason.NO_LOGS)
+    if (reason_against := left_alone.get(group_id)) is not None:
+        return replace(none(reason_against), instead_of=Choice.FULL)
     cost = full_cost(base_bytes=latest.base_bytes, log_bytes=latest.log_bytes, logs=len(latest.log_files))
     return Decision(*group_id, Choice.FULL, Reason.HAS_LOGS, numbers | cost.numbers)

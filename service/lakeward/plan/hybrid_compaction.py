@@ -30,7 +30,16 @@ from lakeward.format.instant import comparable_time
 from lakeward.plan.ages import Ages
 from lakeward.plan.budget import BUDGET_BYTES, within_budget
 from lakeward.plan.cost import Cost, full_cost, log_cost
-from lakeward.plan.decision import Choice, Decision, Form, PlanOutcome, Reason, full_operation, log_operation
+from lakeward.plan.decision import (
+    LEFT_ALONE,
+    Choice,
+    Decision,
+    Form,
+    PlanOutcome,
+    Reason,
+    full_operation,
+    log_operation,
+)
 from lakeward.plan.log_prefix import LOGS_MIN, PendingWrites, files_of_run, pending_writes, pick_prefix
 from lakeward.plan.selection import GroupFilter, Selection
 from lakeward.plan.slice_profile import SliceProfile, profile_slice
@@ -95,7 +104,8 @@ class HybridCompactionPlanGenerator:
         Args:
             at: the plan's instant, in the table's zone; ages are measured at it.
             log_problems: groups whose logs were opened and found to hold partial updates (`PARTIAL_UPDATES`: never
-                LOG) or what cannot be merged at all (`UNSUPPORTED_LOGS`: nothing).
+                LOG), and groups to leave alone (`LEFT_ALONE`: nothing), because their logs cannot be merged at all or
+                because somebody wants it.
         """
         planning = _Planning(snapshot, self._options, at, log_problems or {})
         slices = sorted(snapshot.latest_slices, key=lambda slice_: (slice_.partition_path, slice_.file_id))
@@ -209,7 +219,7 @@ class _Planning:
         problem = self._log_problems.get(group_id)
         if choice is Choice.NONE:
             return self._none(profile, numbers, reason)
-        if problem is Reason.UNSUPPORTED_LOGS:
+        if problem is not None and problem in LEFT_ALONE:
             return self._none(profile, numbers, problem, instead_of=choice)
         if choice is Choice.FULL:
             cost = full_cost(base_bytes=profile.base_bytes, log_bytes=profile.log_bytes, logs=len(profile.live))

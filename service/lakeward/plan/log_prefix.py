@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from lakeward.format.instant import comparable_time
 from lakeward.plan.slice_profile import SliceProfile
 from lakeward.table.file_group import LogFile
-from lakeward.table.snapshot import TableSnapshot, WriteProfile
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.timeline_reader import WriteProfile
 
 LOGS_MIN = 2
 """Live logs of a run; merging one would change nothing."""

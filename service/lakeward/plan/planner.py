@@ -7,6 +7,7 @@ Touches: nothing.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -14,7 +15,7 @@ from enum import StrEnum
 from typing import Any
 
 from lakeward.errors import LakewardError, UsageError
-from lakeward.plan.decision import Form, PlanOutcome, Reason
+from lakeward.plan.decision import LEFT_ALONE, Form, PlanOutcome, Reason
 from lakeward.plan.full_compaction import plan_full_compaction
 from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator, HybridOptions
 from lakeward.plan.selection import GroupFilter, Selection, parse_strategies
@@ -33,7 +34,7 @@ class CompactionType(StrEnum):
 
 
 Planner = Callable[[TableSnapshot, str, Mapping[GroupId, Reason]], PlanOutcome]
-"""From a snapshot, the plan's instant and the groups whose logs cannot be merged to what is done."""
+"""From a snapshot, the plan's instant, and the groups to leave alone or whose logs allow no LOG, to what is done."""
 
 
 def planner_of(kind: CompactionType, groups: GroupFilter, settings: Mapping[str, str]) -> Planner:
@@ -51,7 +52,8 @@ class FullPlanner:
     groups: GroupFilter
 
     def __call__(self, snapshot: TableSnapshot, at: str, problems: Mapping[GroupId, Reason]) -> PlanOutcome:
-        return plan_full_compaction(snapshot, self.groups)
+        left_alone = {group: reason for group, reason in problems.items() if reason in LEFT_ALONE}
+        return plan_full_compaction(snapshot, self.groups, left_alone=left_alone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,41 +85,71 @@ def _strategy(text: str) -> TriggerStrategy:
         raise ValueError(f"Write one of {', '.join(TriggerStrategy)}.") from None
 
 
+def _whole(text: str) -> int:
+    if not text.strip().isdecimal():
+        raise ValueError("Write a whole number, 0 or more.")
+    return int(text)
+
+
+def _ratio(text: str) -> float:
+    try:
+        ratio = float(text)
+    except ValueError:
+        ratio = math.nan
+    if not 0 <= ratio < math.inf:
+        raise ValueError("Write a number, 0 or more, such as 0.5.")
+    return ratio
+
+
 def _seconds(text: str) -> int:
     return int(parse_duration(text))
 
 
 def _mebibytes(text: str) -> int:
-    return int(text) * MEBIBYTE
+    return _whole(text) * MEBIBYTE
 
 
 _OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "planner.small_base_size": ("small_base_size", parse_size),
-    "planner.log_ratio": ("log_ratio", float),
+    "planner.log_ratio": ("log_ratio", _ratio),
     "planner.small_log_size": ("small_log_size", parse_size),
     "planner.publish": ("form", _form),
     "planner.allow_log_before_v9": ("allow_log_before_v9", _boolean),
     "planner.budget": ("budget_bytes", parse_size),
     "hoodie.compaction.target.io": ("budget_bytes", _mebibytes),
-    "hoodie.compaction.logfile.num.threshold": ("log_num_threshold", int),
+    "hoodie.compaction.logfile.num.threshold": ("log_num_threshold", _whole),
     "hoodie.compaction.logfile.size.threshold": ("log_size_threshold", parse_size),
 }
 _TABLE_TRIGGER: dict[str, tuple[str, Callable[[str], Any]]] = {
     "hoodie.compact.inline.trigger.strategy": ("strategy", _strategy),
-    "hoodie.compact.inline.max.delta.commits": ("delta_commits", int),
+    "hoodie.compact.inline.max.delta.commits": ("delta_commits", _whole),
     "hoodie.compact.inline.max.delta.seconds": ("seconds", _seconds),
 }
 _GROUP_TRIGGER: dict[str, tuple[str, Callable[[str], Any]]] = {
     "planner.group_trigger.strategy": ("strategy", _strategy),
-    "planner.group_trigger.delta_commits": ("delta_commits", int),
+    "planner.group_trigger.delta_commits": ("delta_commits", _whole),
     "planner.group_trigger.elapsed": ("seconds", _seconds),
 }
 _SELECTION: dict[str, tuple[str, Callable[[str], Any]]] = {
     "hoodie.compaction.strategy": ("strategies", parse_strategies),
-    "hoodie.compaction.daybased.target.partitions": ("target_partitions", int),
+    "hoodie.compaction.daybased.target.partitions": ("target_partitions", _whole),
     "hoodie.compaction.partition.path.regex": ("partition_regex", str),
 }
 SETTINGS = sorted({*_OPTIONS, *_TABLE_TRIGGER, *_GROUP_TRIGGER, *_SELECTION})
+
+
+def merge_settings(*layers: Mapping[str, str]) -> dict[str, str]:
+    """The settings of all layers; a later one wins, also over the same setting under its other name."""
+    merged: dict[str, str] = {}
+    for layer in layers:
+        overridden = {_meaning(key) for key in layer}
+        merged = {key: value for key, value in merged.items() if _meaning(key) not in overridden} | dict(layer)
+    return merged
+
+
+def _meaning(key: str) -> str:
+    """The same for two keys of one setting."""
+    return _OPTIONS[key][0] if key in _OPTIONS else key
 
 
 def _options(groups: GroupFilter, settings: Mapping[str, str]) -> HybridOptions:
