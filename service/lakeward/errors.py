@@ -18,10 +18,18 @@ class LakewardError(Exception):
     code: ClassVar[str] = "LW-FAILED"
     exit_code: ClassVar[int] = 1
 
-    def __init__(self, what: str = "", *, why: str = "", remedy: str = "") -> None:
+    def __init__(
+        self, what: str = "", *, why: str = "", remedy: str = "", file_group: tuple[str, str] | None = None
+    ) -> None:
+        """
+        Args:
+            file_group: (partition path, file id) of the one that the error is about; whoever plans next may leave it
+                alone and let the others go on.
+        """
         self.what = what or (type(self).__doc__ or "").strip()
         self.why = why
         self.remedy = remedy
+        self.file_group = file_group
         super().__init__(what, why, remedy)
 
     def __str__(self) -> str:
@@ -29,11 +37,13 @@ class LakewardError(Exception):
 
     def __reduce__(self) -> tuple[object, ...]:
         # Errors cross process borders (Spark executors); keyword arguments do not survive the default.
-        return (_rebuild, (type(self), self.what, self.why, self.remedy))
+        return (_rebuild, (type(self), self.what, self.why, self.remedy, self.file_group))
 
 
-def _rebuild(kind: type[LakewardError], what: str, why: str, remedy: str) -> LakewardError:
-    return kind(what, why=why, remedy=remedy)
+def _rebuild(
+    kind: type[LakewardError], what: str, why: str, remedy: str, file_group: tuple[str, str] | None
+) -> LakewardError:
+    return kind(what, why=why, remedy=remedy, file_group=file_group)
 
 
 class UsageError(LakewardError):
@@ -41,6 +51,12 @@ class UsageError(LakewardError):
 
     code = "LW-USAGE"
     exit_code = 2
+
+
+class ConfigurationError(UsageError):
+    """The configuration cannot be used as it is."""
+
+    code = "LW-CONFIG"
 
 
 class Refused(LakewardError):
@@ -103,6 +119,41 @@ class AttemptLost(LakewardError):
     exit_code = 75
 
 
+class LeaseLost(LakewardError):
+    """This process may no longer service the table: another one may by now."""
+
+    code = "LW-LEASE-LOST"
+    exit_code = 75
+
+
+class Cancelled(LakewardError):
+    """Somebody asked for the work to stop."""
+
+    code = "LW-CANCELLED"
+    exit_code = 130  # as after Ctrl-C: stopped on request, and nothing is wrong
+
+
+class TaskFailed(LakewardError):
+    """A task failed in a way of which it is not known that it would fail again."""
+
+    code = "LW-TASK-FAILED"
+
+    def __init__(self, what: str = "", *, why: str = "", remedy: str = "", index: int | None = None) -> None:
+        """
+        Args:
+            index: which of the job's specs, where that could be told.
+        """
+        super().__init__(what, why=why, remedy=remedy)
+        self.index = index
+
+
+class EngineLost(LakewardError):
+    """What the work ran on died under it."""
+
+    code = "LW-ENGINE-LOST"
+    exit_code = 75
+
+
 class Conflict(LakewardError):
     """The table changed in a way that makes our plan wrong."""
 
@@ -133,3 +184,23 @@ class NotFound(LakewardError):
     """A file that must be there is not."""
 
     code = "LW-NOT-FOUND"
+
+
+class StoreUnavailable(LakewardError):
+    """The store could not be reached, or stayed busy."""
+
+    code = "LW-STORE-UNAVAILABLE"
+    exit_code = 75
+
+
+class StoreBroken(LakewardError):
+    """The store's file is damaged or is no store."""
+
+    code = "LW-STORE-BROKEN"
+
+
+class StoreVersion(LakewardError):
+    """The store's schema and this release do not fit."""
+
+    code = "LW-STORE-VERSION"
+    exit_code = 2

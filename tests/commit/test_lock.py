@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.commit.lock import FLINK_LOCK, SPARK_LOCK, LockOptions, TableLock
+from lakeward.commit.lock import FLINK_LOCK, RELEASE_TRIES, SPARK_LOCK, LockOptions, TableLock
 from lakeward.errors import LockHeld, LockLost
 from tests.clocks import SkippingClock
 from tests.faults import FaultyStorage
@@ -135,6 +135,66 @@ def test_a_lost_reply_does_not_lock_us_out(tmp_path: Path) -> None:
     path.write_bytes(lock._line)
     with lock:
         lock.fence()
+
+
+class Refusing(FaultyStorage):
+    """Fails so many deletions of lock files."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self.times = times
+
+    def delete(self, path: str) -> bool:
+        if self.times > 0:
+            self.times -= 1
+            raise OSError("the storage is away")
+        return super().delete(path)
+
+
+def test_a_release_that_fails_is_tried_again(table: Table) -> None:
+    """Every writer of the table waits for it, and a daemon does not end to set it free."""
+    table.storage = Refusing(times=RELEASE_TRIES - 1)
+    with table.lock():
+        pass
+    assert list(table.path.rglob("lock")) == []
+
+
+def test_what_cannot_be_released_is_free_for_the_next_attempt_of_the_process(table: Table) -> None:
+    """A process that lives on would hold it for ever otherwise; and one path that fails does not keep the other."""
+    table.storage = Refusing(times=RELEASE_TRIES)
+    with pytest.raises(OSError, match="away"), table.lock():
+        pass
+    assert [path.name for path in (table.path / ".hoodie").iterdir() if path.is_file()] == []
+    assert (table.path / FLINK_LOCK).exists()
+    with table.lock(wait_seconds=0) as lock:
+        lock.fence()
+    assert list(table.path.rglob("lock")) == []
+
+
+def test_a_lock_whose_creation_lost_its_reply_is_given_back(table: Table) -> None:
+    """The create raised, and the file is there: nobody but us would ever remove it."""
+
+    class Forgetful(FaultyStorage):
+        def create(self, path: str, data: bytes) -> None:
+            super().create(path, data)
+            if path.endswith(FLINK_LOCK):
+                raise OSError("the reply was lost")
+
+    table.storage = Forgetful()
+    with pytest.raises(OSError, match="reply"), table.lock():
+        pass
+    assert list(table.path.rglob("lock")) == []
+
+
+def test_the_dead_are_freed_without_taking_the_lock(table: Table) -> None:
+    """For a process that may judge the holder and has no work here; a living holder keeps it."""
+    table.lock(wait_seconds=1).__enter__()
+    other = table.lock()
+    other.free_dead()
+    assert (table.path / SPARK_LOCK).exists()
+    table.processes.kill_all()
+    other.free_dead()
+    assert list(table.path.rglob("lock*")) == []
 
 
 def test_a_lock_that_changed_hands_while_it_was_judged_is_put_back(table: Table) -> None:

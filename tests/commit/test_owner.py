@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 
 import psutil
+import pytest
 
 from lakeward.commit.owner import MAX_ATTEMPT, Processes, parse_owner
 
@@ -51,3 +52,17 @@ def test_nothing_is_known_about_other_machines() -> None:
     assert not processes.is_provably_dead(replace(gone, host="elsewhere"))
     assert not processes.is_provably_dead(replace(gone, boot_id="before"))
     assert not processes.is_provably_dead(replace(gone, pid_namespace="pid:[1]"))
+
+
+def test_a_hidden_process_is_not_a_dead_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where /proc hides other users' processes, one that still answers to a signal is alive."""
+    processes = Processes()
+    owner = processes.new_owner()
+
+    def hidden(pid: int) -> psutil.Process:
+        raise psutil.NoSuchProcess(pid)
+
+    monkeypatch.setattr(psutil, "Process", hidden)
+    assert not processes.is_provably_dead(owner)
+    assert processes.is_provably_dead(replace(owner, pid=2**30))
+    assert processes.is_provably_dead(replace(owner, pid=2**70))

@@ -11,11 +11,12 @@ from pathlib import Path
 from lakeward.commit.lock import SPARK_LOCK, LockOptions
 from lakeward.commit.owner import Processes
 from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.execute.compaction import CompactionOptions, CompactionReport, Compactor, Planner
+from lakeward.execute.compaction import CompactionReport, Compactor
+from lakeward.execute.compaction_options import CompactionOptions
 from lakeward.execute.operation import run_operation
 from lakeward.format.file_name import parse_base_file, parse_log_file
 from lakeward.format.instant import State, parse_instant
-from lakeward.plan.planner import CompactionType, FullPlanner, planner_of
+from lakeward.plan.planner import CompactionType, FullPlanner, Planner, planner_of
 from lakeward.plan.selection import GroupFilter
 from lakeward.storage.local import TEMPORARY_SUFFIX
 from tests.clocks import SkippingClock
@@ -27,9 +28,9 @@ FULL = FullPlanner(GroupFilter())
 LOG = planner_of(CompactionType.LOG, GroupFilter(), {})
 
 
-def compact(
+def compactor(
     base: Path, storage: FaultyStorage, processes: Processes, planner: Planner = FULL, **options: object
-) -> CompactionReport:
+) -> Compactor:
     defaults: dict[str, object] = {
         "writers_stopped": True,
         "lock": LockOptions(paths=(SPARK_LOCK,), wait_seconds=0.0),
@@ -46,7 +47,13 @@ def compact(
         run_operation=partial(run_operation, storage),
         clock=SkippingClock(),
         processes=processes,
-    ).compact()
+    )
+
+
+def compact(
+    base: Path, storage: FaultyStorage, processes: Processes, planner: Planner = FULL, **options: object
+) -> CompactionReport:
+    return compactor(base, storage, processes, planner, **options).compact()
 
 
 def check_readable(base: Path) -> None:

@@ -24,7 +24,8 @@ from lakeward.clock import SystemClock  # noqa: E402
 from lakeward.commit.lock import SPARK_LOCK, LockOptions  # noqa: E402
 from lakeward.commit.owner import Processes  # noqa: E402
 from lakeward.dispatch.spark import SparkDispatcher  # noqa: E402
-from lakeward.execute.compaction import CompactionOptions, Compactor  # noqa: E402
+from lakeward.execute.compaction import Compactor  # noqa: E402
+from lakeward.execute.compaction_options import CompactionOptions  # noqa: E402
 from lakeward.storage.local import LocalStorage  # noqa: E402
 from tests.crash.compacting import FULL  # noqa: E402
 from tests.crash.zombie_task import run_twice  # noqa: E402

@@ -23,7 +23,8 @@ from lakeward.commit.lock import SPARK_LOCK, LockOptions
 from lakeward.commit.owner import Processes
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.errors import LakewardError
-from lakeward.execute.compaction import CompactionOptions, Compactor
+from lakeward.execute.compaction import Compactor
+from lakeward.execute.compaction_options import CompactionOptions
 from lakeward.execute.operation import run_operation
 from tests.crash.compacting import FULL
 from tests.faults import FaultyStorage

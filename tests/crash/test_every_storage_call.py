@@ -1,4 +1,5 @@
-"""One compaction, and one log compaction, stopped at every one of its storage calls, in every way a call can go wrong.
+"""One compaction, one log compaction, and the unscheduling of either, stopped at every one of their storage calls, in
+every way a call can go wrong.
 
 After each fault our reader judges the table, then a second process runs the command again and our reader judges
 the end. Hudi judges each distinct state that a table was left in, and the end.
@@ -16,7 +17,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakeward.errors import LakewardError
-from lakeward.execute.compaction import Planner
+from lakeward.plan.planner import Planner
 from tests.crash.compacting import (
     FULL,
     LOG,
@@ -25,6 +26,9 @@ from tests.crash.compacting import (
     check_log_compacted,
     check_readable,
     compact,
+    compactor,
+    everything,
+    instants,
     state_of,
 )
 from tests.faults import TEARABLE, WRITES, Fault, FaultKind, FaultyStorage, Killed
@@ -87,6 +91,53 @@ def test_a_service_survives_every_fault(kind: FaultKind, service: Service, tmp_p
             states[end] = base
         else:
             shutil.rmtree(base)
+    ask_hudi(spark, states)
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
+@pytest.mark.parametrize("kind", FaultKind)
+def test_unscheduling_survives_every_fault(
+    kind: FaultKind, service: Service, tmp_path: Path, spark: SparkSession
+) -> None:
+    """A plan with a dead attempt at it: in the end both are there, or the plan alone, or neither; rows never change."""
+    processes = ScriptedProcesses()
+    dying = copy_golden("v9", tmp_path / "dying")
+    before = everything(dying)
+    publication = next(n for n, call in enumerate(calls_of(service, tmp_path)) if call.startswith("link"))
+    with pytest.raises(Killed):
+        compact(dying, FaultyStorage(Fault(FaultKind.KILL, publication - 1)), processes, service.planner)
+    processes.kill_all()
+    (instant,) = {i.time for i in instants(dying) if i.action in ("compaction", "logcompaction")}
+    clean = FaultyStorage()
+    unscheduled = Path(shutil.copytree(dying, tmp_path / "unscheduled"))
+    compactor(unscheduled, clean, processes).unschedule(instant)
+    assert everything(unscheduled) == before
+
+    states: dict[tuple[str, ...], Path] = {}
+    for fault in faults(kind, clean.calls):
+        where = f"{fault.kind} at call {fault.call}: {clean.calls[fault.call]}"
+        base = Path(shutil.copytree(dying, tmp_path / f"{fault.kind}-{fault.call}"))
+        with suppress(LakewardError, OSError, Killed):
+            compactor(base, FaultyStorage(fault), processes).unschedule(instant)
+        processes.kill_all()
+        try:
+            check_readable(base)
+            if (state := state_of(base)) not in states:
+                states[state] = Path(shutil.copytree(base, tmp_path / f"state-{len(states)}"))
+            age_temporary_files(base)
+            compactor(base, FaultyStorage(), processes).unschedule(instant)
+            assert [path for path in everything(base) if instant in path] == []
+            compact(base, FaultyStorage(), processes, service.planner)
+            service.check_finished(base)
+        except BaseException as error:
+            error.add_note(where)
+            raise
+        shutil.rmtree(base)
+    ask_hudi(spark, states)
+
+
+def ask_hudi(spark: SparkSession, states: dict[tuple[str, ...], Path]) -> None:
+    """Hudi reads the same rows in every state that a table was left in."""
     for state, base in states.items():
         frame = spark.read.format("hudi").load(str(base)).drop("_hoodie_file_name")
         rows = sorted((row.asDict() for row in frame.collect()), key=lambda row: row["_hoodie_record_key"])

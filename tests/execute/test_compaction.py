@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,81 +15,23 @@ from pathlib import Path
 import pytest
 
 from lakeward.commit.heartbeat import heartbeat_path
-from lakeward.commit.lock import SPARK_LOCK, LockOptions
+from lakeward.commit.lock import SPARK_LOCK
 from lakeward.commit.owner import Owner
-from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.errors import AttemptLost, Conflict, LakewardError, LockHeld, Refused, TryLater, VerificationFailed
-from lakeward.execute.compaction import CompactedPlan, CompactionOptions, Compactor, Planner
+from lakeward.execute.compaction import CompactedPlan
 from lakeward.execute.operation import run_operation
 from lakeward.execute.operation_spec import OperationResult, OperationSpec
-from lakeward.execute.progress import Merged
+from lakeward.execute.progress import Phase
 from lakeward.format.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.format.instant import State, format_instant_time
-from lakeward.plan.decision import Choice, PlanOutcome, Reason
+from lakeward.plan.decision import Choice, Reason
 from lakeward.plan.planner import FullPlanner
 from lakeward.plan.selection import GroupFilter
-from lakeward.storage.local import LocalStorage
-from lakeward.table.snapshot import TableSnapshot
-from tests.clocks import SkippingClock
-from tests.crash.compacting import FULL, LOG, check_finished, check_readable, everything, instants
+from tests.crash.compacting import LOG, check_finished, check_readable, everything, instants
+from tests.execute.bench import NOTHING, Bench, Watcher, pending_states
+from tests.faults import FaultyStorage
 from tests.golden_tables import GOLDEN, copy_golden
-from tests.processes import ScriptedProcesses
-
-
-def NOTHING(snapshot: TableSnapshot, at: str, problems: object) -> PlanOutcome:
-    """A planner that leaves everything alone."""
-    return PlanOutcome((), ())
-
-
-class Watcher:
-    """Remembers what it was told; runs `on_step` when the merging is done."""
-
-    def __init__(self) -> None:
-        self.steps: list[str] = []
-        self.waits: list[str] = []
-        self.states: list[Merged] = []
-
-    def step(self, text: str) -> None:
-        self.steps.append(text)
-
-    def waiting(self, text: str, seconds: float) -> None:
-        self.waits.append(text)
-
-    def merged(self, state: Merged) -> None:
-        self.states.append(state)
-
-
-class Bench:
-    """A golden table and everything needed to compact it."""
-
-    def __init__(self, base: Path) -> None:
-        self.base = base
-        self.storage = LocalStorage()
-        self.clock = SkippingClock()
-        self.processes = ScriptedProcesses()
-        self.watcher = Watcher()
-        self.run = partial(run_operation, self.storage)
-
-    def compactor(self, planner: Planner = FULL, **options: object) -> Compactor:
-        settings: dict[str, object] = {
-            "writers_stopped": True,
-            "lock": LockOptions(paths=(SPARK_LOCK,), wait_seconds=0.0),
-            "wait_seconds": 0.0,
-            "timezone": "UTC",
-            "state_folder": self.base.parent / "state",
-        }
-        dispatcher = InProcessDispatcher()
-        return Compactor(
-            self.storage,
-            str(self.base),
-            CompactionOptions(**(settings | options)),  # type: ignore[arg-type]
-            planner=planner,
-            choose_dispatcher=lambda input_bytes: dispatcher,
-            run_operation=lambda spec, attempt: self.run(spec, attempt),
-            clock=self.clock,
-            processes=self.processes,
-            observer=self.watcher,
-        )
+from tests.our_reader import look
 
 
 @pytest.fixture
@@ -99,10 +42,6 @@ def bench(tmp_path: Path) -> Bench:
 @pytest.fixture
 def pending_bench(tmp_path: Path) -> Bench:
     return Bench(copy_golden("v9", tmp_path / "table", pending=True))
-
-
-def pending_states(base: Path) -> set[State]:
-    return {instant.state for instant in instants(base) if instant.action == "compaction"}
 
 
 def test_a_plan_is_scheduled_merged_and_committed(bench: Bench) -> None:
@@ -419,3 +358,53 @@ def test_an_attempt_that_was_taken_over_while_it_merged_touches_nothing(bench: B
     assert pending_states(bench.base) == {State.REQUESTED, State.INFLIGHT}
     assert [path.read_bytes() for path in (bench.base / ".hoodie/.heartbeat").iterdir()] == [theirs]
     check_readable(bench.base)
+
+
+def test_a_plan_that_was_written_anew_is_not_carried_out(pending_bench: Bench) -> None:
+    """Between the look that found it and the claim: only the partitions of the plan that was found are listed."""
+    path = pending_bench.base / ".hoodie/timeline/20261121043710038.compaction.requested"
+    plan = read_compaction_plan(path.read_bytes(), file=path.name)
+    (operation,) = plan.operations
+    claims = 0
+
+    def rewrite() -> None:
+        nonlocal claims
+        claims += 1
+        other = replace(operation, partition_path="q")
+        path.write_bytes(write_compaction_plan(replace(plan, operations=(operation, other))))
+
+    class Rewriting(Watcher):
+        def phase(self, phase: Phase, seconds: float) -> None:
+            # The second look without the lock is the one at the slices of pending plans.
+            super().phase(phase, seconds)
+            if self.phases[-2:] == [Phase.LOCK_HOLD, Phase.LOOK]:
+                rewrite()
+
+    pending_bench.watcher = Rewriting()
+    with pytest.raises(Conflict, match="another one than a moment ago"):
+        pending_bench.compactor().compact()
+    assert claims == 1
+    assert pending_states(pending_bench.base) == {State.REQUESTED}
+
+
+@pytest.mark.parametrize("given_look", [False, True])
+def test_under_the_lock_only_the_plan_is_looked_at(bench: Bench, given_look: bool) -> None:
+    """Of a table of two partitions, in one of which is work: the other is listed under the lock once, to plan, and no
+    base file that was known before is opened there."""
+    shutil.copytree(bench.base / "p", bench.base / "q")
+    bench.look = (lambda: look(bench.base)) if given_look else None
+    storage = FaultyStorage()
+    bench.storage = storage  # type: ignore[assignment]
+    bench.compactor(FullPlanner(GroupFilter(partitions=("p",)))).compact()
+    lock = f"{bench.base}/{SPARK_LOCK}"
+    held, holds = False, list[list[str]]()
+    for call in storage.calls:
+        if call == f"create {lock}":
+            held, holds = True, [*holds, []]
+        elif call == f"delete {lock}":
+            held = False
+        elif held:
+            holds[-1].append(call)
+    assert len(holds) == 4, "recover, schedule, claim, commit"
+    assert [f"list {bench.base}/q" in calls for calls in holds] == [False, True, False, False]
+    assert [call for calls in holds for call in calls if call.startswith("open_input")] == []

@@ -14,7 +14,7 @@ import pytest
 
 from lakeward.errors import AlreadyExists, NotFound, VerificationFailed
 from lakeward.execute import operation as operation_module
-from lakeward.execute.compaction import merge_rules
+from lakeward.execute.merging import merge_rules
 from lakeward.execute.operation import run_operation
 from lakeward.execute.operation_spec import OperationSpec, finished_operations
 from lakeward.format.base_file import BaseFileWriter

@@ -4,8 +4,11 @@ Spark's default path is `.hoodie/lock`, Flink's `.hoodie/.aux/lock`. We take the
 release them in reverse. A lock is a file created where there is none. Hudi's own files are empty; ours hold one
 line that names the process, so that a lock of a process of ours that died is freed at once.
 
-    free --create--> ours --release--> free
+    free --create--> ours --release--> free      ours --(release fails and fails again)--> ours and provably dead
     foreign --(we wait)--> foreign      foreign --(expired by --lock-expire, or ours and provably dead)--> free
+
+A release that fails is tried again for a while, for every writer of the table waits; a process that lives on would
+otherwise hold the lock until it ends.
 
 Touches: the lock files.
 Keeps:   1. a foreign lock never expires unless the operator gave the writers' expiry;
@@ -25,7 +28,7 @@ import orjson
 from lakeward.clock import Clock
 from lakeward.commit.owner import Owner, Processes, parse_owner
 from lakeward.commit.renewal import Renewal
-from lakeward.errors import AlreadyExists, LockHeld, LockLost, NotFound
+from lakeward.errors import AlreadyExists, LakewardError, LockHeld, LockLost, NotFound
 from lakeward.storage.storage import Storage, join, parent
 
 SPARK_LOCK = ".hoodie/lock"
@@ -37,6 +40,9 @@ RELEASED = "released-by-"
 POLL_SECONDS = 0.5
 RENEW_SECONDS = 15.0
 
+RELEASE_TRIES = 6
+RELEASE_PAUSE_SECONDS = 2.0
+
 
 @dataclass(frozen=True, slots=True)
 class LockOptions:
@@ -47,6 +53,13 @@ class LockOptions:
     wait_seconds: float = 60.0
     expire_seconds: float | None = None
     """Age at which the writers' configuration lets a lock expire; None = never, Hudi's default."""
+
+
+def lock_options(*, shared: bool, wait_seconds: float, expire_seconds: float | None) -> LockOptions:
+    """What an operator's word about the other writers comes to: they share the lock, or there are none."""
+    # With stopped writers the lock still keeps two of our own processes apart.
+    paths = (SPARK_LOCK, FLINK_LOCK) if shared else (SPARK_LOCK,)
+    return LockOptions(paths=paths, wait_seconds=wait_seconds, expire_seconds=expire_seconds)
 
 
 class TableLock:
@@ -75,13 +88,12 @@ class TableLock:
 
     def __enter__(self) -> TableLock:
         deadline = self._clock.monotonic() + self._options.wait_seconds
-        taken: list[str] = []
         try:
             for path in self._paths:
                 self._take(path, deadline)
-                taken.append(path)
         except BaseException:
-            self._release(taken)
+            # All of them: one whose creation raised may be there all the same.
+            self._release(self._paths)
             raise
         self._renewal = Renewal(self._renew, interval_seconds=RENEW_SECONDS)
         self._renewal.__enter__()
@@ -93,7 +105,13 @@ class TableLock:
         assert self._renewal is not None
         self._renewal.__exit__(kind, error, trace)
         self._renewal = None
-        self._release(list(self._paths))
+        self._release(self._paths)
+
+    def free_dead(self) -> None:
+        """Remove what a dead holder left, without taking the lock: for whoever may judge it and has no work here."""
+        for path in self._paths:
+            if self._storage.stat(path) is not None:
+                self._free_if_dead(path)
 
     def fence(self) -> None:
         """Raise `LockLost` unless every lock file is still the one we made."""
@@ -167,10 +185,27 @@ class TableLock:
         except NotFound:
             return False
 
-    def _release(self, paths: list[str]) -> None:
+    def _release(self, paths: tuple[str, ...]) -> None:
+        failures: list[Exception] = []
         for path in reversed(paths):
-            if self._is_ours(path):
-                self._storage.delete(path)
+            failures += self._release_one(path)
+        if failures:
+            self._processes.give_up(self._owner)  # the next attempt of this process frees it
+            raise failures[0]
+
+    def _release_one(self, path: str) -> list[Exception]:
+        """What went wrong in the end; nothing when the lock is free."""
+        tries = 0
+        while True:
+            try:
+                if self._is_ours(path):
+                    self._storage.delete(path)
+                return []
+            except (LakewardError, OSError) as failure:
+                tries += 1
+                if tries == RELEASE_TRIES:
+                    return [failure]
+            self._clock.sleep(RELEASE_PAUSE_SECONDS)
 
 
 def _line(owner: Owner) -> bytes:

@@ -1,7 +1,8 @@
 """Who holds something: one line in heartbeat and lock files that says which process of ours wrote it.
 
 A process is *provably dead* when it ran on this host, in this boot and in this process namespace, and no process
-with its id and start time is left. Anything else, a missing line included, counts as alive.
+with its id and start time is left. Anything else, a missing line included, counts as alive; but for an attempt of
+this very process that ended without being able to remove what it held, which its process would hold for ever.
 
 Touches: the process table.
 Keeps:   a live process is never called dead; a dead one may be called alive (elsewhere, or unreadable).
@@ -38,7 +39,10 @@ class Owner:
 
 
 class Processes:
-    """What this machine knows about processes."""
+    """What this machine knows about processes. A process has one of these, for all its attempts."""
+
+    def __init__(self) -> None:
+        self._given_up: set[int] = set()
 
     def new_owner(self) -> Owner:
         return Owner(
@@ -50,7 +54,14 @@ class Processes:
             started=psutil.Process().create_time(),
         )
 
+    def give_up(self, owner: Owner) -> None:
+        """The attempt is over, and something that it holds could not be removed."""
+        self._given_up.add(owner.attempt)
+
     def is_provably_dead(self, owner: Owner) -> bool:
+        """Nobody acts for `owner` any more."""
+        if owner.attempt in self._given_up:
+            return True
         here = (socket.gethostname(), _boot_id(), _pid_namespace())
         if (owner.host, owner.boot_id, owner.pid_namespace) != here:
             return False
@@ -58,7 +69,19 @@ class Processes:
             process = psutil.Process(owner.pid)
             return bool(process.create_time() != owner.started or process.status() == psutil.STATUS_ZOMBIE)
         except psutil.NoSuchProcess:
-            return True
+            return not _answers(owner.pid)
+
+
+def _answers(pid: int) -> bool:
+    # Where /proc hides the processes of other users (hidepid, systemd's ProtectProc), a live one looks as if it were
+    # not there. A signal that is never sent tells: a hidden process refuses it, a dead one is not found.
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
 
 
 def parse_owner(line: bytes) -> Owner | None:

@@ -108,8 +108,7 @@ class TimelineFiles:
         self._storage.delete(self.inflight)
 
     def unschedule(self) -> None:
-        """Take back `request`. Only for plans that no file slice depends on: log compactions."""
-        assert self._action is ServiceAction.LOG_COMPACTION, "a requested compaction opens file slices"
+        """Take back `request`. A compaction's plan opens file slices; whoever takes it back saw that none is needed."""
         assert not self.is_inflight(), "undo comes first"
         self._storage.delete(self.requested)
 

@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from lakeward.errors import Unsupported
 from lakeward.execute.operation_spec import OperationResult, OperationSpec
+from lakeward.execute.peak_memory import PeakMemory
 from lakeward.execute.verification import check_digest, check_folded_counts, check_folded_sample
 from lakeward.format.avro_schema import table_schema
 from lakeward.format.log_block import BlockType, HeaderKey
@@ -43,6 +44,7 @@ def run_log_operation(storage: Storage, spec: OperationSpec, task_attempt: int) 
     """Merge the logs into one. Raises `VerificationFailed` when the file it wrote is not what was merged."""
     assert spec.slice.base_file is None and spec.slice.log_files
     started = time.monotonic()
+    memory = PeakMemory()
     path = join(spec.attempt_folder, spec.file_name(task_attempt))
     written = _merge(storage, path, spec)
     if spec.verify:
@@ -59,6 +61,7 @@ def run_log_operation(storage: Storage, spec: OperationSpec, task_attempt: int) 
         digest=written.digest,
         input_bytes=spec.input_bytes,
         seconds=time.monotonic() - started,
+        peak_memory_bytes=memory.peak_bytes(),
     )
 
 

@@ -19,6 +19,7 @@ import time
 
 from lakeward.execute.log_operation import run_log_operation
 from lakeward.execute.operation_spec import OperationKind, OperationResult, OperationSpec
+from lakeward.execute.peak_memory import PeakMemory
 from lakeward.execute.verification import OutputSample, check_counts, check_digest, check_sample
 from lakeward.format.base_file import BaseFileStats, BaseFileWriter, open_base_file
 from lakeward.merge.digest import Digest
@@ -43,6 +44,7 @@ def run_operation(storage: Storage, spec: OperationSpec, task_attempt: int) -> O
 def run_full_operation(storage: Storage, spec: OperationSpec, task_attempt: int) -> OperationResult:
     """Merge the slice into one new base file."""
     started = time.monotonic()
+    memory = PeakMemory()
     path = join(spec.attempt_folder, spec.file_name(task_attempt))
     digest = Digest()
     with open_slice(storage, spec.slice) as merged:
@@ -61,6 +63,7 @@ def run_full_operation(storage: Storage, spec: OperationSpec, task_attempt: int)
         digest=digest.hexdigest if spec.verify else "",
         input_bytes=spec.input_bytes,
         seconds=time.monotonic() - started,
+        peak_memory_bytes=memory.peak_bytes(),
     )
 
 

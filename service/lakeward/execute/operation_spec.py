@@ -71,6 +71,9 @@ class OperationResult:
     input_bytes: int
     seconds: float
     kind: OperationKind = OperationKind.FULL
+    peak_memory_bytes: int = 0
+    """Of the process that ran it, interpreter included; 0 where nobody can tell. That of whatever the process did
+    before is in it where the system does not let a process reset its peak."""
 
 
 def finished_operations(statuses: Iterable[FileStatus]) -> dict[int, int]:

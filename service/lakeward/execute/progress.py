@@ -1,12 +1,41 @@
-"""What a long piece of work tells whoever is watching.
+"""What a long piece of work tells whoever is watching: where it is, how long its parts took, and what went wrong.
 
-Touches: nothing; `Silent` drops everything, the command line draws it.
+Touches: nothing; `Silent` drops everything, the command line draws it, the daemon counts it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
+
+
+class Phase(StrEnum):
+    """Parts of the work whose seconds are told apart. They nest: a commit waits for the lock, holds it, and looks."""
+
+    LOCK_WAIT = "lock_wait"
+    LOCK_HOLD = "lock_hold"
+    LOOK = "look"
+    """Reading what the table is now."""
+    PLAN = "plan"
+    """Choosing, with a look into the logs that are to be merged."""
+    SCHEDULE = "schedule"
+    CLAIM = "claim"
+    """Waiting for a living attempt of somebody else included."""
+    MERGE = "merge"
+    COMMIT = "commit"
+
+
+class Count(StrEnum):
+    """Events that are counted."""
+
+    CONFLICT = "conflict"
+    """The table changed so that the work could not be published."""
+    UNDONE_ATTEMPT = "undone_attempt"
+    """An attempt that died, or failed, was taken back."""
+    LOST_ATTEMPT = "lost_attempt"
+    """Our own attempt, or the lock it needed, was taken by somebody else."""
+    UNSCHEDULED_PLAN = "unscheduled_plan"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +63,16 @@ class Observer(Protocol):
     def merged(self, state: Merged) -> None:
         """Operations have made progress."""
 
+    def phase(self, phase: Phase, seconds: float) -> None:
+        """A part of the work ended, well or not, and took so long."""
+
+    def counted(self, count: Count, number: int = 1) -> None:
+        """Something happened `number` times."""
+
 
 class Silent:
+    """Hears nothing; what watches only a part derives from it."""
+
     def step(self, text: str) -> None:
         pass
 
@@ -43,4 +80,10 @@ class Silent:
         pass
 
     def merged(self, state: Merged) -> None:
+        pass
+
+    def phase(self, phase: Phase, seconds: float) -> None:
+        pass
+
+    def counted(self, count: Count, number: int = 1) -> None:
         pass

@@ -24,6 +24,9 @@ from lakeward.format.record_fields import RecordFields
 METRICS = ("TOTAL_LOG_FILES", "TOTAL_LOG_FILES_SIZE", "TOTAL_IO_READ_MB", "TOTAL_IO_WRITE_MB", "TOTAL_IO_MB")
 """Hudi fails with a null pointer on an operation that lacks one of them."""
 
+MEBIBYTE = 1024 * 1024
+"""What Hudi means by MB in a plan's metrics."""
+
 # Version 1 is of Hudi 0.5 and older, and holds whole paths. Version 3 brought operation types.
 _VERSIONS = (2, 3)
 _VERSION_WITH_TYPES = 3
@@ -47,6 +50,16 @@ class CompactionOperation:
     """A path outside the table, as it is written; no file-name grammar can check it."""
     operation_type: str | None = None
     """FULL or LOG in plans of version 3; None means FULL."""
+
+    @property
+    def read_bytes(self) -> int:
+        """What its planner expected it to read; 0 where the plan does not say."""
+        return round(self.metrics.get("TOTAL_IO_READ_MB", 0.0) * MEBIBYTE)
+
+    @property
+    def write_bytes(self) -> int:
+        """The same for what it writes."""
+        return round(self.metrics.get("TOTAL_IO_WRITE_MB", 0.0) * MEBIBYTE)
 
 
 @dataclass(frozen=True, slots=True)

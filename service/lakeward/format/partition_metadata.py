@@ -8,9 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from lakeward.errors import BrokenFile
 from lakeward.format.java_properties import parse_properties
 from lakeward.format.parquet_footer import TAIL_BYTES, footer_bytes, is_encrypted
@@ -47,6 +44,10 @@ def read_partition_metadata(data: bytes, *, file: str) -> PartitionMetadata:
 
 
 def _footer_values(data: bytes, file: str) -> Mapping[str, str]:
+    # Imported here: whoever only lists tables should not have to hold Arrow in memory.
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     length = footer_bytes(data[-TAIL_BYTES:], file=file)
     # Encrypted columns make pyarrow end the process, so they are looked for without it.
     if is_encrypted(data[-TAIL_BYTES:], data[-TAIL_BYTES - length : -TAIL_BYTES], file=file):

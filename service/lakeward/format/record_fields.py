@@ -42,6 +42,14 @@ class RecordFields:
     def records(self, name: str) -> list[RecordFields]:
         return self._records(self._path(name), self._optional(name, list))
 
+    def record_by_key(self, name: str) -> dict[str, RecordFields]:
+        """A map of records."""
+        path = self._path(name)
+        return {
+            key: RecordFields(value, file=self._file, where=f"{path}[{key!r}]")
+            for key, value in self._entries(name).items()
+        }
+
     def records_by_key(self, name: str) -> dict[str, list[RecordFields]]:
         """A map of arrays of records."""
         entries = self._entries(name)

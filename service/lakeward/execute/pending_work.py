@@ -1,0 +1,61 @@
+"""Compactions and log compactions that are on the timeline and not completed, as a snapshot shows them.
+
+Touches: nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakeward.commit.transition import ServiceAction
+from lakeward.errors import Conflict
+from lakeward.format.compaction_plan import CompactionPlan
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.snapshot import TableSnapshot
+
+PLANNED_BY = "planned_by"
+"""In a plan's extra metadata: only we write it, so a plan that has it may be taken back by us."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingWork:
+    """One plan that waits to be carried out, or is being carried out."""
+
+    instant: str
+    action: ServiceAction
+    plan: CompactionPlan
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether Lakeward planned it, this process or another one."""
+        return PLANNED_BY in self.plan.extra_metadata
+
+    @property
+    def groups(self) -> tuple[GroupId, ...]:
+        return groups_of(self.plan)
+
+
+def pending_work(snapshot: TableSnapshot) -> list[PendingWork]:
+    """Oldest first."""
+    actions = {action.pending: action for action in ServiceAction}
+    return [
+        PendingWork(instant.time, actions[instant.action], pending_plan(snapshot, instant.time))
+        for instant in snapshot.timeline.pending
+        if instant.action in actions
+    ]
+
+
+def pending_plan(snapshot: TableSnapshot, instant: str) -> CompactionPlan:
+    """Raises `Conflict` when there is none any more."""
+    plan = snapshot.plans.get(instant)
+    if plan is None:
+        raise Conflict(
+            f"The plan of compaction {instant} is gone.",
+            why="Its .requested file was there and cannot be found or read any more.",
+            remedy="Run the command again; it plans anew.",
+        )
+    return plan
+
+
+def groups_of(plan: CompactionPlan) -> tuple[GroupId, ...]:
+    return tuple((operation.partition_path, operation.file_id) for operation in plan.operations)

@@ -1,0 +1,105 @@
+"""Make the results of a plan visible: under the lock look again, move the files in, publish `T_C.commit`.
+
+Touches: the attempt's folder, files of the instant in the plan's file groups, the timeline; under the table lock.
+Keeps:   1. what is published is what is still right: an operation whose slice changed publishes nothing;
+         2. past the commit no file of the instant is in the plan's groups but those that it names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lakeward.commit.attempt import Winner, strays
+from lakeward.commit.instant_time import next_time
+from lakeward.commit.transition import ServiceAction
+from lakeward.errors import Conflict
+from lakeward.execute.claim import Claim, check_ours
+from lakeward.execute.compaction_commit import compaction_commit
+from lakeward.execute.log_compaction_commit import log_compaction_commit
+from lakeward.execute.operation_spec import OperationKind, OperationResult
+from lakeward.execute.pending_work import groups_of, pending_plan
+from lakeward.execute.progress import Phase
+from lakeward.execute.serviced_table import ServicedTable, spell, zone_of
+from lakeward.execute.targets import Target, Targets, find_targets
+from lakeward.format.commit_metadata import write_commit_metadata
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.snapshot import TableSnapshot
+
+
+def publish(table: ServicedTable, claim: Claim, results: Sequence[OperationResult]) -> tuple[str | None, Targets]:
+    """Make the results visible. Returns the completion time, and the targets whose results are.
+
+    LOG operations that other work has overtaken are dropped; when that is all of a log compaction, nothing is
+    published and the completion time is None.
+    """
+    with table.measured(Phase.COMMIT):
+        by_group = {(result.partition_path, result.file_id): result for result in results}
+        claim.attempt.write_markers(_winner(target, by_group[target.group_id]) for target in claim.targets.of)
+        return _publish(table, claim, by_group)
+
+
+def _publish(
+    table: ServicedTable, claim: Claim, by_group: Mapping[GroupId, OperationResult]
+) -> tuple[str | None, Targets]:
+    with table.locked() as fence:
+        snapshot = table.look(only=frozenset(groups_of(claim.plan)))
+        check_ours(claim)
+        targets = _still_right(table, claim, snapshot)
+        if not targets.of and claim.action is ServiceAction.LOG_COMPACTION:
+            return None, targets
+        kept = [by_group[target.group_id] for target in targets.of]
+        winners = [_winner(target, result) for target, result in zip(targets.of, kept, strict=True)]
+        slices = [target.slice for target in targets.of]
+        commit = log_compaction_commit if claim.action is ServiceAction.LOG_COMPACTION else compaction_commit
+        staged = claim.attempt.stage_commit(write_commit_metadata(commit(slices, kept, snapshot.schema or "")))
+        completion_time = next_time(floor=snapshot.timeline.latest_time, zone=zone_of(snapshot), clock=table.clock)
+        fence()
+        claim.attempt.move_in(winners)
+        names = frozenset(winner.file_name for winner in winners)
+        for stray in strays(table.storage, table.base_path, claim.instant, groups_of(claim.plan), keep=names):
+            table.storage.delete(stray.path)
+        fence()
+        claim.files.complete(staged, completion_time)
+    return completion_time, targets
+
+
+def _still_right(table: ServicedTable, claim: Claim, snapshot: TableSnapshot) -> Targets:
+    """The plan is as it was, and its slices hold what we merged. Returns what is still right of the targets."""
+    plan = pending_plan(snapshot, claim.instant)
+    now = find_targets(snapshot, claim.instant, plan, claim.action)
+    merged = {target.group_id: target for target in claim.targets.of}
+    still = tuple(target for target in now.of if target.group_id in merged)
+    for target in still:
+        before = merged[target.group_id]
+        if (target.kind, target.logs, target.slice.base_file) != (before.kind, before.logs, before.slice.base_file):
+            raise Conflict(
+                f"The file slices of {spell(claim.action)} {claim.instant} changed while they were merged.",
+                why="A log file was added to or taken from a slice that the plan had closed.",
+                remedy="Run `lakeward inspect` and see which writer did it; nothing was published.",
+                file_group=target.group_id,
+            )
+    if table.options.writers_stopped:
+        _check_writers_stopped(claim, snapshot)
+    dropped = {(each.partition_path, each.file_id): each for each in (*claim.targets.dropped, *now.dropped)}
+    return Targets(still, tuple(dropped.values()))
+
+
+def _check_writers_stopped(claim: Claim, snapshot: TableSnapshot) -> None:
+    known = {(instant.time, instant.action) for instant in claim.snapshot.timeline.instants}
+    new = {
+        (instant.time, instant.action)
+        for instant in snapshot.timeline.instants
+        if instant.time != claim.instant and (instant.time, instant.action) not in known
+    }
+    if new:
+        time, action = min(new)
+        raise Conflict(
+            f"{action} {time} appeared while {spell(claim.action)} {claim.instant} ran.",
+            why="You said --writers stopped, and somebody writes.",
+            remedy="Stop the writer, or share its lock with --lock filesystem; nothing was published.",
+        )
+
+
+def _winner(target: Target, result: OperationResult) -> Winner:
+    replaces_base_file = target.kind is OperationKind.FULL and target.slice.base_file is not None
+    return Winner(target.slice.partition_path, result.file_name, replaces_base_file)

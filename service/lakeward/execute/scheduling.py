@@ -1,0 +1,139 @@
+"""Choose what to compact and write the choice down: the planner's answer, held against the logs it wants merged.
+
+The planner is pure and sees names and sizes only. What the blocks of a log hold can forbid merging it, so the heads of
+the logs it chose are read, and it is asked again without those that cannot be merged.
+
+Touches: reads block heads of logs; under the table lock, the timeline.
+Keeps:   1. nothing is written before every refusal was considered, under the lock, on a fresh look at the table;
+         2. a plan says who planned it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from lakeward.commit.instant_time import next_time
+from lakeward.commit.transition import ServiceAction
+from lakeward.dispatch.dispatcher import Dispatcher
+from lakeward.errors import Refused, Unsupported
+from lakeward.execute.merging import ChooseDispatcher, merge_rules
+from lakeward.execute.pending_work import PLANNED_BY, PendingWork
+from lakeward.execute.progress import Phase
+from lakeward.execute.serviced_table import ServicedTable, spell, zone_of
+from lakeward.execute.targets import find_targets
+from lakeward.format.avro_schema import table_schema
+from lakeward.format.compaction_plan import CompactionPlan, write_compaction_plan
+from lakeward.format.instant import format_instant_time
+from lakeward.plan.decision import Form, PlanOutcome, Reason
+from lakeward.plan.planner import Planner
+from lakeward.read.log_scan import check_ordering, scan_slice_heads
+from lakeward.storage.storage import join
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.snapshot import TableSnapshot
+
+NEWEST = "9" * 17
+"""Later than every instant: look at all blocks."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedLogs:
+    """Log files whose block heads were read, and the file groups to leave alone, for what was found or as told."""
+
+    seen: frozenset[tuple[str, ...]] = frozenset()
+    left_alone: Mapping[GroupId, Reason] = field(default_factory=dict)
+
+
+def choose(
+    table: ServicedTable, planner: Planner, snapshot: TableSnapshot, checked: CheckedLogs, *, at: str | None = None
+) -> tuple[PlanOutcome, CheckedLogs]:
+    """Plan, look into the logs that the plan wants to merge, and plan again without those that we cannot."""
+    at = at or format_instant_time(int(table.clock.now() * 1000), zone_of(snapshot))
+    with table.measured(Phase.PLAN):
+        while True:
+            outcome = planner(snapshot, at, checked.left_alone)
+            fresh = {
+                tuple(join(operation.partition_path, name) for name in operation.log_files): operation
+                for operation in outcome.operations
+            }
+            unseen = sorted(fresh.keys() - checked.seen)
+            if not unseen:
+                return outcome, checked
+            left_alone = dict(checked.left_alone)
+            for logs in unseen:
+                group_id = (fresh[logs].partition_path, fresh[logs].file_id)
+                try:
+                    _check_logs(table, snapshot, group_id, logs)
+                except Unsupported as error:
+                    if not table.options.skip_unsupported:
+                        raise
+                    table.observer.step(f"left alone: {error.what}")
+                    left_alone[group_id] = Reason.UNSUPPORTED_LOGS
+            checked = CheckedLogs(checked.seen | frozenset(unseen), left_alone)
+
+
+def check_pending(table: ServicedTable, snapshot: TableSnapshot, work: PendingWork) -> None:
+    """The same for a plan that was pending before this run, before anything of it is begun."""
+    for target in find_targets(snapshot, work.instant, work.plan, work.action).of:
+        _check_logs(table, snapshot, target.group_id, [log.path for log in target.logs])
+
+
+def schedule(
+    table: ServicedTable,
+    planner: Planner,
+    preview: PlanOutcome,
+    checked: CheckedLogs,
+    choose_dispatcher: ChooseDispatcher,
+    planned_by: Mapping[str, str],
+) -> tuple[list[PendingWork], PlanOutcome]:
+    """Write the choice down, as one plan or two. Returns them in the order in which to carry them out."""
+    dispatcher: Dispatcher = choose_dispatcher(preview.input_bytes)
+    dispatcher.probe()
+    _check_space(table, preview)
+    scheduled: list[PendingWork] = []
+    # Log heads were read before the lock is taken; under it only those of log files that came since.
+    with table.measured(Phase.SCHEDULE), table.locked() as fence:
+        snapshot = table.look()
+        zone = zone_of(snapshot)
+        instant = next_time(floor=snapshot.timeline.latest_time, zone=zone, clock=table.clock)
+        outcome, _ = choose(table, planner, snapshot, checked, at=instant)
+        for action, plan in _plans_of(outcome):
+            if scheduled:
+                instant = next_time(floor=instant, zone=zone, clock=table.clock)
+            fence()
+            ours = replace(plan, extra_metadata={**plan.extra_metadata, **planned_by, PLANNED_BY: "lakeward"})
+            table.timeline_files(snapshot, instant, action).request(write_compaction_plan(ours))
+            scheduled.append(PendingWork(instant, action, ours))
+            table.observer.step(f"{spell(action)} {instant} scheduled, file slices: {len(plan.operations)}")
+    return scheduled, outcome
+
+
+def _check_logs(table: ServicedTable, snapshot: TableSnapshot, group_id: GroupId, logs: Sequence[str]) -> None:
+    """Read the block heads of a slice's logs. Raises `Unsupported` where we cannot merge them."""
+    try:
+        scan = scan_slice_heads(table.storage, table.base_path, logs, instant=NEWEST)
+        assert snapshot.schema is not None, "eligibility refuses a table without a schema"
+        check_ordering(scan, merge_rules(snapshot), table_schema(snapshot.schema))
+    except Unsupported as error:
+        error.file_group = group_id
+        raise
+
+
+def _check_space(table: ServicedTable, outcome: PlanOutcome) -> None:
+    needed = outcome.input_bytes  # a merged slice is rarely larger than its parts
+    free = table.storage.free_bytes(table.base_path)
+    if free is not None and free < needed:
+        raise Refused(
+            f"{table.base_path} has {free} bytes free, and the compaction may write {needed}.",
+            why="A full disk in the middle of a compaction would stop the table's writers too.",
+            remedy="Free space, or compact a part of the table with --partition or --file-group.",
+        )
+
+
+def _plans_of(outcome: PlanOutcome) -> list[tuple[ServiceAction, CompactionPlan]]:
+    """The plans to publish. In the split form log compactions come first: they are short."""
+    if outcome.form is Form.HYBRID:
+        plans = [(ServiceAction.COMPACTION, outcome.hybrid_plan)]
+    else:
+        plans = [(ServiceAction.LOG_COMPACTION, outcome.log_plan), (ServiceAction.COMPACTION, outcome.full_plan)]
+    return [(action, plan) for action, plan in plans if plan is not None]

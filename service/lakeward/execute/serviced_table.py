@@ -1,0 +1,126 @@
+"""One table under service: what every step needs to look at it, to hold its lock, and to be stopped.
+
+The *guard* is how somebody else stops the work: a daemon whose lease ended, an operator who cancels. It is called at
+every fence, while waiting, and with every report of progress, and stops by raising an error of ours.
+
+Touches: the table's lock files; reads the table.
+Keeps:   1. nothing is published past a fence, and a fence is the proof of the lock and the word of the guard;
+         2. undoing asks no guard: who was told to stop must still be able to clean up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import tzinfo
+
+from lakeward.clock import Clock
+from lakeward.commit.heartbeat import Sign, look
+from lakeward.commit.lock import TableLock
+from lakeward.commit.owner import Owner, Processes
+from lakeward.commit.transition import ServiceAction, TimelineFiles
+from lakeward.execute.compaction_options import CompactionOptions
+from lakeward.execute.progress import Observer, Phase
+from lakeward.execute.refusal import refuse
+from lakeward.plan.eligibility import find_refusals
+from lakeward.storage.storage import Storage
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.snapshot import BaseFileMemory, TableSnapshot, take_snapshot
+from lakeward.table.table_config import timeline_folder
+
+Guard = Callable[[], None]
+"""Returns, or raises an error of ours (`Cancelled`, `LeaseLost`) that stops the work."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServicedTable:
+    storage: Storage
+    base_path: str
+    options: CompactionOptions
+    clock: Clock
+    processes: Processes
+    owner: Owner
+    """Whose heartbeats and locks are ours."""
+    observer: Observer
+    guard: Guard
+    memory: BaseFileMemory
+
+    def look(self, *, only: Collection[GroupId] | None = None) -> TableSnapshot:
+        """A fresh snapshot of a table that we may change. Raises `Refused`.
+
+        Args:
+            only: the file groups that matter; while the lock is held nothing else should be waited for.
+        """
+        with self.measured(Phase.LOOK):
+            snapshot = take_snapshot(
+                self.storage,
+                self.base_path,
+                timezone=self.options.timezone,
+                clock=self.clock,
+                only=only,
+                memory=self.memory,
+            )
+        refuse(self.base_path, find_refusals(snapshot))
+        return snapshot
+
+    @contextmanager
+    def locked(self, *, to_undo: bool = False) -> Iterator[Callable[[], None]]:
+        """Hold the table lock. Gives the fence: called just before something is published, it raises or all is well.
+
+        Args:
+            to_undo: do not let the guard stop what is done under this lock.
+        """
+        guard = _nobody if to_undo else self.guard
+
+        def on_wait(path: str, seconds: float) -> None:
+            guard()
+            self.observer.waiting(f"the table lock {path} is held", seconds)
+
+        lock = TableLock(
+            self.storage,
+            self.base_path,
+            self.owner,
+            self.options.lock,
+            clock=self.clock,
+            processes=self.processes,
+            on_wait=on_wait,
+        )
+
+        def fence() -> None:
+            guard()
+            lock.fence()
+
+        with ExitStack() as resources:
+            with self.measured(Phase.LOCK_WAIT):
+                resources.enter_context(lock)
+            with self.measured(Phase.LOCK_HOLD):
+                yield fence
+
+    @contextmanager
+    def measured(self, phase: Phase) -> Iterator[None]:
+        started = self.clock.monotonic()
+        try:
+            yield
+        finally:
+            self.observer.phase(phase, self.clock.monotonic() - started)
+
+    def sign_of_life(self, instant: str) -> Sign:
+        """Is somebody carrying out the plan of `instant`?"""
+        return look(self.storage, self.base_path, instant, clock=self.clock, processes=self.processes)
+
+    def timeline_files(self, snapshot: TableSnapshot, instant: str, action: ServiceAction) -> TimelineFiles:
+        return TimelineFiles(self.storage, timeline_folder(self.base_path, snapshot.config), instant, action)
+
+
+def _nobody() -> None:
+    """A guard that lets everything pass."""
+
+
+def zone_of(snapshot: TableSnapshot) -> tzinfo:
+    assert snapshot.zone.zone is not None, "eligibility refuses a table whose zone is unknown"
+    return snapshot.zone.zone
+
+
+def spell(action: ServiceAction) -> str:
+    return "log compaction" if action is ServiceAction.LOG_COMPACTION else "compaction"

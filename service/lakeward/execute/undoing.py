@@ -1,0 +1,98 @@
+"""Take an attempt back, so that its plan can be carried out again: what a dead process left, or our own failed one.
+
+    folder aside -> no completed file? -> stray files -> folder -> .inflight -> heartbeat
+
+Touches: files of the instant, the timeline and the heartbeat, all through `commit` and under the table lock.
+Keeps:   1. nothing is undone while a commit of the instant exists or might exist;
+         2. stopped anywhere in between, the plan is still there and all of this can be done again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakeward.commit.attempt import put_aside, remove_temp_folder, strays
+from lakeward.commit.heartbeat import Life, Sign, remove_heartbeat
+from lakeward.commit.tidy import tidy
+from lakeward.commit.transition import ServiceAction, TimelineFiles
+from lakeward.errors import AttemptLost
+from lakeward.execute.pending_work import PendingWork, groups_of, pending_work
+from lakeward.execute.progress import Count
+from lakeward.execute.serviced_table import ServicedTable, spell
+from lakeward.format.compaction_plan import CompactionPlan
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import timeline_folder
+
+
+@dataclass(frozen=True, slots=True)
+class UndoneAttempt:
+    instant: str
+    action: ServiceAction
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPlan:
+    """A plan that nobody has carried out."""
+
+    work: PendingWork
+    is_inflight: bool
+    sign: Sign
+    """Of whoever carries it out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What was found at a table, and what of it was taken back."""
+
+    undone: tuple[UndoneAttempt, ...]
+    pending: tuple[WaitingPlan, ...]
+    """As they are afterwards, oldest first."""
+
+
+def undo_attempt(table: ServicedTable, files: TimelineFiles, instant: str, plan: CompactionPlan) -> None:
+    """The plan stays, and so does the heartbeat, which the caller removes last. Under the lock."""
+    put_aside(table.storage, table.base_path, instant, by=table.owner.attempt)
+    # Nobody can publish any more, so from here on the answer to this question stays true.
+    if (completed := files.find_completed()) is not None:
+        raise AttemptLost(
+            f"{completed} exists.",
+            why="Another process published just before its attempt was taken over.",
+            remedy="Nothing is wrong; run the command again.",
+        )
+    for stray in strays(table.storage, table.base_path, instant, groups_of(plan)):
+        table.storage.delete(stray.path)
+    remove_temp_folder(table.storage, table.base_path, instant)
+    files.undo()
+    table.observer.counted(Count.UNDONE_ATTEMPT)
+
+
+def undo_dead_attempt(table: ServicedTable, files: TimelineFiles, work: PendingWork) -> None:
+    """With its heartbeat. Under the lock, after nobody was seen alive."""
+    table.observer.step(f"{spell(work.action)} {work.instant}: undoing an attempt that died")
+    undo_attempt(table, files, work.instant, work.plan)
+    remove_heartbeat(table.storage, table.base_path, work.instant)
+
+
+def recover(table: ServicedTable, snapshot: TableSnapshot) -> Recovery:
+    """Remove leftovers of ours, and undo the attempts of processes of ours that died. Under the lock.
+
+    A left-over `.logcompaction.inflight` can stop Hudi's writers, so this comes before all other work.
+    """
+    tidy(table.storage, table.base_path, timeline_folder(table.base_path, snapshot.config), clock=table.clock)
+    undone, waiting = [], []
+    for work in pending_work(snapshot):
+        files = table.timeline_files(snapshot, work.instant, work.action)
+        sign = table.sign_of_life(work.instant)
+        if sign.life is not Life.ALIVE and _is_attempt_of_ours(work, files, sign):
+            undo_dead_attempt(table, files, work)
+            undone.append(UndoneAttempt(work.instant, work.action))
+            sign = table.sign_of_life(work.instant)
+        waiting.append(WaitingPlan(work, files.is_inflight(), sign))
+    return Recovery(tuple(undone), tuple(waiting))
+
+
+def _is_attempt_of_ours(work: PendingWork, files: TimelineFiles, sign: Sign) -> bool:
+    """An attempt of ours has a heartbeat that says so, from before its `.inflight` exists until after that is gone."""
+    if sign.owner is not None:
+        return True
+    return work.action is ServiceAction.LOG_COMPACTION and work.is_ours and files.is_inflight()
