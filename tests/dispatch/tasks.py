@@ -39,8 +39,33 @@ def break_always(spec: int, task_attempt: int) -> int:
     raise OSError("no such disk")
 
 
+def break_on_odd(spec: int, task_attempt: int) -> int:
+    if spec % 2:
+        raise OSError("no such disk")
+    return spec
+
+
 def which_process(spec: int, task_attempt: int) -> tuple[int, str]:
     import time
 
     time.sleep(0.3)  # long enough that one executor cannot take every task
     return spec, os.environ.get("SPARK_EXECUTOR_DIRS", "") + str(os.getppid())
+
+
+def tick(spec: str, task_attempt: int) -> str:
+    """Works for two minutes, and says so ten times a second by letting a file grow."""
+    import time
+
+    for _ in range(1200):
+        with open(spec, "a") as file:
+            file.write(".")
+        time.sleep(0.1)
+    return spec
+
+
+def pool_of_my_job(spec: int, task_attempt: int) -> tuple[str, str]:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    return str(context.getLocalProperty("spark.scheduler.pool")), str(context.getLocalProperty("spark.job.description"))

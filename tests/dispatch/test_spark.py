@@ -82,7 +82,9 @@ def test_speculation_refuses() -> None:
     """Two copies of one task would merge a slice twice."""
     dispatcher = SparkDispatcher("local[2]")
     # Spark does not let this setting change in a running session, so a session that has it is stood in for.
-    dispatcher._session = SimpleNamespace(conf={"spark.speculation": "true"})  # type: ignore[assignment]
+    dispatcher._session = SimpleNamespace(  # type: ignore[assignment]
+        is_alive=lambda: True, setting={"spark.speculation": "True"}.get
+    )
     with pytest.raises(Refused, match="speculation"):
         dispatcher.probe()
 

@@ -4,27 +4,24 @@
 the task there; a repartitioned DataFrame would spread n rows over n partitions at random. Specs travel inside the
 function. Results come back as rows. No Hudi jar is needed.
 
-Touches: a Spark session, started when first needed.
+    no session --first need--> running --died--> (the jobs on it fail, `EngineLost`) --next need--> running
+                                  |--stop--> no session
+
+Touches: a Spark session, started when first needed, whichever thread needs it; shared by all threads.
 Keeps:   1. each spec is run by exactly one task (and by that task's retries, told apart by their attempt number);
-         2. a session that was already running in this process is used and never stopped.
+         2. a session that was already running in this process is used and never stopped;
+         3. no work begins on a session with speculation, or whose executors have other versions.
 """
 
 from __future__ import annotations
 
-import os
 import pickle
-import re
-import sys
-import uuid
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
-from pyspark import TaskContext
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.dispatch.dispatcher import (
     Done,
@@ -37,34 +34,68 @@ from lakeward.dispatch.dispatcher import (
     own_versions,
 )
 from lakeward.dispatch.java import ensure_java
-from lakeward.errors import LakewardError, Refused
+from lakeward.dispatch.spark_failure import mark, marked_index, what_happened
+from lakeward.errors import EngineLost, LakewardError, Refused, TaskFailed
 
-POLL_SECONDS = 0.25
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 OUTCOME_COLUMNS = "index long, outcome binary"
 
 LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
+
+POOL = "lakeward"
 
 DEFAULT_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()}",
+    # Jobs of several tables share the executors instead of queueing behind the first.
+    "spark.scheduler.mode": "FAIR",
     # A task's reply is one small row; a batch of its input is one number.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
 }
 
 
-class SparkDispatcher:
-    """Runs work on the Spark at `master`; the session lives until `stop`."""
+class Session(Protocol):
+    """What a dispatcher needs of a running Spark, be its driver here or behind Spark Connect."""
 
-    def __init__(self, master: str, settings: Mapping[str, str] | None = None) -> None:
+    @property
+    def parallelism(self) -> int: ...
+
+    def setting(self, key: str) -> str | None: ...
+
+    def tasks(self, number: int) -> DataFrame: ...
+
+    def is_alive(self) -> bool: ...
+
+    def collect(
+        self, frame: DataFrame, *, description: str, pool: str, on_finished: Callable[[int], None]
+    ) -> list[Any]: ...
+
+    def stop(self) -> None: ...
+
+    def forget(self) -> None: ...
+
+
+class SparkDispatcher:
+    """Runs work on the Spark at `master`, or behind `remote`; the session lives until `stop` or until it dies."""
+
+    def __init__(
+        self, master: str, settings: Mapping[str, str] | None = None, *, pool: str = POOL, remote: str | None = None
+    ) -> None:
         self._master = master
+        self._remote = remote
         self._settings = DEFAULT_SETTINGS | dict(settings or {})
-        self._session: SparkSession | None = None
-        self._is_ours = False
+        self._pool = pool
+        self._lock = threading.Lock()
+        self._session: Session | None = None
+        self._found: list[Versions] | None = None
+        """What the executors of this session answered."""
 
     @property
     def name(self) -> str:
-        return f"Spark {self._master}"
+        return f"Spark {self._remote or self._master}"
 
     def run(
         self,
@@ -74,101 +105,121 @@ class SparkDispatcher:
         description: str,
         on_progress: Callable[[Progress], None],
     ) -> list[Done[Result] | Failure]:
+        """What `on_progress` raises cancels the job. Raises `TaskFailed`, and `EngineLost` when Spark died."""
         if not specs:
             return []
+        return self._run_on(self._started(), task, specs, description=description, on_progress=on_progress)
+
+    def probe(self) -> None:
+        session = self._started()
+        if (session.setting("spark.speculation") or "false").lower() == "true":
+            raise _speculation()
+        with self._lock:
+            found = self._found if self._session is session else None
+        if found is None:
+            # One task a core, so that in all likelihood every executor answers at least once.
+            specs = list(range(session.parallelism))
+            outcomes = self._run_on(
+                session, _versions, specs, description="version probe", on_progress=lambda progress: None
+            )
+            found = []
+            for outcome in outcomes:
+                if isinstance(outcome, Failure):
+                    raise outcome.error
+                found.append(outcome.result)
+            with self._lock:
+                if self._session is session:
+                    self._found = found
+        check_versions(found, own_versions())
+
+    @property
+    def has_session(self) -> bool:
+        """Whether one was started and is not known to have died. Asks nobody, and does not wait while one starts."""
+        return self._session is not None
+
+    @property
+    def parallelism(self) -> int | None:
+        """How many tasks the running session does at once; None while none runs, or starts."""
+        session = self._session  # without the lock, which is held for as long as Spark takes to start
+        return session.parallelism if session is not None else None
+
+    def is_alive(self) -> bool:
+        """Whether a session runs and answers. None that was ever started is none that died: that is True."""
+        with self._lock:
+            session = self._session
+        return session is None or session.is_alive()
+
+    def stop(self) -> None:
+        with self._lock:
+            session, self._session, self._found = self._session, None, None
+            if session is not None:
+                session.stop() if session.is_alive() else session.forget()
+
+    def _run_on(
+        self,
+        session: Session,
+        task: Callable[[Spec, int], Result],
+        specs: Sequence[Spec],
+        *,
+        description: str,
+        on_progress: Callable[[Progress], None],
+    ) -> list[Done[Result] | Failure]:
         total = len(specs)
-        frame = (
-            self._started()
-            .range(0, total, 1, numPartitions=total)
-            .mapInArrow(_runner(task, list(specs)), OUTCOME_COLUMNS)
-        )
-        rows = self._collect(frame, description, lambda finished: on_progress(Progress(finished, total)))
+        stopped: list[BaseException] = []
+
+        def report(finished: int) -> None:
+            try:
+                on_progress(Progress(finished, total))
+            except BaseException as error:
+                stopped.append(error)
+                raise
+
+        try:
+            frame = session.tasks(total).mapInArrow(_runner(task, list(specs)), OUTCOME_COLUMNS)
+            rows = session.collect(frame, description=description, pool=self._pool, on_finished=report)
+        except LakewardError:
+            raise
+        except Exception as error:
+            if stopped:
+                raise
+            raise _failed(session, error, description) from error
+        on_progress(Progress(total, total))
         # Pickled by our own function in our own executors: the same trust as the function that Spark ships there.
         outcomes: list[Done[Result] | Failure] = [pickle.loads(row["outcome"]) for row in rows]
         outcomes.sort(key=lambda outcome: outcome.index)
         assert [outcome.index for outcome in outcomes] == list(range(total)), "one outcome a spec"
         return outcomes
 
-    def probe(self) -> None:
-        session = self._started()
-        if session.conf.get("spark.speculation", "false") == "true":
-            raise Refused(
-                "spark.speculation is on.",
-                why="A speculative copy of a task merges the same file slice a second time, only to be thrown away.",
-                remedy="Set spark.speculation=false for this session.",
-            )
-        # One task a core, so that in all likelihood every executor answers at least once.
-        specs = list(range(max(1, session.sparkContext.defaultParallelism)))
-        outcomes = self.run(_versions, specs, description="version probe", on_progress=lambda progress: None)
-        found = []
-        for outcome in outcomes:
-            if isinstance(outcome, Failure):
-                raise outcome.error
-            found.append(outcome.result)
-        check_versions(found, own_versions())
+    def _started(self) -> Session:
+        """The session that runs, or a new one where none does or the last one died."""
+        with self._lock:
+            if self._session is not None and not self._session.is_alive():
+                self._session.forget()
+                self._session = self._found = None
+            if self._session is None:
+                if self._settings.get("spark.speculation", "false").lower() == "true":
+                    raise _speculation()
+                self._session = self._start()
+            return self._session
 
-    def stop(self) -> None:
-        if self._session is not None and self._is_ours:
-            self._session.stop()
-        self._session = None
+    def _start(self) -> Session:
+        # Imported late: only who runs work needs PySpark, and only who asks for it Connect.
+        if self._remote is not None:
+            from lakeward.dispatch.spark_connect import ConnectSession
 
-    def _started(self) -> SparkSession:
-        if self._session is None:
-            ensure_java()
-            running = SparkSession.getActiveSession()
-            self._is_ours = running is None
-            self._session = running or self._start()
-        return self._session
+            return ConnectSession.start(self._remote, self._settings)
+        from lakeward.dispatch.spark_session import LocalSession
 
-    def _start(self) -> SparkSession:
-        if self._master.startswith("local"):
-            # Workers of a local master are children of this process: the same interpreter, the same packages.
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        builder = SparkSession.builder.master(self._master).appName("lakeward")
-        for key, value in self._settings.items():
-            builder = builder.config(key, value)
-        try:
-            return builder.getOrCreate()
-        except PySparkException as error:
-            raise LakewardError(
-                f"Spark did not start on {self._master}.",
-                why=f"{_what_happened(error)} What Java said stands above.",
-                remedy="Check --master, --spark-conf and JAVA_HOME; the table is as it was.",
-            ) from error
-
-    def _collect(self, frame: DataFrame, description: str, on_finished: Callable[[int], None]) -> list[Any]:
-        """The rows of `frame`, while saying how many of its tasks are finished."""
-        context = frame.sparkSession.sparkContext
-        group = f"lakeward-{uuid.uuid4()}"
-
-        def collect() -> list[Any]:
-            context.setJobGroup(group, description, interruptOnCancel=True)
-            return frame.collect()
-
-        with ThreadPoolExecutor(1, thread_name_prefix="lakeward-spark") as pool:
-            rows: Future[list[Any]] = pool.submit(collect)
-            try:
-                while not rows.done():
-                    wait([rows], timeout=POLL_SECONDS)
-                    on_finished(_finished_tasks(context.statusTracker(), group))
-            except BaseException:
-                context.cancelJobGroup(group)
-                raise
-            try:
-                return rows.result()
-            except Exception as error:
-                raise LakewardError(
-                    f"The Spark job '{description}' failed.",
-                    why=_what_happened(error),
-                    remedy="See the executor's log for the whole story; the table is as it was.",
-                ) from error
+        ensure_java()
+        return LocalSession.start(self._master, self._settings)
 
 
 def _runner(
     task: Callable[[Spec, int], Result], specs: list[Spec]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        from pyspark import TaskContext
+
         context = TaskContext.get()
         assert context is not None, "runs inside a Spark task"
         for batch in batches:
@@ -178,6 +229,9 @@ def _runner(
                     outcome = Done(index, task(specs[index], context.attemptNumber()))
                 except LakewardError as error:
                     outcome = Failure(index, error)
+                except Exception as error:
+                    mark(error, index)
+                    raise
                 yield pa.RecordBatch.from_pydict(
                     {"index": pa.array([index], pa.int64()), "outcome": pa.array([pickle.dumps(outcome)], pa.binary())}
                 )
@@ -189,21 +243,24 @@ def _versions(index: int, task_attempt: int) -> Versions:
     return own_versions()
 
 
-def _finished_tasks(tracker: Any, group: str) -> int:
-    finished = 0
-    for job in tracker.getJobIdsForGroup(group):
-        info = tracker.getJobInfo(job)
-        for stage in info.stageIds if info is not None else ():
-            stage_info = tracker.getStageInfo(stage)
-            finished += stage_info.numCompletedTasks if stage_info is not None else 0
-    return finished
+def _failed(session: Session, error: Exception, description: str) -> LakewardError:
+    if not session.is_alive():
+        return EngineLost(
+            f"Spark died while it ran '{description}'.",
+            why="Its driver process ended or no longer answers; the machine may have run out of memory.",
+            remedy="Nothing was published. Run it again: a new session is started.",
+        )
+    return TaskFailed(
+        f"The Spark job '{description}' failed.",
+        why=what_happened(error),
+        remedy="See the executor's log for the whole story; the table is as it was.",
+        index=marked_index(error),
+    )
 
 
-def _what_happened(error: Exception) -> str:
-    """The line of a Spark exception that says what happened: the last of the Python traceback in it, if any."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    python = [line for line in lines if _EXCEPTION_LINE.match(line)]
-    return (python[-1] if python else lines[0] if lines else type(error).__name__)[:500]
-
-
-_EXCEPTION_LINE = re.compile(r"(?!org\.|java\.|at |Caused by)[A-Za-z_.]*(Error|Exception)\b")
+def _speculation() -> Refused:
+    return Refused(
+        "spark.speculation is on.",
+        why="A speculative copy of a task merges the same file slice a second time, only to be thrown away.",
+        remedy="Set spark.speculation=false for this session.",
+    )

@@ -1,0 +1,178 @@
+"""One running Spark driver in this process: started, asked whether it lives, given jobs, and forgotten when it died.
+
+Several threads may collect at once; each job has a group of its own, by which it is followed and cancelled, and a
+scheduler pool, so that the jobs share the executors fairly (`spark.scheduler.mode` FAIR) instead of queueing.
+
+Touches: a JVM that PySpark starts as a child process; the environment of this process (PYSPARK_PYTHON, local only).
+Keeps:   1. a session that was already running in this process is used and never stopped;
+         2. a job that is told to stop has been cancelled before the caller hears of it, if the driver still answers.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from lakeward.dispatch.spark_failure import what_happened
+from lakeward.errors import LakewardError
+
+POLL_SECONDS = 0.25
+ANSWER_SECONDS = 15.0
+"""A driver that has not answered for so long counts as dead: it is stopped, or out of memory and collecting garbage."""
+CANCEL_SECONDS = 30.0
+"""How long to wait for a cancelled job to end; its tasks find no folder to write to afterwards."""
+
+T = TypeVar("T")
+
+
+class LocalSession:
+    """A driver in a JVM of this process's own; its executors are wherever `master` says."""
+
+    def __init__(self, session: SparkSession, *, is_ours: bool) -> None:
+        self._session = session
+        self._context = session.sparkContext
+        self._is_ours = is_ours
+        # Asked once: whoever plans for a session that has died since gets an answer, too.
+        self._parallelism = max(1, self._context.defaultParallelism)
+        self._process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
+
+    @classmethod
+    def start(cls, master: str, settings: Mapping[str, str]) -> LocalSession:
+        """Or use the one that runs in this process. Raises `LakewardError` when it does not start."""
+        # Not `getActiveSession`, which knows only the sessions of the calling thread.
+        if SparkContext._active_spark_context is not None:
+            return cls(SparkSession.builder.getOrCreate(), is_ours=False)
+        if master.startswith("local"):
+            # Workers of a local master are children of this process: the same interpreter, the same packages.
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        builder = SparkSession.builder.master(master).appName("lakeward")
+        for key, value in settings.items():
+            builder = builder.config(key, value)
+        try:
+            return cls(builder.getOrCreate(), is_ours=True)
+        except (PySparkException, Py4JError) as error:
+            raise LakewardError(
+                f"Spark did not start on {master}.",
+                why=f"{what_happened(error)} What Java said stands above.",
+                remedy="Check --master, --spark-conf and JAVA_HOME; the table is as it was.",
+            ) from error
+
+    @property
+    def parallelism(self) -> int:
+        return self._parallelism
+
+    def setting(self, key: str) -> str | None:
+        return self._session.conf.get(key, None)
+
+    def tasks(self, number: int) -> DataFrame:
+        """One row in each of so many partitions."""
+        return self._session.range(0, number, 1, numPartitions=number)
+
+    def is_alive(self) -> bool:
+        if self._process is not None and self._process.poll() is not None:
+            return False
+        java = self._context._jsc
+        if java is None:
+            return False  # somebody stopped it
+        try:
+            return not answered(lambda: java.sc().isStopped(), ANSWER_SECONDS)
+        except (Py4JError, OSError, TimeoutError):
+            return False
+
+    def collect(
+        self, frame: DataFrame, *, description: str, pool: str, on_finished: Callable[[int], None]
+    ) -> list[Any]:
+        """The rows of `frame`, while saying how many tasks are finished; what `on_finished` raises cancels the job."""
+        context = self._context
+        group = f"lakeward-{uuid.uuid4()}"
+
+        def collect() -> list[Any]:
+            # Groups and pools belong to the thread that submits the job; this one does nothing else.
+            context.setJobGroup(group, description, interruptOnCancel=True)
+            context.setLocalProperty("spark.scheduler.pool", pool)
+            return frame.collect()
+
+        rows = in_thread(collect)
+        try:
+            while not rows.done():
+                wait([rows], timeout=POLL_SECONDS)
+                on_finished(_finished_tasks(context.statusTracker(), group))
+        except BaseException:
+            cancel_until_done(lambda: context.cancelJobGroup(group), rows)
+            raise
+        return rows.result()
+
+    def stop(self) -> None:
+        """Unless it is somebody else's."""
+        if self._is_ours:
+            self._session.stop()
+
+    def forget(self) -> None:
+        """After it died: let PySpark, which keeps the dead JVM in class variables, start another one."""
+        if self._process is not None:
+            self._process.kill()  # gone, or a hanging process that answers nobody
+            self._process.wait()
+        gateway = SparkContext._gateway
+        with suppress(Py4JError, OSError, AttributeError):
+            self._context.stop()
+        with suppress(Py4JError, OSError, AttributeError):
+            gateway.shutdown()  # type: ignore[union-attr]  # None: an AttributeError more
+        SparkContext._gateway = None
+        SparkContext._jvm = None
+        SparkContext._active_spark_context = None
+        SparkSession._instantiatedSession = None
+        SparkSession._activeSession = None
+
+
+def in_thread(act: Callable[[], T]) -> Future[T]:
+    """`act` in a thread of its own, which does not keep the process from ending."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(act())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="lakeward-spark", daemon=True).start()
+    return future
+
+
+def answered(ask: Callable[[], T], seconds: float) -> T:
+    """The answer of a driver that may hang. Raises `TimeoutError`."""
+    return in_thread(ask).result(timeout=seconds)
+
+
+def cancel_until_done(cancel: Callable[[], object], rows: Future[list[Any]]) -> None:
+    """Cancel again and again: a job that is just being submitted does not notice the first time."""
+    waited = 0.0
+    while not rows.done() and waited < CANCEL_SECONDS:
+        try:
+            answered(cancel, ANSWER_SECONDS)
+        except Exception:
+            return  # the driver is gone or hangs, and with it goes the job
+        wait([rows], timeout=POLL_SECONDS)
+        waited += POLL_SECONDS
+
+
+def _finished_tasks(tracker: Any, group: str) -> int:
+    finished = 0
+    for job in tracker.getJobIdsForGroup(group):
+        info = tracker.getJobInfo(job)
+        for stage in info.stageIds if info is not None else ():
+            stage_info = tracker.getStageInfo(stage)
+            finished += stage_info.numCompletedTasks if stage_info is not None else 0
+    return finished

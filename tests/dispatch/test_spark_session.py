@@ -1,0 +1,79 @@
+"""A session that lives for as long as the daemon, and its replacement when it does not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What `session_life.py` saw, in a process of its own: it kills the Spark that it runs on."""
+    script = Path(__file__).with_name("session_life.py")
+    scratch = tmp_path_factory.mktemp("session")
+    done = subprocess.run(
+        [sys.executable, str(script), str(scratch)], capture_output=True, text=True, timeout=280, check=False
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    found: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return found
+
+
+def test_it_is_started_by_whichever_thread_needs_it(seen: dict[str, Any]) -> None:
+    """Lazily, and without taking the main thread's signal handlers."""
+    assert seen["alive before anything was started"] is True
+    assert seen["started_in_a_thread"] == [2, 4, 6]
+    assert seen["signal handler kept"] is True
+
+
+def test_threads_share_it(seen: dict[str, Any]) -> None:
+    """Each job has its description, and all are in the pool of a fair scheduler."""
+    assert seen["one session"] is True
+    assert [seen[f"job {n}"] for n in range(2)] == [[["night", f"job {n}"]] for n in range(2)]
+    assert seen["mode"] == "FAIR"
+    assert seen["connections left"] < 8, "the driver keeps a thread for each"
+
+
+def test_executors_are_probed_once_a_session(seen: dict[str, Any]) -> None:
+    """A second probe asks nobody; a new session is asked again."""
+    assert seen["probes"] == 1
+    assert seen["probes of two sessions"] == 2
+
+
+def test_a_failed_task_says_whose_it_was(seen: dict[str, Any]) -> None:
+    """Any error in it names the spec."""
+    assert seen["failed spec"] == 2
+
+
+def test_a_cancel_reaches_the_executors(seen: dict[str, Any]) -> None:
+    """The caller hears of it within seconds, the tasks' work of two minutes ends, and the session goes on."""
+    assert seen["cancelled after"] < 60
+    assert seen["ticks after the cancel"] < 600
+    assert seen["works after the cancel"] == [8]
+
+
+def test_when_it_dies_its_job_fails_and_the_next_one_has_another(seen: dict[str, Any]) -> None:
+    """`kill -9` of the driver: a clear error that says to try again; nothing has to be restarted."""
+    assert seen["victim"] == ["EngineLost", "LW-ENGINE-LOST", 75, "Spark died while it ran 'the victim'."]
+    assert seen["alive after the kill"] is False
+    assert seen["next job"] == [10]
+    assert (seen["alive again"], seen["another session"]) == (True, True)
+
+
+def test_a_driver_that_hangs_is_replaced(seen: dict[str, Any]) -> None:
+    """Stopped, not killed: it does not answer, so it counts as dead, and is killed before another one starts."""
+    assert seen["alive while it hangs"] is False
+    assert seen["after the one that hung"] == [12]
+    assert seen["the one that hung is gone"] is True
+
+
+def test_speculation_is_refused_before_anything_is_started(seen: dict[str, Any]) -> None:
+    """It is in the settings already."""
+    assert seen["speculation"] == "spark.speculation is on."
