@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from lakeward.format.commit_metadata import CommitMetadata, WriteStat, write_com
 from lakeward.format.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import FileStatus
-from lakeward.table.snapshot import TableSnapshot, take_snapshot
+from lakeward.table.snapshot import BaseFileMemory, TableSnapshot, take_snapshot
 from lakeward.table.timezone import ZoneSource
 from tests.clocks import SkippingClock
 from tests.golden_tables import copy_golden
@@ -332,3 +333,52 @@ def test_rows_of_base_files_come_from_the_commits_that_wrote_them(tmp_path: Path
     for path in (base / ".hoodie/timeline").glob("20261121043703223*"):
         path.unlink()
     assert look(base).base_rows == {}
+
+
+@pytest.fixture
+def twins(tmp_path: Path) -> Path:
+    """A table with the same file group in two partitions."""
+    table = copy_golden("v9", tmp_path / "table")
+    shutil.copytree(table / "p", table / "q")
+    return table
+
+
+def test_a_look_at_some_groups_lists_no_other_partition(twins: Path) -> None:
+    """What it says of those groups is what a look at everything says, and nothing else is opened."""
+    group = ("p", FILE_ID["v9"])
+    storage = CountingStorage()
+    everything, narrow = look(twins), look(twins, storage, only={group})
+    assert [each.partition_path for each in everything.file_groups] == ["p", "q"]
+    assert narrow.file_groups == everything.file_groups[:1]
+    assert narrow.base_file_facts == everything.base_file_facts[:1]
+    assert narrow.base_rows == {path: rows for path, rows in everything.base_rows.items() if path.startswith("p/")}
+    assert (narrow.plans, narrow.schema, narrow.zone) == (everything.plans, everything.schema, everything.zone)
+    assert [path for _, path in storage.calls if path.startswith(f"{twins}/q") or path == str(twins)] == []
+    nothing = look(twins, only=())
+    assert (nothing.file_groups, nothing.timeline) == ((), everything.timeline)
+    assert look(twins, only={("no such partition", "x")}).partitions == ()
+
+
+def test_a_group_that_does_not_matter_is_not_opened(twins: Path) -> None:
+    """It lies in a partition that is listed, and nothing is read of its base file."""
+    narrow = look(twins, only={("p", "another-0"), ("q", FILE_ID["v9"])})
+    assert [each.partition_path for each in narrow.file_groups] == ["p", "q"]
+    assert [facts.path.partition("/")[0] for facts in narrow.base_file_facts] == ["q"]
+
+
+def test_a_base_file_is_opened_once_for_many_looks(twins: Path) -> None:
+    """They never change; but one that could not be read may have been under way, and is tried again."""
+    memory, storage = BaseFileMemory(), CountingStorage()
+    first = look(twins, storage, memory=memory)
+    opened = [path for method, path in storage.calls if (method, path[-8:]) == ("open", ".parquet")]
+    assert len(opened) == 2
+    assert look(twins, storage, memory=memory) == first
+    assert [path for method, path in storage.calls if (method, path[-8:]) == ("open", ".parquet")] == opened
+
+    base = next((twins / "q").glob("*.parquet"))
+    whole = base.read_bytes()
+    memory = BaseFileMemory()
+    base.write_bytes(whole[:-2])
+    assert look(twins, memory=memory).base_file_facts[1].broken is not None
+    base.write_bytes(whole)
+    assert look(twins, memory=memory).base_file_facts[1].broken is None

@@ -36,9 +36,12 @@ class LocalStorage:
                         found.append(_status(entry.path, entry.stat(), entry.is_dir()))
                     except FileNotFoundError:
                         continue  # deleted since the folder was read: by now it is not in the folder
+                    except OSError as error:
+                        if error.errno != errno.ELOOP:
+                            raise  # a link that leads to itself is nothing at all
         except FileNotFoundError:
             return []
-        return sorted(found, key=lambda status: status.path)
+        return sorted(found)
 
     def stat(self, path: str) -> FileStatus | None:
         try:
@@ -150,12 +153,7 @@ class _DurableWriter(io.BufferedWriter):
 
 
 def _status(path: str, stat: os.stat_result, is_folder: bool) -> FileStatus:
-    return FileStatus(
-        path=path,
-        size=0 if is_folder else stat.st_size,
-        modified=stat.st_mtime,
-        is_folder=is_folder,
-    )
+    return FileStatus(path, 0 if is_folder else stat.st_size, stat.st_mtime, is_folder)
 
 
 def _sync_folder(path: str) -> None:

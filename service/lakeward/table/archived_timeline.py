@@ -17,9 +17,6 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from lakeward.errors import BrokenFile, NotFound
 from lakeward.format.instant import comparable_time
 from lakeward.storage.storage import Storage, join
@@ -59,7 +56,6 @@ def load_archived_times(
 
 def _read_times(storage: Storage, folder: str, instants: Collection[str]) -> dict[str, str]:
     times: dict[str, str] = {}
-    wanted = pa.array(sorted(instants), pa.string())
     for name in _live_files(storage, folder):
         match = _HISTORY_FILE.fullmatch(name)
         if match is None:
@@ -67,7 +63,7 @@ def _read_times(storage: Storage, folder: str, instants: Collection[str]) -> dic
         first, last = comparable_time(match[1]), comparable_time(match[2])
         if not any(first <= comparable_time(instant) <= last for instant in instants):
             continue
-        for instant, completed, action in _read_rows(storage, join(folder, name), wanted):
+        for instant, completed, action in _read_rows(storage, join(folder, name), sorted(instants)):
             if action in WRITE_ACTIONS and completed:
                 times[instant] = completed
     return times
@@ -91,13 +87,17 @@ def _live_files(storage: Storage, folder: str) -> list[str]:
         raise BrokenFile(f"{path} is not a manifest of archived instants.", why=str(error)) from error
 
 
-def _read_rows(storage: Storage, path: str, wanted: pa.Array) -> list[tuple[str, str | None, str]]:
+def _read_rows(storage: Storage, path: str, wanted: list[str]) -> list[tuple[str, str | None, str]]:
+    # Imported here: a daemon that watches tables should not hold Arrow in memory for the sake of few small files.
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     with storage.open_input(path) as source:
         try:
             table = pq.read_table(
                 source,
                 columns=["instantTime", "completionTime", "action"],
-                filters=[("instantTime", "in", wanted.to_pylist())],
+                filters=[("instantTime", "in", wanted)],
             )
         except (pa.ArrowException, OSError, ValueError) as error:
             raise BrokenFile(f"{path} is not a readable file of archived instants.", why=str(error)) from error

@@ -26,6 +26,7 @@ class BaseFileFacts:
 
 
 def read_base_file_facts(storage: Storage, base_path: str, base: BaseFile) -> BaseFileFacts:
+    """Of a file that was listed a moment ago. One that is gone meanwhile was cleaned, and nothing is wrong with it."""
     try:
         with storage.open_input(join(base_path, base.path)) as file:
             file.seek(max(0, base.size - TAIL_BYTES))
@@ -36,6 +37,8 @@ def read_base_file_facts(storage: Storage, base_path: str, base: BaseFile) -> Ba
             file.seek(base.size - TAIL_BYTES - length)
             footer = file.read(length)
         encrypted = is_encrypted(tail, footer, file=base.path)
-    except (BrokenFile, NotFound) as error:
+    except NotFound:
+        return BaseFileFacts(base.path, None)
+    except BrokenFile as error:
         return BaseFileFacts(base.path, str(error))
     return BaseFileFacts(base.path, None, encrypted, OPERATION_COLUMN.encode() in footer)

@@ -48,6 +48,10 @@ class FileSlice:
     log_files: tuple[LogFile, ...]
 
     @property
+    def group_id(self) -> tuple[str, str]:
+        return (self.partition_path, self.file_id)
+
+    @property
     def base_bytes(self) -> int:
         return self.base_file.size if self.base_file else 0
 

@@ -10,6 +10,7 @@ Keeps:   the path of a partition is the text of its folders below the base path,
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakeward.format.partition_metadata import is_partition_metadata
@@ -38,3 +39,13 @@ def find_partitions(storage: Storage, base_path: str) -> tuple[Partition, ...]:
             join(path, entry.name) for entry in entries if entry.is_folder and entry.name != HOODIE_FOLDER
         )
     return tuple(sorted(found, key=lambda partition: partition.path))
+
+
+def list_partitions(storage: Storage, base_path: str, paths: Iterable[str]) -> tuple[Partition, ...]:
+    """Those of these paths that are partitions, by path; the rest of the table is not listed."""
+    found = []
+    for path in sorted(set(paths)):
+        files = tuple(entry for entry in storage.list(join(base_path, path)) if not entry.is_folder)
+        if any(is_partition_metadata(entry.name) for entry in files):
+            found.append(Partition(path, files))
+    return tuple(found)

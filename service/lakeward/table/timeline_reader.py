@@ -1,0 +1,327 @@
+"""What the files of the active timeline say: plans, replaced groups, schema, profiles of writes.
+
+A timeline file never changes once it is whole, so whoever looks again and again hands in a memory: what was read of a
+file is in it under the file's name, and the file is not opened a second time. The owner of the memory takes out what
+changed or went.
+
+Touches: storage, reading only. Of completed instants only replacecommits, the plans of log compactions, the newest
+         writes and those that wrote a base file under logs are opened.
+Keeps:   1. what cannot be read is reported as broken, it does not end the look, and it is not remembered;
+         2. a name from a plan is used only after the file-name grammar accepted it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from lakeward.errors import BrokenFile, NotFound
+from lakeward.format.commit_metadata import CommitMetadata, read_commit_metadata
+from lakeward.format.compaction_plan import CompactionPlan, read_compaction_plan
+from lakeward.format.instant import Instant, State
+from lakeward.format.replace_metadata import read_clustered_groups
+from lakeward.storage.storage import Storage, join
+from lakeward.table.file_group import BaseFile, FrozenGroup
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.table_config import TableConfig, timeline_folder
+from lakeward.table.timeline import BrokenInstant, Timeline
+
+_Value = TypeVar("_Value")
+
+Memory = dict[str, Any]
+"""What was read, by the name of the timeline file; each file is only ever read for one purpose."""
+
+# These move rows and carry whatever schema the table had; only writes of rows change it.
+_OPERATIONS_WITHOUT_SCHEMA_CHANGE = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER", "INDEX"})
+
+
+@dataclass(frozen=True, slots=True)
+class LogCompaction:
+    """A completed log compaction of one file group: its output stands for these logs."""
+
+    instant: str
+    log_files: frozenset[str]
+    """Names of the logs that it merged."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteProfile:
+    """What a write says of itself before it starts: the file groups it updates."""
+
+    groups: frozenset[GroupId]
+    partitions_with_inserts: frozenset[str]
+    """Here rows may also go into any other group that is small."""
+
+    def may_touch(self, partition_path: str, file_id: str) -> bool:
+        return partition_path in self.partitions_with_inserts or (partition_path, file_id) in self.groups
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFacts:
+    """What is worth remembering of a commit; its write stats are not."""
+
+    schema: str | None
+    has_schema_on_read: bool
+    operation_type: str | None
+    replaced: tuple[GroupId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineContent:
+    """What the timeline files say together."""
+
+    plans: Mapping[str, CompactionPlan]
+    """Of pending compactions and log compactions, by instant."""
+    pending_compactions: Mapping[GroupId, str]
+    pending_log_compactions: Mapping[GroupId, str]
+    planned_twice: Mapping[GroupId, FrozenGroup]
+    pending_clusterings: Mapping[GroupId, str]
+    replaced: Mapping[GroupId, str]
+    schema: str | None
+    has_schema_on_read: bool
+    log_compactions: Mapping[GroupId, tuple[LogCompaction, ...]] = field(default_factory=dict)
+    write_profiles: Mapping[str, WriteProfile] = field(default_factory=dict)
+
+
+class TimelineReader:
+    """Opens what must be opened of the timeline, and collects what turns out broken."""
+
+    def __init__(
+        self, storage: Storage, base_path: str, config: TableConfig, timeline: Timeline, memory: Memory | None = None
+    ) -> None:
+        self._storage = storage
+        self._base_path = base_path
+        self.folder = timeline_folder(base_path, config)
+        self._layout = config.layout
+        self._timeline = timeline
+        self._known_broken = {broken.instant.file_name for broken in timeline.broken}
+        self._memory: Memory = {} if memory is None else memory
+        self.broken: list[BrokenInstant] = []
+
+    def read(self) -> TimelineContent:
+        plans = self.compaction_plans()
+        actions = {instant.time: instant.action for instant in self._timeline.pending}
+        pending_compactions, twice = _planned_groups(plans, actions, full=True)
+        pending_log_compactions, _ = _planned_groups(plans, actions, full=False)
+        pending_clusterings = self._clustered_groups()
+        replaced = self._replaced_groups()
+        schema, has_schema_on_read = self._newest_schema()
+        return TimelineContent(
+            plans=plans,
+            pending_compactions=pending_compactions,
+            pending_log_compactions=pending_log_compactions,
+            planned_twice=twice,
+            pending_clusterings=pending_clusterings,
+            replaced=replaced,
+            schema=schema,
+            has_schema_on_read=has_schema_on_read,
+            log_compactions=self._log_compactions(),
+            write_profiles=self._write_profiles(),
+        )
+
+    def compaction_plans(self) -> dict[str, CompactionPlan]:
+        plans: dict[str, CompactionPlan] = {}
+        for instant in self._requested("compaction", "logcompaction"):
+            if (plan := self._plan(instant)) is not None:
+                plans[instant.time] = plan
+        return plans
+
+    def commit_metadata(self, instant: Instant) -> CommitMetadata | None:
+        """All that a completed write says, read anew; None where it cannot be read."""
+        if (data := self._read(instant)) is None:
+            return None
+        try:
+            metadata = self._parse_commit(instant, data)
+        except BrokenFile as error:
+            self._report(instant, error)
+            return None
+        self._memory[instant.file_name] = _facts(metadata)
+        return metadata
+
+    def says_rows(self, time: str) -> bool:
+        """True when the commit that wrote base files at `time` is there to say how many rows they have."""
+        instant = self._timeline.find_write(time)
+        return instant is not None and instant.state is State.COMPLETED and instant.file_name not in self._known_broken
+
+    def base_rows(self, base_files: Iterable[BaseFile]) -> dict[str, int]:
+        """By path, from the commits that wrote them; one read for each such commit."""
+        wanted = list(base_files)
+        paths = {base.path for base in wanted}
+        rows: dict[str, int] = {}
+        for time in sorted({base.instant for base in wanted}):
+            if not self.says_rows(time):
+                continue
+            instant = self._timeline.find_write(time)
+            assert instant is not None, "it says rows"
+            if (metadata := self.commit_metadata(instant)) is not None:
+                for stats in metadata.partition_to_write_stats.values():
+                    told = {stat.path: stat.num_writes for stat in stats if stat.path in paths}
+                    rows.update({path: number for path, number in told.items() if path and number is not None})
+        return rows
+
+    def _clustered_groups(self) -> dict[GroupId, str]:
+        groups: dict[GroupId, str] = {}
+
+        def parse(instant: Instant, data: bytes) -> tuple[GroupId, ...]:
+            # insert_overwrite plans with a replacecommit too, in some releases with an empty file: none is clustered.
+            return read_clustered_groups(data, file=self._path(instant)) if data else ()
+
+        for instant in self._requested("clustering", "replacecommit"):
+            groups.update(dict.fromkeys(self._remembered(instant, parse) or (), instant.time))
+        return groups
+
+    def _replaced_groups(self) -> dict[GroupId, str]:
+        groups: dict[GroupId, str] = {}
+        for instant in self._timeline.completed:
+            if instant.action == "replacecommit" and (facts := self._commit_facts(instant)) is not None:
+                groups.update(dict.fromkeys(facts.replaced, instant.time))
+        return groups
+
+    def _log_compactions(self) -> dict[GroupId, tuple[LogCompaction, ...]]:
+        """By the plans that they leave on the timeline; nothing else says which logs an output stands for."""
+        done: dict[GroupId, tuple[LogCompaction, ...]] = {}
+        for instant in self._timeline.instants:
+            if instant.action != "logcompaction" or instant.state is not State.REQUESTED:
+                continue
+            if self._timeline.completion_time(instant.time) is None:
+                continue
+            # One that cannot be read is no trouble: it is carried out, and what it says would only spare us some work.
+            if (plan := self._plan(instant, is_needed=False)) is None:
+                continue
+            for operation in plan.operations:
+                group_id = (operation.partition_path, operation.file_id)
+                merged = LogCompaction(instant.time, frozenset(operation.log_files))
+                done[group_id] = (*done.get(group_id, ()), merged)
+        return done
+
+    def _write_profiles(self) -> dict[str, WriteProfile]:
+        """Of the pending writes that leave one in their inflight file, as Spark's upserts do."""
+        profiles: dict[str, WriteProfile] = {}
+        for instant in self._timeline.pending:
+            if instant.action != "deltacommit" or instant.state is not State.INFLIGHT:
+                continue
+            profile: WriteProfile | None = self._memory.get(instant.file_name)
+            if profile is None:
+                profile = self._write_profile(instant)
+            if profile is not None:
+                self._memory[instant.file_name] = profiles[instant.time] = profile
+        return profiles
+
+    def _write_profile(self, instant: Instant) -> WriteProfile | None:
+        try:
+            data = self._storage.read(join(self.folder, instant.file_name))
+            metadata = self._parse_commit(instant, data) if data else None
+        except (BrokenFile, NotFound):
+            return None  # just being written, or just completed: it may touch anything
+        if metadata is None or not metadata.partition_to_write_stats:
+            return None
+        stats = [(path, stat) for path, stats in metadata.partition_to_write_stats.items() for stat in stats]
+        return WriteProfile(
+            groups=frozenset((path, stat.file_id) for path, stat in stats if stat.file_id),
+            partitions_with_inserts=frozenset(path for path, stat in stats if not stat.file_id and stat.num_inserts),
+        )
+
+    def _newest_schema(self) -> tuple[str | None, bool]:
+        """The schema of the newest write that may change it, and whether the table has schema on read.
+
+        Newest by the time it was requested, not completed: that is how Hudi's readers choose.
+        """
+        fallback: str | None = None
+        for instant in reversed(self._timeline.completed_writes):
+            facts = self._commit_facts(instant)
+            if facts is None or not facts.schema:
+                continue
+            if facts.has_schema_on_read:
+                return facts.schema, True
+            if facts.operation_type not in _OPERATIONS_WITHOUT_SCHEMA_CHANGE:
+                return facts.schema, False
+            fallback = fallback or facts.schema
+        return fallback, False
+
+    def _requested(self, *actions: str) -> list[Instant]:
+        pending = {(i.time, i.comparable_action) for i in self._timeline.pending}
+        return [
+            i
+            for i in self._timeline.instants
+            if i.state is State.REQUESTED and i.action in actions and (i.time, i.comparable_action) in pending
+        ]
+
+    def _plan(self, instant: Instant, *, is_needed: bool = True) -> CompactionPlan | None:
+        def parse(instant: Instant, data: bytes) -> CompactionPlan:
+            return read_compaction_plan(data, file=self._path(instant))
+
+        return self._remembered(instant, parse, is_needed=is_needed)
+
+    def _commit_facts(self, instant: Instant) -> CommitFacts | None:
+        return self._remembered(instant, lambda instant, data: _facts(self._parse_commit(instant, data)))
+
+    def _parse_commit(self, instant: Instant, data: bytes) -> CommitMetadata:
+        return read_commit_metadata(data, file=self._path(instant), layout=self._layout)
+
+    def _remembered(
+        self, instant: Instant, parse: Callable[[Instant, bytes], _Value], *, is_needed: bool = True
+    ) -> _Value | None:
+        known: _Value | None = self._memory.get(instant.file_name)
+        if known is not None or (data := self._read(instant)) is None:
+            return known
+        try:
+            value = parse(instant, data)
+        except BrokenFile as error:
+            if is_needed:
+                self._report(instant, error)
+            return None
+        self._memory[instant.file_name] = value
+        return value
+
+    def _read(self, instant: Instant) -> bytes | None:
+        """None for a file known to be broken, and for one that an archiver or rollback took meanwhile."""
+        if instant.file_name in self._known_broken:
+            return None
+        try:
+            return self._storage.read(join(self.folder, instant.file_name))
+        except NotFound as error:
+            self._report(instant, error)
+            return None
+
+    def _report(self, instant: Instant, error: Exception) -> None:
+        self._known_broken.add(instant.file_name)
+        self.broken.append(BrokenInstant(instant, self._path(instant), str(error)))
+
+    def _path(self, instant: Instant) -> str:
+        return join(self.folder, instant.file_name).removeprefix(self._base_path).lstrip("/")
+
+
+def _facts(metadata: CommitMetadata) -> CommitFacts:
+    replaced = metadata.partition_to_replace_file_ids.items()
+    return CommitFacts(
+        # Every commit of a table repeats its schema; one copy of the text is enough.
+        schema=None if metadata.schema is None else sys.intern(metadata.schema),
+        has_schema_on_read=bool(metadata.extra_metadata.get("latest_schema")),
+        operation_type=metadata.operation_type,
+        replaced=tuple((partition_path, file_id) for partition_path, file_ids in replaced for file_id in file_ids),
+    )
+
+
+def _planned_groups(
+    plans: Mapping[str, CompactionPlan], actions: Mapping[str, str], *, full: bool
+) -> tuple[dict[GroupId, str], dict[GroupId, FrozenGroup]]:
+    """Which instant compacts which group, fully or only its logs; and the groups that two instants hold.
+
+    A hybrid plan is a compaction whose operations say their type each. Hudi allows one plan a group, so nobody can
+    say which of two is right.
+    """
+    planned: dict[GroupId, str] = {}
+    twice: dict[GroupId, FrozenGroup] = {}
+    for instant, plan in sorted(plans.items()):
+        for operation in plan.operations:
+            if full != (actions[instant] == "compaction" and operation.operation_type in (None, "FULL")):
+                continue
+            group_id = (operation.partition_path, operation.file_id)
+            first = planned.setdefault(group_id, instant)
+            if first != instant:
+                twice[group_id] = FrozenGroup(
+                    *group_id, instant, f"it is in the pending plans of {first} and {instant}"
+                )
+    return planned, twice

@@ -1,0 +1,75 @@
+"""The numbers of a backlog, of tables small enough to count by hand."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from lakeward.table.backlog import PendingPlan, backlog_of
+from lakeward.table.file_group import FileGroup, FileSlice
+from lakeward.table.timeline import Timeline
+from lakeward.table.timezone import TimelineZone, ZoneSource
+from tests.synthetic_table import completed, file_group, minute, pending, snapshot_of
+
+
+def test_sums_of_what_readers_read() -> None:
+    """Latest slices count; bytes of older ones only take space."""
+    old = file_group("p", "a-0", base=(minute(1), 50), logs=[]).slices
+    new = file_group("p", "a-0", base=(minute(5), 100), logs=[(minute(6), 10), (minute(7), 20)]).slices
+    snapshot = snapshot_of(
+        [FileGroup("p", "a-0", new + old), file_group("p", "b-0", base=(minute(1), 100), logs=[])],
+        [
+            *completed(minute(1), "commit"),
+            *completed(minute(5), "commit"),
+            *completed(minute(6), "deltacommit", minute(8)),
+            *completed(minute(7), "deltacommit"),
+        ],
+    )
+
+    backlog = backlog_of(snapshot)
+
+    assert (backlog.file_groups, backlog.slices) == (2, 3)
+    assert (backlog.log_files, backlog.log_bytes, backlog.base_bytes) == (2, 30, 200)
+    assert backlog.read_amplification == 230 / 200
+    assert backlog.space_amplification == 280 / 230
+    assert backlog.oldest_unmerged_at == datetime(2026, 1, 1, 0, 7, tzinfo=UTC).timestamp()
+    assert backlog.timeline_length == 4
+
+
+def test_under_a_pending_compaction_the_slice_below_counts_too() -> None:
+    """Readers read both, and its logs are not merged before it completes."""
+    below = file_group("p", "a-0", base=(minute(1), 100), logs=[(minute(2), 10)]).slices
+    opened = FileSlice(
+        "p", "a-0", minute(3), None, file_group("p", "a-0", base=None, logs=[(minute(4), 5)]).slices[0].log_files
+    )
+    instants = [
+        *completed(minute(1), "commit"),
+        *completed(minute(2), "deltacommit"),
+        *pending(minute(3), "compaction"),
+        *completed(minute(4), "deltacommit"),
+    ]
+    snapshot = snapshot_of([FileGroup("p", "a-0", (opened, *below))], instants)
+    modified = {f"{minute(3)}.compaction.requested": 17.0}
+    snapshot = snapshot_of(snapshot.file_groups, [], timeline=Timeline(snapshot.timeline.instants, modified=modified))
+
+    backlog = backlog_of(snapshot)
+
+    assert (backlog.log_files, backlog.log_bytes, backlog.base_bytes) == (2, 15, 100)
+    assert backlog.oldest_unmerged_at == datetime(2026, 1, 1, 0, 2, tzinfo=UTC).timestamp()
+    assert backlog.pending_plans == (PendingPlan(minute(3), "compaction", 17.0),)
+
+
+def test_groups_of_logs_only_and_empty_tables() -> None:
+    """Without a base file the logs are what a reader must read at least; nothing divides by zero."""
+    only_logs = backlog_of(snapshot_of([file_group("p", "a-0", base=None, logs=[(minute(1), 10)])], []))
+    assert (only_logs.read_amplification, only_logs.space_amplification) == (1.0, 1.0)
+    empty = backlog_of(snapshot_of([], []))
+    assert (empty.read_amplification, empty.space_amplification, empty.oldest_unmerged_at) == (1.0, 1.0, None)
+
+
+def test_an_unknown_zone_and_reserved_instants_tell_no_age() -> None:
+    """What is no moment, or in nobody's time, is not guessed."""
+    group = file_group("p", "a-0", base=None, logs=[("00000000000001", 10)])
+    assert backlog_of(snapshot_of([group], [])).oldest_unmerged_at is None
+    zone = TimelineZone(ZoneSource.UNKNOWN, None, "nobody said")
+    group = file_group("p", "a-0", base=None, logs=[(minute(1), 10)])
+    assert backlog_of(snapshot_of([group], [], zone=zone)).oldest_unmerged_at is None
