@@ -19,3 +19,19 @@ class SkippingClock:
 
     def sleep(self, seconds: float) -> None:
         self.slept += seconds
+
+
+class SettableClock:
+    """Stands still until a test moves it."""
+
+    def __init__(self, now: float = 0.0) -> None:
+        self.time = now
+
+    def now(self) -> float:
+        return self.time
+
+    def monotonic(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.time += seconds

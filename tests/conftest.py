@@ -13,6 +13,8 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.services import PostgresServer
+
 IN_CI = os.environ.get("CI") == "true"
 
 # The first example of a property may compile a kernel, which no deadline forgives.
@@ -32,6 +34,27 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         (pytest.fail if IN_CI else pytest.skip)(str(missing))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[PostgresServer]:
+    """A real PostgreSQL, one for each pytest process. Where it cannot be had: skipped, but red in CI."""
+    from tests.services import PostgresServer, ServiceMissing
+
+    try:
+        server = PostgresServer().__enter__()
+    except ServiceMissing as missing:
+        (pytest.fail if IN_CI else pytest.skip)(str(missing))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def postgresql_url(postgresql_server: PostgresServer) -> Iterator[str]:
+    """An empty database of its own. A test that uses it is marked `services`."""
+    name = postgresql_server.create_database()
+    yield postgresql_server.url(name)
+    postgresql_server.drop_database(name)
 
 
 _skipped_interop: list[str] = []

