@@ -1,0 +1,173 @@
+"""A scheduler on a stage: a manual clock, and the answers that a test gives to what is instructed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+from typing import TypeVar
+
+from lakeward.daemon.events import (
+    Cancel,
+    Event,
+    Instruction,
+    Job,
+    JobEnded,
+    JobOutcome,
+    JobResult,
+    LeaseGained,
+    Limits,
+    Plan,
+    Planned,
+    Poll,
+    Polled,
+    Problem,
+    ProblemKind,
+    Record,
+    RecordKind,
+    Run,
+    Schedule,
+    Service,
+    TableAdded,
+    TableState,
+    TableView,
+    Tick,
+    Wish,
+    WorkFailed,
+)
+from lakeward.daemon.scheduler import Scheduler
+
+START = 1_800_000_000.0
+"""A Friday, 2027-01-15 08:00 UTC."""
+
+WORK = Wish(operations=3, read_bytes=1000, write_bytes=1000, benefit=1.0, oldest_unmerged_at=START)
+
+COMPACTION_ONLY = frozenset({Service.COMPACTION})
+
+Kind = TypeVar("Kind", bound=Instruction)
+
+
+class Stage:
+    def __init__(self, limits: Limits | None = None, seed: int = 0) -> None:
+        self.scheduler = Scheduler(limits or Limits(), Random(seed))
+        self.now = START
+        self.last: list[Instruction] = []
+        """What the last event or wait brought about."""
+        self.looks: dict[str, Poll | Plan] = {}
+        """What each table waits for an answer to."""
+        self._wishes: dict[str, Wish | None] = {}
+
+    def say(self, *events: Event) -> list[Instruction]:
+        self.last = [instruction for event in events for instruction in self._handle(event)]
+        return self.last
+
+    def wait(self, seconds: float, *, answering: bool = True) -> list[Instruction]:
+        """Let time pass, with a Tick whenever the scheduler asked for one.
+
+        Polls are answered with unchanged, and plans with the table's last wish, if `answering`.
+        """
+        until, out = self.now + seconds, self._answer() if answering else []
+        while (wake := self.scheduler.next_wake) is not None and wake <= until:
+            self.now = max(self.now, wake)
+            out += self._handle(Tick())
+            out += self._answer() if answering else []
+        self.now = until
+        self.last = out + self._handle(Tick())
+        return self.last
+
+    def _answer(self) -> list[Instruction]:
+        out = []
+        while self.looks:
+            name, look = self.looks.popitem()
+            if isinstance(look, Poll):
+                out += self._handle(Polled(name, look.work_id, False))
+            else:
+                out += self._handle(Planned(name, look.work_id, self._wishes.get(name)))
+        return out
+
+    def _handle(self, event: Event) -> list[Instruction]:
+        out = self.scheduler.handle(event, self.now)
+        if isinstance(event, Polled | Planned | WorkFailed):
+            self._forget({event.work_id})
+        self._forget({instruction.work_id for instruction in out if isinstance(instruction, Cancel)})
+        self.looks.update({look.table: look for look in out if isinstance(look, Poll | Plan)})
+        return out
+
+    def _forget(self, work_ids: set[str]) -> None:
+        self.looks = {name: look for name, look in self.looks.items() if look.work_id not in work_ids}
+
+    def add(self, *names: str, leased: bool = True, **settings: object) -> None:
+        schedule = Schedule(**{"services": COMPACTION_ONLY, **settings})  # type: ignore[arg-type]
+        for name in names:
+            self.say(TableAdded(name, schedule))
+            if leased:
+                self.say(LeaseGained(name))
+
+    def recovered(self, *names: str, **settings: object) -> None:
+        """Tables that are ours and whose recovery is done."""
+        self.add(*names, **settings)
+        while any(self.view(name).state is TableState.RECOVERING for name in names):
+            for name in names:
+                if running := self.view(name).running:
+                    self.end(running[0].job)
+
+    def poll_of(self, name: str, within: float = 100.0) -> Poll:
+        """The poll of the table that is under way, or else the next one; answered by nobody yet."""
+        end = self.now + within
+        while not isinstance(poll := self.looks.get(name), Poll):
+            wake = self.scheduler.next_wake
+            assert wake is not None and wake < end, f"{name} is not polled within {within} seconds"
+            self.wait(max(0.0, wake - self.now), answering=False)
+        return poll
+
+    def polled(self, name: str, *, changed: bool = True) -> list[Instruction]:
+        return self.say(Polled(name, self.poll_of(name).work_id, changed))
+
+    def planned(self, name: str, wish: Wish | None = WORK) -> list[Instruction]:
+        """Poll the table, and plan it."""
+        self._wishes[name] = wish
+        while not isinstance(plan := self.looks.get(name), Plan):
+            self.polled(name)
+        return self.say(Planned(name, plan.work_id, wish))
+
+    def end(self, job: Job, *problems: Problem, result: JobResult | None = None) -> list[Instruction]:
+        if result is None:
+            result = JobResult.FAILED if problems else JobResult.COMMITTED
+        return self.say(JobEnded(job.id, JobOutcome(result, problems)))
+
+    def fail_look(self, look: Poll | Plan, kind: ProblemKind, text: str = "It broke.") -> list[Instruction]:
+        return self.say(WorkFailed(look.table, look.work_id, Problem(kind, text)))
+
+    def view(self, name: str) -> TableView:
+        return self.scheduler.view()[name]
+
+    def state(self, name: str) -> TableState:
+        return self.view(name).state
+
+
+def of(kind: type[Kind], instructions: Iterable[Instruction], table: str | None = None) -> list[Kind]:
+    found = [instruction for instruction in instructions if isinstance(instruction, kind)]
+    return [instruction for instruction in found if table is None or table_of(instruction) == table]
+
+
+def one(kind: type[Kind], instructions: Iterable[Instruction], table: str | None = None) -> Kind:
+    found = of(kind, instructions, table)
+    assert len(found) == 1, f"{len(found)} {kind.__name__} in {list(instructions)}"
+    return found[0]
+
+
+def table_of(instruction: Instruction) -> str | None:
+    match instruction:
+        case Run(job):
+            return job.table
+        case Cancel():
+            return None
+        case _:
+            return instruction.table
+
+
+def jobs(instructions: Iterable[Instruction]) -> list[tuple[str, Service]]:
+    return [(run.job.table, run.job.service) for run in of(Run, instructions)]
+
+
+def records(instructions: Iterable[Instruction]) -> list[RecordKind]:
+    return [record.kind for record in of(Record, instructions)]

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+from lakeward.daemon.events import Control, Target, TargetKind
+from lakeward.daemon.pauses import Pauses
+
+TABLE = Target(TargetKind.TABLE, "a")
+ETL = Target(TargetKind.GROUP, "etl")
+FILE_GROUP = Target(TargetKind.FILE_GROUP, "a", ("p=1", "f1"))
+
+
+def test_longest_pause_is_named():
+    """Of a table's and its group's pauses, the one is named that lasts longest."""
+    pauses = Pauses()
+    pauses.add(Control("1", TABLE, "short", until=10.0))
+    pauses.add(Control("2", ETL, "long", until=20.0))
+    assert pauses.of_table("a", "etl").reason == "long"
+
+    pauses.add(Control("3", TABLE, "for good"))
+    assert pauses.of_table("a", "etl").reason == "for good"
+    assert pauses.of_table("b", "etl").reason == "long"
+    assert pauses.of_table("b", "bi") is None
+
+
+def test_expire():
+    """Each pause ends by itself at its time; those of a file group are forgotten with the last."""
+    pauses = Pauses()
+    pauses.add(Control("1", FILE_GROUP, "x", until=10.0))
+    pauses.add(Control("2", FILE_GROUP, "y", until=20.0))
+    assert pauses.next_expiry() == 10.0
+
+    assert [pause.id for pause in pauses.expire(10.0)] == ["1"]
+    assert pauses.file_groups("a") == (("p=1", "f1"),)
+    assert [pause.id for pause in pauses.expire(20.0)] == ["2"]
+    assert pauses.file_groups("a") == ()
+    assert pauses.next_expiry() is None
+
+
+def test_lift():
+    """A target's pauses are lifted together, and no other target's; a pause told twice counts once."""
+    pauses = Pauses()
+    for control in (Control("1", TABLE, "x"), Control("1", TABLE, "x"), Control("2", FILE_GROUP, "y")):
+        pauses.add(control)
+
+    pauses.lift(TABLE)
+    assert pauses.of_table("a", "default") is None
+    assert pauses.file_groups("a") == (("p=1", "f1"),)
+
+    pauses.lift(FILE_GROUP)
+    pauses.lift(FILE_GROUP)
+    assert pauses.file_groups("a") == ()

@@ -1,0 +1,955 @@
+"""Rules of the scheduler, one test each. `test_scheduler_by_chance.py` holds its invariants under random events."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from lakeward.daemon.events import (
+    Cancel,
+    CancelRequested,
+    Control,
+    ForeignServices,
+    ForeignServiceSeen,
+    JobEnded,
+    JobOutcome,
+    JobResult,
+    LeaseGained,
+    LeaseLost,
+    Limits,
+    LimitsChanged,
+    Parked,
+    Paused,
+    Plan,
+    Planned,
+    Poll,
+    Polled,
+    Problem,
+    ProblemKind,
+    Record,
+    RecordKind,
+    Resumed,
+    Run,
+    Schedule,
+    ScheduleChanged,
+    Service,
+    Stopping,
+    TableAdded,
+    TableRemoved,
+    TableState,
+    Target,
+    TargetKind,
+    Wish,
+)
+from lakeward.daemon.window import Window
+from lakeward.plan.decision import Reason
+from tests.daemon.stage import COMPACTION_ONLY, START, WORK, Stage, jobs, of, one, records
+
+GROUP = ("p=1", "file-1")
+FAILED = Problem(ProblemKind.FAILED, "It broke.")
+
+
+def pause(table: str = "a", *, until: float | None = None) -> Paused:
+    return Paused(Control("1", Target(TargetKind.TABLE, table), "maintenance", "ann", until))
+
+
+def cancel(table: str = "a", *, until: float | None = None) -> CancelRequested:
+    return CancelRequested(Control("2", Target(TargetKind.TABLE, table), "wrong time", "ann", until))
+
+
+# ---- from a lease to a job
+
+
+def test_waits_for_lease():
+    """Without a lease a table is not looked at, and says who has it."""
+    stage = Stage()
+    stage.add("a", leased=False)
+    stage.say(LeaseLost("a", "Daemon b-2 holds its lease."))
+
+    assert stage.wait(100) == []
+    assert stage.state("a") is TableState.WAITING
+    assert stage.view("a").reason == "Daemon b-2 holds its lease."
+
+
+def test_recovery_comes_first():
+    """The first job after a lease was gained is a recovery, and only after it the table is planned."""
+    stage = Stage()
+    stage.add("a")
+
+    assert jobs(stage.last) == [("a", Service.RECOVERY)]
+    recovery = one(Run, stage.last).job
+    stage.polled("a")
+    assert of(Plan, stage.last) == []
+    assert stage.state("a") is TableState.RECOVERING
+
+    stage.end(recovery)
+    stage.polled("a", changed=False)
+    assert one(Plan, stage.last).table == "a"
+
+
+def test_no_plan_while_recovery_waits():
+    """A table whose recovery waits for a slot is polled and not planned."""
+    stage = Stage(Limits(jobs_max=1))
+    stage.add("a", "b")
+
+    stage.polled("b")
+
+    assert of(Plan, stage.last) == []
+    assert stage.view("b").reason == "Its recovery waits because 1 of 1 jobs are running."
+
+
+def test_first_polls_are_spread():
+    """Tables whose leases come together are polled anywhere within the first interval."""
+    stage = Stage(Limits(jobs_max=100))
+    stage.add(*(f"t{number}" for number in range(100)))
+
+    polls_by_second = [len(of(Poll, stage.wait(1))) for _ in range(10)]
+
+    assert sum(polls_by_second) == 100
+    assert max(polls_by_second) <= 25
+
+
+def test_polls_every_interval():
+    """An unchanged table is polled once an interval and not planned again."""
+    stage = Stage()
+    stage.recovered("a")
+    stage.planned("a", None)
+
+    for _ in range(10):
+        before = stage.now
+        stage.polled("a", changed=False)
+        assert of(Plan, stage.last) == []
+        assert stage.now - before == pytest.approx(10, abs=0.001) or before == START
+
+
+def test_changed_table_is_planned():
+    """A poll that says changed brings a plan at once, on what that poll saw."""
+    stage = Stage()
+    stage.recovered("a")
+    stage.planned("a", None)
+
+    stage.polled("a", changed=True)
+
+    assert one(Plan, stage.last).table == "a"
+    assert stage.state("a") is TableState.PLANNING
+
+
+def test_unchanged_table_is_planned_again():
+    """Triggers look at the time, so an unchanged table is planned again after `replan`."""
+    stage = Stage()
+    stage.recovered("a", replan=100.0)
+    stage.planned("a", None)
+    planned_at = stage.now
+
+    while not of(Plan, stage.last):
+        stage.polled("a", changed=False)
+
+    assert planned_at + 100 <= stage.now <= planned_at + 120
+
+
+def test_planned_when_objective_is_near():
+    """A table is planned again when its oldest unmerged record comes near its deadline, and once only."""
+    stage = Stage()
+    stage.recovered("a", objective=600.0, replan=10_000.0)
+    stage.planned("a", Wish(0, oldest_unmerged_at=START))
+
+    while not of(Plan, stage.last):
+        stage.polled("a", changed=False)
+    assert START + 540 <= stage.now <= START + 560
+
+    stage.say(Planned("a", one(Plan, stage.last).work_id, Wish(0, oldest_unmerged_at=START)))
+    for _ in range(20):
+        stage.polled("a", changed=False)
+        assert of(Plan, stage.last) == []
+
+
+def test_wish_runs():
+    """A wish with operations becomes a job that says what the plan predicted."""
+    stage = Stage()
+    stage.recovered("a", memory_bytes=77)
+
+    job = one(Run, stage.planned("a")).job
+
+    assert (job.service, job.operations, job.read_bytes, job.memory_bytes) == (Service.COMPACTION, 3, 1000, 77)
+    assert job.deadline == stage.now + 7200
+    assert stage.state("a") is TableState.RUNNING
+
+
+def test_wish_without_operations_is_idle():
+    """A plan that found nothing leaves the table idle, with that as the reason."""
+    stage = Stage()
+    stage.recovered("a")
+
+    stage.planned("a", Wish(0))
+
+    assert stage.state("a") is TableState.IDLE
+    assert "found nothing to do" in stage.view("a").reason
+
+
+def test_polls_beside_a_job():
+    """While its job runs a table is polled and not planned; when it ends, both at once."""
+    stage = Stage()
+    stage.recovered("a")
+    job = one(Run, stage.planned("a")).job
+
+    stage.polled("a", changed=True)
+    assert of(Plan, stage.last) == []
+
+    stage.end(job)
+    stage.say(Polled("a", one(Poll, stage.last).work_id, False))
+    assert one(Plan, stage.last).table == "a"
+
+
+def test_look_across_a_job_is_repeated():
+    """A poll that began before a job ended may have seen the table before it, so it is polled again before the plan."""
+    stage = Stage()
+    stage.recovered("a")
+    job = one(Run, stage.planned("a")).job
+    old = stage.poll_of("a")
+    stage.end(job)
+
+    stage.say(Polled("a", old.work_id, True))
+
+    assert of(Plan, stage.last) == []
+    stage.say(Polled("a", one(Poll, stage.last).work_id, False))
+    assert one(Plan, stage.last).table == "a"
+
+
+def test_plan_across_a_job_is_repeated():
+    """A plan that was under way while a job began and ended is no wish; the table is polled and planned again."""
+    stage = Stage(Limits(jobs_max=1))
+    stage.recovered("a", "b")
+    first = one(Run, stage.planned("a")).job
+    stage.planned("b")
+    stage.polled("b")
+    old = one(Plan, stage.last)
+    second = one(Run, stage.end(first)).job
+    stage.end(second)
+
+    answered = stage.say(Planned("b", old.work_id, WORK))
+
+    assert jobs(answered) == []
+    assert one(Poll, answered).table == "b"
+    assert stage.view("b").wish is None
+    stage.polled("b", changed=False)
+    assert one(Plan, stage.last).table == "b"
+
+
+def test_expired_plans_before_compaction():
+    """Pending plans that are too old are unscheduled before anything is compacted, and tried once per compaction."""
+    stage = Stage()
+    stage.recovered("a")
+    wish = Wish(1, expired_plans=("t1",))
+
+    expiry = one(Run, stage.planned("a", wish)).job
+    assert (expiry.service, expiry.expired_plans) == (Service.PLAN_EXPIRY, ("t1",))
+
+    stage.end(expiry, result=JobResult.NOTHING)
+    assert jobs(stage.planned("a", wish)) == [("a", Service.COMPACTION)]
+
+
+def test_verification_gives_way_and_comes():
+    """A verification is due every interval, gives way to compaction, and on a busy table comes an interval late."""
+    stage = Stage()
+    stage.recovered("a", services=frozenset(Service), verification_interval=1000.0)
+    done, begun_at = [one(Run, stage.planned("a")).job], [stage.now]
+    while stage.now < START + 5000:
+        stage.wait(90)
+        runs = of(Run, stage.end(done[-1])) or of(Run, stage.planned("a"))
+        done.append(one(Run, runs).job)
+        begun_at.append(stage.now)
+
+    verified_at = [at for job, at in zip(done, begun_at, strict=True) if job.service is Service.VERIFICATION]
+    assert 2 <= len(verified_at) <= 3
+    assert all(1000 <= later - earlier <= 2300 for earlier, later in pairwise(verified_at))
+
+
+def test_verification_when_idle():
+    """An idle table is verified when it is due, counted from the last time that somebody remembers."""
+    stage = Stage()
+    schedule = Schedule(services=frozenset(Service), verification_interval=1000.0)
+    stage.say(TableAdded("a", schedule, verified_at=START - 900), LeaseGained("a"))
+    stage.end(one(Run, stage.last).job)
+    stage.planned("a", None)
+
+    assert jobs(stage.wait(START + 99 - stage.now)) == []
+    assert jobs(stage.wait(1)) == [("a", Service.VERIFICATION)]
+
+
+# ---- admission
+
+
+def test_jobs_max():
+    """No more jobs run than allowed; the next one begins when one ends."""
+    stage = Stage(Limits(jobs_max=1))
+    stage.recovered("a", "b")
+    job = one(Run, stage.planned("a")).job
+
+    assert jobs(stage.planned("b")) == []
+    assert stage.state("b") is TableState.QUEUED
+    assert stage.view("b").reason == "Its compaction waits because 1 of 1 jobs are running."
+    assert stage.view("b").queue_position == 1
+
+    assert ("b", Service.COMPACTION) in jobs(stage.end(job))
+
+
+def test_earliest_deadline_first():
+    """Of those that wait, the one goes first whose oldest unmerged record breaches its objective first."""
+    stage = Stage(Limits(jobs_max=1))
+    stage.recovered("a", "b", "c")
+    job = one(Run, stage.planned("a")).job
+    stage.planned("b", Wish(1, benefit=9.0, oldest_unmerged_at=START + 20))
+    stage.planned("c", Wish(1, oldest_unmerged_at=START + 10))
+
+    assert jobs(stage.end(job)) == [("c", Service.COMPACTION)]
+
+
+def test_raised_limits_admit_at_once():
+    """Limits change at any time, and what they let in begins at once."""
+    stage = Stage(Limits(jobs_max=1))
+    stage.recovered("a", "b")
+    stage.planned("a")
+    stage.planned("b")
+
+    assert jobs(stage.say(LimitsChanged(Limits(jobs_max=2)))) == [("b", Service.COMPACTION)]
+
+
+def test_budget_lets_in_by_time():
+    """A job that waits for the bytes-per-hour budget begins when it has filled, without another event."""
+    stage = Stage(Limits(io_per_hour=3600))
+    stage.recovered("a", "b")
+    stage.planned("a", Wish(1, read_bytes=3000, write_bytes=600))
+    stage.planned("b", Wish(1, read_bytes=1800))
+    assert "has left at" in stage.view("b").reason
+
+    assert jobs(stage.wait(1700)) == []
+    assert jobs(stage.wait(100)) == [("b", Service.COMPACTION)]
+
+
+def test_window():
+    """Data jobs begin inside a window only, a breached objective opens none, and the reason says both."""
+    stage = Stage()
+    stage.recovered("a", objective=60.0, windows=(Window.parse("daily 09:00-10:00"),))
+
+    assert jobs(stage.planned("a")) == []
+    stage.wait(100)
+    assert "waits for a window, which opens at 2027-01-15 09:00:00 UTC" in stage.view("a").reason
+    assert "windows come first" in stage.view("a").reason
+    assert stage.view("a").next_action_at == START + 3600
+
+    begun = stage.wait(3600)
+    assert jobs(begun) == [("a", Service.COMPACTION)]
+
+
+def test_window_that_closes():
+    """What waits when the window closes waits for the next one."""
+    stage = Stage(Limits(jobs_max=1))
+    stage.recovered("a")
+    stage.recovered("b", windows=(Window.parse("daily 07:00-09:00"),))
+    job = one(Run, stage.planned("a")).job
+    stage.planned("b")
+    stage.wait(3600)
+
+    assert jobs(stage.end(job)) == []
+    assert stage.view("b").next_action_at == START + 23 * 3600
+
+
+def test_plans_take_turns():
+    """No more plans are under way than allowed; the others are polled meanwhile and keep their turn."""
+    stage = Stage(Limits(jobs_max=9, plans_max=1))
+    stage.recovered("a", "b", "c")
+    stage.polled("a")
+    plan = one(Plan, stage.last)
+    stage.polled("b")
+    stage.polled("c")
+    stage.polled("b", changed=False)
+    assert of(Plan, stage.last) == []
+    assert "turn to be planned" in stage.view("b").reason
+
+    assert one(Plan, stage.say(Planned("a", plan.work_id, None))).table == "b"
+
+
+def test_slow_polls_do_not_keep_a_plan_away():
+    """A table whose polls take longer than the interval is planned between two of them."""
+    stage = Stage()
+    stage.recovered("a")
+    poll = stage.poll_of("a")
+    stage.wait(30, answering=False)
+
+    stage.say(Polled("a", poll.work_id, True))
+
+    assert one(Plan, stage.last).table == "a"
+
+
+# ---- failures
+
+
+def test_temporary_problem_backs_off_for_ever():
+    """A temporary problem is tried again after a growing while, and never counts for the circuit breaker."""
+    stage = Stage()
+    stage.recovered("a", retry_first=10.0, retry_max=100.0)
+    job = one(Run, stage.planned("a")).job
+    waits = []
+    for _ in range(12):
+        stage.end(job, Problem(ProblemKind.TEMPORARY, "The lock is held."))
+        waits.append(stage.view("a").retry_at - stage.now)
+        job = one(Run, stage.wait(waits[-1] + 0.001)).job
+
+    assert 5 <= waits[0] <= 10
+    assert all(50 <= wait <= 100 for wait in waits[4:])
+    assert len(set(waits[4:])) > 1, "jitter"
+    assert stage.view("a").failures == 0
+
+
+def test_looks_go_on_while_backing_off():
+    """A table that backs off is polled and planned, so that its page stays true."""
+    stage = Stage()
+    stage.recovered("a")
+    stage.end(one(Run, stage.planned("a")).job, FAILED)
+
+    stage.planned("a")
+
+    assert stage.state("a") is TableState.BACKING_OFF
+    assert stage.view("a").wish == WORK
+
+
+def test_circuit_breaker():
+    """After `failures_max` failures in a row a table is parked; then it gets one try, and a failure parks it again."""
+    stage = Stage()
+    stage.recovered("a", failures_max=3, retry_first=1.0, retry_max=1.0, parked_for=5000.0)
+    job = one(Run, stage.planned("a")).job
+    for _ in range(2):
+        stage.end(job, FAILED)
+        job = one(Run, stage.wait(1)).job
+    parked = stage.end(job, FAILED)
+    assert RecordKind.PARKED in records(parked)
+    assert one(Record, parked).until == stage.now + 5000
+    assert stage.state("a") is TableState.PARKED
+    assert "3 failures in a row; the last: It broke." in stage.view("a").reason
+
+    tried = stage.wait(5000)
+    assert jobs(tried) == [("a", Service.COMPACTION)]
+    assert RecordKind.UNPARKED in records(tried)
+
+    stage.end(one(Run, tried).job, FAILED)
+    assert stage.state("a") is TableState.PARKED
+
+
+def test_success_resets_the_breaker():
+    """Failures count in a row only."""
+    stage = Stage()
+    stage.recovered("a", failures_max=2, retry_first=1.0, retry_max=1.0)
+    for problems in ((FAILED,), (), (FAILED,), ()):
+        stage.planned("a")
+        if not jobs(stage.last):
+            stage.wait(1)
+        stage.end(one(Run, stage.last).job, *problems)
+        assert stage.state("a") is not TableState.PARKED
+
+
+def test_parked_group_is_left_alone():
+    """A problem that names a file group counts for it: it is parked, jobs leave it alone, and the table goes on."""
+    stage = Stage()
+    stage.recovered("a", failures_max=2, retry_first=1.0, retry_max=1.0, parked_for=1000.0)
+    problem = Problem(ProblemKind.FAILED, "Its base file is torn.", GROUP)
+    job = one(Run, stage.planned("a")).job
+    for _ in range(2):
+        assert job.left_alone == {}
+        ended = stage.end(job, problem)
+        planned = stage.planned("a")
+        job = one(Run, planned + stage.wait(1)).job
+
+    assert records(ended) == [RecordKind.PARKED]
+    assert one(Record, ended).file_group == GROUP
+    assert job.left_alone == {GROUP: Reason.PARKED}
+    assert stage.view("a").failures == 0
+    assert stage.view("a").parked_groups[0].reason == "2 failures in a row; the last: Its base file is torn."
+
+    over = stage.wait(1000)
+    assert RecordKind.UNPARKED in records(over)
+    assert stage.view("a").parked_groups == ()
+
+
+def test_group_failures_count_in_a_row():
+    """A job that went well forgets what its file groups did before."""
+    stage = Stage()
+    stage.recovered("a", failures_max=2, retry_first=1.0, retry_max=1.0)
+    job = one(Run, stage.planned("a")).job
+    for problems in (
+        (Problem(ProblemKind.FAILED, "Torn.", GROUP),),
+        (),
+        (Problem(ProblemKind.FAILED, "Torn.", GROUP),),
+    ):
+        stage.end(job, *problems)
+        job = one(Run, of(Run, stage.planned("a")) or of(Run, stage.wait(1))).job
+        assert stage.view("a").parked_groups == ()
+
+
+def test_failed_verification_parks_at_once():
+    """A group whose verification failed is parked by the first failure; without a group, the table is."""
+    stage = Stage()
+    stage.recovered("a", "b")
+
+    stage.end(one(Run, stage.planned("a")).job, Problem(ProblemKind.VERIFICATION, "Rows differ.", GROUP))
+    stage.end(one(Run, stage.planned("b")).job, Problem(ProblemKind.VERIFICATION, "Rows differ."))
+
+    assert stage.view("a").parked_groups[0].file_group == GROUP
+    assert stage.state("a") is not TableState.PARKED
+    assert stage.state("b") is TableState.PARKED
+
+
+def test_group_left_out_of_a_commit_is_counted():
+    """A job that committed the rest still counts against the groups that it had to leave out."""
+    stage = Stage()
+    stage.recovered("a", failures_max=1)
+    problem = Problem(ProblemKind.FAILED, "Torn.", GROUP)
+
+    stage.end(one(Run, stage.planned("a")).job, problem, result=JobResult.COMMITTED)
+
+    assert stage.view("a").parked_groups[0].file_group == GROUP
+    assert one(Run, stage.planned("a")).job.left_alone == {GROUP: Reason.PARKED}
+
+
+@pytest.mark.parametrize("kind", [ProblemKind.CANCELLED, ProblemKind.LOST])
+def test_lost_work_is_nobodys_failure(kind):
+    """What was cancelled or lost counts for nothing and waits a first back-off only."""
+    stage = Stage()
+    stage.recovered("a", failures_max=1)
+
+    for _ in range(3):
+        stage.end(one(Run, stage.planned("a") + stage.wait(30)).job, Problem(kind, "It was lost."))
+        assert stage.state("a") is TableState.BACKING_OFF
+        assert stage.view("a").failures == 0
+
+
+def test_jobs_that_find_nothing_back_off():
+    """Where plan and job disagree about whether there is work, the second time brings a back-off."""
+    stage = Stage()
+    stage.recovered("a")
+    stage.end(one(Run, stage.planned("a")).job, result=JobResult.NOTHING)
+    stage.end(one(Run, stage.planned("a")).job, result=JobResult.NOTHING)
+
+    assert jobs(stage.planned("a")) == []
+    assert stage.state("a") is TableState.BACKING_OFF
+
+
+def test_refused_plan():
+    """A refused table is polled, looked at again after `retry_max`, at once when it changed, and recorded once."""
+    stage = Stage()
+    stage.recovered("a", retry_max=1000.0)
+    stage.polled("a")
+    refused = stage.fail_look(one(Plan, stage.last), ProblemKind.REFUSED, "Table version 6.")
+    assert records(refused) == [RecordKind.REFUSED]
+    assert stage.view("a").reason == "Refused: Table version 6."
+
+    for _ in range(20):
+        stage.polled("a", changed=False)
+        assert of(Plan, stage.last) == []
+    stage.polled("a", changed=True)
+    again = stage.fail_look(one(Plan, stage.last), ProblemKind.REFUSED, "Table version 6.")
+    assert records(again) == []
+
+    refused_at = stage.now
+    while not of(Plan, stage.last):
+        stage.polled("a", changed=False)
+    assert refused_at + 1000 <= stage.now <= refused_at + 1020
+    stage.say(Planned("a", one(Plan, stage.last).work_id, None))
+    assert stage.state("a") is TableState.IDLE
+
+
+def test_refused_job():
+    """A job that was refused waits `retry_max`, and less when the timeline changed."""
+    stage = Stage()
+    stage.recovered("a", retry_first=40.0, retry_max=1000.0)
+    stage.end(one(Run, stage.planned("a")).job, Problem(ProblemKind.REFUSED, "A log cannot be merged."))
+    refused_at = stage.now
+    stage.polled("a", changed=False)
+    stage.say(Planned("a", one(Plan, stage.last).work_id, WORK))
+    assert stage.state("a") is TableState.REFUSED
+    assert stage.view("a").retry_at == refused_at + 1000
+
+    stage.planned("a")
+    assert stage.view("a").retry_at <= refused_at + 40
+    assert jobs(stage.wait(40)) == [("a", Service.COMPACTION)]
+
+
+def test_failed_polls_go_on_for_ever():
+    """A poll that fails is repeated with back-off and the table stays; one that succeeds ends the trouble."""
+    stage = Stage()
+    stage.recovered("a", retry_first=10.0, retry_max=100.0)
+    for _ in range(20):
+        stage.fail_look(stage.poll_of("a", within=101), ProblemKind.FAILED, "Permission denied.")
+        assert stage.state("a") is TableState.BACKING_OFF
+    assert stage.view("a").look_overdue
+
+    stage.polled("a")
+    stage.say(Planned("a", one(Plan, stage.last).work_id, None))
+    assert stage.state("a") is TableState.IDLE
+    assert not stage.view("a").look_overdue
+
+
+# ---- deadlines
+
+
+def test_stuck_poll():
+    """A poll without an answer is cancelled and recorded at its deadline; its late answer changes nothing."""
+    stage = Stage()
+    stage.recovered("a")
+    poll = stage.poll_of("a")
+
+    stuck = stage.wait(60, answering=False)
+    assert one(Cancel, stuck).work_id == poll.work_id
+    assert records(stuck) == [RecordKind.STUCK]
+    assert stage.state("a") is TableState.BACKING_OFF
+
+    view = stage.view("a")
+    assert stage.say(Polled("a", poll.work_id, True)) == []
+    assert stage.view("a") == view
+    assert stage.poll_of("a").work_id != poll.work_id
+
+
+def test_stuck_plan_frees_its_turn():
+    """A plan without an answer gives its turn to the next table."""
+    stage = Stage(Limits(jobs_max=9, plans_max=1))
+    stage.recovered("a", "b", plan_deadline=50.0)
+    stage.polled("a")
+    stuck = one(Plan, stage.last)
+    stage.polled("b")
+    assert of(Plan, stage.last) == []
+
+    over = stage.wait(60, answering=False)
+    assert stuck.work_id in [cancelled.work_id for cancelled in of(Cancel, over)]
+    stage.planned("b")
+    assert stage.view("b").planned_at == stage.now
+
+
+def test_stuck_job_keeps_its_place():
+    """A job without an answer is cancelled and recorded once, and keeps slot and table until it answers."""
+    stage = Stage(Limits(jobs_max=1))
+    stage.recovered("a", "b", job_deadline=100.0, retry_first=1000.0)
+    job = one(Run, stage.planned("a")).job
+    stage.planned("b")
+
+    over = stage.wait(500)
+    assert one(Cancel, over).work_id == job.id
+    assert records(over) == [RecordKind.STUCK]
+    assert jobs(over) == []
+    assert stage.view("a").running[0].stuck
+    assert "keeps its place until it answers" in stage.view("a").reason
+
+    answered = stage.end(job, Problem(ProblemKind.CANCELLED, "Cancelled."))
+    assert jobs(answered) == [("b", Service.COMPACTION)]
+    assert stage.view("a").failures == 1, "to be stuck is a failure, whoever cancelled"
+
+
+def test_answers_are_heard_before_deadlines():
+    """A process that was stopped past a deadline hears the answer first: only a Tick makes time pass."""
+    stage = Stage()
+    stage.recovered("a")
+    poll = stage.poll_of("a")
+    stage.now += 3600
+
+    answered = stage.say(Polled("a", poll.work_id, True))
+
+    assert records(answered) == []
+    assert one(Plan, answered).table == "a"
+
+
+def test_clock_set_back():
+    """A clock that is set back by hours stops nothing."""
+    stage = Stage()
+    stage.recovered("a")
+    stage.planned("a", None)
+    stage.now -= 7200
+
+    stage.wait(0)
+    stage.polled("a", changed=False)
+
+    assert stage.now <= START - 7200 + 100
+
+
+# ---- an operator's word
+
+
+def test_pause_and_resume():
+    """A paused table is looked at and not run, until it is resumed."""
+    stage = Stage()
+    stage.recovered("a")
+    stage.say(pause())
+
+    assert jobs(stage.planned("a")) == []
+    assert stage.state("a") is TableState.PAUSED
+    assert stage.view("a").reason == "Paused by ann until it is resumed: maintenance"
+
+    assert jobs(stage.say(Resumed(Target(TargetKind.TABLE, "a")))) == [("a", Service.COMPACTION)]
+
+
+def test_pause_expires():
+    """A pause ends by itself at its time, and that is recorded."""
+    stage = Stage()
+    stage.recovered("a")
+    stage.say(pause(until=stage.now + 50))
+    stage.planned("a")
+
+    over = stage.wait(50)
+
+    assert jobs(over) == [("a", Service.COMPACTION)]
+    assert RecordKind.PAUSE_ENDED in records(over)
+
+
+def test_pause_lets_a_job_finish():
+    """A pause does not stop a running job, and says so; a cancel does."""
+    stage = Stage()
+    stage.recovered("a")
+    job = one(Run, stage.planned("a")).job
+
+    assert of(Cancel, stage.say(pause())) == []
+    assert "It is let finish" in stage.view("a").reason
+
+    assert one(Cancel, stage.say(cancel())).work_id == job.id
+    stage.end(job, Problem(ProblemKind.CANCELLED, "Cancelled."))
+    assert stage.state("a") is TableState.PAUSED
+
+
+def test_cancel_is_not_undone_at_once():
+    """A job that was cancelled is not begun again at once, and with `until` not before it."""
+    stage = Stage()
+    stage.recovered("a", "b", retry_first=30.0)
+    first, second = (one(Run, stage.planned(name)).job for name in ("a", "b"))
+    stage.say(cancel("a"), cancel("b", until=stage.now + 500))
+    stage.end(first, Problem(ProblemKind.CANCELLED, "Cancelled."))
+    stage.end(second, Problem(ProblemKind.CANCELLED, "Cancelled."))
+    assert jobs(stage.planned("a") + stage.planned("b")) == []
+
+    assert jobs(stage.wait(30)) == [("a", Service.COMPACTION)]
+    assert jobs(stage.wait(440)) == []
+    assert jobs(stage.wait(60)) == [("b", Service.COMPACTION)]
+
+
+def test_cancel_of_a_queued_table():
+    """To cancel a table that waits in the queue puts it off."""
+    stage = Stage(Limits(jobs_max=1))
+    stage.recovered("a", "b")
+    job = one(Run, stage.planned("a")).job
+    stage.planned("b")
+
+    stage.say(cancel("b"))
+
+    assert jobs(stage.end(job)) == []
+    assert stage.state("b") is TableState.BACKING_OFF
+
+
+def test_pause_of_a_group_of_tables():
+    """A pause of a group holds all its tables, also one that is added later, and no other."""
+    stage = Stage(Limits(jobs_max=9))
+    stage.recovered("a", group="etl")
+    stage.recovered("b", group="bi")
+    stage.say(Paused(Control("1", Target(TargetKind.GROUP, "etl"), "migration")))
+    stage.add("c", group="etl")
+
+    assert jobs(stage.planned("a")) == []
+    assert jobs(stage.planned("b")) == [("b", Service.COMPACTION)]
+    assert stage.state("a") is stage.state("c") is TableState.PAUSED
+
+    assert jobs(stage.say(Resumed(Target(TargetKind.GROUP, "etl")))) == [
+        ("c", Service.RECOVERY),
+        ("a", Service.COMPACTION),
+    ]
+
+
+def test_paused_file_group_is_left_alone():
+    """Jobs and plans leave a paused file group alone until it is resumed."""
+    stage = Stage()
+    stage.recovered("a")
+    target = Target(TargetKind.FILE_GROUP, "a", GROUP)
+    stage.say(Paused(Control("1", target, "under investigation")))
+
+    stage.polled("a")
+    plan = one(Plan, stage.last)
+    assert plan.left_alone == {GROUP: Reason.PAUSED}
+    job = one(Run, stage.say(Planned("a", plan.work_id, WORK))).job
+    assert job.left_alone == {GROUP: Reason.PAUSED}
+    assert stage.view("a").paused_groups == (GROUP,)
+
+    stage.say(Resumed(target))
+    stage.end(job)
+    assert one(Run, stage.planned("a")).job.left_alone == {}
+
+
+def test_resume_unparks():
+    """To resume a parked table, or a parked group, is to say that it is dealt with."""
+    stage = Stage()
+    stage.recovered("a")
+    stage.say(Parked("a", "broken", stage.now + 999), Parked("a", "torn", stage.now + 999, GROUP))
+    assert jobs(stage.planned("a")) == []
+    assert stage.view("a").reason.endswith("broken")
+
+    stage.say(Resumed(Target(TargetKind.TABLE, "a")))
+    assert records(stage.last) == [RecordKind.UNPARKED]
+    assert one(Run, stage.last).job.left_alone == {GROUP: Reason.PARKED}
+
+    stage.say(Resumed(Target(TargetKind.FILE_GROUP, "a", GROUP)))
+    assert one(Record, stage.last).file_group == GROUP
+    assert stage.view("a").parked_groups == ()
+
+
+# ---- shadow mode
+
+
+def test_foreign_service_brings_shadow():
+    """A table that somebody else services is planned and not run; the newest sign is in the reason."""
+    stage = Stage()
+    stage.recovered("a")
+
+    stage.say(ForeignServiceSeen("a", "20270115080000000", "compaction"))
+    assert records(stage.last) == [RecordKind.SHADOW]
+    assert records(stage.say(ForeignServiceSeen("a", "20270115090000000", "logcompaction"))) == []
+
+    assert jobs(stage.planned("a")) == []
+    assert stage.state("a") is TableState.SHADOW
+    assert "logcompaction 20270115090000000" in stage.view("a").reason
+    assert stage.view("a").wish == WORK
+
+
+def test_resume_ends_shadow_and_remembers():
+    """After a resume, signs that were known start no shadow mode again, and a newer one does."""
+    stage = Stage()
+    stage.recovered("a")
+    stage.say(ForeignServiceSeen("a", "20270115080000000", "compaction"))
+    stage.planned("a")
+
+    assert jobs(stage.say(Resumed(Target(TargetKind.TABLE, "a")))) == [("a", Service.COMPACTION)]
+    assert stage.say(ForeignServiceSeen("a", "20270115080000000", "compaction")) == []
+    stage.say(ForeignServiceSeen("a", "20270115100000000", "compaction"))
+    assert records(stage.last) == [RecordKind.SHADOW]
+
+
+def test_resume_before_the_table_is_known():
+    """A resume that is told again after a restart counts although the foreign instant is found later."""
+    stage = Stage()
+    stage.say(Resumed(Target(TargetKind.TABLE, "a"), foreign_seen_until="20270115080000000"))
+    stage.recovered("a")
+
+    assert stage.say(ForeignServiceSeen("a", "20270115080000000", "compaction")) == []
+
+
+def test_shared_table_runs():
+    """Where the configuration says share, a foreign service holds nobody."""
+    stage = Stage()
+    stage.recovered("a", foreign_services=ForeignServices.SHARE)
+    stage.say(ForeignServiceSeen("a", "20270115080000000", "compaction"))
+
+    assert jobs(stage.planned("a")) == [("a", Service.COMPACTION)]
+
+
+def test_configured_shadow():
+    """A table about whose writers nothing is said is planned, with that as the reason; not even recovery runs."""
+    stage = Stage()
+    stage.add("a", shadow="Nothing says who else writes; set locks.writers.")
+
+    assert jobs(stage.planned("a")) == []
+    assert stage.state("a") is TableState.SHADOW
+    assert stage.view("a").reason == "Nothing says who else writes; set locks.writers."
+
+    changed = stage.say(ScheduleChanged("a", Schedule(services=COMPACTION_ONLY)))
+    assert jobs(changed) == [("a", Service.RECOVERY)]
+
+
+# ---- leases, removal, configuration, the end
+
+
+def test_lost_lease():
+    """Whoever loses the lease tells the job to stop, waits, and recovers first when it is back."""
+    stage = Stage()
+    stage.recovered("a")
+    job = one(Run, stage.planned("a")).job
+
+    lost = stage.say(LeaseLost("a", "The lease ran out."))
+    assert one(Cancel, lost).work_id == job.id
+    assert stage.state("a") is TableState.WAITING
+    assert stage.wait(1000) == []
+
+    assert jobs(stage.say(LeaseGained("a"))) == [], "the old job may still be at work"
+    stage.end(job, Problem(ProblemKind.LOST, "The lease is lost."))
+    assert jobs(stage.wait(30)) == [("a", Service.RECOVERY)]
+
+
+def test_recovery_of_an_older_lease_does_not_count():
+    """A recovery that was told to stop because the lease was lost is repeated, even if it got through."""
+    stage = Stage()
+    stage.add("a")
+    recovery = one(Run, stage.last).job
+    stage.say(LeaseLost("a", "The lease ran out."), LeaseGained("a"))
+
+    assert jobs(stage.end(recovery)) == [("a", Service.RECOVERY)]
+
+
+def test_removed_table():
+    """A removed table is gone, its work told to stop; its job keeps its slot until it answers."""
+    stage = Stage(Limits(jobs_max=1))
+    stage.recovered("a", "b")
+    job = one(Run, stage.planned("a")).job
+    stage.planned("b")
+
+    removed = stage.say(TableRemoved("a", "It is not under a root any more."))
+    assert job.id in [cancelled.work_id for cancelled in of(Cancel, removed)]
+    assert "a" not in stage.scheduler.view()
+    assert jobs(stage.wait(5)) == []
+
+    assert jobs(stage.end(job, Problem(ProblemKind.CANCELLED, "Cancelled."))) == [("b", Service.COMPACTION)]
+
+
+def test_table_added_again_waits_for_its_old_job():
+    """A table that comes back while its job has not answered begins no second one."""
+    stage = Stage()
+    stage.recovered("a")
+    job = one(Run, stage.planned("a")).job
+    stage.say(TableRemoved("a", "gone"))
+
+    stage.add("a")
+    assert jobs(stage.last) == []
+
+    assert jobs(stage.end(job, Problem(ProblemKind.CANCELLED, "Cancelled.")) + stage.wait(30)) == [
+        ("a", Service.RECOVERY)
+    ]
+
+
+def test_disabled_table():
+    """A disabled table is neither looked at nor run; enabled again, both."""
+    stage = Stage()
+    stage.recovered("a")
+    stage.planned("a", None)
+    stage.say(ScheduleChanged("a", Schedule(enabled=False)))
+    assert stage.state("a") is TableState.DISABLED
+    assert stage.wait(1000) == []
+
+    stage.say(ScheduleChanged("a", Schedule()))
+    assert not stage.view("a").look_overdue
+    assert of(Poll, stage.last) != []
+
+
+def test_stopping():
+    """After Stopping nothing new begins, running jobs go on, and they may be cancelled."""
+    stage = Stage(Limits(jobs_max=1))
+    stage.recovered("a", "b")
+    job = one(Run, stage.planned("a")).job
+    stage.planned("b")
+
+    assert stage.say(Stopping()) == []
+    out = stage.wait(100)
+    assert of(Run, out) == of(Poll, out) == of(Plan, out) == []
+    assert one(Cancel, stage.say(cancel("a"))).work_id == job.id
+    assert of(Run, stage.end(job)) == []
+    assert "stopping" in stage.view("b").reason
+
+
+def test_unknown_answers_change_nothing():
+    """Answers for what is not under way are ignored."""
+    stage = Stage()
+    stage.recovered("a")
+    before = stage.view("a")
+
+    assert stage.say(Polled("a", "x", True), Planned("a", "x", WORK), Polled("z", "x", True)) == []
+    assert stage.say(JobEnded("x", JobOutcome(JobResult.COMMITTED)), LeaseGained("z"), LeaseLost("z", "")) == []
+    assert stage.view("a") == before
