@@ -1,0 +1,68 @@
+"""The TABLE of a command line beside a configuration: which table is meant, and how it is to be serviced.
+
+    orders              the table of that name, where a configuration is given that has it
+    /data/orders, ./x   a base path, absolute or from the working folder
+    file:///data/x      a URL
+
+Touches: the configuration; looks whether a folder exists.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lakeward.daemon.config import Settings, TableSettings
+from lakeward.daemon.config_file import load_settings
+from lakeward.errors import UsageError
+from lakeward.storage.opening import open_storage
+from lakeward.storage.storage import Storage
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        envvar="LAKEWARD_CONFIG",
+        metavar="FILE",
+        help="The daemon's configuration: its named tables can be named, and are serviced as it says.",
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredTable:
+    storage: Storage
+    base_path: str
+    settings: Settings
+    """Of the configuration, else all defaults."""
+    table: TableSettings
+
+
+def open_table(text: str, config: Path | None) -> ConfiguredTable:
+    """Raises `UsageError`, and `ConfigurationError` for a configuration with a problem."""
+    settings = None if config is None else load_settings(config, os.environ)
+    storage, base_path = open_storage(resolve_table(text, settings))
+    settings = settings or Settings()
+    return ConfiguredTable(storage, base_path, settings, settings.table(settings.name_of(base_path), base_path))
+
+
+def resolve_table(text: str, settings: Settings | None) -> str:
+    """The base path, or URL, of the table that is meant. A configured name wins over a folder of the same name."""
+    tables = {} if settings is None else dict(settings.named_tables)
+    if text in tables:
+        return tables[text]
+    if settings is None or "/" in text or os.path.isdir(text):
+        return text
+    close = get_close_matches(text, tables, n=1)
+    raise UsageError(
+        f"No table is called {text}.",
+        why=f"Did you mean {close[0]}?"
+        if close
+        else "The configuration has no such name, and there is no such folder.",
+        remedy=f"The names are {', '.join(sorted(tables))}; or give a base path." if tables else "Give a base path.",
+    )
