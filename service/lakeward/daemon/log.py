@@ -1,0 +1,283 @@
+"""The daemon's log: one event, one line, for a program to read or for a person; and never a secret in it.
+
+Everything goes one way, ours and what libraries say through `logging`, so that nothing passes by the redaction:
+
+    structlog ----.
+                  +--> context (table, instant, job) --> time, level --> exception as text --> redact --> JSON
+    logging ------'                                                                                   `-> console
+    uncaught exceptions, warnings --> logging
+
+`log_context(table=..., job=...)` says what the events of a piece of work are about.
+
+Touches: standard error; the process-wide settings of structlog and logging; `sys.excepthook`, `threading.excepthook`.
+Keeps:   1. a known secret, the password of a URL and the value under a key that names a secret reach no line, in
+            whatever they are wrapped: nested values, objects, exceptions with their causes and notes;
+         2. an event is one line of JSON, whatever it holds; on a terminal only a traceback has more;
+         3. what cannot be written is said to have been lost, without its content.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Any, TextIO
+from urllib.parse import quote, quote_plus, unquote, urlsplit
+
+import structlog
+from structlog.types import EventDict, WrappedLogger
+
+from lakeward.daemon.config import LogFormat, LogLevel
+
+HIDDEN = "[hidden]"
+
+LIBRARIES: Mapping[str, int] = {
+    "alembic": logging.WARNING,
+    "apscheduler": logging.WARNING,
+    "py4j": logging.WARNING,
+    "pyspark": logging.WARNING,
+    "sqlalchemy": logging.WARNING,
+    "uvicorn": logging.WARNING,
+    "asyncio": logging.WARNING,
+}
+"""The least that is heard of each; a higher level of the service's own raises it, a lower one does not."""
+
+_SECRET_KEY = re.compile(
+    r"pass(word|wd|phrase)?|pwd|secret|token|credential|authorization|api[_.-]?key|private[_.-]?key", re.I
+)
+
+_SEEN_KEYS = frozenset({"write_token", "fencing_token"})
+"""Tokens of Hudi and of leases, which open nothing."""
+
+# Up to the last @ before a space: passwords hold what they should not, and hiding a path with them harms nobody.
+_URL_PASSWORD = re.compile(r"(?P<head>\b[a-z][a-z0-9+.-]*://[^\s/:@'\"]*:)(?P<password>[^\s'\"]+)(?=@)", re.I)
+
+_ASSIGNED = re.compile(
+    r"(?P<head>\b[\w.-]*(?:password|passwd|pwd|secret|token|credential|api[_.-]?key)[\w.-]*['\"]?\s*[=:]\s*)"
+    r"(?P<value>'[^']*'|\"[^\"]*\"|[^\s,;&'\"()\[\]{}]+)",
+    re.I,
+)
+"""`password=…` in the text of somebody else, such as a connection string."""
+
+_SHORTEST_SECRET = 4
+"""Hiding every `a` would tell more than it hides."""
+
+_DEPTH_MAX = 8
+
+# A name must not be able to move the cursor of a terminal.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL_AND_BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_LATE_CONTROL = re.compile(r"[\x7f-\x9f\u2028\u2029]")
+
+
+class Redactor:
+    """Takes secrets out of values. Knows some by their value, others by where they stand."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._known: tuple[str, ...] = ()
+        self.learn(secrets)
+
+    def learn(self, secrets: Iterable[str]) -> None:
+        """These values, too, in every spelling that they may meet us in; of a URL, its password."""
+        known = set(self._known)
+        for secret in secrets:
+            for value in _secrets_in(secret):
+                escaped = json.dumps(value)[1:-1]
+                known |= {value, quote(value, safe=""), quote_plus(value), escaped, repr(value)[1:-1]}
+        longest_first = sorted(known, key=lambda value: (-len(value), value))
+        self._known = tuple(value for value in longest_first if len(value) >= _SHORTEST_SECRET)
+
+    def text(self, text: str) -> str:
+        for secret in self._known:
+            if secret in text:
+                text = text.replace(secret, HIDDEN)
+        text = _URL_PASSWORD.sub(rf"\g<head>{HIDDEN}", text)
+        return _ASSIGNED.sub(_hide_assigned, text)
+
+    def value(self, value: Any, *, key: str = "", depth: int = 0) -> Any:
+        """The same without secrets, made of what JSON knows."""
+        if _names_secret(key, value):
+            return HIDDEN
+        if value is None or isinstance(value, (bool, int, float)):
+            return value
+        if isinstance(value, str):
+            return self.text(str(value))
+        if depth >= _DEPTH_MAX:
+            return "…"
+        if isinstance(value, Mapping):
+            return {
+                self.text(str(name)): self.value(inner, key=str(name), depth=depth + 1) for name, inner in value.items()
+            }
+        if isinstance(value, AbstractSet):
+            return sorted((self.value(inner, depth=depth + 1) for inner in value), key=str)
+        if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview)):
+            return [self.value(inner, depth=depth + 1) for inner in value]
+        if isinstance(value, (bytes, bytearray)):
+            return self.text(value.decode(errors="backslashreplace"))
+        return self.text(_spell(value))
+
+    def __call__(self, logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        return {self.text(str(key)): self.value(value, key=str(key)) for key, value in event.items()}
+
+
+def _secrets_in(secret: str) -> list[str]:
+    """A whole URL is hidden by its password: without it, it says which database is meant."""
+    if "://" not in secret:
+        return [secret]
+    try:
+        password = urlsplit(secret).password
+    except ValueError:
+        return [secret]
+    return [password, unquote(password)] if password else []
+
+
+def _names_secret(key: str, value: Any) -> bool:
+    # Numbers are counted or compared, such as the fencing token of a lease; nobody logs in with one.
+    if not key or key in _SEEN_KEYS or value is None or isinstance(value, (bool, int, float)):
+        return False
+    return _SECRET_KEY.search(key) is not None
+
+
+def _hide_assigned(match: re.Match[str]) -> str:
+    return match["head"] + HIDDEN
+
+
+def _spell(value: Any) -> str:
+    try:
+        return str(value) if isinstance(value, BaseException) else repr(value)
+    except Exception as error:  # whatever a stranger's __repr__ does, the event is worth more
+        return f"<{type(value).__name__}, whose repr fails with {type(error).__name__}>"
+
+
+@contextmanager
+def log_context(**fields: Any) -> Iterator[None]:
+    """Events inside, on this thread, carry the fields: table, instant, job."""
+    with structlog.contextvars.bound_contextvars(
+        **{name: value for name, value in fields.items() if value is not None}
+    ):
+        yield
+
+
+def configure_logging(
+    log_format: LogFormat = LogFormat.AUTO,
+    level: LogLevel = LogLevel.INFO,
+    *,
+    secrets: Iterable[str] = (),
+    stream: TextIO | None = None,
+) -> Redactor:
+    """From here on every event of this process goes to `stream` (standard error). May be called again.
+
+    Returns what the lines pass through, to be told of secrets that come later.
+    """
+    stream = sys.stderr if stream is None else stream
+    redactor = Redactor(secrets)
+    human = log_format is LogFormat.CONSOLE or (log_format is LogFormat.AUTO and stream.isatty())
+    shared: list[Any] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+        structlog.processors.StackInfoRenderer(),
+    ]
+    formatter = structlog.stdlib.ProcessorFormatter(
+        foreign_pre_chain=shared,
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            structlog.processors.format_exc_info,
+            redactor,
+            _console(colours=stream.isatty()) if human else _json_line,
+        ],
+    )
+    handler = _QuietHandler(stream)
+    handler.setFormatter(formatter)
+    root = logging.getLogger()
+    root.handlers.clear()  # one that somebody else has put there would print what it is given
+    root.addHandler(handler)
+    own = getattr(logging, level.value.upper())
+    root.setLevel(own)
+    for name, least in LIBRARIES.items():
+        library = logging.getLogger(name)
+        library.setLevel(max(own, least))
+        library.handlers.clear()
+        library.propagate = True
+    logging.captureWarnings(True)
+    structlog.configure(
+        processors=[
+            structlog.stdlib.filter_by_level,
+            structlog.stdlib.PositionalArgumentsFormatter(),
+            *shared,
+            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
+        ],
+        logger_factory=structlog.stdlib.LoggerFactory(),
+        wrapper_class=structlog.stdlib.BoundLogger,
+        cache_logger_on_first_use=False,
+    )
+    sys.excepthook = _log_uncaught
+    threading.excepthook = _log_uncaught_in_thread
+    return redactor
+
+
+class _QuietHandler(logging.StreamHandler[TextIO]):
+    """Of an event that it cannot write it says only that; logging's own way would print it as it is."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        kind = sys.exc_info()[0]
+        with suppress(OSError, ValueError):  # then there is nobody left to tell
+            self.stream.write(f"an event of {record.name} was lost: {kind.__name__ if kind else 'error'}\n")
+
+
+_FIRST = ("time", "level", "event", "table", "instant", "job")
+
+
+def _json_line(logger: WrappedLogger, method: str, event: EventDict) -> str:
+    ordered = {key: event[key] for key in _FIRST if key in event}
+    ordered.update(event)
+    line = json.dumps(ordered, ensure_ascii=False, default=_spell)
+    # JSON leaves these as they are, and a terminal that shows the file may obey them.
+    line = _LATE_CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", line)
+    # A name from a file system may hold half of a character, which no stream takes.
+    return line.encode(errors="backslashreplace").decode()
+
+
+def _console(*, colours: bool) -> Any:
+    # The exception is text by now, and redacted; drawn by the renderer it would show local variables.
+    render = structlog.dev.ConsoleRenderer(
+        colors=colours, exception_formatter=structlog.dev.plain_traceback, timestamp_key="time"
+    )
+
+    def draw(logger: WrappedLogger, method: str, event: EventDict) -> str:
+        safe = {key: _harmless(key, value) for key, value in event.items()}
+        return str(render(logger, method, safe)).encode(errors="backslashreplace").decode()
+
+    return draw
+
+
+def _harmless(key: str, value: Any) -> Any:
+    """Only a traceback has lines of its own: a name with a line break in it could tell of events that never were."""
+    if not isinstance(value, str):
+        return value
+    control = _CONTROL if key in ("exception", "stack") else _CONTROL_AND_BREAKS
+    return control.sub(lambda match: match[0].encode("unicode_escape").decode(), value)
+
+
+def _log_uncaught(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        return
+    logging.getLogger("lakeward").critical("uncaught exception", exc_info=(kind, error, traceback))
+
+
+def _log_uncaught_in_thread(args: threading.ExceptHookArgs) -> None:
+    if args.exc_value is None or args.exc_type is SystemExit:
+        return
+    logging.getLogger("lakeward").critical(
+        "uncaught exception",
+        exc_info=(args.exc_type, args.exc_value, args.exc_traceback),
+        extra={"thread": args.thread.name if args.thread else ""},
+    )

@@ -1,0 +1,333 @@
+"""What the daemon shows of itself at one moment: the values behind the pages and behind every gauge.
+
+The service's loop makes a `ServiceStatus` after each step and leaves it where the HTTP thread finds it. Nobody who
+reads one waits for the loop, and the loop waits for no reader.
+
+    ServiceStatus
+      |- TableStatus, one for each table
+      |    |- Backlog         what the table's files and timeline say
+      |    `- JobStatus       what runs, and what ended last
+      `- Limitation           what this daemon cannot do now, and the remedy
+    TableDetail               made when somebody asks for a table's page
+      |- GroupStatus          a file group: its newest slice, and the last decision about it
+      |- JobStatus, PlanStatus, EventStatus
+      `- HoldStatus           a pause or a parking, with its reason and expiry
+
+Touches: nothing.
+Keeps:   1. values never change, so a page or a scrape is of one moment;
+         2. times are seconds since the epoch, except where the name says monotonic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from lakeward.daemon.events import JobOutcome, JobResult, Service, TableState, TableView
+from lakeward.plan.decision import Decision
+from lakeward.table.backlog import Backlog
+from lakeward.table.file_system_view import GroupId
+
+
+class ServicePhase(StrEnum):
+    STARTING = "starting"
+    """Recovering and taking leases; not ready."""
+    RUNNING = "running"
+    STOPPING = "stopping"
+    """No new work; not ready."""
+
+
+class JobEnd(StrEnum):
+    """How a job ended, and where it failed of what kind that was. Stable names: they stand in metrics and logs."""
+
+    COMMITTED = "committed"
+    NOTHING = "nothing"
+    TEMPORARY = "temporary"
+    REFUSED = "refused"
+    FAILED = "failed"
+    VERIFICATION = "verification"
+    CANCELLED = "cancelled"
+    LOST = "lost"
+
+    @property
+    def is_good(self) -> bool:
+        return self in (JobEnd.COMMITTED, JobEnd.NOTHING)
+
+
+def end_of(outcome: JobOutcome) -> JobEnd:
+    """The first problem of a failed job names its end."""
+    if outcome.result is not JobResult.FAILED:
+        return JobEnd(outcome.result.value)
+    return JobEnd(outcome.problems[0].kind.value) if outcome.problems else JobEnd.FAILED
+
+
+class SparkState(StrEnum):
+    NOT_STARTED = "not-started"
+    """No job has asked for it yet."""
+    UP = "up"
+    DOWN = "down"
+
+
+@dataclass(frozen=True, slots=True)
+class Limitation:
+    """What this daemon cannot do now; the page of all tables says it first."""
+
+    what: str
+    remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a running job is."""
+
+    step: str
+    """`merging on Spark, file slices: 12`."""
+    operations: int = 0
+    operations_total: int = 0
+    input_bytes: int = 0
+    input_bytes_total: int = 0
+
+    @property
+    def ratio(self) -> float | None:
+        """From 0 to 1; None while nobody can say. Bytes say more than operations, which differ in size."""
+        if self.input_bytes_total:
+            return min(1.0, self.input_bytes / self.input_bytes_total)
+        return min(1.0, self.operations / self.operations_total) if self.operations_total else None
+
+
+@dataclass(frozen=True, slots=True)
+class JobFigures:
+    """What a job did, in numbers; all 0 where a service has nothing of the kind."""
+
+    full_operations: int = 0
+    log_operations: int = 0
+    read_bytes: int = 0
+    """Of the files that the operations read."""
+    written_bytes: int = 0
+    """Of the files that were published."""
+    log_files: int = 0
+    """Log files that were merged away."""
+    log_bytes: int = 0
+    rows_written: int = 0
+    rows_inserted: int = 0
+    rows_updated: int = 0
+    rows_deleted: int = 0
+    peak_memory_bytes: int = 0
+    """Of the operation that needed most."""
+    operations_verified: int = 0
+    """Whose output was checked before anybody could see it."""
+    groups_verified: int = 0
+    groups_mismatched: int = 0
+
+    @property
+    def operations(self) -> int:
+        return self.full_operations + self.log_operations
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    job_id: str
+    table: str
+    service: Service
+    began_at: float
+    instants: tuple[str, ...] = ()
+    """Of the plans that it carried out."""
+    progress: Progress | None = None
+    """None when it has ended."""
+    ended_at: float | None = None
+    end: JobEnd | None = None
+    error: str = ""
+    """What went wrong, why and the remedy, in sentences."""
+    figures: JobFigures = field(default_factory=JobFigures)
+
+    @property
+    def is_running(self) -> bool:
+        return self.ended_at is None
+
+
+@dataclass(frozen=True, slots=True)
+class HoldStatus:
+    """A pause, or a parking after failures: nothing is done with the target until it ends."""
+
+    kind: str
+    """`paused` or `parked`."""
+    table: str
+    file_group: GroupId | None
+    """None: the whole table."""
+    reason: str
+    since: float
+    """0 where nothing says."""
+    until: float | None
+    """None: until somebody resumes it."""
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatus:
+    view: TableView
+    """What the scheduler says of it: state, reason, next action, failures, parked groups."""
+    base_path: str
+    services: tuple[Service, ...]
+    watched_since: float
+    """When this daemon began to watch the table."""
+    interval_seconds: float
+    objective_seconds: float
+    backlog: Backlog | None
+    """None before the first look, and while the table cannot be read."""
+    write_amplification: float | None = None
+    """Bytes written by writers and by us, over those written by writers; None before anybody could say."""
+    running: tuple[JobStatus, ...] = ()
+    last_job: JobStatus | None = None
+    """The one that ended last."""
+    last_success_at: Mapping[Service, float] = field(default_factory=dict)
+    """When a job of each service last ended well."""
+    hold: HoldStatus | None = None
+    """A pause or parking of the whole table."""
+
+    @property
+    def name(self) -> str:
+        return self.view.table
+
+    @property
+    def state(self) -> TableState:
+        return self.view.state
+
+    def oldest_unmerged_age(self, now: float) -> float | None:
+        """Seconds; None when every committed record is merged, or nobody has looked yet."""
+        if self.backlog is None or self.backlog.oldest_unmerged_at is None:
+            return None
+        return max(0.0, now - self.backlog.oldest_unmerged_at)
+
+    def is_breached(self, now: float) -> bool:
+        """A committed record stays unmerged for longer than the objective allows."""
+        age = self.oldest_unmerged_age(now)
+        return age is not None and age > self.objective_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigStatus:
+    path: str
+    loaded_at: float
+    """When the settings that are in force were read."""
+    problem: str = ""
+    """Why the newest attempt to reload them failed; empty when it did not."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparkStatus:
+    state: SparkState = SparkState.NOT_STARTED
+    where: str = ""
+    """Master or Connect address, without credentials."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseStatus:
+    holder: str
+    """The name of this daemon among those that share a store."""
+    held: int
+    daemons: int
+    """That are alive, this one included."""
+    leader: bool
+    """This daemon may service tables now: it can reach the store and is one of those among which they are shared."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceStatus:
+    name: str
+    version: str
+    phase: ServicePhase
+    at: float
+    """When this status was made."""
+    at_monotonic: float
+    started_at: float
+    tables: tuple[TableStatus, ...]
+    limitations: tuple[Limitation, ...]
+    config: ConfigStatus
+    lease: LeaseStatus
+    jobs_max: int
+    memory_bytes: int
+    """Permits for all running operations together."""
+    memory_reserved_bytes: int = 0
+    spark: SparkStatus = field(default_factory=SparkStatus)
+
+    @property
+    def is_ready(self) -> bool:
+        return self.phase is ServicePhase.RUNNING
+
+    @property
+    def running(self) -> tuple[JobStatus, ...]:
+        return tuple(job for table in self.tables for job in table.running)
+
+    def table(self, name: str) -> TableStatus | None:
+        return next((table for table in self.tables if table.name == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A line of a table's properties: `Table version`, `9`."""
+
+    label: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatus:
+    """A file group: the sizes of its newest slice, and what was decided about it last."""
+
+    partition_path: str
+    file_id: str
+    slices: int
+    base_bytes: int
+    log_files: int
+    log_bytes: int
+    decision: Decision | None
+    """None for a group that no plan has seen yet."""
+    hold: HoldStatus | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStatus:
+    """A plan on the timeline that is not carried out yet."""
+
+    instant: str
+    action: str
+    requested_at: float | None
+    """None where nothing says."""
+    operations: int
+    planned_by: str
+    """`us`, or what is known of the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventStatus:
+    at: float
+    kind: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TableDetail:
+    """What a table's own page shows."""
+
+    table: TableStatus
+    at: float
+    facts: tuple[Fact, ...]
+    plans: tuple[PlanStatus, ...]
+    groups: tuple[GroupStatus, ...]
+    jobs: tuple[JobStatus, ...]
+    """Newest first, running ones included."""
+    events: tuple[EventStatus, ...]
+    """Newest first."""
+    holds: tuple[HoldStatus, ...]
+    planned_at: float | None = None
+    """When the decisions were taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadOutcome:
+    """Answer to the wish for a reload."""
+
+    applied: bool
+    problems: tuple[str, ...] = ()
+    """Why not, each with its place in the file; the old settings stay in force."""

@@ -1,0 +1,312 @@
+"""Statuses of daemons that never ran, for pages and gauges."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from lakeward.daemon.events import ParkedGroup, Service, TableState, TableView
+from lakeward.daemon.status import (
+    ConfigStatus,
+    EventStatus,
+    Fact,
+    GroupStatus,
+    HoldStatus,
+    JobEnd,
+    JobFigures,
+    JobStatus,
+    LeaseStatus,
+    Limitation,
+    PlanStatus,
+    Progress,
+    ServicePhase,
+    ServiceStatus,
+    SparkState,
+    SparkStatus,
+    TableDetail,
+    TableStatus,
+)
+from lakeward.plan.decision import Choice, Decision, Reason
+from lakeward.table.backlog import Backlog, PendingPlan
+
+NOW = 1_800_000_000.0
+
+MIB = 2**20
+
+
+def backlog(**changes: Any) -> Backlog:
+    usual = Backlog(
+        file_groups=40,
+        slices=52,
+        log_files=120,
+        log_bytes=310 * MIB,
+        base_bytes=5200 * MIB,
+        oldest_unmerged_at=NOW - 1500,
+        pending_plans=(),
+        timeline_length=87,
+        read_amplification=1.06,
+        space_amplification=1.4,
+    )
+    return replace(usual, **changes)
+
+
+def job(table: str = "orders", **changes: Any) -> JobStatus:
+    usual = JobStatus(
+        job_id="j1",
+        table=table,
+        service=Service.COMPACTION,
+        began_at=NOW - 200,
+        ended_at=NOW - 170,
+        end=JobEnd.COMMITTED,
+        instants=("20270115075640123",),
+        figures=JobFigures(
+            full_operations=3,
+            log_operations=9,
+            read_bytes=340 * MIB,
+            written_bytes=120 * MIB,
+            log_files=62,
+            log_bytes=180 * MIB,
+            rows_written=1_204_331,
+            rows_inserted=331,
+            rows_updated=90_000,
+            rows_deleted=12,
+            peak_memory_bytes=301 * MIB,
+        ),
+    )
+    return replace(usual, **changes)
+
+
+def running_job(table: str = "orders", ratio: float = 0.42) -> JobStatus:
+    return job(
+        table,
+        job_id="j2",
+        began_at=NOW - 24,
+        ended_at=None,
+        end=None,
+        figures=JobFigures(),
+        progress=Progress("merging on Spark, file slices: 12", 5, 12, int(ratio * 3 * 1024 * MIB), 3 * 1024 * MIB),
+    )
+
+
+def table(
+    name: str = "orders",
+    state: TableState = TableState.IDLE,
+    reason: str = "",
+    *,
+    view: dict[str, Any] | None = None,
+    **changes: Any,
+) -> TableStatus:
+    usual_view = TableView(
+        table=name,
+        group="default",
+        state=state,
+        reason=reason or "Nothing is due; it is looked at again when its timeline changes.",
+        next_action="poll",
+        next_action_at=NOW + 7,
+        looked_at=NOW - 3,
+        look_overdue=False,
+        planned_at=NOW - 60,
+        wish=None,
+        objective_at=None,
+        failures=0,
+        retry_at=None,
+        parked_groups=(),
+        paused_groups=(),
+        queue_position=None,
+        queued_at=None,
+        foreign_instant=None,
+        running=(),
+    )
+    usual = TableStatus(
+        view=replace(usual_view, **(view or {})),
+        base_path=f"/data/lake/{name}",
+        services=(Service.COMPACTION, Service.VERIFICATION),
+        watched_since=NOW - 86_400,
+        interval_seconds=10.0,
+        objective_seconds=3600.0,
+        backlog=backlog(),
+        write_amplification=2.31,
+        last_job=job(name),
+        last_success_at={Service.COMPACTION: NOW - 170},
+    )
+    return replace(usual, **changes)
+
+
+def service(*tables: TableStatus, **changes: Any) -> ServiceStatus:
+    usual = ServiceStatus(
+        name="lakeward",
+        version="0.2.0",
+        phase=ServicePhase.RUNNING,
+        at=NOW,
+        at_monotonic=1000.0,
+        started_at=NOW - 93_784,
+        tables=tables,
+        limitations=(),
+        config=ConfigStatus("/etc/lakeward/lakeward.toml", NOW - 4000),
+        lease=LeaseStatus("host-1", len(tables), 1, True),
+        jobs_max=2,
+        memory_bytes=2048 * MIB,
+        memory_reserved_bytes=512 * MIB,
+        spark=SparkStatus(SparkState.UP, "local[*]"),
+    )
+    return replace(usual, **changes)
+
+
+def varied_tables() -> tuple[TableStatus, ...]:
+    """One in nearly every state."""
+    group = ("dt=2027-01-14", "5c1e4f0a-95b0-4c8e-8c5e-1f6b0b3a4d55-0")
+    return (
+        table("orders", TableState.RUNNING, "A compaction runs.", running=(running_job(),), view={"next_action": ""}),
+        table("customers", backlog=backlog(log_files=0, log_bytes=0, oldest_unmerged_at=None), last_job=None),
+        table(
+            "clickstream.events_raw",
+            TableState.BACKING_OFF,
+            "The last compaction failed; it is tried again, each time later than the time before.",
+            view={"failures": 3, "next_action": "compaction", "next_action_at": NOW + 260},
+            backlog=backlog(log_files=12_345, log_bytes=48_000 * MIB, oldest_unmerged_at=NOW - 11_000),
+            last_job=job("clickstream.events_raw", end=JobEnd.FAILED, error="The disk was full."),
+        ),
+        table(
+            "payments",
+            TableState.SHADOW,
+            "Nobody said that Lakeward may write here: set locks.writers to share or stopped.",
+            last_job=None,
+            view={"next_action": "plan", "next_action_at": NOW + 420},
+        ),
+        table(
+            "inventory",
+            TableState.PARKED,
+            "Five jobs failed in a row.",
+            view={"next_action": "compaction", "next_action_at": NOW + 80_000, "failures": 5},
+            last_job=job("inventory", end=JobEnd.VERIFICATION),
+        ),
+        table(
+            "legacy_cow",
+            TableState.REFUSED,
+            "It is a copy-on-write table, and there is nothing to compact.",
+            backlog=None,
+            last_job=None,
+            view={"next_action": "none", "next_action_at": None, "looked_at": None},
+        ),
+        table(
+            "shipments",
+            TableState.QUEUED,
+            "Two other tables are nearer to their objective; it is the first in the queue.",
+            view={"next_action": "compaction", "next_action_at": None},
+            backlog=backlog(
+                oldest_unmerged_at=NOW - 3100,
+                pending_plans=(PendingPlan("20270115070000000", "compaction", NOW - 700),),
+            ),
+        ),
+        table(
+            "sessions",
+            TableState.PAUSED,
+            "Paused by anna until the backfill is over.",
+            view={"next_action": "none", "next_action_at": None, "parked_groups": (ParkedGroup(group, "x", NOW + 9),)},
+        ),
+        table("returns", TableState.PLANNING, "Its timeline changed.", view={"next_action": "plan"}),
+        table("suppliers", TableState.WAITING, "Another daemon, host-2, holds its lease.", last_job=None),
+        table("archive_2019", TableState.DISABLED, "It is disabled in the configuration file.", last_job=None),
+    )
+
+
+LIMITATION = Limitation(
+    "The folder /data/lake/restricted cannot be listed (permission denied), so tables in it are not found.",
+    "Let user lakeward read it, or take it out of discovery.roots.",
+)
+
+_HOSTILE = "<script>alert(1)</script>"
+
+
+def hostile_tables() -> tuple[TableStatus, ...]:
+    """Names that nobody should have, and some have."""
+    return (
+        table(_HOSTILE, TableState.REFUSED, f"{_HOSTILE} is refused."),
+        table('"onmouseover="alert(2)', reason="{{ 7 * 7 }}"),
+        table("/data/lake/" + "very_long_name_without_a_break_" * 8, TableState.RUNNING, running=(running_job(),)),
+        table("/data/a b/ü/表?x=1#y%2F&lt;", base_path="s3://bucket/with spaces/" + "deep/" * 40),
+        table("half\udce4"),
+    )
+
+
+def decision(choice: Choice = Choice.FULL, reason: Reason = Reason.LOG_RATIO, **changes: Any) -> Decision:
+    numbers = {
+        "base_bytes": 118 * MIB,
+        "log_files": 7,
+        "log_bytes": 22 * MIB,
+        "median_log_bytes": 3 * MIB,
+        "log_ratio": 0.1,
+        "run_logs": 7,
+        "log_num_threshold": 5,
+        "log_size_threshold": 64 * MIB,
+        "small_log_size": 16 * MIB,
+    }
+    return replace(Decision("dt=2027-01-14", "g", choice, reason, numbers), **changes)
+
+
+def groups(number: int) -> tuple[GroupStatus, ...]:
+    kinds = (
+        decision(),
+        decision(Choice.LOG, Reason.MANY_SMALL_LOGS),
+        decision(Choice.NONE, Reason.BELOW_THRESHOLDS),
+        decision(Choice.NONE, Reason.NO_LOGS),
+        None,
+    )
+    return tuple(
+        GroupStatus(
+            partition_path=f"dt=2027-01-{1 + index % 28:02}",
+            file_id=f"{index:08x}-95b0-4c8e-8c5e-1f6b0b3a4d55-0",
+            slices=1 + index % 3,
+            base_bytes=(index * 7919 % 400) * MIB,
+            log_files=index % 11,
+            log_bytes=(index % 11) * (index * 31 % 17) * MIB,
+            decision=kinds[index % len(kinds)],
+        )
+        for index in range(number)
+    )
+
+
+def detail(of: TableStatus | None = None, **changes: Any) -> TableDetail:
+    of = of or varied_tables()[0]
+    parked = groups(1)[0]
+    usual = TableDetail(
+        table=of,
+        at=NOW,
+        facts=(
+            Fact("Table version", "9"),
+            Fact("Type", "MERGE_ON_READ"),
+            Fact("Merge mode", "EVENT_TIME_ORDERING"),
+            Fact("Record key", "order_id"),
+        ),
+        plans=(PlanStatus("20270115070000000", "compaction", NOW - 700, 12, "this service"),),
+        groups=groups(230),
+        jobs=(
+            running_job(of.name),
+            job(of.name),
+            job(of.name, end=JobEnd.FAILED, figures=JobFigures(), error="The disk was full. Free space on it."),
+            job(
+                of.name,
+                service=Service.VERIFICATION,
+                end=JobEnd.COMMITTED,
+                figures=JobFigures(groups_verified=4),
+                instants=(),
+            ),
+        ),
+        events=(
+            EventStatus(NOW - 30, "planned", "12 operations chosen, 3 FULL and 9 LOG."),
+            EventStatus(NOW - 86_000, "parked", "File group g was parked after a wrong result."),
+        ),
+        holds=(
+            HoldStatus(
+                "parked",
+                of.name,
+                (parked.partition_path, parked.file_id),
+                "Its merge gave a wrong result.",
+                NOW - 86_000,
+                NOW + 400,
+            ),
+            HoldStatus("paused", of.name, None, "Backfill.", NOW - 60, None, by="anna"),
+        ),
+        planned_at=NOW - 60,
+    )
+    return replace(usual, **changes)

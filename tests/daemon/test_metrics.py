@@ -1,0 +1,308 @@
+from __future__ import annotations
+
+import re
+import subprocess
+from dataclasses import replace
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
+
+from lakeward.daemon.events import Service, TableState
+from lakeward.daemon.metrics import METRICS, OTHER, Check, Kind, Metrics, PollResult, WatchedStep
+from lakeward.daemon.status import JobEnd, JobFigures, ServiceStatus, SparkState, SparkStatus
+from lakeward.execute.progress import Count, Phase
+from lakeward.plan.decision import Choice, PlanOutcome, Reason
+from lakeward.table.backlog import PendingPlan
+from tests.daemon.scrape import compare, samples, value
+from tests.daemon.synthetic_status import NOW, backlog, decision, job, service, table, varied_tables
+from tests.deploy.tools import find_tool
+
+OUTCOME = PlanOutcome(
+    decisions=(decision(), decision(), decision(Choice.NONE, Reason.NO_LOGS)),
+    operations=(),
+)
+
+
+def scrape(metrics: Metrics) -> str:
+    return generate_latest(metrics.registry).decode()
+
+
+def busy(status: ServiceStatus | None = None) -> Metrics:
+    """One of which every method was called."""
+    metrics = Metrics(CollectorRegistry())
+    metrics.show(lambda: status or service(*varied_tables()))
+    for result in PollResult:
+        metrics.polled("orders", result, 0.01)
+    metrics.planned("orders", OUTCOME, 0.2)
+    for end in JobEnd:
+        metrics.job_ended(job(end=end))
+    for phase in Phase:
+        metrics.phase(phase, 1.5)
+    for count in Count:
+        metrics.counted("orders", count)
+    for check in Check:
+        metrics.verified("orders", check, passed=3, mismatched=1)
+    for step in WatchedStep:
+        metrics.watchdog_fired("orders", step)
+    metrics.lease_gained()
+    metrics.lease_lost()
+    metrics.store_operation("begin_job", 0.003)
+    metrics.store_operation("begin_job", 3.0, failed=True)
+    metrics.spark_restarted()
+    metrics.config_reloaded(applied=True)
+    metrics.config_reloaded(applied=False)
+    return metrics
+
+
+def test_what_is_documented_is_emitted_and_nothing_else():
+    """Both ways: name, type, help and labels."""
+    comparison = compare(scrape(busy()))
+
+    assert comparison.undocumented == frozenset()
+    assert comparison.missing == frozenset()
+    assert comparison.silent == frozenset()
+    assert comparison.wrong == ()
+
+
+def test_names_follow_the_rules_of_prometheus():
+    """The prefix is ours, counters end with _total, units are base units and stand last, no name is there twice."""
+    names = [spec.name for spec in METRICS]
+
+    assert len(set(names)) == len(names)
+    for spec in METRICS:
+        assert re.fullmatch(r"lakeward_[a-z0-9]+(_[a-z0-9]+)*", spec.name)
+        assert spec.name.endswith("_total") == (spec.kind is Kind.COUNTER)
+        assert not re.search(r"milli|micro|_ms\b|kilo|mega|minutes|percent", spec.name)
+        assert spec.help.endswith(".")
+        assert list(spec.buckets) == sorted(set(spec.buckets))
+
+
+@pytest.mark.promtool
+def test_promtool_finds_nothing_to_say():
+    """Prometheus' own linter reads what we emit."""
+    promtool = find_tool("promtool", install="package prometheus")
+    done = subprocess.run(
+        [promtool, "check", "metrics"], input=scrape(busy()), text=True, capture_output=True, check=False, timeout=60
+    )
+    said = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("lakeward")]
+
+    assert (done.returncode, said) == (0, [])
+
+
+def test_openmetrics_is_well_formed():
+    """The strict parser of the newer format accepts it."""
+    text = generate_openmetrics(busy().registry).decode()
+
+    families = {family.name for family in parse_openmetrics(text)}
+
+    assert "lakeward_jobs" in families
+    assert text.endswith("# EOF\n")
+
+
+def test_no_created_series_double_the_scrape():
+    """The library's own idea of when a counter began is left out."""
+    assert "_created" not in scrape(busy())
+
+
+def test_gauges_say_what_the_status_says():
+    """Each from the field of its name, and ages from the status' own time."""
+    pending = PendingPlan("20270115070000000", "compaction", NOW - 700)
+    shown = table("orders", TableState.QUEUED, backlog=backlog(pending_plans=(pending,), oldest_unmerged_at=NOW - 4000))
+    text = scrape(busy(service(shown)))
+
+    assert value(text, "lakeward_table_log_files", table="orders") == 120
+    assert value(text, "lakeward_table_oldest_unmerged_age_seconds", table="orders") == 4000
+    assert value(text, "lakeward_table_objective_breached", table="orders") == 1
+    assert value(text, "lakeward_table_pending_plans", table="orders", action="compaction") == 1
+    assert value(text, "lakeward_table_pending_plans", table="orders", action="logcompaction") == 0
+    assert value(text, "lakeward_table_oldest_pending_plan_age_seconds", table="orders") == 700
+    assert value(text, "lakeward_table_write_amplification_ratio", table="orders") == 2.31
+    assert value(text, "lakeward_tables", state="queued") == 1
+
+
+@pytest.mark.parametrize("state", TableState)
+def test_exactly_one_state_is_1(state: TableState):
+    """A state-set: the others are there, and 0."""
+    text = scrape(busy(service(table("orders", state))))
+
+    states = {labels["state"]: number for labels, number in samples(text)["lakeward_table_state"]}
+    assert states == {each.value: float(each is state) for each in TableState}
+
+
+@pytest.mark.parametrize("state", SparkState)
+def test_exactly_one_state_of_spark_is_1(state: SparkState):
+    """That no job has asked for it yet is not that it is down."""
+    text = scrape(busy(service(spark=SparkStatus(state))))
+
+    assert value(text, "lakeward_spark_session", state=state.value) == 1
+    assert sum(number for _, number in samples(text)["lakeward_spark_session"]) == 1
+
+
+def test_a_table_that_was_never_looked_at_has_a_time_all_the_same():
+    """Else the alert for tables that nobody looks at would miss the worst of them."""
+    never = table("orders", backlog=None, view={"looked_at": None, "look_overdue": True})
+    text = scrape(busy(service(never)))
+
+    assert value(text, "lakeward_table_last_looked_timestamp_seconds", table="orders") == never.watched_since
+    assert value(text, "lakeward_table_look_overdue", table="orders") == 1
+    assert "lakeward_table_log_files" not in samples(text)
+
+
+def test_tables_beyond_the_cap_share_a_label_and_sums_stay_right():
+    """Sizes add up, ages take the worst, a look the oldest."""
+    tables = [
+        table(f"t{number}", view={"looked_at": NOW - number}, backlog=backlog(oldest_unmerged_at=NOW - 100 * number))
+        for number in range(5)
+    ]
+    metrics = Metrics(CollectorRegistry(), tables_max=2)
+    metrics.show(lambda: service(*tables))
+    metrics.polled("t4", PollResult.CHANGED, 0.1)
+    metrics.keep([])  # what a poll was told of is forgotten, so that the order below is that of the status
+    text = scrape(metrics)
+
+    assert {labels["table"] for labels, _ in samples(text)["lakeward_table_log_files"]} == {"t0", "t1", OTHER}
+    assert sum(number for _, number in samples(text)["lakeward_table_log_files"]) == 5 * 120
+    assert value(text, "lakeward_table_oldest_unmerged_age_seconds", table=OTHER) == 400
+    assert value(text, "lakeward_table_last_looked_timestamp_seconds", table=OTHER) == NOW - 4
+    assert value(text, "lakeward_table_state", table=OTHER, state="idle") == 3
+
+
+def test_counters_of_tables_beyond_the_cap_are_counted_under_other():
+    """Nothing is lost, and no label is made."""
+    metrics = Metrics(CollectorRegistry(), tables_max=1)
+    metrics.show(lambda: service(table("a"), table("b"), table("c")))
+    scrape(metrics)
+    for name in ("a", "b", "c"):
+        metrics.counted(name, Count.CONFLICT)
+    text = scrape(metrics)
+
+    assert value(text, "lakeward_conflicts_total", table="a") == 1
+    assert value(text, "lakeward_conflicts_total", table=OTHER) == 2
+
+
+def test_series_of_a_table_that_is_gone_go_away():
+    """And its place under the cap is free for another."""
+    shown = [service(table("old"))]
+    metrics = Metrics(CollectorRegistry(), tables_max=1)
+    metrics.show(lambda: shown[0])
+    metrics.planned("old", OUTCOME, 0.1)
+    assert 'table="old"' in scrape(metrics)
+
+    shown[0] = service(table("new"))
+    metrics.keep(["new"])
+    text = scrape(metrics)
+
+    assert 'table="old"' not in text
+    assert value(text, "lakeward_table_failures", table="new") == 0
+
+
+def test_what_alerts_watch_is_there_at_0_from_the_first_scrape():
+    """A counter that is born with 1 never rose, says Prometheus."""
+    metrics = Metrics(CollectorRegistry())
+    metrics.show(lambda: service(table("orders")))
+    text = scrape(metrics)
+
+    zero = value(text, "lakeward_verifications_total", table="orders", check="operation", result="mismatch")
+    assert zero == 0
+    assert value(text, "lakeward_jobs_total", table="orders", service="compaction", end="failed") == 0
+    assert value(text, "lakeward_watchdog_firings_total", table="orders", step="poll") == 0
+    assert value(text, "lakeward_conflicts_total", table="orders") == 0
+    assert value(text, "lakeward_config_reloads_total", result="refused") == 0
+
+
+def test_a_table_whose_name_is_the_label_of_the_rest_is_no_trouble():
+    """It shares the series, and takes nobody's place."""
+    metrics = Metrics(CollectorRegistry(), tables_max=2)
+    metrics.show(lambda: service(table(OTHER), table("a"), table("b")))
+    scrape(metrics)
+
+    assert value(scrape(metrics), "lakeward_table_log_files", table=OTHER) == 240
+
+
+def test_a_name_that_is_no_text_does_not_take_the_scrape_with_it():
+    """File systems hold names that are only bytes."""
+    metrics = Metrics(CollectorRegistry())
+    metrics.show(lambda: service(table("half\udce4"), table('quote"\n\\')))
+    metrics.counted("half\udce4", Count.CONFLICT)
+
+    assert value(scrape(metrics), "lakeward_conflicts_total", table="half\\udce4") == 1
+
+    metrics.show(lambda: service())
+    assert "half" not in scrape(metrics)
+
+
+def test_labels_never_hold_an_instant_or_a_file_id():
+    """Whatever the status holds: `table` is the only label whose values are not words of ours."""
+    text = scrape(busy())
+
+    for name, found in samples(text).items():
+        for labels, _ in found:
+            for label, content in labels.items():
+                if name.startswith("lakeward_") and label not in ("table", "le", "version", "python"):
+                    assert re.fullmatch(r"[A-Za-z_-]+", content), (name, label, content)
+
+
+def test_two_apps_in_one_process_do_not_see_each_other():
+    """Each has a registry of its own."""
+    one, other = busy(), Metrics(CollectorRegistry())
+
+    assert value(scrape(one), "lakeward_spark_session_restarts_total") == 1
+    assert value(scrape(other), "lakeward_spark_session_restarts_total") == 0
+
+
+def test_a_job_is_counted_with_its_figures():
+    """Bytes, rows, operations by type, and the peak of the operation that needed most."""
+    metrics = Metrics(CollectorRegistry())
+    metrics.job_ended(job())
+    metrics.job_ended(job(service=Service.VERIFICATION, figures=JobFigures(groups_verified=4)))
+    text = scrape(metrics)
+
+    assert value(text, "lakeward_operations_total", table="orders", type="LOG") == 9
+    assert value(text, "lakeward_job_rows_total", table="orders", kind="deleted") == 12
+    assert value(text, "lakeward_job_merged_log_files_total", table="orders") == 62
+    assert value(text, "lakeward_operation_peak_memory_bytes_count") == 1
+    assert value(text, "lakeward_job_duration_seconds_sum", service="compaction", end="committed") == 30
+
+
+def test_an_operation_whose_output_was_wrong_is_a_mismatch():
+    """The first wrong one ends its job; those that were right are counted where they were published."""
+    metrics = Metrics(CollectorRegistry())
+    metrics.job_ended(job(figures=JobFigures(operations_verified=12)))
+    metrics.job_ended(job(figures=JobFigures(), end=JobEnd.VERIFICATION))
+    metrics.job_ended(job(service=Service.VERIFICATION, figures=JobFigures(), end=JobEnd.VERIFICATION))
+    text = scrape(metrics)
+
+    assert value(text, "lakeward_verifications_total", table="orders", check="operation", result="passed") == 12
+    assert value(text, "lakeward_verifications_total", table="orders", check="operation", result="mismatch") == 1
+
+
+def test_a_job_that_has_not_ended_is_not_counted():
+    """It is a mistake of the caller, and stops."""
+    with pytest.raises(AssertionError):
+        Metrics(CollectorRegistry()).job_ended(replace(job(), ended_at=None))
+
+
+def test_decisions_are_counted_by_choice_and_reason():
+    """One for each group and plan."""
+    metrics = Metrics(CollectorRegistry())
+    metrics.planned("orders", OUTCOME, 0.1)
+    metrics.planned("orders", OUTCOME, 0.1)
+
+    counted = value(scrape(metrics), "lakeward_decisions_total", table="orders", choice="FULL", reason="log-ratio")
+    assert counted == 4
+    assert value(scrape(metrics), "lakeward_plans_total", table="orders") == 2
+
+
+def test_waiting_for_the_lock_is_no_part_of_the_other_phases():
+    """Lock phases have histograms of their own, the others share one by name."""
+    metrics = Metrics(CollectorRegistry())
+    for phase in Phase:
+        metrics.phase(phase, 2.0)
+    text = scrape(metrics)
+
+    phases = {labels["phase"] for labels, _ in samples(text)["lakeward_phase_duration_seconds_count"]}
+    assert phases == {phase.value for phase in Phase} - {"lock_wait", "lock_hold"}
+    assert value(text, "lakeward_lock_wait_seconds_sum") == 2
+    assert value(text, "lakeward_lock_hold_seconds_sum") == 2

@@ -1,0 +1,79 @@
+"""What a daemon that services a table tells Prometheus, held against what is documented."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from lakeward.daemon.metrics import EVENT_METRICS, TABLE_GAUGES, Kind
+from tests.daemon.scrape import compare, samples, value
+from tests.daemon.test_app import Daemon
+from tests.golden_tables import copy_golden
+
+QUIET = {
+    "lakeward_conflicts_total",
+    "lakeward_recoveries_total",
+    "lakeward_watchdog_firings_total",
+    "lakeward_spark_session_restarts_total",
+    "lakeward_config_reloads_total",
+    "lakeward_store_errors_total",
+}
+"""They stay at 0 in a good run."""
+
+
+@pytest.mark.slow
+def test_a_real_run_emits_what_is_documented_and_nothing_else(tmp_path: Path):
+    """Both ways, after a compaction; and every kind of figure has moved that a good run moves."""
+    (tmp_path / "tables").mkdir()
+    copy_golden("v9", tmp_path / "tables/orders")
+    name = str(tmp_path / "tables/orders")
+    daemon = Daemon(tmp_path)
+    try:
+        daemon.wait_for('"end": "committed"')
+        daemon.wait_until("/metrics", f'lakeward_table_log_files{{table="{name}"}} 0.0')
+        text = daemon.get("/metrics")[1]
+    finally:
+        daemon.close()
+
+    comparison = compare(text)
+    assert comparison.undocumented == frozenset()
+    assert comparison.missing == frozenset()
+    assert comparison.wrong == ()
+    found = samples(text)
+    moved = {
+        spec.name
+        for spec in EVENT_METRICS
+        if any(number for _, number in found.get(spec.name + ("_count" if spec.kind is Kind.HISTOGRAM else ""), []))
+    }
+    assert {spec.name for spec in EVENT_METRICS} - moved <= QUIET
+    silent = comparison.silent & {gauge.spec.name for gauge in TABLE_GAUGES}
+    assert silent <= {"lakeward_table_write_amplification_ratio"}, "nobody has written while it watched"
+    assert value(text, "lakeward_leader") == value(text, "lakeward_ready") == 1
+    assert value(text, "lakeward_verifications_total", table=name, check="operation", result="mismatch") == 0
+
+
+def test_no_label_of_a_run_holds_what_has_no_bound(tmp_path: Path):
+    """No file id, no instant; of paths only those that are a table's name."""
+    (tmp_path / "tables").mkdir()
+    copy_golden("v9", tmp_path / "tables/orders")
+    daemon = Daemon(tmp_path)
+    try:
+        daemon.wait_for('"end": "committed"')
+        text = daemon.get("/metrics")[1]
+    finally:
+        daemon.close()
+
+    contents = {
+        content
+        for name, found in samples(text).items()
+        if name.startswith("lakeward_")
+        for labels, _ in found
+        for label, content in labels.items()
+        if label not in ("table", "le", "version", "python")
+    }
+    assert all(re.fullmatch(r"[A-Za-z_-]+", content) for content in contents)
+    assert {labels["table"] for labels, _ in samples(text)["lakeward_table_failures"]} == {
+        str(tmp_path / "tables/orders")
+    }
