@@ -5,7 +5,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test lint format interop bench bench-planner write-amplification lock clean
+.PHONY: help setup demo run test test-services lint format interop bench bench-planner bench-watching write-amplification metrics-page config-page image-dry-run \
+	executor-env lock clean
 
 help: ## Say what there is to do
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,11 +30,18 @@ setup: .venv/ready ## Make .venv from the lock files (the other targets do it wh
 demo: .venv/ready ## Real Hudi writes a table, Lakeward compacts it, Hudi reads it back
 	$(BIN)/python -m deploy.demo
 
+run: .venv/ready ## Start the daemon with a table that real Hudi keeps writing to; Ctrl-C stops it
+	@$(BIN)/python -m deploy.run
+
 test: .venv/ready ## Run the tests that CI runs, real Hudi included
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not wide"
 
 interop: .venv/ready ## Run the larger interop set against real Hudi
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m interop
+
+test-services: .venv/ready ## Run the tests that need a real PostgreSQL, which is started without root
+	$(BIN)/python -m tests.services
+	CI=true $(BIN)/python -m pytest -m services
 
 lint: .venv/ready ## Check style, types and the order of the rooms
 	$(BIN)/ruff check .
@@ -51,16 +59,35 @@ bench: .venv/ready ## Measure a compaction against Hudi's own; figures go to ben
 bench-planner: .venv/ready ## Time the planner over 100,000 file groups
 	$(BIN)/python -m benchmarks.planner
 
+bench-watching: .venv/ready ## Watch 100 tables x 1,000 file groups: idle CPU, memory, refresh, commit to plan
+	$(BIN)/python -m benchmarks.watching
+
 write-amplification: .venv/ready ## Replay the planner over five workloads into docs/write-amplification.md
 	$(BIN)/python -m benchmarks.write_amplification
+
+config-page: .venv/ready ## Write the reference in docs/configuration.md, and everything.toml, from the models
+	$(BIN)/python -m deploy.config_page
+
+metrics-page: .venv/ready ## Write docs/metrics.md from the declarations of the metrics
+	$(BIN)/python -m deploy.metrics_page
+
+image-dry-run: .venv/ready ## Carry out the Dockerfile's commands in an empty folder; no image is built
+	$(BIN)/python -m deploy.image_dry_run
+
+executor-env: .venv/ready ## Pack what Spark executors need into dist/, for spark.archives
+	$(BIN)/python -m deploy.executor_env
 
 COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
 EXTRA_JRE = import tomllib; print(tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["jre"][0])
+# What the image is built with: what this package asks for, and what PySpark, which comes as source, is built with.
+BUILD_REQUIRES = import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], "setuptools", "wheel", sep="\n")
 
 lock: .venv/ready ## Resolve the lock files anew (for newer versions: make lock ARGS=--upgrade)
 	$(COMPILE) $(ARGS) --extra dev --output-file requirements.lock pyproject.toml
 	$(BIN)/python -c '$(EXTRA_JRE)' | $(COMPILE) $(ARGS) --output-file requirements-jre.lock -
+	$(COMPILE) --constraint requirements.lock --output-file requirements-run.lock pyproject.toml
+	$(BIN)/python -c '$(BUILD_REQUIRES)' | $(COMPILE) --constraint requirements.lock --output-file requirements-build.lock -
 
 clean: ## Remove .venv and what the tools left
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,0 +1,41 @@
+"""What the documents point at exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.tools import PROJECT
+
+PAGES = [*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md"), *(PROJECT / "benchmarks").glob("*.md")]
+
+
+def anchors_of(page: Path) -> set[str]:
+    """As forges spell the headings of a page."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    """Every relative link names a file or folder of the project, and a heading of it where it says one."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        linked = (page.parent / path).resolve() if path else page
+        assert linked.exists(), target
+        if anchor:
+            assert anchor in anchors_of(linked), target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT)))
+def test_commands_that_are_named_exist(page: Path) -> None:
+    """`make target` and files under deploy/ that a page names are there."""
+    text = page.read_text()
+    targets = set(re.findall(r"^([a-z-]+):", (PROJECT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"`make ([a-z-]+)", text)) <= targets
+    for path in re.findall(r"\bdeploy/[\w./-]*\w", text):
+        assert (PROJECT / path).exists() or path == "deploy/compose/secrets/grafana_password", path
