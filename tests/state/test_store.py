@@ -178,6 +178,9 @@ def test_what_is_parked_comes_back_by_itself(store: Store) -> None:
     assert store.parked(NOW) == (replace(parked, file_group=None), parked)
     assert store.parked(NOW + 61) == ()
 
+    store.unpark("orders", groups_too=False)
+    assert store.parked(NOW) == (parked,)
+    store.park(replace(parked, file_group=None))
     store.unpark("orders", ("", "fg1"))
     assert store.parked(NOW) == (replace(parked, file_group=None),)
     store.unpark("orders")

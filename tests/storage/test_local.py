@@ -91,6 +91,14 @@ def test_a_dangling_link_does_not_hide_its_neighbours(tmp_path: Path) -> None:
     assert [status.name for status in LocalStorage().list(str(tmp_path))] == ["x"]
 
 
+def test_a_link_to_itself_does_not_hide_its_neighbours(tmp_path: Path) -> None:
+    """It leads nowhere, and whoever left it there must not make a folder unreadable."""
+    (tmp_path / "file").write_bytes(b"x")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+
+    assert [status.name for status in LocalStorage().list(str(tmp_path))] == ["file"]
+
+
 def test_a_file_system_without_hard_links_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is published by other means, and no temporary name is left."""
 

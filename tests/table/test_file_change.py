@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lakeward.format.clean_metadata import CleanedPartition, CleanMetadata
 from lakeward.format.commit_metadata import CommitMetadata, WriteStat
 from lakeward.format.file_name import parse_base_file, parse_log_file
@@ -84,3 +86,13 @@ def test_a_clean() -> None:
     old = change_by_clean(CleanMetadata(1, parts))
     assert old is not None and old.doubtful == {"p", "q", "r"}
     assert change_by_clean(CleanMetadata(2, {"p": CleanedPartition(is_partition_deleted=True)})) is None
+
+
+def test_what_writers_wrote() -> None:
+    """By the bytes of their own stats; what a table service wrote is not theirs."""
+    stats = [replace(stat(f"{name}-0_0-0-0_{INSTANT}.parquet"), total_write_bytes=40) for name in "ab"]
+    for operation, written in (("UPSERT", 80), ("COMPACT", 0), ("LOG_COMPACT", 0)):
+        change = change_by_commit(INSTANT, commit(*stats, operation=operation), layout=2)
+        assert change is not None and change.writer_bytes == written
+    assert change_by_replacement(commit(*stats, operation="INSERT_OVERWRITE")).writer_bytes == 80
+    assert change_by_replacement(commit(*stats, operation="CLUSTER")).writer_bytes == 0

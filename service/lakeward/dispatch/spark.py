@@ -82,12 +82,23 @@ class SparkDispatcher:
     """Runs work on the Spark at `master`, or behind `remote`; the session lives until `stop` or until it dies."""
 
     def __init__(
-        self, master: str, settings: Mapping[str, str] | None = None, *, pool: str = POOL, remote: str | None = None
+        self,
+        master: str,
+        settings: Mapping[str, str] | None = None,
+        *,
+        pool: str = POOL,
+        remote: str | None = None,
+        on_replaced: Callable[[], None] = lambda: None,
     ) -> None:
+        """
+        Args:
+            on_replaced: called when a session is started in the place of one that died.
+        """
         self._master = master
         self._remote = remote
         self._settings = DEFAULT_SETTINGS | dict(settings or {})
         self._pool = pool
+        self._on_replaced = on_replaced
         self._lock = threading.Lock()
         self._session: Session | None = None
         self._found: list[Versions] | None = None
@@ -145,8 +156,7 @@ class SparkDispatcher:
 
     def is_alive(self) -> bool:
         """Whether a session runs and answers. None that was ever started is none that died: that is True."""
-        with self._lock:
-            session = self._session
+        session = self._session  # without the lock: see `parallelism`
         return session is None or session.is_alive()
 
     def stop(self) -> None:
@@ -196,6 +206,7 @@ class SparkDispatcher:
             if self._session is not None and not self._session.is_alive():
                 self._session.forget()
                 self._session = self._found = None
+                self._on_replaced()
             if self._session is None:
                 if self._settings.get("spark.speculation", "false").lower() == "true":
                     raise _speculation()

@@ -1,0 +1,373 @@
+"""One daemon process, from its settings to its end.
+
+    settings -> store (migrated) -> components -> HTTP -> ticks -> the loop -> SIGTERM: ... -> nothing left behind
+
+    SIGHUP, POST /-/reload   read the configuration anew: all of it is in force, or none
+    SIGTERM, SIGINT          not ready; nothing new begins; what runs may end within `service.grace`, then it is
+                             stopped at its next fence and undone; leases go back. A second one ends the process now.
+
+What a process leaves that ends in any other way is finished or undone by the next one that services the table, so
+nothing here has to succeed for a table's sake.
+
+Touches: signals, threads, a port, the store; everything that the components touch.
+Keeps:   1. `setup` is one straight line: what is made first ends last;
+         2. nothing begins before the store is there and its schema fits;
+         3. the process ends, whatever hangs: a storage, the store, a Spark that does not start.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from random import SystemRandom
+from types import FrameType
+
+import structlog
+from apscheduler.schedulers.background import BackgroundScheduler
+from prometheus_client import CollectorRegistry
+
+from lakeward.clock import Clock, SystemClock
+from lakeward.commit.owner import Processes
+from lakeward.daemon.config import Settings
+from lakeward.daemon.config_file import load_settings
+from lakeward.daemon.config_reload import reload
+from lakeward.daemon.discovery import find_tables
+from lakeward.daemon.engines import Engines
+from lakeward.daemon.http import HttpServer, make_http
+from lakeward.daemon.leases import Leases
+from lakeward.daemon.log import configure_logging
+from lakeward.daemon.metrics import Metrics
+from lakeward.daemon.runner import Lane, ThreadRunner
+from lakeward.daemon.scheduler import Scheduler
+from lakeward.daemon.service import Service, limits_of
+from lakeward.daemon.status import ConfigStatus, ReloadOutcome, ServicePhase, ServiceStatus, TableDetail
+from lakeward.daemon.status_report import table_detail
+from lakeward.daemon.watcher import Watcher
+from lakeward.daemon.worker import Worker
+from lakeward.execute.operation import run_operation_at
+from lakeward.execute.slice_check import check_slice_at
+from lakeward.state.migration import migrate
+from lakeward.state.records import DaemonRecord
+from lakeward.state.store import open_store
+from lakeward.storage.opening import open_storage
+from lakeward.table.service_instants import ServiceName
+
+CONTROLS_SECONDS = 2.0
+"""How soon a pause or a cancellation is heard."""
+
+TRIM_SECONDS = 3600.0
+
+ENGINE_SECONDS = 30.0
+"""Between two looks at whether the Spark session still answers."""
+
+SHOW_SECONDS = 1.0
+"""How old the status may be that pages and metrics see."""
+
+RENEWALS_PER_LEASE = 6
+"""Looks at the leases while one lasts: often enough to take over soon, and to renew in time when one look fails."""
+
+ABANDON_SECONDS = 20.0
+"""After the grace time: how long stopped jobs may take to undo what they did, before the process ends anyway."""
+
+HUNG_SECONDS = 10.0
+"""How long looks, calls of the store, and Spark may take to end when all else has."""
+
+
+@dataclass(slots=True)
+class _Signals:
+    """What was asked for by signal. A handler may run between any two instructions, so it does nothing else."""
+
+    stops: int = 0
+    reload: bool = False
+
+
+class App:
+    """A daemon in this process. `run` returns when it has ended."""
+
+    def __init__(
+        self,
+        config_path: Path | None,
+        *,
+        environ: Mapping[str, str],
+        overrides: Mapping[str, str] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Reads the configuration. Raises `ConfigurationError`."""
+        self._config_path = config_path
+        self._environ = environ
+        self._overrides = dict(overrides or {})
+        self._clock = clock or SystemClock()
+        self._settings = load_settings(config_path, environ, self._overrides)
+        self._signals = _Signals()
+        self._phase = ServicePhase.STARTING
+        self._reloading = threading.Lock()
+        self._is_hung = False
+        """Some thread does not end, so that the process has to be ended around it."""
+        self._status: ServiceStatus | None = None
+
+    def run(self, *, once: bool = False) -> int:
+        """Service all tables until told to stop; with `once`, until each was looked at and nothing is left to do.
+
+        Returns the exit code.
+        """
+        with ExitStack() as ending:
+            self._setup(ending, serve=not once)
+            try:
+                code = self._loop_once() if once else self._loop()
+            except Exception:
+                # Without its loop the process would keep its leases, answer nobody and look alive.
+                self._log.critical("the loop ended", exc_info=True)
+                self._service.cancel_all("The daemon ends because of a bug of ours.")
+                self._is_hung, code = not self._runner.stop(patience=ABANDON_SECONDS), 70
+        if self._is_hung:
+            self._log.warning("ending around what hangs")
+            os._exit(code)
+        return code
+
+    # ------------------------------------------------------------------------------------------------- setup
+
+    def _setup(self, ending: ExitStack, *, serve: bool) -> None:
+        """A long straight line: every step needs those before it."""
+        settings, clock = self._settings, self._clock
+        _configure_logging(settings)
+        self._log = structlog.stdlib.get_logger("lakeward.daemon")
+        registry = CollectorRegistry()
+        self._metrics = Metrics(registry)
+
+        settings.service.state_folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        migrated = migrate(settings.store_url)
+        self._store = store = open_store(settings.store_url, clock=clock, on_operation=self._store_operation)
+        ending.callback(store.close)
+        self._log.info("store open", store=store.name, migrations=list(migrated.applied))
+
+        holder = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        daemon = DaemonRecord(
+            holder,
+            settings.service.name,
+            version("lakeward"),
+            started_at=clock.now(),
+            beat_at=clock.now(),
+            address=settings.service.listen,
+        )
+        self._engines = engines = Engines(settings.spark, on_replaced=self._metrics.spark_restarted)
+        ending.callback(self._stop_engines)
+        self._watcher = Watcher(open_storage, clock)
+        self._worker = Worker(
+            watcher=self._watcher,
+            open_storage=open_storage,
+            dispatchers=engines,
+            run_operation_at=lambda base_path: partial(run_operation_at, base_path),
+            run_check_at=lambda base_path: partial(check_slice_at, base_path),
+            identity=ServiceName(settings.service.name, store.store_id()),
+            processes=Processes(),
+            state_folder=settings.service.state_folder,
+            clock=clock,
+        )
+        self._leases = Leases(store, daemon, seconds=settings.state.lease, clock=clock)
+        self._runner = ThreadRunner()
+        self._service = Service(
+            settings=settings,
+            scheduler=Scheduler(limits_of(settings), SystemRandom()),
+            worker=self._worker,
+            runner=self._runner,
+            store=store,
+            leases=self._leases,
+            find_tables=partial(find_tables, open_storage=open_storage),
+            metrics=self._metrics,
+            clock=clock,
+            log=self._log,
+        )
+        self._started_at = clock.now()
+        self._config = ConfigStatus(str(self._config_path or "defaults"), clock.now())
+        self._show(now=True)
+        self._metrics.show(self._shown)
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            ending.callback(signal.signal, number, signal.signal(number, self._on_stop))
+        ending.callback(signal.signal, signal.SIGHUP, signal.signal(signal.SIGHUP, self._on_reload))
+        if serve:
+            http = make_http(
+                registry=registry, status=self._shown, detail=self._detail, reload=self._reload, clock=clock
+            )
+            server = HttpServer(http, settings.service.listen)
+            server.start()
+            ending.callback(server.stop)
+            self._log.info("serving", address=server.address)
+        ticks = self._ticks()
+        ticks.start()
+        ending.callback(ticks.shutdown, wait=False)
+        self._service.read_controls()
+        self._service.discover()
+
+    def _ticks(self) -> BackgroundScheduler:
+        """Each tick asks the loop to do something; nothing is done on APScheduler's threads."""
+        service, settings = self._service, self._settings
+        ticks = BackgroundScheduler(job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None})
+        every: tuple[tuple[str, Callable[[], None], float], ...] = (
+            ("discovery", service.discover, settings.discovery.interval),
+            ("leases", service.keep_leases, settings.state.lease / RENEWALS_PER_LEASE),
+            ("controls", service.read_controls, CONTROLS_SECONDS),
+            ("trim", service.trim, TRIM_SECONDS),
+            ("engine", self._check_engine, ENGINE_SECONDS),
+        )
+        for name, call, seconds in every:
+            ticks.add_job(service.post, "interval", seconds=seconds, args=(call,), id=name)
+        return ticks
+
+    def _check_engine(self) -> None:
+        self._runner.submit(
+            Lane.LOOK,
+            self._engines.check,
+            then=lambda nothing: None,
+            failed=lambda error: self._log.warning("Spark could not be asked how it is", error=str(error)),
+        )
+
+    # -------------------------------------------------------------------------------------------------- loop
+
+    def _loop(self) -> int:
+        """0: a loop that ends was told to."""
+        while not self._signals.stops:
+            wait_seconds = self._service.step()
+            if self._phase is ServicePhase.STARTING and self._service.has_begun:
+                self._phase = ServicePhase.RUNNING
+                self._log.info("ready")
+                self._show(now=True)
+            self._show()
+            if self._signals.reload:
+                self._signals.reload = False
+                threading.Thread(target=self._reload, name="lakeward-reload", daemon=True).start()
+            self._runner.wait(wait_seconds)
+        self._stop()
+        return 0
+
+    def _loop_once(self) -> int:
+        """0 when all is well, 4 when a table could not be serviced, 130 when interrupted."""
+        while not self._signals.stops:
+            wait_seconds = self._service.step()
+            self._show()
+            if self._service.is_settled:
+                break
+            self._runner.wait(wait_seconds)
+        interrupted = self._signals.stops > 0
+        self._stop()
+        if interrupted:
+            return 130
+        return 4 if self._service.troubled_tables else 0
+
+    def _stop(self) -> None:
+        self._phase = ServicePhase.STOPPING
+        self._show(now=True)
+        grace = self._settings.service.grace
+        self._log.info("stopping", running=len(self._service.jobs.watches()), grace_seconds=grace)
+        self._service.begin_stop()
+        asked = self._signals.stops
+        self._drain(grace, until_signal=asked)
+        if self._service.jobs.watches() and self._signals.stops == asked:
+            self._log.warning("abandoning", running=len(self._service.jobs.watches()))
+            self._service.cancel_all("The daemon stops, and its grace time is over.")
+            self._drain(ABANDON_SECONDS, until_signal=asked)
+        if self._service.jobs.watches():
+            # Their threads would keep the process; what they left is undone by whoever services the table next.
+            self._log.warning("ending at once", running=len(self._service.jobs.watches()))
+            self._stop_engines()
+            os._exit(130 if self._signals.stops > asked else 1)
+        self._is_hung = not self._runner.stop(patience=HUNG_SECONDS)
+        self._service.leave()
+        self._log.info("stopped")
+
+    def _stop_engines(self) -> None:
+        """A Spark that is starting, or that has died, may not let itself be stopped."""
+        stopping = threading.Thread(target=self._engines.stop, name="lakeward-engines", daemon=True)
+        stopping.start()
+        stopping.join(HUNG_SECONDS)
+        self._is_hung = self._is_hung or stopping.is_alive()
+
+    def _drain(self, seconds: float, *, until_signal: int) -> None:
+        """Go round without beginning anything, until nothing runs, time is over, or another signal came."""
+        end = self._clock.monotonic() + seconds
+        while self._clock.monotonic() < end and self._signals.stops == until_signal:
+            wait_seconds = self._service.step()
+            self._show()
+            if self._service.is_idle:
+                return
+            self._runner.wait(min(wait_seconds, max(0.0, end - self._clock.monotonic())))
+
+    # ------------------------------------------------------------------------------------- signals and reload
+
+    def _on_stop(self, number: int, frame: FrameType | None) -> None:
+        self._signals.stops += 1
+
+    def _on_reload(self, number: int, frame: FrameType | None) -> None:
+        self._signals.reload = True
+
+    def _reload(self) -> ReloadOutcome:
+        """Read, check, and hand over to the loop. On the thread of whoever asked."""
+        with self._reloading:
+            reloaded = reload(self._settings, self._config_path, self._environ, self._overrides)
+            if reloaded.settings is None:
+                problems = tuple(str(problem) for problem in reloaded.problems)
+                self._config = ConfigStatus(self._config.path, self._config.loaded_at, "; ".join(problems))
+                self._metrics.config_reloaded(applied=False)
+                self._log.error("configuration not reloaded", problems=list(problems))
+                return ReloadOutcome(False, problems)
+            self._settings = reloaded.settings
+            _configure_logging(reloaded.settings)
+            self._engines.apply(reloaded.settings.spark)
+            self._service.post(partial(self._service.apply, reloaded.settings))
+            self._config = ConfigStatus(self._config.path, self._clock.now())
+            self._metrics.config_reloaded(applied=True)
+            self._log.info(
+                "configuration reloaded",
+                changed=list(reloaded.changed),
+                needs_restart=list(reloaded.needs_restart),
+            )
+            return ReloadOutcome(True)
+
+    # ------------------------------------------------------------------------------------------------ status
+
+    def _shown(self) -> ServiceStatus:
+        assert self._status is not None, "set up first"
+        return self._status
+
+    def _show(self, *, now: bool = False) -> None:
+        """Let the HTTP thread see where everything stands: every second, since it is work for each table."""
+        if not now and self._clock.monotonic() - self._shown().at_monotonic < SHOW_SECONDS:
+            return
+        self._status = self._service.status(
+            phase=self._phase,
+            started_at=self._started_at,
+            config=self._config,
+            spark=self._engines.status,
+            version=version("lakeward"),
+        )
+
+    def _detail(self, name: str) -> TableDetail | None:
+        table = self._shown().table(name)
+        if table is None:
+            return None
+        snapshot = self._worker.snapshot(name)
+        return table_detail(table, snapshot, self._store, now=self._clock.now())
+
+    def _store_operation(self, name: str, seconds: float, outcome: str) -> None:
+        self._metrics.store_operation(name, seconds, failed=outcome != "ok")
+
+
+def _configure_logging(settings: Settings) -> None:
+    configure_logging(settings.service.log_format, settings.service.log_level, secrets=_secrets(settings))
+
+
+def _secrets(settings: Settings) -> tuple[str, ...]:
+    """Values that must never be in a log."""
+    remote = settings.spark.remote
+    return tuple(
+        secret for secret in (settings.store_url, remote.get_secret_value() if remote is not None else "") if secret
+    )

@@ -1,0 +1,115 @@
+"""Finds tables below a root: folders that hold `.hoodie/hoodie.properties`.
+
+    /data                       the root
+    ├── sales/orders            a table: found, not entered (neither its partitions nor .hoodie/metadata)
+    ├── sales/.trash/old        hidden folders are not entered
+    ├── latest -> sales/orders  links to what lies below the root are not followed, so that a table has one name
+    └── stock -> /mnt/stock     other links are
+
+Globs are those of `fnmatch` (a `*` matches `/` too), over the path below the root and over the whole base path; either
+will do. An excluded folder is not entered.
+
+Touches: storage, reading only, one listing a folder and one of its `.hoodie`; and the links of the local disk.
+Keeps:   1. a folder that cannot be read is a problem with its own sentence, and the search goes on beside it;
+         2. no folder lies deeper than `depth` below the root, and no more than a bounded number is looked at;
+         3. a folder that is met by two ways is entered once, so that links in a circle end.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from lakeward.daemon.config import Settings
+from lakeward.errors import LakewardError
+from lakeward.storage.storage import FileStatus, Storage, join
+from lakeward.table.table_config import BACKUP_FILE, HOODIE_FOLDER, PROPERTIES_FILE, hoodie_folder
+
+FOLDERS_MAX = 100_000
+"""Below one root; a root over a lake that is not Hudi's should not be walked for hours."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiscoveryProblem:
+    path: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Discovered:
+    tables: tuple[str, ...]
+    """Base paths, sorted."""
+    problems: tuple[DiscoveryProblem, ...]
+
+
+def find_tables(settings: Settings, *, open_storage: Callable[[str], tuple[Storage, str]]) -> Discovered:
+    """Below all configured roots. A root that cannot be opened is a problem beside the others."""
+    tables: set[str] = set()
+    problems: list[DiscoveryProblem] = []
+    where = settings.discovery
+    for location in where.roots:
+        try:
+            storage, root = open_storage(location)
+        except LakewardError as error:
+            problems.append(DiscoveryProblem(location, str(error)))
+            continue
+        found = discover(storage, root, include=where.include, exclude=where.exclude, depth=where.depth)
+        tables |= set(found.tables)
+        problems += found.problems
+    return Discovered(tuple(sorted(tables)), tuple(problems))
+
+
+def discover(
+    storage: Storage, root: str, *, include: Sequence[str] = (), exclude: Sequence[str] = (), depth: int
+) -> Discovered:
+    """Tables at `root` itself and up to `depth` folders below it."""
+    tables: list[str] = []
+    problems: list[DiscoveryProblem] = []
+    entered: set[str] = set()
+    real_root = os.path.realpath(root)
+    looked_at = 0
+    waiting = [("", depth)]
+    while waiting:
+        below, deeper = waiting.pop()
+        path = join(root, below)
+        if looked_at >= FOLDERS_MAX:
+            problems.append(DiscoveryProblem(root, f"There are more than {FOLDERS_MAX} folders; the others were left."))
+            break
+        looked_at += 1
+        # A link to what lies below the root is left: the table there has a name, which must not depend on links.
+        real = os.path.realpath(path)
+        if real in entered or (real != join(real_root, below) and f"{real}/".startswith(f"{real_root}/")):
+            continue
+        entered.add(real)
+        try:
+            entries = storage.list(path)
+            is_table = _is_table(storage, path, entries)
+        except (OSError, LakewardError) as error:
+            problems.append(DiscoveryProblem(path, str(error) or type(error).__name__))
+            continue
+        if not entries and not below and storage.stat(path) is None:
+            problems.append(DiscoveryProblem(path, "There is no such folder."))
+        if is_table:
+            if not include or _matches(path, below, include):
+                tables.append(path)
+            continue
+        if deeper == 0:
+            continue
+        for entry in reversed(entries):
+            name = join(below, entry.name)
+            if entry.is_folder and not entry.name.startswith(".") and not _matches(join(root, name), name, exclude):
+                waiting.append((name, deeper - 1))
+    return Discovered(tuple(sorted(tables)), tuple(sorted(problems, key=lambda problem: problem.path)))
+
+
+def _is_table(storage: Storage, path: str, entries: Sequence[FileStatus]) -> bool:
+    if not any(entry.is_folder and entry.name == HOODIE_FOLDER for entry in entries):
+        return False
+    # While a writer replaces its properties, a table has their backup only.
+    return any(entry.name in (PROPERTIES_FILE, BACKUP_FILE) for entry in storage.list(hoodie_folder(path)))
+
+
+def _matches(path: str, below: str, globs: Sequence[str]) -> bool:
+    return any(fnmatchcase(below, glob) or fnmatchcase(path, glob) for glob in globs)

@@ -1,0 +1,58 @@
+"""Where the daemon's data jobs run: one Spark session for all of them, or this process for plans that are small.
+
+Touches: a Spark session, which starts with the first job that needs it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from lakeward.daemon.config import SparkSettings
+from lakeward.daemon.status import SparkState, SparkStatus
+from lakeward.dispatch.dispatcher import Dispatcher
+from lakeward.dispatch.in_process import InProcessDispatcher
+from lakeward.dispatch.spark import SparkDispatcher
+
+
+class Engines:
+    def __init__(self, settings: SparkSettings, *, on_replaced: Callable[[], None]) -> None:
+        """
+        Args:
+            on_replaced: called when a session is started in the place of one that died.
+        """
+        remote = settings.remote.get_secret_value() if settings.remote is not None else None
+        self._where = "Spark Connect" if remote is not None else settings.master
+        self._local_below = settings.local_below
+        # Jobs of several tables share the session; without fair scheduling one would starve the others.
+        conf = {"spark.scheduler.mode": "FAIR"} | dict(settings.conf)
+        self._spark = SparkDispatcher(settings.master, conf, pool=settings.pool, remote=remote, on_replaced=on_replaced)
+        self._in_process = InProcessDispatcher()
+        self._is_alive = True
+
+    def apply(self, settings: SparkSettings) -> None:
+        """What a running daemon can change."""
+        self._local_below = settings.local_below
+
+    def choose(self, input_bytes: int) -> Dispatcher:
+        """By what a plan reads."""
+        return self._in_process if input_bytes < self._local_below else self._spark
+
+    @property
+    def at_once(self) -> int:
+        """How many operations of a job run at the same time; of a cluster's size nothing is known before it answers."""
+        return self._spark.parallelism or os.cpu_count() or 1
+
+    def check(self) -> None:
+        """See whether the session, if there is one, still answers. One that does not is replaced by the next job."""
+        self._is_alive = self._spark.is_alive()
+
+    @property
+    def status(self) -> SparkStatus:
+        """As of the last check. Waits for nobody."""
+        if not self._spark.has_session:
+            return SparkStatus(SparkState.NOT_STARTED, self._where)
+        return SparkStatus(SparkState.UP if self._is_alive else SparkState.DOWN, self._where)
+
+    def stop(self) -> None:
+        self._spark.stop()

@@ -1,0 +1,157 @@
+"""Which tables are this daemon's to service, where several daemons share one store.
+
+Every daemon holds as many tables as its share: all tables over all living daemons, rounded up. It takes what nobody
+holds, gives back what is too much for it and idle, and stops work on what it may have lost before anybody else can
+take it. On SQLite the daemons of one machine share in the same way.
+
+    free --take--> held --renew--> held --(not renewed in time, on our own clock)--> lost
+                     `--give back, when idle and too many--> free
+
+A lease only saves work: what keeps two daemons from publishing twice is the protocol on the table (room `commit`).
+
+Touches: the store.
+Keeps:   1. `is_safe` turns false on the monotonic clock before anybody else may hold the table;
+         2. a store that does not answer loses leases by time: work that runs goes on until then;
+         3. every lease that was gained or lost is told, also when the store fails in between;
+         4. a table at work is not given back.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+from lakeward.clock import Clock
+from lakeward.state import lease as terms
+from lakeward.state.lease import HeldLease
+from lakeward.state.records import DaemonRecord
+from lakeward.state.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseChanges:
+    gained: tuple[str, ...] = ()
+    lost: Mapping[str, str] = field(default_factory=dict)
+    """Table to why, as a sentence."""
+    held_by: Mapping[str, str] = field(default_factory=dict)
+    """Tables that another daemon holds, to its name."""
+    daemons: int = 1
+    """That are alive, this one included."""
+    problem: Exception | None = None
+    """What kept the store from answering all of it; what is said above happened all the same."""
+
+
+class Leases:
+    """The leases of one daemon. `is_safe` may be asked from any thread, the rest is for one thread at a time."""
+
+    def __init__(self, store: Store, daemon: DaemonRecord, *, seconds: float, clock: Clock) -> None:
+        self._store = store
+        self._daemon = daemon
+        self._seconds = seconds
+        self._clock = clock
+        self._held: dict[str, HeldLease] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def holder(self) -> str:
+        return self._daemon.holder
+
+    @property
+    def held(self) -> frozenset[str]:
+        with self._lock:
+            return frozenset(self._held)
+
+    def is_safe(self, table: str) -> bool:
+        """True while nobody else may hold the lease of `table`."""
+        with self._lock:
+            held = self._held.get(table)
+        return held is not None and held.is_safe(self._clock.monotonic())
+
+    def token(self, table: str) -> int | None:
+        """The fencing token of the lease of `table`."""
+        with self._lock:
+            held = self._held.get(table)
+        return held.lease.token if held is not None else None
+
+    def keep(self, tables: Sequence[str], *, busy: AbstractSet[str]) -> LeaseChanges:
+        """Renew what is due, take what is free and ours by share, give back idle ones beyond it.
+
+        Args:
+            tables: all that may be serviced, by name; leases of others are given back.
+            busy: tables with work under way; they are not given back.
+        """
+        gained: list[str] = []
+        lost: dict[str, str] = {}
+        held_by: dict[str, str] = {}
+        daemons, problem = 1, None
+        try:
+            self._store.beat(self._daemon, self._clock.now())
+            daemons = max(1, len(self._store.daemons(self._clock.now())))
+            share = math.ceil(len(tables) / daemons)
+            self._renew(lost)
+            self._give_back(tables, busy, share, lost)
+            free, held_by = self._others(tables)
+            for table in free:
+                if len(self.held) < share and table not in lost and self._take(table):
+                    gained.append(table)
+        except Exception as error:  # whoever called has to hear what was done before it, and judges the error
+            problem = error
+        return LeaseChanges(tuple(gained), lost, held_by, daemons, problem)
+
+    def expire(self) -> Mapping[str, str]:
+        """Forget the leases that are not safe any more. Asks nobody; for every step of the loop."""
+        now = self._clock.monotonic()
+        with self._lock:
+            over = [table for table, held in self._held.items() if not held.is_safe(now)]
+            for table in over:
+                del self._held[table]
+        return dict.fromkeys(over, "The lease was not renewed in time; the store did not answer, or we slept.")
+
+    def release(self, tables: Iterable[str]) -> None:
+        """Let others take these tables at once."""
+        for table in tables:
+            with self._lock:
+                held = self._held.pop(table, None)
+            if held is not None:
+                self._store.release_lease(held.lease)
+
+    def _renew(self, lost: dict[str, str]) -> None:
+        with self._lock:
+            due = [held for held in self._held.values() if held.is_due(self._clock.monotonic())]
+        for held in due:
+            kept = terms.keep(self._store, held, self._seconds, self._clock)
+            table = held.lease.table
+            with self._lock:
+                if table not in self._held:
+                    continue  # it expired while the store was asked; whoever waits for it was told so
+                if kept is not None:
+                    self._held[table] = kept
+                    continue
+                del self._held[table]
+            lost[table] = "Another daemon took the lease."
+
+    def _give_back(self, tables: Sequence[str], busy: AbstractSet[str], share: int, lost: dict[str, str]) -> None:
+        for table in sorted(self.held - set(tables) - busy):
+            lost[table] = "The table is not to be serviced any more."
+            self.release([table])
+        for table in sorted(self.held - busy)[: max(0, len(self.held) - share)]:
+            lost[table] = "Given to another daemon, for its share of the work."
+            self.release([table])
+
+    def _others(self, tables: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+        leases = {lease.table: lease for lease in self._store.leases(self._clock.now())}
+        held_by = {
+            table: leases[table].holder for table in tables if table in leases and leases[table].holder != self.holder
+        }
+        return [table for table in tables if table not in held_by and table not in self.held], held_by
+
+    def _take(self, table: str) -> bool:
+        held = terms.take(self._store, table, self.holder, self._seconds, self._clock)
+        if held is None:
+            return False
+        with self._lock:
+            self._held[table] = held
+        return True

@@ -1,0 +1,59 @@
+"""From an error to what the scheduler makes of it: try again, leave alone, count as a failure, or none of these.
+
+Touches: nothing.
+Keeps:   an error that nobody foresaw is a failure like others: the table backs off, it does not vanish.
+"""
+
+from __future__ import annotations
+
+from lakeward.daemon.events import Problem, ProblemKind
+from lakeward.errors import (
+    AttemptLost,
+    Cancelled,
+    EngineLost,
+    LakewardError,
+    LeaseLost,
+    LockHeld,
+    LockLost,
+    LockServiceAway,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+    StoreUnavailable,
+    TryLater,
+    Unsupported,
+    UsageError,
+    VerificationFailed,
+)
+
+_KINDS: tuple[tuple[ProblemKind, tuple[type[Exception], ...]], ...] = (
+    (ProblemKind.CANCELLED, (Cancelled,)),
+    (ProblemKind.LOST, (LeaseLost, AttemptLost, LockLost)),
+    (ProblemKind.VERIFICATION, (VerificationFailed,)),
+    (ProblemKind.REFUSED, (Refused, Unsupported, UsageError)),
+    # NotFound: a file went away while we looked, taken by an archiver, a cleaner or a rollback.
+    (
+        ProblemKind.TEMPORARY,
+        (LockHeld, LockServiceAway, TryLater, OutcomeUnknown, StoreUnavailable, EngineLost, NotFound, OSError),
+    ),
+)
+
+
+def problem_of(error: Exception) -> Problem:
+    """What `error` means for the table on which it happened."""
+    kind = next((kind for kind, errors in _KINDS if isinstance(error, errors)), ProblemKind.FAILED)
+    file_group = error.file_group if isinstance(error, LakewardError) else None
+    return Problem(kind, _sentence(error), file_group)
+
+
+def is_foreseen(error: Exception) -> bool:
+    """False for a bug of ours, whose traceback somebody should see."""
+    return isinstance(error, (LakewardError, OSError))
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, LakewardError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"The storage failed: {error}."
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,60 @@
+"""A table in the care of this daemon: what it is called, where it is, and how it is to be serviced.
+
+Touches: nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakeward.daemon.config import LockSettings, Settings, TableSettings
+from lakeward.daemon.events import Schedule, Service
+from lakeward.daemon.window import Window
+from lakeward.plan.selection import GroupFilter
+
+
+@dataclass(frozen=True, slots=True)
+class ServedTable:
+    name: str
+    base_path: str
+    settings: TableSettings
+    watched_since: float
+    """Since when the store knows the table; seconds since the epoch."""
+
+    @property
+    def locks(self) -> LockSettings:
+        assert self.settings.locks is not None, "Settings.table completes the locks"
+        return self.settings.locks
+
+    @property
+    def group_filter(self) -> GroupFilter:
+        return GroupFilter(partitions=self.settings.partitions, excluded_partitions=self.settings.exclude_partitions)
+
+    @property
+    def schedule(self) -> Schedule:
+        """What the scheduler needs to know."""
+        settings = self.settings
+        return Schedule(
+            enabled=settings.enabled,
+            group=settings.group,
+            services=frozenset(Service(service) for service in settings.services),
+            interval=settings.interval,
+            replan=settings.replan,
+            objective=settings.objective,
+            windows=tuple(Window.parse(window) for window in settings.windows),
+            shadow=self.locks.why_nothing_is_written,
+            foreign_services=settings.foreign_services,
+            memory_bytes=settings.memory,
+            verification_interval=settings.verification_interval,
+            retry_first=settings.retry_first,
+            retry_max=settings.retry_max,
+            failures_max=settings.failures_max,
+            parked_for=settings.parked_for,
+            poll_deadline=settings.poll_deadline,
+            plan_deadline=settings.plan_deadline,
+            job_deadline=settings.job_deadline,
+        )
+
+
+def served_table(settings: Settings, name: str, base_path: str, *, watched_since: float) -> ServedTable:
+    return ServedTable(name, base_path, settings.table(name, base_path), watched_since)

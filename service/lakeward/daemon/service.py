@@ -1,0 +1,902 @@
+"""The loop of the daemon: answers and wishes come in, the scheduler says what follows, and work is handed out.
+
+    ticks, operators, answers of works  ->  events  ->  scheduler (pure)  ->  instructions  ->  works on threads
+
+Everything that is decided is decided here, on one thread; everything that takes time runs elsewhere, on a `Runner`,
+and is answered on this thread by `step`. So the whole daemon runs in a simulation: with another runner, clock,
+storage and store.
+
+What is remembered across restarts goes to the store, after it happened; a store that does not answer delays
+remembering and costs the leases, and nothing else.
+
+Touches: the store, and whatever the works touch.
+Keeps:   1. a table that was once added leaves only when it is not configured, or not there, any more;
+         2. no answer and no instruction is dropped: what fails unforeseen is a failure of its table, with a traceback
+            in the log, and never the end of the loop;
+         3. nothing is written to a table whose lease is not held;
+         4. what hangs (a storage, the store) holds up itself only: of discoveries, of questions about controls and of
+            looks at other hosts' locks one is under way at a time, and this thread asks nobody anything.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from typing import TypeVar
+
+from structlog.stdlib import BoundLogger
+
+from lakeward.clock import Clock
+from lakeward.daemon import events as e
+from lakeward.daemon.config import Settings
+from lakeward.daemon.control_book import ControlBook
+from lakeward.daemon.discovery import Discovered
+from lakeward.daemon.job_book import JobBook
+from lakeward.daemon.job_watch import JobWatch
+from lakeward.daemon.leases import LeaseChanges, Leases
+from lakeward.daemon.metrics import Check, Metrics, PollResult, WatchedStep
+from lakeward.daemon.outbox import AWAY, Letter, Outbox, Sent, send
+from lakeward.daemon.problem import is_foreseen, problem_of
+from lakeward.daemon.runner import Lane, Runner
+from lakeward.daemon.scheduler import Scheduler
+from lakeward.daemon.served_table import ServedTable, served_table
+from lakeward.daemon.status import (
+    ConfigStatus,
+    JobEnd,
+    JobFigures,
+    JobStatus,
+    LeaseStatus,
+    ServicePhase,
+    ServiceStatus,
+    SparkStatus,
+)
+from lakeward.daemon.status_report import limitations, table_status
+from lakeward.daemon.worker import JobReport, PlanAnswer, PollAnswer, Worker
+from lakeward.errors import Cancelled, EngineLost
+from lakeward.plan.decision import Decision
+from lakeward.state.records import (
+    AttemptRecord,
+    ControlRecord,
+    DecisionRecord,
+    EventRecord,
+    JobRecord,
+    ParkedRecord,
+)
+from lakeward.state.records import TargetKind as StoredTarget
+from lakeward.state.store import Store
+
+T = TypeVar("T")
+
+REMEMBERED_MAX = 10_000
+"""Facts that may wait for the store, beside one planning a table; each is small. Beyond it the oldest are dropped."""
+
+JOBS_REMEMBERED = 50
+"""Of a table, when it is added: enough to find its last ones of each service."""
+
+GONE_SECONDS = 3600.0
+"""A daemon that has not said for so long that it lives does not run the jobs any more that it began."""
+
+
+@dataclass(slots=True)
+class _Remembered:
+    """What the store said of a table when it was added."""
+
+    watched_since: float
+    jobs: Sequence[JobRecord]
+    """Newest first."""
+    parked: Sequence[ParkedRecord]
+    controls: Sequence[ControlRecord]
+
+
+@dataclass(slots=True)
+class _Written:
+    """Bytes, since this daemon watches a table."""
+
+    by_writers: int = 0
+    by_us: int = 0
+
+    @property
+    def amplification(self) -> float | None:
+        return (self.by_writers + self.by_us) / self.by_writers if self.by_writers else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A poll or plan under way; the switch ends it at its next question."""
+
+    table: str
+    is_plan: bool
+    stopped: list[str] = field(default_factory=list)
+
+    def guard(self) -> None:
+        if self.stopped:
+            raise Cancelled("The look was stopped.", why=self.stopped[0], remedy="It is repeated.")
+
+
+class Service:
+    """One daemon's loop. All methods but `post` belong to one thread."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        scheduler: Scheduler,
+        worker: Worker,
+        runner: Runner,
+        store: Store,
+        leases: Leases,
+        find_tables: Callable[[Settings], Discovered],
+        metrics: Metrics,
+        clock: Clock,
+        log: BoundLogger,
+    ) -> None:
+        self._settings = settings
+        self._scheduler = scheduler
+        self._worker = worker
+        self._runner = runner
+        self._store = store
+        self._leases = leases
+        self._find_tables = find_tables
+        self._metrics = metrics
+        self._clock = clock
+        self._log = log
+
+        self._inbox: deque[e.Event] = deque()
+        self._posted: deque[Callable[[], None]] = deque()
+        self._tables: dict[str, ServedTable] = {}
+        self._adding: dict[str, str] = {}
+        """Name to base path of tables that the store is being asked about."""
+        self._missing_once: set[str] = set()
+        self._looks: dict[str, _Look] = {}
+        self._written: dict[str, _Written] = {}
+        self._outbox = Outbox(REMEMBERED_MAX)
+        self._discovering = False
+        self._discovery_wanted = False
+        self._reading_controls = False
+        self._freeing_locks = False
+        self._keeping_leases = False
+        self._leases_wanted = False
+        self._daemons = 1
+        self._held_by: Mapping[str, str] = {}
+        self._store_problem: str | None = None
+        self._spark_problem: str | None = None
+        self._discovery_problems: tuple[str, ...] = ()
+        self._stopping = False
+        self._discovered_once = False
+        self._leases_kept_once = False
+        self.jobs = JobBook()
+        self._controls = ControlBook(foreign_seen=self._foreign_seen)
+
+    # ------------------------------------------------------------------------------------------------ doors
+
+    def post(self, call: Callable[[], None]) -> None:
+        """Have `call` called on the loop's thread, at the next step. From any thread."""
+        self._posted.append(call)
+
+    def step(self) -> float:
+        """Take in what happened, hand out what follows. Returns seconds until there is something to do again."""
+        while self._posted:
+            self._survive(self._posted.popleft())
+        self._runner.deliver()
+        for table, why in self._leases.expire().items():
+            self._lose_lease(table, why)
+        self._inbox.append(e.Tick())
+        now = self._clock.now()
+        while self._inbox:
+            for instruction in self._scheduler.handle(self._inbox.popleft(), now):
+                self._carry_out_or_answer(instruction, now)
+        self._send_letters()
+        wake = self._scheduler.next_wake
+        tick = self._settings.service.tick
+        return tick if wake is None else min(tick, max(0.0, wake - self._clock.now()))
+
+    def apply(self, settings: Settings) -> None:
+        """Go on with other settings, for all tables at once."""
+        self._settings = settings
+        self._inbox.append(e.LimitsChanged(limits_of(settings)))
+        for name, table in self._tables.items():
+            changed = served_table(settings, name, table.base_path, watched_since=table.watched_since)
+            self._tables[name] = changed
+            self._inbox.append(e.ScheduleChanged(name, changed.schedule))
+        self.discover()
+
+    def begin_stop(self) -> None:
+        """Nothing new begins; what runs goes on."""
+        self._stopping = True
+        self._inbox.append(e.Stopping())
+
+    def cancel_all(self, why: str) -> None:
+        """What runs ends at its next fence or report."""
+        for watch in self.jobs.watches():
+            watch.stop(why)
+
+    def leave(self) -> None:
+        """Give everything back. The last call, when nothing runs any more. Raises nothing: a store that is away finds
+        out by itself that we are gone, when our leases are over."""
+        try:
+            self._leases.release(self._leases.held)
+            self._store.leave(self._leases.holder)
+        except AWAY as error:
+            self._log.warning("could not say good-bye", error=str(error))
+
+    @property
+    def views(self) -> Mapping[str, e.TableView]:
+        """What the scheduler says of each table."""
+        return self._scheduler.view()
+
+    @property
+    def held_tables(self) -> frozenset[str]:
+        """Those whose lease this daemon has."""
+        return self._leases.held
+
+    @property
+    def has_begun(self) -> bool:
+        """True once tables were looked for and leases asked for."""
+        return self._discovered_once and self._leases_kept_once
+
+    @property
+    def is_settled(self) -> bool:
+        """Every table was planned for, or cannot be, and nothing is left to do now: the end of a single pass."""
+        if not self.has_begun or self._adding or not self.is_idle or self._keeping_leases or self._looks:
+            return False
+        views = self.views.values()
+        return len(views) == len(self._tables) and all(_is_settled(view) for view in views)
+
+    @property
+    def troubled_tables(self) -> tuple[str, ...]:
+        """Those that could not be serviced."""
+        return tuple(name for name, view in self.views.items() if view.state in _TROUBLED or view.parked_groups)
+
+    def status(
+        self, *, phase: ServicePhase, started_at: float, config: ConfigStatus, spark: SparkStatus, version: str
+    ) -> ServiceStatus:
+        """Where everything stands. As much work as there are tables."""
+        views = self.views
+        tables = [(table, views[name]) for name, table in sorted(self._tables.items()) if name in views]
+        return ServiceStatus(
+            name=self._settings.service.name,
+            version=version,
+            phase=phase,
+            at=self._clock.now(),
+            at_monotonic=self._clock.monotonic(),
+            started_at=started_at,
+            tables=tuple(
+                table_status(
+                    table,
+                    view,
+                    self._worker.backlog(table.name),
+                    self.jobs,
+                    write_amplification=self._written_of(table.name).amplification,
+                )
+                for table, view in tables
+            ),
+            limitations=limitations(
+                store_problem=self._store_problem,
+                spark_problem=self._spark_problem,
+                discovery_problems=self._discovery_problems,
+                tables=self._tables.values(),
+                configured=bool(self._settings.discovery.roots or self._settings.named_tables),
+            ),
+            config=config,
+            lease=LeaseStatus(
+                self._leases.holder, len(self._leases.held), self._daemons, leader=self._store_problem is None
+            ),
+            jobs_max=self._settings.service.jobs_max,
+            memory_bytes=self._settings.service.memory,
+            memory_reserved_bytes=self.jobs.memory_bytes,
+            spark=spark,
+        )
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing runs, and everything that ended is remembered, unless the store does not answer."""
+        remembered = self._outbox.is_empty or self._outbox.is_blocked
+        return not self.jobs.busy_tables and remembered and not self._posted and not self._inbox
+
+    # ------------------------------------------------------------------------------------------------ ticks
+
+    def discover(self) -> None:
+        """Look for tables that came or went. One search at a time: one that hangs is not joined by others."""
+        self._discovery_wanted = True
+        if self._discovering or self._stopping:
+            return
+        self._discovering, self._discovery_wanted = True, False
+        self._submit(
+            Lane.LOOK,
+            partial(self._find_tables, self._settings),
+            then=partial(self._discovered, self._settings),
+            failed=self._not_discovered,
+        )
+
+    def keep_leases(self) -> None:
+        """Renew, take and give back leases. While the daemon stops only those of tables at work are kept."""
+        self._leases_wanted = True
+        if self._keeping_leases:
+            return
+        self._keeping_leases, self._leases_wanted = True, False
+        busy = self.jobs.busy_tables
+        names = sorted(name for name, table in self._tables.items() if table.settings.enabled)
+        if self._stopping:
+            names = sorted(busy)
+        self._submit(
+            Lane.LEASE,
+            partial(self._leases.keep, names, busy=busy),
+            then=self._leases_kept,
+            failed=self._leases_not_kept,
+        )
+
+    def read_controls(self) -> None:
+        """Hear what operators said; and tell the store again what it has not taken."""
+        self._send_letters(again=True)
+        if not self._reading_controls:
+            self._reading_controls = True
+            ask = partial(self._store.controls, self._clock.now())
+            self._ask_store(ask, self._controls_read, self._controls_not_read)
+
+    def trim(self) -> None:
+        """Let the store forget what is old, and jobs whose daemons are gone."""
+        self._remember("trim", partial(self._store.trim, self._clock.now()), key="trim")
+        self._remember("lost jobs", self._end_jobs_of_the_gone, key="lost jobs")
+
+    # ----------------------------------------------------------------------------------------------- tables
+
+    def _not_discovered(self, error: Exception) -> None:
+        self._discovering = False
+        self._discovery_problems = (self._problem(error, what="discovery").text,)
+        if self._discovery_wanted:
+            self.discover()
+
+    def _discovered(self, settings: Settings, found: Discovered) -> None:
+        self._discovering = False
+        if self._discovery_wanted:
+            self.discover()
+        if settings is not self._settings:
+            return  # a search in places that do not count any more; the next one is under way
+        self._discovered_once = True
+        self._discovery_problems = tuple(f"{problem.path}: {problem.why}" for problem in found.problems)
+        for problem in self._discovery_problems:
+            self._log.warning("discovery problem", problem=problem)
+        wanted = dict(self._settings.named_tables)
+        named = set(wanted.values())
+        wanted |= {table: table for table in found.tables if table not in named}
+        for name in sorted(wanted.keys() - self._tables.keys() - self._adding.keys()):
+            self._adding[name] = wanted[name]
+            self._ask_store(
+                partial(self._remembered, name, wanted[name]), partial(self._add, name), partial(self._not_added, name)
+            )
+        gone = {name for name in self._tables if wanted.get(name) != self._tables[name].base_path}
+        # A folder that cannot be listed for a moment does not make its tables vanish, nor does a table being moved.
+        removed = self._unconfigured(gone, wanted)
+        if not found.problems:
+            removed |= gone & self._missing_once
+        self._missing_once = gone - removed
+        for name in sorted(removed):
+            self._remove(name)
+        self.keep_leases()
+        self._free_dead_locks()
+
+    def _free_dead_locks(self) -> None:
+        """A process of this host that died may have left the lock of a table which now is another host's to service,
+        and only we can know that it died."""
+        others = [
+            table
+            for name, table in self._tables.items()
+            if name not in self._leases.held and table.settings.enabled and table.schedule.shadow is None
+        ]
+        if others and not self._freeing_locks:
+            self._freeing_locks = True
+            self._submit(
+                Lane.LOOK, partial(self._free_locks_of, others), then=self._locks_freed, failed=self._locks_not_freed
+            )
+
+    def _free_locks_of(self, tables: Sequence[ServedTable]) -> Mapping[str, Exception]:
+        """Returns what went wrong, by table."""
+        problems: dict[str, Exception] = {}
+        for table in tables:
+            try:
+                self._worker.free_dead_locks(table)
+            except Exception as error:  # one table's, and to be logged on the loop's thread
+                problems[table.name] = error
+        return problems
+
+    def _locks_freed(self, problems: Mapping[str, Exception]) -> None:
+        self._freeing_locks = False
+        for table, error in problems.items():
+            self._problem(error, what="locks", table=table)
+
+    def _locks_not_freed(self, error: Exception) -> None:
+        self._freeing_locks = False
+        self._problem(error, what="locks")
+
+    def _unconfigured(self, gone: Iterable[str], wanted: Mapping[str, str]) -> set[str]:
+        """Of these, the ones that are out because the configuration does not name them any more, or names what is
+        there otherwise."""
+        paths = set(wanted.values())
+        tables = {name: self._tables[name].base_path for name in gone}
+        return {name for name, base_path in tables.items() if name != base_path or base_path in paths}
+
+    def _remembered(self, name: str, base_path: str) -> _Remembered:
+        now = self._clock.now()
+        watched = self._store.watch(name, base_path, now)
+        parked = [record for record in self._store.parked(now) if record.table == name]
+        jobs = self._store.jobs(name, limit=JOBS_REMEMBERED)
+        return _Remembered(watched.first_watched_at, jobs, parked, self._store.controls(now))
+
+    def _add(self, name: str, remembered: _Remembered) -> None:
+        base_path = self._adding.pop(name)
+        table = served_table(self._settings, name, base_path, watched_since=remembered.watched_since)
+        self._tables[name] = table
+        self._log.info("table added", table=name, base_path=base_path)
+        self.jobs.learn(remembered.jobs)
+        # All that anybody said of the table is heard before anything can begin on it.
+        self._hear_controls(remembered.controls)
+        self._inbox.append(
+            e.TableAdded(name, table.schedule, self.jobs.last_successes(name).get(e.Service.VERIFICATION))
+        )
+        self._inbox.extend(self._controls.for_table(name, table.settings.group))
+        for record in remembered.parked:
+            if record.until is not None:
+                self._inbox.append(e.Parked(name, record.reason, record.until, record.file_group))
+        if name in self._leases.held:  # it was removed a moment ago, and its lease is not given back yet
+            self._inbox.append(e.LeaseGained(name))
+        self._metrics.keep(self._tables)
+        self.keep_leases()
+
+    def _not_added(self, name: str, error: Exception) -> None:
+        self._adding.pop(name, None)  # the next discovery asks again
+        self._store_failed(error)
+
+    def _remove(self, name: str) -> None:
+        table = self._tables.pop(name)
+        self._log.info("table removed", table=name, base_path=table.base_path)
+        self._inbox.append(e.TableRemoved(name, "It is not configured, or not there, any more."))
+        self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        """Of a table that is not ours any more; also what an answer that came late has brought back."""
+        self._worker.forget(name)
+        self.jobs.forget(name)
+        self._written.pop(name, None)
+        self._metrics.keep(self._tables)
+
+    # ----------------------------------------------------------------------------------------------- leases
+
+    def _leases_kept(self, changes: LeaseChanges) -> None:
+        self._keeping_leases = False
+        if changes.problem is None:
+            self._leases_kept_once = True
+            self._store_answered()
+            self._daemons = changes.daemons
+        else:
+            self._store_failed(changes.problem)
+        held = self._leases.held
+        gained = [table for table in changes.gained if table in held]  # it may have run out since
+        for table in gained:
+            self._metrics.lease_gained()
+            self._inbox.append(e.LeaseGained(table))
+        if gained:
+            self._remember("lost jobs", partial(self._end_jobs_of_others, frozenset(gained), self._clock.now()))
+        for table, why in changes.lost.items():
+            self._lose_lease(table, why)
+        for table, holder in changes.held_by.items():
+            if self._held_by.get(table) != holder and table not in changes.lost:
+                self._inbox.append(e.LeaseLost(table, f"Daemon {holder} has the lease."))
+        if changes.problem is None:
+            self._held_by = changes.held_by
+        if self._leases_wanted:  # a table was added while the store was asked
+            self.keep_leases()
+
+    def _leases_not_kept(self, error: Exception) -> None:
+        self._keeping_leases = False
+        self._store_failed(error)
+
+    def _lose_lease(self, table: str, why: str) -> None:
+        self._metrics.lease_lost()
+        self._inbox.append(e.LeaseLost(table, why))
+
+    def _end_jobs_of_others(self, tables: AbstractSet[str], now: float) -> None:
+        """Whoever had the lease before us runs nothing any more, and may not have lived to say so."""
+        for job in self._store.running_jobs():
+            if job.table in tables and job.holder != self._leases.holder:
+                self._end_lost(job, now)
+
+    def _end_jobs_of_the_gone(self) -> None:
+        """Of tables, too, that nobody services any more."""
+        now = self._clock.now()
+        living = {daemon.holder for daemon in self._store.daemons(now, within=GONE_SECONDS)}
+        for job in self._store.running_jobs():
+            if job.holder not in living and job.holder != self._leases.holder:
+                self._end_lost(job, now)
+
+    def _end_lost(self, job: JobRecord, now: float) -> None:
+        self._store.end_job(job.id, JobEnd.LOST.value, f"Daemon {job.holder} ended before it said how.", at=now)
+
+    # --------------------------------------------------------------------------------------------- controls
+
+    def _controls_read(self, controls: Sequence[ControlRecord]) -> None:
+        self._reading_controls = False
+        self._store_answered()
+        self._hear_controls(controls)
+
+    def _controls_not_read(self, error: Exception) -> None:
+        self._reading_controls = False
+        self._store_failed(error)
+
+    def _hear_controls(self, controls: Sequence[ControlRecord]) -> None:
+        now = self._clock.now()
+        self._inbox.extend(self._controls.update(controls, now))
+        for control, all_know in self._controls.cancels(now):
+            outcome = self._cancel(control, all_know=all_know)
+            if outcome is not None and control.id is not None:
+                self._controls.end(control)
+                self._remember("end_control", partial(self._store.end_control, control.id, outcome, at=now))
+
+    def _cancel(self, control: ControlRecord, *, all_know: bool) -> str | None:
+        """What became of it; None while it is for another daemon, or for all of them. What runs on a table or a group
+        of tables is stopped by the scheduler."""
+        if control.target_kind is StoredTarget.JOB:
+            watch = self.jobs.watch(control.target)
+            if watch is not None:
+                watch.stop(f"{control.by or 'An operator'} cancelled it: {control.reason}")
+                return "The job was told to stop."
+            return "No daemon runs such a job any more." if all_know else None
+        if control.target_kind is StoredTarget.GROUP:
+            return "Every daemon was told to stop the group's jobs." if all_know else None
+        if control.target in self._leases.held:
+            return "The table's jobs were told to stop."
+        return "No daemon services that table." if all_know else None
+
+    def _foreign_seen(self, resume: ControlRecord) -> str | None:
+        return self._worker.time_in_zone_of(resume.target, resume.at)
+
+    # ----------------------------------------------------------------------------------------- instructions
+
+    def _carry_out_or_answer(self, instruction: e.Instruction, now: float) -> None:
+        """Where it cannot even begin, that is its answer: nobody waits for one that never comes."""
+        try:
+            self._carry_out(instruction, now)
+        except Exception as error:
+            problem = self._problem(error, what=type(instruction).__name__)
+            match instruction:
+                case e.Poll() | e.Plan():
+                    self._looks.pop(instruction.work_id, None)
+                    self._inbox.append(e.WorkFailed(instruction.table, instruction.work_id, problem))
+                case e.Run():
+                    self._job_failed(instruction.job, error)
+
+    def _carry_out(self, instruction: e.Instruction, now: float) -> None:
+        match instruction:
+            case e.Poll():
+                self._poll(instruction)
+            case e.Plan():
+                self._plan(instruction)
+            case e.Run():
+                self._run(instruction.job, now)
+            case e.Cancel():
+                self._stop_work(instruction)
+            case e.Record():
+                self._record(instruction, now)
+
+    def _poll(self, poll: e.Poll) -> None:
+        table = self._table(poll.table)
+        self._looks[poll.work_id] = _Look(poll.table, is_plan=False)
+        self._submit(
+            Lane.LOOK,
+            partial(self._worker.poll, table),
+            then=partial(self._polled, poll),
+            failed=partial(self._look_failed, poll),
+        )
+
+    def _polled(self, poll: e.Poll, answer: PollAnswer) -> None:
+        self._looks.pop(poll.work_id, None)
+        if poll.table not in self._tables:
+            self._forget(poll.table)
+            return
+        self._written_of(poll.table).by_writers += answer.writer_bytes
+        result = PollResult.CHANGED if answer.changed else PollResult.UNCHANGED
+        self._metrics.polled(poll.table, result, answer.seconds)
+        foreign, resumed_at = answer.foreign, self._controls.resumed_at(poll.table)
+        # After a restart the scheduler does not know what the operator had seen when the table was resumed.
+        if foreign is not None and (resumed_at is None or foreign.requested_at > resumed_at):
+            self._inbox.append(e.ForeignServiceSeen(poll.table, foreign.time, foreign.action))
+        self._inbox.append(e.Polled(poll.table, poll.work_id, answer.changed))
+
+    def _plan(self, plan: e.Plan) -> None:
+        table, look = self._table(plan.table), _Look(plan.table, is_plan=True)
+        self._looks[plan.work_id] = look
+        self._submit(
+            Lane.LOOK,
+            partial(self._worker.plan, table, plan.left_alone, look.guard),
+            then=partial(self._planned, plan),
+            failed=partial(self._look_failed, plan),
+        )
+
+    def _planned(self, plan: e.Plan, answer: PlanAnswer) -> None:
+        self._looks.pop(plan.work_id, None)
+        if plan.table not in self._tables:
+            self._forget(plan.table)
+            return
+        self._inbox.append(e.Planned(plan.table, plan.work_id, answer.wish))
+        self._metrics.planned(plan.table, answer.outcome, answer.seconds)
+        self._log.debug("planned", table=plan.table, operations=answer.wish.operations, seconds=answer.seconds)
+        # One planning a table waits for the store, the newest: a hundred thousand decisions are no small thing.
+        self._remember("plan", partial(self._record_plan, plan.table, answer), key=f"plan {plan.table}")
+
+    def _record_plan(self, table: str, answer: PlanAnswer) -> None:
+        decisions = [_decision_record(decision) for decision in answer.outcome.decisions]
+        self._store.record_decisions(table, answer.at, None, decisions)
+        self._store.record_observed_plans(table, answer.pending)
+
+    def _look_failed(self, look: e.Poll | e.Plan, error: Exception) -> None:
+        self._looks.pop(look.work_id, None)
+        if look.table not in self._tables:
+            self._forget(look.table)
+            return
+        if isinstance(look, e.Poll):
+            self._metrics.polled(look.table, PollResult.FAILED, 0.0)
+        problem = self._problem(error, table=look.table)
+        self._inbox.append(e.WorkFailed(look.table, look.work_id, problem))
+
+    def _run(self, job: e.Job, now: float) -> None:
+        table = self._table(job.table)
+        log = self._log.bind(table=job.table, job=job.id, service=job.service.value)
+        watch = JobWatch(
+            job,
+            began_at=now,
+            is_safe=partial(self._leases.is_safe, job.table),
+            metrics=self._metrics,
+            log=log,
+        )
+        self.jobs.begin(watch)
+        log.info("job began", operations=job.operations, read_bytes=job.read_bytes)
+        self._remember("begin_job", partial(self._store.begin_job, self._job_record(job, now)))
+        self._submit(
+            Lane.JOB,
+            partial(self._worker.run, job, table, guard=watch.guard, observer=watch),
+            then=partial(self._job_done, job),
+            failed=partial(self._job_failed, job),
+        )
+
+    def _job_done(self, job: e.Job, report: JobReport) -> None:
+        if report.figures.operations:
+            self._spark_problem = None
+        outcome = e.JobOutcome(report.result, report.problems)
+        self._job_ended(job, outcome, report)
+
+    def _job_failed(self, job: e.Job, error: Exception) -> None:
+        problem = self._problem(error, table=job.table, job=job.id)
+        if isinstance(error, EngineLost):
+            self._spark_problem = problem.text
+        self._job_ended(job, e.JobOutcome(e.JobResult.FAILED, (problem,)), JobReport(e.JobResult.FAILED))
+
+    def _job_ended(self, job: e.Job, outcome: e.JobOutcome, report: JobReport) -> None:
+        self._inbox.append(e.JobEnded(job.id, outcome))
+        if self.jobs.watch(job.id) is None:
+            return  # it never began, or what follows failed when it was heard of first
+        ended = self.jobs.end(job.id, outcome, at=self._clock.now(), instants=report.instants, figures=report.figures)
+        self._remember_job(ended, report.figures)
+        if job.table not in self._tables:
+            self._forget(job.table)
+            return
+        self._written_of(job.table).by_us += report.figures.written_bytes
+        self._metrics.job_ended(ended)
+        if job.service is e.Service.VERIFICATION and ended.end is not None and ended.end.is_good:
+            figures = report.figures
+            passed = figures.groups_verified - figures.groups_mismatched
+            self._metrics.verified(job.table, Check.SAMPLE, passed=passed, mismatched=figures.groups_mismatched)
+
+    def _stop_work(self, cancel: e.Cancel) -> None:
+        if (watch := self.jobs.watch(cancel.work_id)) is not None:
+            watch.stop(cancel.why)
+        elif (look := self._looks.get(cancel.work_id)) is not None:
+            look.stopped.append(cancel.why)
+
+    def _record(self, record: e.Record, now: float) -> None:
+        level = self._log.warning if record.kind in _WARNINGS else self._log.info
+        level(record.kind.value, table=record.table, text=record.text)
+        happened = EventRecord(
+            now, record.kind.value, record.text, record.table or None, record.file_group, holder=self._leases.holder
+        )
+        self._remember("event", partial(self._store.record_event, happened))
+        if record.kind is e.RecordKind.STUCK:
+            self._metrics.watchdog_fired(record.table, self._stuck_step(record.table))
+        elif record.kind is e.RecordKind.PARKED:
+            parked = ParkedRecord(record.table, record.file_group, record.kind.value, record.text, 0, now, record.until)
+            self._remember("park", partial(self._store.park, parked))
+        elif record.kind is e.RecordKind.UNPARKED:
+            # The table itself: its file groups stay parked, each until its own time is over.
+            unpark = partial(self._store.unpark, record.table, record.file_group, groups_too=False)
+            self._remember("unpark", unpark)
+
+    def _stuck_step(self, table: str) -> WatchedStep:
+        look = next((look for look in self._looks.values() if look.table == table and look.stopped), None)
+        if look is None:
+            return WatchedStep.JOB
+        return WatchedStep.PLAN if look.is_plan else WatchedStep.POLL
+
+    # ---------------------------------------------------------------------------------------------- failures
+
+    def _problem(self, error: Exception, **about: str) -> e.Problem:
+        if not is_foreseen(error):
+            self._log.error("a bug of ours", exc_info=error, **about)
+        else:
+            self._log.warning("work failed", error=str(error), **about)
+        return problem_of(error)
+
+    def _survive(self, call: Callable[[], None]) -> None:
+        """What fails here is nobody's answer: the log is told, and the loop goes on."""
+        try:
+            call()
+        except Exception as error:
+            self._problem(error, what="the loop")
+
+    def _submit(
+        self, lane: Lane, work: Callable[[], T], *, then: Callable[[T], None], failed: Callable[[Exception], None]
+    ) -> None:
+        """Have it done, and hear of it whatever happens: an answer that we fail to take in counts as a failure."""
+
+        def fail(error: Exception) -> None:
+            self._survive(partial(failed, error))
+
+        def take_in(answer: T) -> None:
+            try:
+                then(answer)
+            except Exception as error:
+                fail(error)
+
+        self._runner.submit(lane, work, then=take_in, failed=fail)
+
+    def _table(self, name: str) -> ServedTable:
+        table = self._tables.get(name)
+        if table is None:  # the scheduler has not heard yet that it was removed
+            raise Cancelled(f"Nothing is begun on {name}.", why="It was removed.", remedy="Nothing has to be done.")
+        return table
+
+    def _written_of(self, table: str) -> _Written:
+        return self._written.setdefault(table, _Written())
+
+    # ------------------------------------------------------------------------------------------------- store
+
+    def _ask_store(
+        self,
+        ask: Callable[[], T],
+        then: Callable[[T], None],
+        failed: Callable[[Exception], None] | None = None,
+    ) -> None:
+        self._submit(Lane.STORE, ask, then=then, failed=failed or self._store_failed)
+
+    def _remember(self, what: str, write: Callable[[], object], *, key: str | None = None) -> None:
+        """Write to the store, later and in order."""
+        dropped = self._outbox.add(Letter(what, write, key))
+        if dropped is not None:
+            self._log.warning("not remembered", what=dropped.what, why="too much waits for the store")
+
+    def _send_letters(self, *, again: bool = False) -> None:
+        """While the store does not answer, only `again` tries."""
+        if self._outbox.is_blocked and not again:
+            return
+        letters = self._outbox.take()
+        if letters:
+            self._submit(Lane.STORE, partial(send, letters), then=self._letters_sent, failed=self._letters_not_sent)
+
+    def _letters_sent(self, sent: Sent) -> None:
+        self._outbox.settle(sent)
+        for letter, error in sent.refused:
+            self._problem(error, what=letter.what)
+        if sent.error is None:
+            self._store_answered()
+        else:
+            self._store_failed(sent.error)
+
+    def _letters_not_sent(self, error: Exception) -> None:
+        self._outbox.settle(Sent())
+        self._store_failed(error)
+
+    def _store_answered(self) -> None:
+        if not self._outbox.is_blocked and self._store_problem is not None:
+            self._store_problem = None
+            self._log.info("store answers again")
+
+    def _store_failed(self, error: Exception) -> None:
+        """Logged once, however often it is asked in vain."""
+        text = problem_of(error).text
+        if text != self._store_problem:
+            self._store_problem = self._problem(error, what="store").text
+
+    def _job_record(self, job: e.Job, now: float) -> JobRecord:
+        return JobRecord(
+            job.id,
+            job.table,
+            job.service.value,
+            now,
+            holder=self._leases.holder,
+            token=self._leases.token(job.table),
+            operations=job.operations,
+            read_bytes=job.read_bytes,
+            write_bytes=job.write_bytes,
+            memory_bytes=job.memory_bytes,
+        )
+
+    def _remember_job(self, ended: JobStatus, figures: JobFigures) -> None:
+        assert ended.ended_at is not None and ended.end is not None, "only ended jobs are remembered as such"
+        log = self._log.bind(table=ended.table, job=ended.job_id, service=ended.service.value)
+        seconds = round(ended.ended_at - ended.began_at, 3)
+        level = log.info if ended.end.is_good else log.warning
+        level("job ended", end=ended.end.value, seconds=seconds, instants=list(ended.instants), error=ended.error)
+        numbers = asdict(figures)
+        for number, instant in enumerate(ended.instants):
+            attempt = AttemptRecord(
+                f"{ended.job_id}-{number}",
+                ended.job_id,
+                ended.began_at,
+                instant,
+                self._leases.holder,
+                ended.ended_at,
+                ended.end.value,
+            )
+            self._remember("attempt", partial(self._store.begin_attempt, attempt))
+        self._remember(
+            "end_job",
+            partial(
+                self._store.end_job,
+                ended.job_id,
+                ended.end.value,
+                ended.error or None,
+                at=ended.ended_at,
+                instant=ended.instants[-1] if ended.instants else None,
+                figures=numbers,
+            ),
+        )
+
+
+_SETTLED = frozenset(
+    {
+        e.TableState.DISABLED,
+        e.TableState.WAITING,
+        e.TableState.PARKED,
+        e.TableState.PAUSED,
+        e.TableState.REFUSED,
+        e.TableState.BACKING_OFF,
+    }
+)
+_TROUBLED = frozenset({e.TableState.PARKED, e.TableState.REFUSED, e.TableState.BACKING_OFF})
+
+
+def _is_settled(view: e.TableView) -> bool:
+    if view.running:
+        return False
+    if view.state in _SETTLED:
+        return True
+    planned_all = view.planned_at is not None and view.looked_at is not None
+    return planned_all and view.state in (e.TableState.IDLE, e.TableState.SHADOW)
+
+
+_WARNINGS = frozenset(
+    {
+        e.RecordKind.STUCK,
+        e.RecordKind.REFUSED,
+        e.RecordKind.PARKED,
+        e.RecordKind.SHADOW,
+    }
+)
+
+
+def limits_of(settings: Settings) -> e.Limits:
+    """What all tables share."""
+    service = settings.service
+    return e.Limits(service.jobs_max, service.memory, service.io_per_hour, service.groups)
+
+
+def _decision_record(decision: Decision) -> DecisionRecord:
+    return DecisionRecord(
+        decision.partition_path,
+        decision.file_id,
+        decision.choice.value,
+        decision.reason.value,
+        decision.numbers,
+        decision.instant,
+        decision.instead_of.value if decision.instead_of is not None else None,
+    )

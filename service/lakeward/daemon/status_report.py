@@ -1,0 +1,198 @@
+"""Puts together what the daemon shows of itself: the status of everything, and the detail of one table.
+
+Touches: the store, for a detail; nothing, for a status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from lakeward.daemon.events import Service, TableState, TableView
+from lakeward.daemon.job_book import JobBook, job_status_of
+from lakeward.daemon.served_table import ServedTable
+from lakeward.daemon.status import (
+    EventStatus,
+    Fact,
+    GroupStatus,
+    HoldStatus,
+    Limitation,
+    PlanStatus,
+    TableDetail,
+    TableStatus,
+)
+from lakeward.plan.decision import Choice, Decision, Reason
+from lakeward.state.records import ControlKind, ControlRecord, DecisionRecord, ObservedPlan, TargetKind
+from lakeward.state.store import Store
+from lakeward.table.backlog import Backlog
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.snapshot import TableSnapshot
+
+JOBS_SHOWN = 50
+EVENTS_SHOWN = 50
+
+
+def table_status(
+    table: ServedTable,
+    view: TableView,
+    backlog: Backlog | None,
+    jobs: JobBook,
+    *,
+    write_amplification: float | None,
+) -> TableStatus:
+    return TableStatus(
+        view=view,
+        base_path=table.base_path,
+        services=tuple(Service(service) for service in table.settings.services),
+        watched_since=table.watched_since,
+        interval_seconds=table.settings.interval,
+        objective_seconds=table.settings.objective,
+        backlog=backlog,
+        write_amplification=write_amplification,
+        running=jobs.running(table.name),
+        last_job=jobs.last(table.name),
+        last_success_at=jobs.last_successes(table.name),
+        hold=_table_hold(view),
+    )
+
+
+def _table_hold(view: TableView) -> HoldStatus | None:
+    if view.state not in (TableState.PAUSED, TableState.PARKED):
+        return None
+    return HoldStatus(view.state.value, view.table, None, view.reason, view.looked_at or 0.0, view.retry_at)
+
+
+def limitations(
+    *,
+    store_problem: str | None,
+    spark_problem: str | None,
+    discovery_problems: Iterable[str],
+    tables: Iterable[ServedTable],
+    configured: bool,
+) -> tuple[Limitation, ...]:
+    """What this daemon cannot do now, most important first."""
+    found: list[Limitation] = []
+    if store_problem is not None:
+        found.append(
+            Limitation(
+                f"The store does not answer, so no lease can be renewed. {store_problem}",
+                "Bring the store back; work goes on by itself.",
+            )
+        )
+    if spark_problem is not None:
+        found.append(
+            Limitation(f"Spark is not available. {spark_problem}", "Check spark.master and spark.conf, and Java.")
+        )
+    silent = sum(table.locks.why_nothing_is_written is not None for table in tables)
+    if silent:
+        found.append(
+            Limitation(
+                f"{silent} table{'s are' if silent != 1 else ' is'} planned and not changed, because nothing is said "
+                "about other writers.",
+                'Set locks.writers to "share" or "stopped".',
+            )
+        )
+    found += [Limitation(problem, "Correct [discovery], or the folder.") for problem in discovery_problems]
+    if not configured:
+        found.append(Limitation("No table is configured.", "Set discovery.roots, or [[tables]] with a path."))
+    return tuple(found)
+
+
+def table_detail(status: TableStatus, snapshot: TableSnapshot | None, store: Store, *, now: float) -> TableDetail:
+    """Asks the store. `snapshot` is None before the first look."""
+    name = status.name
+    planning = store.planning(name)
+    holds = {hold.file_group: hold for hold in _holds(status, store, now) if hold.file_group is not None}
+    decisions = {(each.partition_path, each.file_id): _decision(each) for each in store.decisions(name)}
+    remembered = [job_status_of(record) for record in store.jobs(name, JOBS_SHOWN) if record.ended_at is not None]
+    jobs = [*status.running, *(job for job in remembered if job is not None)]
+    return TableDetail(
+        table=status,
+        at=now,
+        facts=_facts(status, snapshot),
+        plans=tuple(_plan(plan) for plan in store.observed_plans(name) if plan.state != "completed"),
+        groups=_groups(snapshot, decisions, holds),
+        jobs=tuple(jobs),
+        events=tuple(EventStatus(event.at, event.kind, event.text) for event in store.events(name, EVENTS_SHOWN)),
+        holds=tuple(_holds(status, store, now)),
+        planned_at=planning.planned_at if planning is not None else None,
+    )
+
+
+def _holds(status: TableStatus, store: Store, now: float) -> list[HoldStatus]:
+    parked = [
+        HoldStatus("parked", record.table, record.file_group, record.reason, record.parked_at, record.until)
+        for record in store.parked(now)
+        if record.table == status.name
+    ]
+    paused = [_pause(control) for control in store.controls(now) if _pauses(control, status)]
+    return [*paused, *parked]
+
+
+def _pauses(control: ControlRecord, status: TableStatus) -> bool:
+    if control.kind is not ControlKind.PAUSE:
+        return False
+    return control.target == (status.view.group if control.target_kind is TargetKind.GROUP else status.name)
+
+
+def _pause(control: ControlRecord) -> HoldStatus:
+    return HoldStatus(
+        "paused", control.target, control.file_group, control.reason, control.at, control.until, control.by
+    )
+
+
+def _facts(status: TableStatus, snapshot: TableSnapshot | None) -> tuple[Fact, ...]:
+    facts = [Fact("Base path", status.base_path), Fact("Group", status.view.group)]
+    if snapshot is not None:
+        config = snapshot.config
+        facts += [
+            Fact("Table version", str(config.version)),
+            Fact("Merge mode", str(config.merge_mode)),
+            Fact("Record key", ", ".join(config.record_key_fields)),
+            Fact("Partitions", str(len(snapshot.partitions))),
+            Fact("Time zone of instants", f"{snapshot.zone.name} ({snapshot.zone.source.value})"),
+        ]
+    facts.append(Fact("Services", ", ".join(service.value for service in status.services)))
+    return tuple(facts)
+
+
+def _groups(
+    snapshot: TableSnapshot | None, decisions: Mapping[GroupId, Decision | None], holds: Mapping[GroupId, HoldStatus]
+) -> tuple[GroupStatus, ...]:
+    if snapshot is None:
+        return ()
+    found = []
+    for group in snapshot.file_groups:
+        group_id = (group.partition_path, group.file_id)
+        slice_ = group.latest_slice
+        found.append(
+            GroupStatus(
+                group.partition_path,
+                group.file_id,
+                len(group.slices),
+                slice_.base_bytes if slice_ is not None else 0,
+                len(slice_.log_files) if slice_ is not None else 0,
+                slice_.log_bytes if slice_ is not None else 0,
+                decisions.get(group_id),
+                holds.get(group_id),
+            )
+        )
+    return tuple(found)
+
+
+def _decision(record: DecisionRecord) -> Decision | None:
+    try:
+        instead_of = Choice(record.instead_of) if record.instead_of is not None else None
+        choice, reason = Choice(record.choice), Reason(record.reason)
+    except ValueError:
+        return None  # written by a newer release that shares the store
+    return Decision(record.partition_path, record.file_id, choice, reason, record.numbers, record.instant, instead_of)
+
+
+def _plan(plan: ObservedPlan) -> PlanStatus:
+    return PlanStatus(
+        plan.instant,
+        plan.action,
+        plan.requested_at or 0.0,
+        len(plan.operations),
+        plan.planned_by_service or plan.planned_by or "another engine",
+    )

@@ -1,0 +1,193 @@
+"""A daemon without its process: the real loop, worker, watcher and store on a clock that the test holds."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import TypeVar
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from lakeward.commit.owner import Processes
+from lakeward.daemon.config import Settings
+from lakeward.daemon.config_file import load_settings
+from lakeward.daemon.discovery import find_tables
+from lakeward.daemon.events import TableView
+from lakeward.daemon.leases import Leases
+from lakeward.daemon.metrics import Metrics
+from lakeward.daemon.runner import Lane
+from lakeward.daemon.scheduler import Scheduler
+from lakeward.daemon.service import Service, limits_of
+from lakeward.daemon.status import ConfigStatus, ServicePhase, ServiceStatus, SparkStatus
+from lakeward.daemon.watcher import Watcher
+from lakeward.daemon.worker import Worker
+from lakeward.dispatch.dispatcher import Dispatcher
+from lakeward.dispatch.in_process import InProcessDispatcher
+from lakeward.execute.operation import run_operation_at
+from lakeward.execute.operation_spec import OperationResult
+from lakeward.execute.slice_check import check_slice_at
+from lakeward.state.records import DaemonRecord
+from lakeward.state.store import Store, open_store
+from lakeward.storage.opening import open_storage
+from lakeward.table.service_instants import ServiceName
+from tests.clocks import SkippingClock
+
+Result = TypeVar("Result")
+
+
+class InlineRunner:
+    """Works run when their answers are fetched, in the order in which they were submitted."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[tuple[Lane, Callable[[], None]]] = deque()
+        self._hung: dict[Lane, deque[tuple[Lane, Callable[[], None]]]] = {}
+
+    def submit(
+        self,
+        lane: Lane,
+        work: Callable[[], Result],
+        *,
+        then: Callable[[Result], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        def carry_out() -> None:
+            try:
+                result = work()
+            except Exception as error:
+                failed(error)
+                return
+            then(result)
+
+        self._hung.get(lane, self.waiting).append((lane, carry_out))
+
+    def deliver(self) -> int:
+        count = 0
+        for _ in range(len(self.waiting)):
+            if self.waiting:  # one of them may have gone round itself
+                self.waiting.popleft()[1]()
+                count += 1
+        return count
+
+    def hang(self, lane: Lane) -> None:
+        """What is submitted from here on is not answered."""
+        self._hung[lane] = deque()
+
+    def come_back(self, lane: Lane) -> None:
+        """It is answered after all."""
+        self.waiting.extend(self._hung.pop(lane))
+
+    def wait(self, seconds: float) -> None:
+        raise AssertionError("a test holds the clock")
+
+
+class InProcess:
+    """Everything runs here."""
+
+    at_once = 1
+
+    def choose(self, input_bytes: int) -> Dispatcher:
+        return InProcessDispatcher()
+
+
+class Serving:
+    """One daemon; several share a store when they are given the same one."""
+
+    def __init__(
+        self,
+        root: Path,
+        state_folder: Path,
+        *,
+        store: Store | None = None,
+        name: str = "one",
+        settings: Mapping[str, str] | None = None,
+        named: Path | None = None,
+    ) -> None:
+        self.clock = SkippingClock()
+        self.store = store or open_store("sqlite://", clock=self.clock)
+        self.settings = self.load(root, state_folder, settings or {}, named=named)
+        self.registry = CollectorRegistry()
+        self.runner = InlineRunner()
+        self.watcher = Watcher(open_storage, self.clock)
+        self.run_operation: Callable[..., OperationResult] = run_operation_at
+        self.worker = worker = Worker(
+            watcher=self.watcher,
+            open_storage=open_storage,
+            dispatchers=InProcess(),
+            run_operation_at=lambda base_path: lambda *given: self.run_operation(base_path, *given),
+            run_check_at=lambda base_path: partial(check_slice_at, base_path),
+            identity=ServiceName(self.settings.service.name, self.store.store_id()),
+            processes=Processes(),
+            state_folder=state_folder,
+            clock=self.clock,
+        )
+        record = DaemonRecord(name, "lakeward", "1", started_at=self.clock.now(), beat_at=self.clock.now())
+        self.service = Service(
+            settings=self.settings,
+            scheduler=Scheduler(limits_of(self.settings), Random(name)),
+            worker=worker,
+            runner=self.runner,
+            store=self.store,
+            leases=Leases(self.store, record, seconds=60.0, clock=self.clock),
+            find_tables=partial(find_tables, open_storage=open_storage),
+            metrics=Metrics(self.registry),
+            clock=self.clock,
+            log=structlog.stdlib.get_logger("test"),
+        )
+        self.service.read_controls()
+        self.service.discover()
+
+    @staticmethod
+    def load(root: Path, state_folder: Path, settings: Mapping[str, str], *, named: Path | None = None) -> Settings:
+        """With a table that is called `orders`, where it is said to be at `named`."""
+        file = None
+        if named is not None:
+            file = root.parent / "lakeward.toml"
+            file.write_text(f'[[tables]]\nname = "orders"\npath = "{named}"\n')
+        given = {
+            "discovery.roots": f'["{root}"]',
+            "service.state_folder": str(state_folder),
+            "locks.writers": "share",
+            "defaults.foreign_services": "share",
+        }
+        return load_settings(file, {}, given | dict(settings))
+
+    def run(self, seconds: float, *, step: float = 1.0) -> None:
+        """Let so much time pass, with the ticks that the process would have."""
+        passed = 0.0
+        while passed < seconds:
+            self.settle()
+            self.clock.sleep(step)
+            passed += step
+            self.service.read_controls()
+            if int(passed) % 10 == 0:
+                self.service.keep_leases()
+            if int(passed) % 60 == 0:
+                self.service.discover()
+        self.settle()
+
+    def settle(self) -> None:
+        """Until nothing follows from anything any more, at this moment."""
+        for _ in range(200):
+            self.service.step()
+            if not self.runner.waiting:
+                return
+        raise AssertionError("the daemon goes round in circles")
+
+    def status(self) -> ServiceStatus:
+        return self.service.status(
+            phase=ServicePhase.RUNNING,
+            started_at=0.0,
+            config=ConfigStatus("test.toml", 0.0),
+            spark=SparkStatus(),
+            version="1",
+        )
+
+    def view(self, table: str) -> TableView:
+        return self.service.views[table]
+
+    def sample(self, name: str, **labels: str) -> float | None:
+        return self.registry.get_sample_value(name, labels)

@@ -1,0 +1,205 @@
+"""The daemon as a process: what an operator, a container and Prometheus see of it from outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.golden_tables import copy_golden
+
+PATIENCE_SECONDS = 60.0
+
+CONFIG = """
+[service]
+state_folder = "{folder}/state"
+listen = "127.0.0.1:0"
+grace = "10s"
+log_format = "json"
+
+[spark]
+local_below = "1GiB"   # everything runs in process
+
+[locks]
+writers = "share"
+
+[discovery]
+roots = ["{folder}/tables"]
+
+[defaults]
+interval = "1s"
+foreign_services = "share"
+"""
+
+
+class Daemon:
+    """`lakeward run` in a process of its own."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        self.config = folder / "lakeward.toml"
+        if not self.config.exists():
+            self.config.write_text(CONFIG.format(folder=folder))
+        self._log = (folder / f"log-{time.monotonic_ns()}").open("w+b")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "lakeward.cli.main", "run", "--config", str(self.config), *arguments],
+            stdout=self._log,
+            stderr=self._log,
+        )
+
+    @property
+    def log(self) -> str:
+        self._log.flush()
+        return Path(self._log.name).read_text()
+
+    @property
+    def events(self) -> list[dict[str, object]]:
+        return [json.loads(line) for line in self.log.splitlines() if line.startswith("{")]
+
+    def get(self, path: str, *, method: str = "GET") -> tuple[int, str]:
+        request = urllib.request.Request(self.address + path, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+    @property
+    def address(self) -> str:
+        self.wait_for('"event": "serving"')
+        found = re.search(r'"address": "(http://[^"]+)/"', self.log)
+        assert found is not None
+        return found[1]
+
+    def wait_for(self, text: str, *, times: int = 1) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self.log.count(text) < times:
+            assert self.process.poll() is None, f"it ended with {self.process.returncode}:\n{self.log}"
+            assert time.monotonic() < deadline, f"{text!r} never came:\n{self.log}"
+            time.sleep(0.05)
+
+    def wait_until(self, path: str, text: str) -> None:
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while text not in (answer := self.get(path)[1]):
+            assert time.monotonic() < deadline, f"{path} never says {text!r}:\n{answer}"
+            time.sleep(0.1)
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        self.process.send_signal(number)
+        return self.process.wait(PATIENCE_SECONDS)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self._log.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "tables").mkdir()
+    copy_golden("v9", tmp_path / "tables/orders")
+    return tmp_path
+
+
+@pytest.fixture
+def daemon(folder: Path) -> Iterator[Daemon]:
+    daemon = Daemon(folder)
+    yield daemon
+    daemon.close()
+
+
+def test_a_day_in_the_life(folder: Path, daemon: Daemon) -> None:
+    """It compacts, answers, is reconfigured by signal and by POST, refuses a bad file, and stops on SIGTERM."""
+    daemon.wait_for('"end": "committed"')
+    assert daemon.get("/-/healthy")[0] == daemon.get("/-/ready")[0] == daemon.get("/readyz")[0] == 200
+    assert "orders" in daemon.get("/")[1]
+    metrics = daemon.get("/metrics")[1]
+    assert re.search(r'lakeward_jobs_total\{end="committed",service="compaction",table="[^"]*orders"\} 1\.0', metrics)
+    daemon.wait_until("/metrics", f'lakeward_table_log_files{{table="{folder}/tables/orders"}} 0.0')
+    status, page = daemon.get(f"/tables/{urllib.request.quote(str(folder / 'tables/orders'), safe='')}")
+    assert (status, "no logs to merge" in page) == (200, True)
+
+    good = daemon.config.read_text()
+    daemon.config.write_text(good.replace('interval = "1s"', 'interval = "1 fortnight"'))
+    status, answer = daemon.get("/-/reload", method="POST")
+    assert status == 500 and "lakeward.toml:18:" in answer, answer
+    daemon.wait_until("/metrics", "lakeward_config_last_reload_successful 0.0")
+    daemon.config.write_text(good.replace('interval = "1s"', 'interval = "2s"'))
+    daemon.process.send_signal(signal.SIGHUP)
+    daemon.wait_for('"event": "configuration reloaded"')
+    assert '"defaults.interval"' in daemon.log
+
+    assert daemon.end() == 0
+    assert daemon.events[-1]["event"] == "stopped"
+
+
+def test_a_killed_daemon_is_followed_by_one_that_goes_on(folder: Path, daemon: Daemon) -> None:
+    """After kill -9 the next process finds the store as it was left, and takes the lease when it is over."""
+    daemon.wait_for('"end": "committed"')
+    daemon.end(signal.SIGKILL)
+    daemon.config.write_text(daemon.config.read_text() + '\n[state]\nlease = "60s"\n')
+
+    after = Daemon(folder)
+    try:
+        after.wait_for('"event": "ready"')
+        assert after.end() == 0
+    finally:
+        after.close()
+
+
+def test_one_pass(folder: Path) -> None:
+    """--once services every table, ends by itself with 0, and with 4 where a table could not be serviced."""
+    first = Daemon(folder, "--once")
+    assert first.process.wait(PATIENCE_SECONDS) == 0, first.log
+    assert '"end": "committed"' in first.log
+    copy_golden("v6", folder / "tables/old")
+
+    second = Daemon(folder, "--once")
+    assert second.process.wait(PATIENCE_SECONDS) == 4, second.log
+    assert '"end": "committed"' not in second.log and "table-version" in second.log
+
+
+def test_a_bad_configuration_starts_nothing(folder: Path) -> None:
+    """All that is wrong is told with its place, the exit code is 2, and not even the state folder was made."""
+    (folder / "lakeward.toml").write_text(CONFIG.format(folder=folder).replace("grace", "grade"))
+    daemon = Daemon(folder)
+    assert daemon.process.wait(PATIENCE_SECONDS) == 2
+    assert "lakeward.toml:5:1" in daemon.log and "grace" in daemon.log
+    assert not (folder / "state").exists()
+
+
+def test_no_secret_is_told(folder: Path) -> None:
+    """A store that cannot be reached is an error without its password, exit code 75."""
+    os.environ["LAKEWARD__STATE__URL"] = "postgresql://lakeward:canary-7f3a@127.0.0.1:1/lakeward?connect_timeout=1"
+    try:
+        daemon = Daemon(folder)
+    finally:
+        del os.environ["LAKEWARD__STATE__URL"]
+    assert daemon.process.wait(PATIENCE_SECONDS) == 75, daemon.log
+    assert "canary-7f3a" not in daemon.log
+
+
+def test_a_storage_that_hangs_keeps_no_process(folder: Path, daemon: Daemon) -> None:
+    """One table's files are never answered: the others are serviced, and the daemon ends all the same, with 0."""
+    daemon.wait_for('"end": "committed"')
+    hung = folder / "tables/hung/.hoodie"
+    hung.mkdir(parents=True)
+    os.mkfifo(hung / "hoodie.properties")
+    hanging = f'\n[[tables]]\npath = "{hung.parent}"\nservices = ["verification"]\n'
+    daemon.config.write_text(daemon.config.read_text() + hanging)
+    assert daemon.get("/-/reload", method="POST")[0] == 200
+    daemon.wait_for('"event": "table added"', times=2)
+    daemon.wait_until("/", "hung")
+
+    assert daemon.end() == 0
+    assert daemon.events[-1]["event"] == "ending around what hangs"

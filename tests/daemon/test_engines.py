@@ -1,0 +1,85 @@
+"""Where jobs run, without a Spark."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+
+from lakeward.daemon.config import SparkSettings
+from lakeward.daemon.engines import Engines
+from lakeward.daemon.status import SparkState
+from lakeward.dispatch.in_process import InProcessDispatcher
+from lakeward.dispatch.spark import SparkDispatcher
+from lakeward.errors import LakewardError
+
+PATIENCE = 30.0
+
+
+def nothing() -> None:
+    pass
+
+
+def engines_of(**settings: Any) -> Engines:
+    return Engines(SparkSettings(**settings), on_replaced=nothing)
+
+
+def test_small_plans_run_here_and_only_when_asked_for() -> None:
+    """Spark runs everything, unless the settings name a size below which this process does."""
+    assert isinstance(engines_of().choose(0), SparkDispatcher)
+    engines = engines_of(local_below=1000)
+    assert isinstance(engines.choose(999), InProcessDispatcher)
+    assert isinstance(engines.choose(1000), SparkDispatcher)
+    assert engines.choose(1000) is engines.choose(2000), "one session for all jobs"
+
+
+def test_nothing_is_started_by_being_asked() -> None:
+    """Before the first job nobody knows the cluster; this machine's cores are the guess."""
+    engines = engines_of(master="spark://elsewhere:7077")
+    assert engines.at_once == (os.cpu_count() or 1)
+    assert (engines.status.state, engines.status.where) == (SparkState.NOT_STARTED, "spark://elsewhere:7077")
+    engines.check()
+    assert engines.status.state is SparkState.NOT_STARTED
+    engines.apply(SparkSettings(local_below=10))
+    assert isinstance(engines.choose(9), InProcessDispatcher)
+    engines.stop()
+
+
+def test_an_address_with_a_token_is_not_shown() -> None:
+    """A Connect address may hold credentials."""
+    remote = SparkSettings(remote=SecretStr("sc://cluster:15002/;token=canary"))
+    assert Engines(remote, on_replaced=nothing).status.where == "Spark Connect"
+
+
+def test_nobody_waits_for_a_spark_that_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop shows its state and planning asks how wide it is, while a master may take minutes to answer."""
+    starting, go_on = threading.Event(), threading.Event()
+
+    def start(self: SparkDispatcher) -> None:
+        starting.set()
+        go_on.wait(PATIENCE)
+        raise LakewardError("It did not start.")
+
+    monkeypatch.setattr(SparkDispatcher, "_start", start)
+    engines = engines_of()
+
+    def probe() -> None:
+        with pytest.raises(LakewardError):
+            engines.choose(1).probe()
+
+    job = threading.Thread(target=probe)
+    job.start()
+    assert starting.wait(PATIENCE)
+    asked: list[object] = []
+    asking = threading.Thread(target=lambda: asked.extend([engines.status.state, engines.at_once]))
+    asking.start()
+    asking.join(PATIENCE / 3)
+    answered = list(asked)
+    go_on.set()
+    job.join(PATIENCE)
+    asking.join(PATIENCE)
+
+    assert answered == [SparkState.NOT_STARTED, os.cpu_count() or 1]

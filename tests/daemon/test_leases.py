@@ -1,0 +1,144 @@
+"""Leases of one daemon beside others, on one store in memory and clocks that tests hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lakeward.daemon.leases import Leases
+from lakeward.errors import StoreUnavailable
+from lakeward.state.records import DaemonRecord
+from lakeward.state.store import Store, open_store
+from tests.clocks import SettableClock
+
+SECONDS = 60.0
+
+
+@pytest.fixture
+def clock() -> SettableClock:
+    return SettableClock(now=1_000_000.0)
+
+
+@pytest.fixture
+def store(clock: SettableClock) -> Store:
+    return open_store("sqlite://", clock=clock)
+
+
+def daemon(store: Store, name: str, clock: SettableClock) -> Leases:
+    record = DaemonRecord(name, "lakeward", "1", started_at=clock.now(), beat_at=clock.now())
+    return Leases(store, record, seconds=SECONDS, clock=clock)
+
+
+def test_one_daemon_takes_all_tables(store: Store, clock: SettableClock) -> None:
+    """Whoever is alone services everything."""
+    a = daemon(store, "a", clock)
+
+    assert set(a.keep(["x", "y"], busy=frozenset()).gained) == {"x", "y"}
+    assert a.is_safe("x") and a.is_safe("y") and not a.is_safe("z")
+
+
+def test_tables_are_shared_among_living_daemons(store: Store, clock: SettableClock) -> None:
+    """A daemon that comes later gets its share: the first gives back what is idle and too much."""
+    a, b = daemon(store, "a", clock), daemon(store, "b", clock)
+    tables = ["t1", "t2", "t3", "t4"]
+    a.keep(tables, busy=frozenset())
+    b.keep(tables, busy=frozenset())
+    assert b.held == frozenset()
+
+    given_back = a.keep(tables, busy={"t1", "t2", "t3"})
+    b.keep(tables, busy=frozenset())
+
+    assert set(given_back.lost) == {"t4"}, "a table at work is not given back"
+    assert b.held == {"t4"}
+
+
+def test_work_moves_when_a_daemon_dies(store: Store, clock: SettableClock) -> None:
+    """What a dead daemon held is taken when its lease is over, with a greater token, and not before."""
+    a, b = daemon(store, "a", clock), daemon(store, "b", clock)
+    a.keep(["t"], busy=frozenset())
+    token = a.token("t")
+    clock.sleep(SECONDS - 1)
+    assert b.keep(["t"], busy=frozenset()).held_by == {"t": "a"}
+
+    clock.sleep(2)
+
+    assert b.keep(["t"], busy=frozenset()).gained == ("t",)
+    assert (b.token("t") or 0) > (token or 0)
+
+
+def test_a_holder_stops_before_anybody_else_may_begin(store: Store, clock: SettableClock) -> None:
+    """Not renewed in time, a lease is given up on the holder's own clock while the store still grants it."""
+    a, b = daemon(store, "a", clock), daemon(store, "b", clock)
+    a.keep(["t"], busy=frozenset())
+
+    clock.sleep(SECONDS * 0.7)
+
+    assert not a.is_safe("t")
+    assert set(a.expire()) == {"t"}
+    assert b.keep(["t"], busy=frozenset()).gained == (), "the store still keeps it for a"
+
+
+def test_renewal_keeps_a_lease_for_ever(store: Store, clock: SettableClock) -> None:
+    """A daemon that comes round in time never loses a lease."""
+    a, b = daemon(store, "a", clock), daemon(store, "b", clock)
+    a.keep(["t"], busy=frozenset())
+    for _ in range(50):
+        clock.sleep(SECONDS / 2)
+        assert not a.keep(["t"], busy={"t"}).lost
+        assert a.is_safe("t")
+        assert b.keep(["t"], busy=frozenset()).gained == ()
+
+
+def test_released_tables_are_free_at_once(store: Store, clock: SettableClock) -> None:
+    """A daemon that ends lets the others begin without waiting."""
+    a, b = daemon(store, "a", clock), daemon(store, "b", clock)
+    a.keep(["t"], busy=frozenset())
+    a.release(["t"])
+    store.leave("a")
+
+    assert b.keep(["t"], busy=frozenset()).gained == ("t",)
+
+
+def test_tables_that_are_not_serviced_any_more_are_given_back(store: Store, clock: SettableClock) -> None:
+    """A table that was disabled or removed is free for others."""
+    a = daemon(store, "a", clock)
+    a.keep(["t", "u"], busy=frozenset())
+
+    assert set(a.keep(["t"], busy=frozenset()).lost) == {"u"}
+    assert a.held == {"t"}
+
+
+def test_a_table_at_work_is_not_given_back(store: Store, clock: SettableClock) -> None:
+    """One that was disabled or removed while a job runs keeps its lease until the job has ended."""
+    a, b = daemon(store, "a", clock), daemon(store, "b", clock)
+    a.keep(["t"], busy=frozenset())
+
+    assert not a.keep([], busy={"t"}).lost
+    assert a.is_safe("t") and b.keep(["t"], busy=frozenset()).gained == ()
+
+    assert set(a.keep([], busy=frozenset()).lost) == {"t"}
+
+
+def test_what_was_done_before_the_store_failed_is_told(
+    store: Store, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lease that was gained or given back in a round that failed later is not forgotten: a table that is held and
+    whose scheduler never hears of it would be serviced by nobody."""
+    a = daemon(store, "a", clock)
+    a.keep(["old"], busy=frozenset())
+    take, taken = store.acquire_lease, []
+
+    def take_one(*given: Any) -> Any:
+        if taken:
+            raise StoreUnavailable("away")
+        taken.append(take(*given))
+        return taken[0]
+
+    monkeypatch.setattr(store, "acquire_lease", take_one)
+
+    changes = a.keep(["t1", "t2"], busy=frozenset())
+
+    assert changes.gained == ("t1",) and set(changes.lost) == {"old"}
+    assert isinstance(changes.problem, StoreUnavailable)
+    assert a.held == {"t1"}

@@ -1,0 +1,61 @@
+"""Every error of ours and of others, and what the scheduler makes of it."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from lakeward import errors
+from lakeward.daemon.events import ProblemKind
+from lakeward.daemon.problem import is_foreseen, problem_of
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (errors.Cancelled("x"), ProblemKind.CANCELLED),
+        (errors.LeaseLost("x"), ProblemKind.LOST),
+        (errors.AttemptLost("x"), ProblemKind.LOST),
+        (errors.LockLost("x"), ProblemKind.LOST),
+        (errors.LockHeld("x"), ProblemKind.TEMPORARY),
+        (errors.LockServiceAway("x"), ProblemKind.TEMPORARY),
+        (errors.TryLater("x"), ProblemKind.TEMPORARY),
+        (errors.EngineLost("x"), ProblemKind.TEMPORARY),
+        (errors.StoreUnavailable("x"), ProblemKind.TEMPORARY),
+        (errors.OutcomeUnknown("x"), ProblemKind.TEMPORARY),
+        (FileNotFoundError("x"), ProblemKind.TEMPORARY),
+        (TimeoutError("x"), ProblemKind.TEMPORARY),
+        (errors.Refused("x"), ProblemKind.REFUSED),
+        (errors.Unsupported("x"), ProblemKind.REFUSED),
+        (errors.VerificationFailed("x"), ProblemKind.VERIFICATION),
+        (errors.BrokenFile("x"), ProblemKind.FAILED),
+        (ZeroDivisionError("x"), ProblemKind.FAILED),
+        (MemoryError(), ProblemKind.FAILED),
+    ],
+)
+def test_what_an_error_means(error: Exception, kind: ProblemKind) -> None:
+    """Only what may pass by itself is tried again for ever without blame."""
+    assert problem_of(error).kind is kind
+
+
+def test_every_error_of_ours_is_a_sentence() -> None:
+    """Whatever is added to the tree has a kind and a text, and is told apart from a bug."""
+    for _, kind in inspect.getmembers(errors, inspect.isclass):
+        if issubclass(kind, errors.LakewardError) and "__init__" not in vars(kind):
+            problem = problem_of(kind("Something happened."))
+            assert "Something happened." in problem.text and is_foreseen(kind("x"))
+
+
+def test_a_bug_of_ours_names_itself() -> None:
+    """Its type stands in the reason, because its message alone may be a single word."""
+    assert problem_of(KeyError("orders")).text == "KeyError: 'orders'"
+    assert not is_foreseen(KeyError("orders"))
+    assert is_foreseen(OSError("disk"))
+
+
+def test_a_file_group_that_an_error_names_is_blamed() -> None:
+    """So that it is parked alone."""
+    error = errors.VerificationFailed("x")
+    error.file_group = ("p=1", "fg1")
+    assert problem_of(error).file_group == ("p=1", "fg1")

@@ -1,0 +1,121 @@
+"""Work on threads and its answers on one; tests wait for events, never for time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from lakeward.daemon.runner import Lane, ThreadRunner
+
+PATIENCE = 30.0
+
+
+@pytest.fixture
+def runner() -> Iterator[ThreadRunner]:
+    runner = ThreadRunner()
+    yield runner
+    assert runner.stop(patience=PATIENCE)
+
+
+class Answers:
+    def __init__(self, runner: ThreadRunner) -> None:
+        self._runner = runner
+        self.heard: list[object] = []
+
+    def submit(self, lane: Lane, work: object) -> None:
+        self._runner.submit(lane, work, then=self.heard.append, failed=self.heard.append)  # type: ignore[arg-type]
+
+    def wait(self, number: int) -> None:
+        while len(self.heard) < number:
+            self._runner.wait(PATIENCE)
+            assert self._runner.deliver(), "nothing was answered"
+
+
+def test_an_answer_is_delivered_where_it_is_asked_for(runner: ThreadRunner) -> None:
+    """Work runs on another thread, its answer is heard on this one."""
+    answers = Answers(runner)
+    answers.submit(Lane.LOOK, threading.get_ident)
+    answers.wait(1)
+    assert answers.heard[0] != threading.get_ident()
+
+
+def test_whatever_happens_is_an_answer(runner: ThreadRunner) -> None:
+    """Also what is no `Exception`, as the panic of a library or an exit: nobody waits for ever."""
+    answers = Answers(runner)
+    for error in (ValueError("a"), SystemExit(3), KeyboardInterrupt()):
+
+        def fail(error: BaseException = error) -> None:
+            raise error
+
+        answers.submit(Lane.STORE, fail)
+    answers.wait(3)
+
+    assert [type(error).__name__ for error in answers.heard] == ["ValueError", "_Panic", "_Panic"]
+    assert "SystemExit: 3" in str(answers.heard[1])
+    assert all(isinstance(error, Exception) for error in answers.heard)
+
+
+def test_what_one_answer_does_takes_none_from_the_others(runner: ThreadRunner) -> None:
+    """An error while an answer is taken in is the caller's; those behind it come with the next call."""
+    done = threading.Barrier(3)
+    heard: list[int] = []
+
+    def take_in(number: int) -> None:
+        if number == 0:
+            raise ZeroDivisionError
+        heard.append(number)
+
+    for lane, number in ((Lane.STORE, 0), (Lane.STORE, 1), (Lane.STORE, 2)):
+        runner.submit(lane, lambda number=number: number, then=take_in, failed=lambda error: None)  # type: ignore[misc]
+    runner.submit(Lane.STORE, lambda: done.wait(PATIENCE), then=lambda last: None, failed=lambda error: None)
+    runner.submit(Lane.LOOK, lambda: done.wait(PATIENCE), then=lambda last: None, failed=lambda error: None)
+    done.wait(PATIENCE)
+    with pytest.raises(ZeroDivisionError):
+        runner.deliver()
+    while heard != [1, 2]:
+        runner.deliver()
+
+
+def test_the_stores_lane_keeps_its_order(runner: ThreadRunner) -> None:
+    """One after the other, so that an end is never written before its beginning."""
+    answers = Answers(runner)
+    written: list[int] = []
+    for number in range(50):
+        answers.submit(Lane.STORE, lambda number=number: written.append(number))
+    answers.wait(50)
+    assert written == list(range(50))
+
+
+def test_lanes_do_not_wait_for_each_other(runner: ThreadRunner) -> None:
+    """A job that hangs holds up neither looks nor the renewal of leases."""
+    answers, go_on = Answers(runner), threading.Event()
+    answers.submit(Lane.JOB, lambda: go_on.wait(PATIENCE))
+    answers.submit(Lane.LOOK, lambda: "look")
+    answers.submit(Lane.LEASE, lambda: "lease")
+    answers.wait(2)
+    assert set(answers.heard) == {"look", "lease"}
+    go_on.set()
+    answers.wait(3)
+
+
+def test_a_runner_that_stops_says_what_hangs() -> None:
+    """It waits for what has begun, begins nothing that waited, and gives up after its patience."""
+    runner, go_on, began = ThreadRunner(), threading.Event(), threading.Event()
+    answers = Answers(runner)
+
+    def hang() -> None:
+        began.set()
+        go_on.wait(PATIENCE)
+
+    answers.submit(Lane.STORE, hang)
+    answers.submit(Lane.STORE, lambda: "never")
+    assert began.wait(PATIENCE)
+
+    assert not runner.stop(patience=0.01)
+
+    go_on.set()
+    assert runner.stop(patience=PATIENCE)
+    runner.deliver()
+    assert answers.heard == [None]

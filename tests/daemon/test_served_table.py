@@ -1,0 +1,69 @@
+"""A table in the daemon's care, and what of its settings the scheduler hears."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lakeward.daemon.config import Settings
+from lakeward.daemon.config_file import load_settings
+from lakeward.daemon.events import ForeignServices, Service
+from lakeward.daemon.served_table import served_table
+
+CONFIG = """
+[service]
+groups = { big = 1 }
+
+[locks]
+writers = "share"
+
+[defaults]
+interval = "20s"
+services = ["compaction"]
+foreign_services = "share"
+memory = "64MiB"
+parked_for = "2h"
+windows = ["Mon-Fri 22:00-06:00 UTC"]
+
+[[tables]]
+match = "*/orders"
+group = "big"
+partitions = ["2026/*"]
+interval = "5s"
+services = ["compaction", "verification"]
+
+[[tables]]
+match = "*/secret"
+locks = { writers = "stopped" }
+enabled = false
+"""
+
+
+def settings(folder: Path, text: str = CONFIG) -> Settings:
+    path = folder / "lakeward.toml"
+    path.write_text(text)
+    return load_settings(path, {})
+
+
+def test_the_schedule_is_what_the_settings_say(tmp_path: Path) -> None:
+    """Defaults, with what matches the table over them."""
+    orders = served_table(settings(tmp_path), "/lake/orders", "/lake/orders", watched_since=1.0)
+    schedule = orders.schedule
+    assert (schedule.group, schedule.interval, schedule.memory_bytes) == ("big", 5.0, 64 * 2**20)
+    assert schedule.services == {Service.COMPACTION, Service.VERIFICATION}
+    assert schedule.foreign_services is ForeignServices.SHARE and schedule.parked_for == 7200.0
+    assert len(schedule.windows) == 1 and schedule.shadow is None and schedule.enabled
+    assert orders.group_filter.partitions == ("2026/*",)
+
+
+def test_a_table_of_its_own_kind(tmp_path: Path) -> None:
+    """Its locks are its own, and it may be out of service."""
+    secret = served_table(settings(tmp_path), "/lake/secret", "/lake/secret", watched_since=1.0)
+    assert not secret.schedule.enabled
+    assert str(secret.locks.writers) == "stopped" and secret.schedule.services == {Service.COMPACTION}
+
+
+def test_a_table_about_whose_writers_nothing_is_said_is_in_the_shadow(tmp_path: Path) -> None:
+    """With a sentence that says what to set."""
+    silent = settings(tmp_path, CONFIG.replace('[locks]\nwriters = "share"\n', ""))
+    schedule = served_table(silent, "/lake/x", "/lake/x", watched_since=1.0).schedule
+    assert schedule.shadow is not None and "locks.writers" in schedule.shadow

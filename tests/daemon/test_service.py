@@ -1,0 +1,612 @@
+"""The daemon's loop with its real parts, over golden tables; time passes as the test says."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from lakeward.daemon import events as e
+from lakeward.daemon.events import TableState
+from lakeward.daemon.runner import Lane
+from lakeward.daemon.status import JobEnd
+from lakeward.daemon.watcher import Watcher
+from lakeward.daemon.worker import JobReport, PollAnswer
+from lakeward.errors import StoreUnavailable, UsageError
+from lakeward.execute.operation_spec import OperationResult
+from lakeward.format.compaction_plan import read_compaction_plan, write_compaction_plan
+from lakeward.state.records import ControlKind, ControlRecord, JobRecord, TargetKind
+from lakeward.state.store import open_store
+from lakeward.storage.opening import open_storage
+from tests.clocks import SkippingClock
+from tests.daemon.serving import Serving
+from tests.golden_tables import copy_golden
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "tables"
+    folder.mkdir()
+    return folder
+
+
+def completed(table: Path) -> list[str]:
+    return sorted(path.name for path in (table / ".hoodie/timeline").glob("*_*.commit"))
+
+
+def test_a_table_is_found_compacted_and_left_alone(root: Path, tmp_path: Path) -> None:
+    """A daemon that is pointed at a folder compacts what is in it, once."""
+    table = copy_golden("v9", root / "orders")
+    before = completed(table)
+    serving = Serving(root, tmp_path / "state")
+
+    serving.run(30)
+
+    assert len(completed(table)) == len(before) + 1
+    view = serving.view(str(table))
+    assert (view.state, view.failures) == (TableState.IDLE, 0)
+    assert serving.sample("lakeward_jobs_total", table=str(table), service="compaction", end="committed") == 1
+    assert [job.result for job in serving.store.jobs(str(table))] == ["committed", "nothing"]
+    assert [decision.reason for decision in serving.store.decisions(str(table))] == ["no-logs"]
+
+
+def test_pending_work_of_others_is_finished(root: Path, tmp_path: Path) -> None:
+    """A plan that somebody scheduled and never ran is carried out first."""
+    table = copy_golden("v9", root / "orders", pending=True)
+    serving = Serving(root, tmp_path / "state")
+
+    serving.run(20)
+
+    instants = {path.name.split("_")[0].split(".")[0] for path in (table / ".hoodie/timeline").glob("*.requested")}
+    done = {name.split("_")[0] for name in completed(table)}
+    assert {
+        instant for instant in instants if (table / f".hoodie/timeline/{instant}.compaction.requested").exists()
+    } <= done
+
+
+def test_one_bad_table_affects_itself_only(root: Path, tmp_path: Path) -> None:
+    """A table that cannot be read backs off and stays on the page; its neighbours are serviced."""
+    good = copy_golden("v9", root / "good")
+    before = completed(good)
+    (root / "bad/.hoodie").mkdir(parents=True)
+    (root / "bad/.hoodie/hoodie.properties").write_text("no properties")
+    serving = Serving(root, tmp_path / "state")
+
+    serving.run(120)
+
+    assert len(completed(good)) == len(before) + 1
+    bad = serving.view(str(root / "bad"))
+    assert bad.state in (TableState.BACKING_OFF, TableState.RECOVERING, TableState.PARKED)
+    assert "hoodie.properties" in bad.reason
+
+
+def test_a_table_that_comes_later_is_found(root: Path, tmp_path: Path) -> None:
+    """Discovery goes on while the daemon runs, and a table that is taken away leaves the page."""
+    serving = Serving(root, tmp_path / "state")
+    serving.run(5)
+    table = copy_golden("v9", root / "late")
+    serving.run(70)
+    assert serving.view(str(table)).state is TableState.IDLE
+
+    shutil.rmtree(table)
+    copy_golden("v9", root / "other")
+    serving.run(200)
+
+    assert str(table) not in serving.service.views
+
+
+def test_a_pause_holds_across_a_restart_until_it_is_resumed(root: Path, tmp_path: Path) -> None:
+    """What an operator said is in the store: another process hears it too, before it writes anything."""
+    table = copy_golden("v9", root / "orders")
+    before = completed(table)
+    store = open_store("sqlite://", clock=SkippingClock())
+    pause = ControlRecord(ControlKind.PAUSE, TargetKind.TABLE, str(table), "inventory", "anna", at=0.0)
+    store.add_control(pause)
+
+    first = Serving(root, tmp_path / "state", store=store)
+    first.run(30)
+    assert first.view(str(table)).state is TableState.PAUSED
+    assert "inventory" in first.view(str(table)).reason
+    first.service.begin_stop()
+    first.settle()
+    first.service.leave()
+    second = Serving(root, tmp_path / "state", store=store, name="two")
+    second.run(30)
+    assert completed(table) == before
+
+    resume = ControlRecord(ControlKind.RESUME, TargetKind.TABLE, str(table), "done", "anna", at=second.clock.now())
+    store.add_control(resume)
+    second.run(30)
+
+    assert len(completed(table)) == len(before) + 1
+
+
+def test_a_table_that_others_service_is_only_planned(root: Path, tmp_path: Path) -> None:
+    """A compaction that we did not plan puts a table into shadow mode until an operator resumes it."""
+    table = copy_golden("v9", root / "orders", pending=True)
+    before = completed(table)
+    serving = Serving(root, tmp_path / "state", settings={"defaults.foreign_services": "shadow"})
+    serving.run(30)
+    assert serving.view(str(table)).state is TableState.SHADOW
+    assert completed(table) == before
+    assert serving.store.decisions(str(table)), "it is planned all the same"
+
+    resume = ControlRecord(
+        ControlKind.RESUME, TargetKind.TABLE, str(table), "we took over", "anna", at=serving.clock.now()
+    )
+    serving.store.add_control(resume)
+    serving.run(30)
+
+    assert len(completed(table)) > len(before)
+
+
+def test_nothing_is_written_where_nothing_was_said_about_writers(root: Path, tmp_path: Path) -> None:
+    """Without a word about other writers a table is planned and not changed, and the page says why."""
+    table = copy_golden("v9", root / "orders")
+    before = sorted(path for path in table.rglob("*"))
+    serving = Serving(root, tmp_path / "state")
+    serving.settings = serving.settings.model_copy(
+        update={"locks": serving.settings.locks.model_copy(update={"writers": None})}
+    )
+    serving.service.apply(serving.settings)
+    serving.run(60)
+
+    assert sorted(path for path in table.rglob("*")) == before
+    assert serving.view(str(table)).state is TableState.SHADOW
+    assert "locks.writers" in serving.view(str(table)).reason
+
+
+def test_two_daemons_share_the_tables(root: Path, tmp_path: Path) -> None:
+    """Each table is serviced by one of them, and all tables by somebody."""
+    tables = [copy_golden("v9", root / f"t{number}") for number in range(4)]
+    before = {table: completed(table) for table in tables}
+    store = open_store("sqlite://", clock=SkippingClock())
+    daemons = [Serving(root, tmp_path / "state", store=store, name=name) for name in ("one", "two")]
+    for _ in range(60):
+        for daemon in daemons:
+            daemon.run(1)
+            daemon.service.keep_leases()
+
+    assert all(len(completed(table)) == len(before[table]) + 1 for table in tables)
+    held = [set(daemon.service.held_tables) for daemon in daemons]
+    assert held[0] | held[1] == {str(table) for table in tables}
+    assert not held[0] & held[1]
+
+
+def test_a_store_that_fails_stops_nothing_but_remembering(root: Path, tmp_path: Path) -> None:
+    """While the store is away, work goes on until the leases end by time; nothing crashes, and the page says so."""
+    table = copy_golden("v9", root / "orders")
+    serving = Serving(root, tmp_path / "state")
+    serving.run(20)
+    serving.store.close()
+    serving.store._database.engine.dispose()
+
+    def broken(*args: object, **kwargs: object) -> None:
+        raise OSError("the disk is gone")
+
+    serving.store._read = broken  # type: ignore[method-assign,assignment]
+    serving.store._write = broken  # type: ignore[method-assign,assignment]
+    serving.run(90)
+
+    assert serving.view(str(table)).state is TableState.WAITING
+    assert serving.service.held_tables == frozenset()
+
+
+def test_a_plan_that_cannot_be_taken_back_is_carried_out(root: Path, tmp_path: Path) -> None:
+    """A plan of ours is too old, and somebody is still alive at it: when nobody is any more, it is not forgotten."""
+    table = copy_golden("v9", root / "orders", pending=True)
+    (requested,) = (table / ".hoodie/timeline").glob("*.compaction.requested")
+    plan = read_compaction_plan(requested.read_bytes(), file=requested.name)
+    requested.write_bytes(write_compaction_plan(replace(plan, extra_metadata={"planned_by": "lakeward"})))
+    heartbeat = table / ".hoodie/.heartbeat" / requested.name.partition(".")[0]
+    heartbeat.parent.mkdir(exist_ok=True)
+    heartbeat.touch()
+    before = completed(table)
+    serving = Serving(root, tmp_path / "state", settings={"defaults.plan_expiry": "60s", "defaults.retry_max": "60s"})
+
+    serving.run(30)
+    assert completed(table) == before
+    serving.run(240)
+
+    assert len(completed(table)) == len(before) + 1
+    assert not serving.view(str(table)).running
+
+
+def events_of(serving: Serving, table: Path) -> list[str]:
+    return [event.kind for event in serving.store.events(str(table))]
+
+
+def stop(serving: Serving) -> None:
+    serving.service.begin_stop()
+    serving.settle()
+    serving.service.leave()
+
+
+@pytest.mark.parametrize("step", ["poll", "plan", "run"])
+def test_what_nobody_foresaw_is_a_failure_of_its_table(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """A bug that one table brings to light is in the log with its traceback, and that table is tried again later; the
+    others are serviced as if nothing were."""
+    good, bad = copy_golden("v9", root / "good"), copy_golden("v9", root / "bad")
+    before = completed(good)
+    serving = Serving(root, tmp_path / "state")
+    real = getattr(serving.worker, step)
+
+    def fail_on_bad(*given: Any, **named: Any) -> Any:
+        if any(getattr(each, "name", None) == str(bad) for each in given):
+            raise ZeroDivisionError("nobody thought of that")
+        return real(*given, **named)
+
+    with monkeypatch.context() as broken, capture_logs() as logs:
+        broken.setattr(serving.worker, step, fail_on_bad)
+        serving.run(30)
+
+    assert len(completed(good)) == len(before) + 1
+    assert completed(bad) == before
+    view = serving.view(str(bad))
+    assert view.state is TableState.BACKING_OFF and "nobody thought of that" in view.reason
+    bug = next(entry for entry in logs if entry["event"] == "a bug of ours")
+    assert isinstance(bug["exc_info"], ZeroDivisionError) and bug["exc_info"].__traceback__ is not None
+    serving.run(300)
+    assert len(completed(bad)) == len(before) + 1
+
+
+@pytest.mark.parametrize("answer", ["_record_plan", "_remember_job"])
+def test_an_answer_that_we_fail_to_take_in_ends_nothing(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    """The loop goes on, and so does the table, whatever happens to what was to be remembered."""
+    table = copy_golden("v9", root / "orders")
+    before = completed(table)
+    serving = Serving(root, tmp_path / "state")
+
+    def fail(*given: Any) -> None:
+        raise KeyError("nobody thought of that")
+
+    monkeypatch.setattr(serving.service, answer, fail)
+    serving.service.post(lambda: fail())
+    serving.run(300)
+
+    assert len(completed(table)) == len(before) + 1
+    assert not serving.service.jobs.watches()
+    assert serving.view(str(table)).looked_at == pytest.approx(serving.clock.now(), abs=20)
+
+
+@pytest.mark.parametrize("kind", [TargetKind.JOB, TargetKind.TABLE, TargetKind.GROUP])
+def test_a_cancellation_reaches_the_running_job(root: Path, tmp_path: Path, kind: TargetKind) -> None:
+    """It ends at its next fence, nothing of it is published, the store's wish is ended, and later it is done anew."""
+    table = copy_golden("v9", root / "orders")
+    before = completed(table)
+    serving = Serving(root, tmp_path / "state")
+    real = serving.run_operation
+
+    def cancel_meanwhile(*given: Any) -> OperationResult:
+        (watch,) = serving.service.jobs.watches()
+        target = {TargetKind.JOB: watch.job.id, TargetKind.TABLE: str(table), TargetKind.GROUP: "default"}[kind]
+        wish = ControlRecord(ControlKind.CANCEL, kind, target, "too early", "anna", serving.clock.now())
+        serving.store.add_control(wish)
+        serving.run_operation = real
+        serving.service.read_controls()
+        for _ in range(2):
+            serving.service.step()
+        return real(*given)
+
+    serving.run_operation = cancel_meanwhile
+    serving.run(20)
+
+    assert completed(table) == before
+    cancelled = next(job for job in serving.store.jobs(str(table)) if job.result == "cancelled")
+    assert "too early" in (cancelled.error or "")
+    serving.run(60)
+    assert serving.store.controls(serving.clock.now()) == ()
+    assert len(completed(table)) == len(before) + 1
+
+
+@pytest.mark.parametrize("kind", [TargetKind.JOB, TargetKind.TABLE, TargetKind.GROUP])
+def test_a_cancellation_of_nothing_is_ended_too(root: Path, tmp_path: Path, kind: TargetKind) -> None:
+    """When every daemon had the time to read it, it does not stay in the store for ever."""
+    serving = Serving(root, tmp_path / "state")
+    serving.store.add_control(ControlRecord(ControlKind.CANCEL, kind, "unknown", "typo", "anna", serving.clock.now()))
+    serving.run(5)
+    assert serving.store.controls(serving.clock.now()), "another daemon may be the one"
+
+    serving.run(60)
+
+    assert serving.store.controls(serving.clock.now()) == ()
+
+
+def test_a_lease_that_is_lost_in_the_middle_of_a_job(root: Path, tmp_path: Path) -> None:
+    """Whoever slept through a lease publishes nothing; the job ends as lost, and the next one does it."""
+    table = copy_golden("v9", root / "orders")
+    before = completed(table)
+    serving = Serving(root, tmp_path / "state")
+    real = serving.run_operation
+
+    def sleep_meanwhile(*given: Any) -> OperationResult:
+        serving.clock.sleep(50)
+        serving.run_operation = real
+        return real(*given)
+
+    serving.run_operation = sleep_meanwhile
+    serving.run(5)
+
+    assert completed(table) == before
+    assert "lost" in [job.result for job in serving.store.jobs(str(table))]
+    serving.run(200)
+    assert len(completed(table)) == len(before) + 1
+
+
+def test_what_is_parked_survives_a_restart(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file group that failed verification is left alone by the next daemon too, from its first plan on; that the
+    table itself is free again changes nothing about it."""
+    table = copy_golden("v9", root / "orders")
+    before = completed(table)
+    store = open_store("sqlite://", clock=SkippingClock())
+    first = Serving(root, tmp_path / "state", store=store)
+    group = group_of(first, table)
+    wrong = e.Problem(e.ProblemKind.VERIFICATION, "rows differ", group)
+    monkeypatch.setattr(
+        first.worker, "run", lambda *given, **named: JobReport(e.JobResult.COMMITTED, problems=(wrong,))
+    )
+    first.run(10)
+    assert [record.file_group for record in store.parked(first.clock.now())] == [group]
+    first.service._record(e.Record(e.RecordKind.UNPARKED, str(table), "Its time is over."), first.clock.now())
+    stop(first)
+
+    second = Serving(root, tmp_path / "state", store=store, name="two")
+    second.run(60)
+
+    assert completed(table) == before
+    assert [parked.file_group for parked in second.view(str(table)).parked_groups] == [group]
+
+
+def group_of(serving: Serving, table: Path) -> tuple[str, str]:
+    """The only file group of a table."""
+    watcher = Watcher(open_storage, serving.clock)
+    watcher.poll("t", str(table), timezone="UTC")
+    (slice_,) = watcher.snapshot("t").latest_slices
+    return slice_.group_id
+
+
+def test_a_resume_is_remembered_after_a_restart(root: Path, tmp_path: Path) -> None:
+    """What an operator had seen of others when the table was resumed starts no shadow mode again."""
+    table = copy_golden("v9", root / "orders", pending=True)
+    store = open_store("sqlite://", clock=SkippingClock())
+    settings = {"defaults.foreign_services": "shadow"}
+    first = Serving(root, tmp_path / "state", store=store, settings=settings)
+    first.run(10)
+    assert first.view(str(table)).state is TableState.SHADOW
+    store.add_control(
+        ControlRecord(ControlKind.RESUME, TargetKind.TABLE, str(table), "we took over", "anna", first.clock.now())
+    )
+    stop(first)
+
+    second = Serving(root, tmp_path / "state", store=store, name="two", settings=settings)
+    second.run(60)
+
+    assert second.view(str(table)).state is TableState.IDLE
+
+
+def test_a_reload_changes_limits_and_windows(root: Path, tmp_path: Path) -> None:
+    """All of it is in force at the next step, also for what waits in the queue."""
+    table = copy_golden("v9", root / "orders")
+    before = completed(table)
+    now = time.gmtime(SkippingClock().now() + 6 * 3600)
+    closed = f'["Mon-Sun {now.tm_hour:02}:00-{(now.tm_hour + 1) % 24:02}:00 UTC"]'
+    serving = Serving(root, tmp_path / "state", settings={"defaults.windows": closed, "service.jobs_max": "1"})
+    serving.run(30)
+    assert completed(table) == before
+
+    serving.service.apply(Serving.load(root, tmp_path / "state", {"service.jobs_max": "7"}))
+    serving.run(5)
+
+    assert len(completed(table)) == len(before) + 1
+    assert serving.status().jobs_max == 7
+
+
+def test_a_poll_that_hangs_is_declared_stuck(root: Path, tmp_path: Path) -> None:
+    """It is recorded and counted at its deadline; when it answers after all, that changes nothing but its thread."""
+    table = copy_golden("v9", root / "orders")
+    serving = Serving(root, tmp_path / "state")
+    serving.run(30)
+    looked_at = serving.view(str(table)).looked_at
+    serving.runner.hang(Lane.LOOK)
+
+    serving.run(80)
+
+    assert "stuck" in events_of(serving, table)
+    assert serving.sample("lakeward_watchdog_firings_total", table=str(table), step="poll")
+    assert serving.view(str(table)).looked_at == looked_at
+    serving.runner.come_back(Lane.LOOK)
+    serving.settle()
+    assert serving.view(str(table)).looked_at == looked_at, "the late answer does not count"
+    serving.run(120)
+    assert serving.view(str(table)).state is TableState.IDLE
+    assert (serving.view(str(table)).looked_at or 0.0) > (looked_at or 0.0)
+
+
+def test_an_answer_of_a_table_that_was_removed_meanwhile(root: Path, tmp_path: Path) -> None:
+    """The scheduler wants to go on with a table that is gone already: nothing begins, nothing of it is kept."""
+    table = copy_golden("v9", tmp_path / "elsewhere/orders")
+    copy_golden("v9", root / "other")
+    serving = Serving(root, tmp_path / "state", named=table)
+    serving.run(30)
+    assert serving.view("orders").state is TableState.IDLE
+    (table / ".hoodie/timeline/20990101000000000.deltacommit.requested").touch()
+    serving.clock.sleep(11)
+    serving.service.step()
+    assert serving.runner.waiting, "the poll is under way"
+
+    with capture_logs() as logs:
+        serving.service.apply(Serving.load(root, tmp_path / "state", {}))
+        serving.settle()
+
+    assert "orders" not in serving.service.views
+    assert "a bug of ours" not in [entry["event"] for entry in logs]
+    assert serving.worker.backlog("orders") is None
+    with pytest.raises(UsageError):
+        serving.watcher.snapshot("orders")
+    serving.service.apply(Serving.load(root, tmp_path / "state", {}, named=table))
+    serving.run(30)
+    assert serving.view("orders").state is TableState.IDLE, "it is added again, while its old lease was still held"
+
+
+def test_a_table_that_gets_a_name_is_one_table(root: Path, tmp_path: Path) -> None:
+    """What was found and is now named goes under its old name at once; nothing is serviced under two names."""
+    table = copy_golden("v9", root / "orders")
+    serving = Serving(root, tmp_path / "state")
+    serving.run(30)
+
+    serving.service.apply(Serving.load(root, tmp_path / "state", {}, named=table))
+    serving.run(30)
+
+    assert list(serving.service.views) == ["orders"]
+    assert serving.view("orders").state is TableState.IDLE
+
+
+def test_what_was_begun_may_end_while_the_daemon_stops(root: Path, tmp_path: Path) -> None:
+    """Leases of tables at work are renewed until the end; the others are given back at once."""
+    busy, idle = copy_golden("v9", root / "busy"), copy_golden("v9", root / "idle")
+    serving = Serving(root, tmp_path / "state")
+    serving.run(30)
+    serving.runner.hang(Lane.JOB)
+    (busy / ".hoodie/timeline/20990101000000000.deltacommit.requested").touch()
+    job = e.Job("j1", str(busy), e.Service.RECOVERY, {}, 0, 0, 0, 0, serving.clock.now() + 7200)
+    serving.service._carry_out(e.Run(job), serving.clock.now())
+
+    serving.service.begin_stop()
+    serving.run(100)
+
+    assert serving.service.held_tables == {str(busy)}
+    serving.runner.come_back(Lane.JOB)
+    serving.settle()
+    assert serving.service.is_idle
+    assert next(job for job in serving.store.jobs(str(busy)) if job.id == "j1").result == "nothing"
+    assert str(idle) not in serving.service.held_tables
+
+
+def away(*given: object, **named: object) -> None:
+    raise StoreUnavailable("The store does not answer.")
+
+
+def test_a_store_that_is_away_does_not_keep_the_daemon(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is idle when nothing runs, and leaves without an error."""
+    copy_golden("v9", root / "orders")
+    serving = Serving(root, tmp_path / "state")
+    serving.run(2)
+    monkeypatch.setattr(serving.store, "_write", away)
+    serving.run(20)
+
+    serving.service.begin_stop()
+    serving.settle()
+
+    assert serving.service.is_idle
+    serving.service.leave()
+
+
+def test_what_the_store_missed_is_told_when_it_is_back(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the order in which it happened: the job that ran meanwhile, and what was decided last."""
+    serving = Serving(root, tmp_path / "state")
+    serving.run(5)
+    table = copy_golden("v9", root / "orders")
+    write = serving.store._write
+
+    def write_leases_only(name: str, *given: Any, **named: Any) -> Any:
+        if name in ("begin_job", "end_job", "begin_attempt", "record_decisions"):
+            away()
+        return write(name, *given, **named)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(serving.store, "_write", write_leases_only)
+        serving.run(70)
+        assert serving.view(str(table)).state is TableState.IDLE
+        assert not serving.store.jobs(str(table))
+        assert "does not answer" in serving.status().limitations[0].what
+
+    serving.run(5)
+
+    assert sorted(job.result or "" for job in serving.store.jobs(str(table))) == ["committed", "nothing"]
+    assert [decision.reason for decision in serving.store.decisions(str(table))] == ["no-logs"]
+    assert not serving.status().limitations
+
+
+def test_jobs_of_a_daemon_that_died_are_ended(root: Path, tmp_path: Path) -> None:
+    """Whoever gets the lease says that they are lost; of tables that nobody services any more, the trimming does."""
+    table = copy_golden("v9", root / "orders")
+    store = open_store("sqlite://", clock=SkippingClock())
+    for name, where in (("j1", str(table)), ("j2", "gone")):
+        store.begin_job(JobRecord(name, where, "compaction", 0.0, holder="dead"))
+    serving = Serving(root, tmp_path / "state", store=store)
+
+    serving.run(10)
+    assert [job.id for job in store.running_jobs()] == ["j2"]
+    serving.service.trim()
+    serving.settle()
+
+    assert store.running_jobs() == ()
+    assert [store.job(name).result for name in ("j1", "j2")] == ["lost", "lost"]  # type: ignore[union-attr]
+
+
+def test_the_last_job_is_known_after_a_restart(root: Path, tmp_path: Path) -> None:
+    """A page does not say that nothing was ever done because the process is new."""
+    table = copy_golden("v9", root / "orders")
+    store = open_store("sqlite://", clock=SkippingClock())
+    Serving(root, tmp_path / "state", store=store).run(30)
+
+    second = Serving(root, tmp_path / "state", store=store, name="two")
+    second.run(5)
+
+    assert second.view(str(table)).state is TableState.WAITING
+    status = second.status().table(str(table))
+    assert status is not None and status.last_job is not None and status.last_job.end is JobEnd.COMMITTED
+    assert e.Service.COMPACTION in status.last_success_at
+
+
+def test_write_amplification_is_told_once_writers_wrote(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Theirs and ours over theirs, since this daemon watches."""
+    table = copy_golden("v9", root / "orders")
+    serving = Serving(root, tmp_path / "state")
+    serving.run(30)
+    status = serving.status().table(str(table))
+    assert status is not None and status.last_job is not None and status.write_amplification is None
+    ours = status.last_job.figures.written_bytes
+    assert ours > 0
+
+    monkeypatch.setattr(serving.worker, "poll", lambda table: PollAnswer(False, None, 0.0, writer_bytes=ours))
+    serving.run(10)
+
+    status = serving.status().table(str(table))
+    assert status is not None and status.write_amplification == 2.0
+
+
+def test_a_table_that_comes_back_while_its_old_job_ends(root: Path, tmp_path: Path) -> None:
+    """Removed and added again by two reloads, it still has the lease of its first life, and is serviced again."""
+    table = copy_golden("v9", tmp_path / "elsewhere/orders")
+    copy_golden("v9", root / "other")
+    serving = Serving(root, tmp_path / "state", named=table)
+    serving.run(30)
+    serving.runner.hang(Lane.JOB)
+    job = e.Job("j1", "orders", e.Service.RECOVERY, {}, 0, 0, 0, 0, serving.clock.now() + 7200)
+    serving.service._carry_out(e.Run(job), serving.clock.now())
+    serving.service.apply(Serving.load(root, tmp_path / "state", {}))
+    serving.run(5)
+    assert "orders" not in serving.service.views and "orders" in serving.service.held_tables
+
+    serving.service.apply(Serving.load(root, tmp_path / "state", {}, named=table))
+    serving.run(5)
+    serving.runner.come_back(Lane.JOB)
+    serving.run(30)
+
+    assert serving.view("orders").state is TableState.IDLE

@@ -1,0 +1,154 @@
+"""What the daemon shows of itself, put together from views, backlogs, jobs and the store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from lakeward.daemon.config import Settings
+from lakeward.daemon.config_file import load_settings
+from lakeward.daemon.events import TableState
+from lakeward.daemon.job_book import JobBook
+from lakeward.daemon.served_table import ServedTable, served_table
+from lakeward.daemon.status import JobEnd
+from lakeward.daemon.status_report import limitations, table_detail, table_status
+from lakeward.plan.decision import Reason
+from lakeward.state.records import (
+    ControlKind,
+    ControlRecord,
+    DecisionRecord,
+    EventRecord,
+    JobRecord,
+    ObservedPlan,
+    ParkedRecord,
+    TargetKind,
+)
+from lakeward.state.store import Store, open_store
+from tests.clocks import SettableClock
+from tests.daemon import synthetic_status as synthetic
+from tests.synthetic_table import file_group, minute, snapshot_of
+
+NOW = synthetic.NOW
+GROUP = ("p", "fg1")
+
+
+@pytest.fixture
+def store() -> Store:
+    return open_store("sqlite://", clock=SettableClock(NOW))
+
+
+def load(**settings: str) -> Settings:
+    return load_settings(None, {}, {name.replace("__", "."): value for name, value in settings.items()})
+
+
+def served(settings: Settings) -> ServedTable:
+    return served_table(settings, "orders", "/data/orders", watched_since=NOW - 100)
+
+
+def test_a_table_as_it_stands() -> None:
+    """The scheduler's view beside what settings, files and jobs say; a hold of the whole table is one of its own."""
+    book = JobBook()
+    book.learn([JobRecord("j1", "orders", "compaction", NOW - 9, ended_at=NOW - 5, result="committed")])
+    view = synthetic.table("orders", TableState.PARKED, "five times", view={"retry_at": NOW + 60}).view
+
+    status = table_status(served(load()), view, synthetic.backlog(), book, write_amplification=1.5)
+
+    assert (status.name, status.base_path, status.watched_since) == ("orders", "/data/orders", NOW - 100)
+    assert (status.interval_seconds, status.objective_seconds, status.write_amplification) == (10.0, 3600.0, 1.5)
+    assert status.last_job is not None and status.last_job.end is JobEnd.COMMITTED
+    assert status.hold is not None
+    assert (status.hold.kind, status.hold.reason, status.hold.until) == ("parked", "five times", NOW + 60)
+    idle = synthetic.table("orders").view
+    assert table_status(served(load()), idle, None, book, write_amplification=None).hold is None
+
+
+def test_what_cannot_be_done_is_said_with_its_remedy() -> None:
+    """The worst first, each with what to do; nothing where nothing is wrong."""
+    silent = served(load())
+
+    def found(**changes: object) -> list[str]:
+        usual = {
+            "store_problem": None,
+            "spark_problem": None,
+            "discovery_problems": (),
+            "tables": (),
+            "configured": True,
+        }
+        return [each.what for each in limitations(**(usual | changes))]  # type: ignore[arg-type]
+
+    assert found() == []
+    texts = found(
+        store_problem="The disk is gone.",
+        spark_problem="It died.",
+        discovery_problems=("/lake: not there",),
+        tables=(silent,),
+        configured=False,
+    )
+    assert [text.split()[0] for text in texts] == ["The", "Spark", "1", "/lake:", "No"]
+    assert "The disk is gone." in texts[0] and "It died." in texts[1]
+    assert found(tables=(silent, silent))[0].startswith("2 tables are")
+
+
+def test_a_detail_is_what_the_store_and_the_last_look_know(store: Store) -> None:
+    """Decisions and holds stand beside their file groups; jobs, events and plans are the table's own."""
+    group = file_group("p", "fg1", base=(minute(1), 100), logs=[(minute(2), 10), (minute(3), 20)])
+    snapshot = snapshot_of([group], [])
+    store.record_decisions(
+        "orders", NOW - 60, None, [DecisionRecord(*GROUP, "NONE", "parked"), DecisionRecord("p", "gone", "NONE", "new")]
+    )
+    store.record_observed_plans("orders", [ObservedPlan("20270115", "compaction", "requested", requested_at=NOW - 30)])
+    store.park(ParkedRecord("orders", GROUP, "parked", "rows differ", 0, NOW - 10, NOW + 10))
+    store.park(ParkedRecord("others", GROUP, "parked", "not ours", 0, NOW - 10, NOW + 10))
+    store.add_control(
+        ControlRecord(ControlKind.PAUSE, TargetKind.GROUP, "default", "inventory", "anna", NOW - 1, until=NOW + 60)
+    )
+    store.record_event(EventRecord(NOW, "stuck", "The poll hung.", "orders"))
+    store.begin_job(JobRecord("j1", "orders", "compaction", NOW - 9))
+    store.end_job("j1", "committed", None, at=NOW - 5, instant="20270114", figures={"read_bytes": 3, "unknown": 1})
+    store.begin_job(JobRecord("ghost", "orders", "compaction", NOW - 8))
+    store.begin_job(JobRecord("newer", "orders", "levitation", NOW - 7, ended_at=NOW - 6, result="committed"))
+
+    detail = table_detail(synthetic.table("orders", running=(synthetic.running_job(),)), snapshot, store, now=NOW)
+
+    (shown,) = detail.groups
+    assert (shown.partition_path, shown.file_id, shown.base_bytes, shown.log_files, shown.log_bytes) == (
+        *GROUP,
+        100,
+        2,
+        30,
+    )
+    assert shown.decision is not None and shown.decision.reason is Reason.PARKED
+    assert shown.hold is not None and shown.hold.reason == "rows differ"
+    assert [(hold.kind, hold.reason, hold.by) for hold in detail.holds] == [
+        ("paused", "inventory", "anna"),
+        ("parked", "rows differ", ""),
+    ]
+    assert [(job.job_id, job.is_running) for job in detail.jobs] == [("j2", True), ("j1", False)]
+    assert detail.jobs[1].figures.read_bytes == 3
+    assert [(plan.instant, plan.planned_by) for plan in detail.plans] == [("20270115", "another engine")]
+    assert [event.text for event in detail.events] == ["The poll hung."]
+    assert detail.planned_at == NOW - 60
+
+
+def test_a_detail_before_the_first_look(store: Store) -> None:
+    """There is a page, with what the configuration says."""
+    detail = table_detail(synthetic.table("orders"), None, store, now=NOW)
+    assert detail.groups == () and detail.planned_at is None
+    assert [fact.label for fact in detail.facts] == ["Base path", "Group", "Services"]
+
+
+def test_a_decision_of_a_newer_release_is_left_out(store: Store) -> None:
+    """It shares the store and may have reasons that we do not know."""
+    snapshot = snapshot_of([file_group("p", "fg1", base=(minute(1), 100), logs=[])], [])
+    store.record_decisions("orders", NOW, None, [DecisionRecord(*GROUP, "NONE", "levitates")])
+    (shown,) = table_detail(synthetic.table("orders"), snapshot, store, now=NOW).groups
+    assert shown.decision is None
+
+
+def test_a_pause_of_another_table_holds_nothing_here(store: Store) -> None:
+    """Neither does a resume, which stays in the store as the operator's word."""
+    pause = ControlRecord(ControlKind.PAUSE, TargetKind.TABLE, "others", "inventory", "anna", NOW)
+    store.add_control(pause)
+    store.add_control(replace(pause, kind=ControlKind.RESUME, target="orders"))
+    assert table_detail(synthetic.table("orders"), None, store, now=NOW).holds == ()

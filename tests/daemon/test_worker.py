@@ -1,0 +1,229 @@
+"""One look, one plan, one job at a time, over golden tables and without the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeward.commit.transition import ServiceAction
+from lakeward.daemon import worker as module
+from lakeward.daemon.events import Job, JobResult, Service
+from lakeward.daemon.served_table import ServedTable, served_table
+from lakeward.daemon.worker import Worker
+from lakeward.errors import Cancelled, Refused, TryLater
+from lakeward.execute.compaction import NOTHING_PLANNED, CompactedPlan, CompactionReport
+from lakeward.execute.progress import Silent
+from lakeward.execute.sample_verification import SampleReport
+from lakeward.format.compaction_plan import read_compaction_plan, write_compaction_plan
+from lakeward.plan.decision import Choice, Decision, PlanOutcome, Reason
+from lakeward.table.file_system_view import GroupId
+from tests.daemon.serving import Serving
+from tests.golden_tables import copy_golden
+
+
+def nobody_minds() -> None:
+    pass
+
+
+class Bench:
+    """A worker and one table."""
+
+    def __init__(self, folder: Path, *, pending: bool = False, settings: Mapping[str, str] | None = None) -> None:
+        (folder / "tables").mkdir()
+        self.path = copy_golden("v9", folder / "tables/orders", pending=pending)
+        self.serving = Serving(folder / "tables", folder / "state", settings=settings)
+        self.worker: Worker = self.serving.worker
+        self.table: ServedTable = served_table(
+            self.serving.settings, "orders", str(self.path), watched_since=self.serving.clock.now()
+        )
+
+    def plan(self, left_alone: Mapping[GroupId, Reason] | None = None) -> module.PlanAnswer:
+        self.worker.poll(self.table)
+        return self.worker.plan(self.table, left_alone or {}, nobody_minds)
+
+    def run(self, service: Service, **changes: Any) -> module.JobReport:
+        job = replace(Job("j1", "orders", service, {}, 1, 1, 1, 1, deadline=0.0), **changes)
+        return self.worker.run(job, self.table, guard=nobody_minds, observer=Silent())
+
+    @property
+    def group(self) -> GroupId:
+        (slice_,) = self.serving.watcher.snapshot("orders").latest_slices
+        return slice_.group_id
+
+    def make_the_plan_ours(self) -> str:
+        (requested,) = (self.path / ".hoodie/timeline").glob("*.compaction.requested")
+        plan = read_compaction_plan(requested.read_bytes(), file=requested.name)
+        requested.write_bytes(write_compaction_plan(replace(plan, extra_metadata={"planned_by": "lakeward"})))
+        return requested.name.partition(".")[0]
+
+    def files(self) -> list[Path]:
+        return sorted(self.path.rglob("*"))
+
+
+def test_a_poll_tells_of_others_who_service_the_table(tmp_path: Path) -> None:
+    """The newest sign of them, and whether anything changed since the poll before."""
+    bench = Bench(tmp_path, pending=True)
+    first, second = bench.worker.poll(bench.table), bench.worker.poll(bench.table)
+    assert (first.changed, second.changed) == (True, False)
+    assert second.foreign is not None and second.foreign.action == "compaction"
+
+
+def test_a_plan_is_a_wish_and_writes_nothing(tmp_path: Path) -> None:
+    """What it would read, write and need at its peak: as many operations at once as its dispatcher runs."""
+    bench = Bench(tmp_path)
+    before = bench.files()
+    answer = bench.plan()
+    assert answer.wish.operations == 1 and answer.wish.read_bytes > 0 and answer.wish.write_bytes > 0
+    assert answer.wish.memory_bytes == bench.table.settings.memory
+    assert answer.wish.oldest_unmerged_at is not None and answer.wish.expired_plans == ()
+    assert bench.files() == before
+    assert bench.worker.time_in_zone_of("orders", 0.0) == "19700101000000000"
+
+
+def test_a_group_that_is_left_alone_is_no_wish(tmp_path: Path) -> None:
+    """The scheduler said so, and the reason stands in the decision."""
+    bench = Bench(tmp_path)
+    bench.plan()
+    answer = bench.plan({bench.group: Reason.PARKED})
+    assert answer.wish.operations == 0
+    assert [decision.reason for decision in answer.outcome.decisions] == [Reason.PARKED]
+
+
+def test_a_plan_is_stopped_where_it_asks(tmp_path: Path) -> None:
+    """One that missed its deadline does not compute on."""
+    bench = Bench(tmp_path)
+    bench.worker.poll(bench.table)
+
+    def stop() -> None:
+        raise Cancelled("It is late.")
+
+    with pytest.raises(Cancelled):
+        bench.worker.plan(bench.table, {}, stop)
+
+
+def test_pending_plans_are_work(tmp_path: Path) -> None:
+    """Also of others. One of theirs that holds a group to leave alone is not: nobody may run it or take it back, and
+    a job that is begun for it would be begun again and again."""
+    bench = Bench(tmp_path, pending=True)
+    assert bench.plan().wish.operations == 1
+    assert bench.plan({bench.group: Reason.PAUSED}).wish.operations == 0
+    bench.make_the_plan_ours()
+    bench.worker.forget("orders")
+    assert bench.plan({("", "other"): Reason.PAUSED}).wish.operations == 1
+
+
+def test_a_plan_of_ours_that_is_too_old_is_taken_back(tmp_path: Path) -> None:
+    """It is named, and the job for it frees its file groups."""
+    bench = Bench(tmp_path, pending=True, settings={"defaults.plan_expiry": "60s"})
+    assert bench.plan().wish.expired_plans == (), "it is not ours"
+    bench.worker.forget("orders")
+    instant = bench.make_the_plan_ours()
+
+    assert bench.plan().wish.expired_plans == (instant,)
+    report = bench.run(Service.PLAN_EXPIRY, expired_plans=(instant,))
+
+    assert (report.result, report.instants) == (JobResult.COMMITTED, (instant,))
+    assert not list((bench.path / ".hoodie/timeline").glob("*.compaction.requested"))
+    assert bench.run(Service.PLAN_EXPIRY, expired_plans=(instant,)).result is JobResult.NOTHING
+
+
+def test_a_compaction_says_what_it_did(tmp_path: Path) -> None:
+    """In figures; the second one has nothing to do."""
+    bench = Bench(tmp_path)
+    bench.plan()
+    log_bytes = sum(path.stat().st_size for path in bench.path.rglob("*.log.*") if not path.name.endswith(".crc"))
+
+    report = bench.run(Service.COMPACTION)
+
+    assert report.result is JobResult.COMMITTED and len(report.instants) == 1
+    assert report.figures.operations == 1 and report.figures.written_bytes > 0
+    assert report.figures.log_bytes == log_bytes > 0
+    assert bench.run(Service.COMPACTION).result is JobResult.NOTHING
+
+
+def test_a_table_about_whose_writers_nothing_was_said_is_not_written(tmp_path: Path) -> None:
+    """Not even when a job is begun for it after all."""
+    bench = Bench(tmp_path)
+    settings = bench.table.settings
+    locks = bench.table.locks.model_copy(update={"writers": None})
+    bench.table = replace(bench.table, settings=settings.model_copy(update={"locks": locks}))
+    before = bench.files()
+    for service in (Service.COMPACTION, Service.RECOVERY, Service.PLAN_EXPIRY):
+        with pytest.raises(Refused, match="other writers"):
+            bench.run(service)
+    assert bench.files() == before
+
+
+def plan_of(*, completed: bool, recovered: bool) -> CompactedPlan:
+    return CompactedPlan(
+        "20260101", ServiceAction.LOG_COMPACTION, "20260102" if completed else None, recovered, (), (), 0, 0, 0, 1.0
+    )
+
+
+@pytest.mark.parametrize(
+    ("plan", "result"),
+    [
+        (plan_of(completed=True, recovered=False), JobResult.COMMITTED),
+        (plan_of(completed=False, recovered=True), JobResult.COMMITTED),
+        (plan_of(completed=False, recovered=False), JobResult.NOTHING),
+    ],
+)
+def test_only_progress_is_a_result(plan: CompactedPlan, result: JobResult) -> None:
+    """A plan that the job made itself and that came to nothing would be wished again at once, as fast as the machine
+    can; as NOTHING it makes the table back off."""
+    assert module._compacted(CompactionReport((plan,), NOTHING_PLANNED)).result is result
+
+
+def test_a_job_that_is_committed_stays_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it learned about logs is lost when the table cannot be looked at just now, or was removed; not its end."""
+    bench = Bench(tmp_path)
+    bench.plan()
+    partition, file_id = bench.group
+    left = Decision(partition, file_id, Choice.NONE, Reason.UNSUPPORTED_LOGS)
+    report = CompactionReport((plan_of(completed=True, recovered=False),), PlanOutcome((left,), ()))
+    monkeypatch.setattr(module.Compactor, "compact", lambda self: report)
+
+    assert bench.run(Service.COMPACTION).result is JobResult.COMMITTED
+    (decision,) = bench.plan().outcome.decisions
+    assert decision.reason is Reason.UNSUPPORTED_LOGS, "the next plan does not ask for these logs again"
+    bench.worker.forget("orders")
+
+    assert bench.run(Service.COMPACTION).result is JobResult.COMMITTED
+
+
+def test_a_sample_is_taken_of_what_was_compacted_lately(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until a verification has looked at it; one that could not be done has not."""
+    bench = Bench(tmp_path)
+    bench.plan()
+    (instant,) = bench.run(Service.COMPACTION).instants
+    asked: list[list[str]] = []
+
+    def fail(*given: Any, lately: list[str], **named: Any) -> SampleReport:
+        asked.append(list(lately))
+        raise TryLater("not now")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(module, "verify_sample", fail)
+        for _ in range(2):
+            with pytest.raises(TryLater):
+                bench.run(Service.VERIFICATION)
+    assert asked == [[instant], [instant]]
+
+    report = bench.run(Service.VERIFICATION)
+
+    assert report.result is JobResult.COMMITTED and report.problems == ()
+    assert report.figures.groups_verified == 1 and report.figures.groups_mismatched == 0
+    assert bench.worker._committed == {}
+
+
+def test_a_table_that_is_forgotten_leaves_nothing(tmp_path: Path) -> None:
+    """Neither its view nor what was learned."""
+    bench = Bench(tmp_path)
+    bench.plan()
+    bench.worker.forget("orders")
+    assert bench.worker.backlog("orders") is None and bench.worker.snapshot("orders") is None
+    assert bench.worker.time_in_zone_of("orders", 0.0) is None
