@@ -21,6 +21,8 @@ from lakeward.quantities import spell_size
 def report_as_json(report: CompactionReport) -> dict[str, Any]:
     return {
         "compactions": [_plan_as_json(plan) for plan in report.plans],
+        "unscheduled": [ended.instant for ended in report.unscheduled],
+        "left_pending": [asdict(left) for left in report.left_pending],
         "decisions": [decision_as_json(decision) for decision in report.outcome.decisions],
     }
 
@@ -32,6 +34,10 @@ def render_report(report: CompactionReport, console: Console) -> None:
         console.print(_headline(plan), highlight=False)
         for dropped in plan.dropped:
             console.print(f"  dropped {dropped.file_id} in {dropped.partition_path or '(none)'}: {dropped.why}.")
+    for ended in report.unscheduled:
+        console.print(f"Unscheduled plan {ended.instant}, since a file group of it is to be left alone.")
+    for left in report.left_pending:
+        console.print(f"Left plan {left.instant} pending: {left.why}.")
     _render_reasons(report.outcome, console)
 
 
@@ -47,6 +53,11 @@ def _headline(plan: CompactedPlan) -> str:
         f"{spell_size(plan.input_bytes)} in, {spell_size(plan.output_bytes)} out, {plan.seconds:.1f} s, "
         f"committed at {plan.completion_time}. A query reads {spell_size(plan.read_bytes_after)} of these slices "
         f"instead of {spell_size(plan.read_bytes_before)}."
+        + (
+            f" No operation needed more than {spell_size(plan.peak_memory_bytes)} of memory."
+            if plan.peak_memory_bytes
+            else ""
+        )
         + (f" {spell_size(plan.base_bytes_left)} of base files did not have to be written." if has_logs else "")
     )
 
@@ -77,6 +88,7 @@ def _plan_as_json(plan: CompactedPlan) -> dict[str, Any]:
         "read_bytes_before": plan.read_bytes_before,
         "read_bytes_after": plan.read_bytes_after,
         "base_bytes_left": plan.base_bytes_left,
+        "peak_memory_bytes": plan.peak_memory_bytes,
         "operations": [asdict(operation) for operation in plan.operations],
         "dropped": [asdict(dropped) for dropped in plan.dropped],
     }

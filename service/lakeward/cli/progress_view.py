@@ -23,14 +23,14 @@ from rich.progress import Task as Bar
 from rich.text import Text
 
 from lakeward.clock import Clock
-from lakeward.execute.progress import Merged
+from lakeward.execute.progress import Merged, Observer, Silent
 from lakeward.quantities import spell_size
 
 LINE_SECONDS = 5.0
 """How often a plain line repeats itself."""
 
 
-class View(Protocol):
+class View(Observer, Protocol):
     """An observer that is opened and closed."""
 
     def __enter__(self) -> View: ...
@@ -39,18 +39,12 @@ class View(Protocol):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
 
-    def step(self, text: str) -> None: ...
-
-    def waiting(self, text: str, seconds: float) -> None: ...
-
-    def merged(self, state: Merged) -> None: ...
-
 
 def open_view(console: Console, clock: Clock) -> View:
     return Bars(console) if console.is_terminal else Lines(console, clock)
 
 
-class Lines:
+class Lines(Silent):
     """One line a step, and one every few seconds while it lasts."""
 
     def __init__(self, console: Console, clock: Clock) -> None:
@@ -93,7 +87,7 @@ class Lines:
         self._console.print(text, highlight=False, soft_wrap=True, markup=False)
 
 
-class Bars:
+class Bars(Silent):
     """A bar over the plan's operations, with bytes, rows a second and the time left."""
 
     def __init__(self, console: Console) -> None:

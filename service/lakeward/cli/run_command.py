@@ -1,0 +1,47 @@
+"""`lakeward run`: the daemon, or one pass of it.
+
+Touches: everything below.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lakeward.daemon.app import App
+from lakeward.errors import UsageError
+
+
+def run(
+    config: Annotated[
+        Path | None,
+        typer.Option("--config", metavar="FILE", envvar="LAKEWARD_CONFIG", help="The configuration file (TOML)."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A key of the configuration, service.listen=… Repeatable."),
+    ] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Service every table once, without pages and metrics, and exit.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")] = False,
+) -> None:
+    """Watch all configured tables, decide per file group, compact, and show it, until told to stop.
+
+    SIGHUP reads the configuration anew. SIGTERM or Ctrl-C lets running jobs end within service.grace and stops;
+    a second one stops now. With --once the exit code is 4 when a table could not be serviced.
+    """
+    overrides = {}
+    for pair in settings or ():
+        key, found, value = pair.partition("=")
+        if not found:
+            raise UsageError(
+                f"'{pair}' is no setting.", why="It has no '='.", remedy="Write --set service.listen=0.0.0.0:8490."
+            )
+        overrides[key] = value
+    exit_code = App(config, environ=os.environ, overrides=overrides).run(once=once)
+    if exit_code:
+        raise typer.Exit(exit_code)

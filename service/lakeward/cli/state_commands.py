@@ -1,0 +1,153 @@
+"""`lakeward state`: the store's schema, and filling the store again.
+
+Touches: stdout; the store; with rebuild the tables, reading only.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from lakeward.cli.configured_table import ConfigOption, resolve_table
+from lakeward.cli.store_options import DebugOption, JsonOption, UrlOption, read_settings, store_url
+from lakeward.clock import SystemClock
+from lakeward.daemon.config import Settings
+from lakeward.execute.rebuild import RebuildReport, rebuild_store
+from lakeward.state.migration import SchemaState, SchemaStatus, migrate, schema_status
+from lakeward.storage.opening import open_storage
+
+state_app = typer.Typer(help="The daemon's store: its schema, and filling it again.", no_args_is_help=True)
+
+_PARTIAL = 4
+
+_SAID = {
+    SchemaState.EMPTY: "The store is empty; `lakeward state migrate`, or the daemon as it starts, gives it its schema.",
+    SchemaState.BEHIND: "The store is of an earlier release; `lakeward state migrate`, or the daemon as it starts, "
+    "brings it forward.",
+    SchemaState.CURRENT: "The store has the schema of this release.",
+    SchemaState.NEWER: "The store is of a later release, which lets this one run.",
+    SchemaState.REFUSED: "The store is of a later release, and this one may not use it.",
+}
+
+
+@state_app.command("status")
+def show_status(
+    config: ConfigOption = None, url: UrlOption = None, as_json: JsonOption = False, debug: DebugOption = False
+) -> None:
+    """Say which schema the store has and whether this release may use it. Changes nothing."""
+    status = schema_status(store_url(url, read_settings(config)))
+    if as_json:
+        _print_json(_status_as_json(status))
+        return
+    typer.echo(status.store)
+    typer.echo(f"revision {status.revision or 'none'}, this release has {status.head}")
+    typer.echo(_SAID[status.state])
+
+
+@state_app.command("migrate")
+def bring_forward(
+    config: ConfigOption = None, url: UrlOption = None, as_json: JsonOption = False, debug: DebugOption = False
+) -> None:
+    """Bring the store to this release's schema. Only ever forward; the previous release runs on it too."""
+    migrated = migrate(store_url(url, read_settings(config)))
+    if as_json:
+        _print_json({"applied": list(migrated.applied), "before": _status_as_json(migrated.before)})
+    elif migrated.applied:
+        typer.echo(f"{migrated.before.store}: applied {', '.join(migrated.applied)}.")
+    else:
+        typer.echo(f"{migrated.before.store}: nothing to do. {_SAID[migrated.before.state]}")
+
+
+@state_app.command()
+def rebuild(
+    tables: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TABLE]...",
+            help="Base paths or configured names, beside the tables that the store and the configuration name.",
+        ),
+    ] = None,
+    config: ConfigOption = None,
+    url: UrlOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be found, change nothing.")] = False,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Fill the store again from the timelines: after it was lost or damaged, or when an old backup came back.
+
+    Controls and parked groups stay if they can be read. A damaged file is put aside, never deleted; stop the daemons
+    that use it first. Exit 4 when a table could not be read.
+    """
+    settings = read_settings(config)
+    report = rebuild_store(
+        store_url(url, settings),
+        _named(tables or [], settings),
+        open_storage=open_storage,
+        clock=SystemClock(),
+        dry_run=dry_run,
+    )
+    _print_json(_report_as_json(report)) if as_json else _render(report)
+    if report.problems:
+        raise typer.Exit(_PARTIAL)
+
+
+def _named(tables: list[str], settings: Settings) -> Mapping[str, str]:
+    named = dict(settings.named_tables)
+    for text in tables:
+        _, base_path = open_storage(resolve_table(text, settings))
+        named.setdefault(settings.name_of(base_path), base_path)
+    return named
+
+
+def _render(report: RebuildReport) -> None:
+    if report.damage is not None:
+        typer.echo(report.damage)
+    if report.salvaged is not None:
+        kept = report.salvaged
+        typer.echo(
+            f"It is kept as {kept.put_aside}. Taken from it: controls {len(kept.controls)}, parked {len(kept.parked)}, "
+            f"tables {len(kept.tables)}."
+        )
+        if kept.unreadable:
+            typer.echo(f"Not readable there: {', '.join(kept.unreadable)}.")
+    found = "would find" if report.dry_run else "found"
+    for table in report.tables:
+        if table.problem is None:
+            typer.echo(f"{table.name}: {found} pending plans {table.plans}, finished jobs {table.jobs}.")
+        else:
+            typer.echo(f"{table.name}: not readable. {table.problem}", err=True)
+    if not report.tables:
+        typer.echo("No table is known: name some, or give a configuration.")
+    done = "Nothing was changed." if report.dry_run else f"{report.store} is rebuilt."
+    typer.echo(f"{done} Decisions come with the next planning.")
+
+
+def _status_as_json(status: SchemaStatus) -> dict[str, Any]:
+    return {**asdict(status), "state": status.state.value}
+
+
+def _report_as_json(report: RebuildReport) -> dict[str, Any]:
+    salvaged = report.salvaged
+    return {
+        "store": report.store,
+        "dry_run": report.dry_run,
+        "damage": report.damage,
+        "put_aside": None if salvaged is None else _text(salvaged.put_aside),
+        "kept": None if salvaged is None else {"controls": len(salvaged.controls), "parked": len(salvaged.parked)},
+        "unreadable": [] if salvaged is None else list(salvaged.unreadable),
+        "tables": [asdict(table) for table in report.tables],
+    }
+
+
+def _text(path: Path) -> str:
+    return str(path)
+
+
+def _print_json(document: Any) -> None:
+    sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")

@@ -1,0 +1,50 @@
+"""Which store a command means: --url, else that of the configuration, else that of this user.
+
+Touches: the configuration and the environment, reading only.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lakeward.clock import Clock
+from lakeward.daemon.config import Settings
+from lakeward.daemon.config_file import load_settings
+from lakeward.state.store import Store, open_store
+
+UrlOption = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        metavar="URL",
+        help="The store: sqlite:////path/lakeward.db or postgresql://user@host/database. Not given: the "
+        "configuration's. A password belongs into the configuration's url_file or the environment.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document on stdout.")]
+DebugOption = Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")]
+
+
+def read_settings(config: Path | None) -> Settings:
+    """Raises `ConfigurationError`."""
+    return load_settings(config, os.environ)
+
+
+def store_url(url: str | None, settings: Settings) -> str:
+    return settings.store_url if url is None else url
+
+
+@contextmanager
+def opened_store(url: str | None, settings: Settings, clock: Clock) -> Iterator[Store]:
+    """The store, which must be there with its schema. Raises what `open_store` raises."""
+    store = open_store(store_url(url, settings), clock=clock)
+    try:
+        yield store
+    finally:
+        store.close()

@@ -1,0 +1,111 @@
+"""What an operator says to the daemons is in the store, and only what makes sense gets there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lakeward.cli.main import run
+from lakeward.clock import SystemClock
+from lakeward.state.migration import migrate
+from lakeward.state.records import ControlKind, EventRecord, JobRecord, TargetKind
+from lakeward.state.store import Store, open_store
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    """The store of a configuration, which knows one table."""
+    url = f"sqlite:///{tmp_path}/lakeward.db"
+    (tmp_path / "lakeward.toml").write_text(f'[state]\nurl = "{url}"\n')
+    monkeypatch.setenv("LAKEWARD_CONFIG", str(tmp_path / "lakeward.toml"))
+    migrate(url)
+    store = open_store(url, clock=SystemClock())
+    store.watch("orders", str(tmp_path / "lake" / "orders"), 1.0)
+    yield store
+    store.close()
+
+
+def now() -> float:
+    return SystemClock().now()
+
+
+def test_a_table_is_paused_and_resumed(store: Store, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """By name or by base path, for a while or for good; who said it and why is kept."""
+    assert run(["pause", "orders", "--reason", "maintenance", "--for", "2h"]) == 0
+    assert "table orders until" in capfd.readouterr().out
+    (control,) = store.controls(now())
+    assert (control.kind, control.target_kind, control.target) == (ControlKind.PAUSE, TargetKind.TABLE, "orders")
+    assert control.reason == "maintenance" and "@" in control.by
+    assert control.until is not None and 7100 < control.until - now() < 7201
+
+    assert run(["resume", str(tmp_path / "lake" / "orders") + "/", "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["target"] == "orders"
+    assert [control.kind for control in store.controls(now())] == [ControlKind.RESUME]
+
+
+def test_a_file_group_or_a_group_of_tables(store: Store) -> None:
+    """A file group goes by partition and id; the partition may have slashes, or not be there."""
+    assert run(["pause", "orders", "--file-group", "2026/01/fg-0", "--reason", "x"]) == 0
+    assert run(["pause", "orders", "--file-group", "fg-0", "--reason", "x"]) == 0
+    assert run(["pause", "--group", "nightly", "--reason", "x"]) == 0
+    assert [(each.target_kind, each.target, each.file_group) for each in store.controls(now())] == [
+        (TargetKind.FILE_GROUP, "orders", ("2026/01", "fg-0")),
+        (TargetKind.FILE_GROUP, "orders", ("", "fg-0")),
+        (TargetKind.GROUP, "nightly", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["pause", "order", "--reason", "x"], "Did you mean orders?"),
+        (["pause", "--reason", "x"], "Say which table"),
+        (["pause", "orders", "--group", "g", "--reason", "x"], "not both"),
+        (["pause", "--group", "g", "--file-group", "fg", "--reason", "x"], "goes with a table"),
+        (["pause", "orders", "--for", "a while", "--reason", "x"], "2h"),
+        (["pause", "orders"], "--reason"),
+        (["cancel", "nothing", "--reason", "x"], "No table nothing is known"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    store: Store, arguments: list[str], says: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """With exit 2 and what to do; nothing reaches the store."""
+    assert run(arguments) == 2
+    assert says in capfd.readouterr().err
+    assert store.controls(now()) == ()
+
+
+def test_a_job_or_a_tables_jobs_are_cancelled(store: Store, capfd: pytest.CaptureFixture[str]) -> None:
+    """A job that runs, by its id, or all of a table; one that has ended is refused."""
+    store.begin_job(JobRecord("j1", "orders", "compaction", 1.0))
+    assert run(["cancel", "j1", "--reason", "too slow"]) == 0
+    assert run(["cancel", "orders", "--reason", "too slow"]) == 0
+    assert [(each.target_kind, each.target) for each in store.controls(now())] == [
+        (TargetKind.JOB, "j1"),
+        (TargetKind.TABLE, "orders"),
+    ]
+    store.end_job("j1", "committed", None, at=2.0)
+    assert run(["cancel", "j1", "--reason", "x"]) == 2
+    assert "1970-01-01 00:00:02 UTC: committed" in capfd.readouterr().err
+
+
+def test_jobs_and_events_are_shown(store: Store, capfd: pytest.CaptureFixture[str]) -> None:
+    """Of all or of one table, as a table or as JSON; text from a table is no markup."""
+    assert run(["jobs"]) == 0
+    assert "No job" in capfd.readouterr().out
+    store.begin_job(JobRecord("j1", "orders", "compaction", 1.0))
+    store.begin_job(JobRecord("j2", "[red]other", "compaction", 2.0))
+    store.record_event(EventRecord(1.0, "parked", "failed five times", table="orders", file_group=("p", "fg")))
+    assert run(["jobs"]) == 0
+    out = capfd.readouterr().out
+    assert "j1" in out and "[red]other" in out and "runs" in out
+    assert run(["jobs", "orders", "--json"]) == 0
+    assert [job["id"] for job in json.loads(capfd.readouterr().out)] == ["j1"]
+    assert run(["events", "orders"]) == 0
+    assert "failed five times" in capfd.readouterr().out
+    assert run(["events", "--json", "--limit", "1"]) == 0
+    assert json.loads(capfd.readouterr().out)[0]["file_group"] == ["p", "fg"]
