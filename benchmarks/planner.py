@@ -22,7 +22,8 @@ from lakeward.format.compaction_plan import write_compaction_plan
 from lakeward.plan.explain import explain
 from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator, HybridOptions
 from lakeward.plan.trigger import Trigger
-from lakeward.table.snapshot import LogCompaction, TableSnapshot, WriteProfile
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.timeline_reader import LogCompaction, WriteProfile
 from tests.synthetic_table import completed, file_group, log_compacted, minute, pending, snapshot_of
 
 MIB = 1024 * 1024

@@ -26,7 +26,7 @@ from pathlib import Path
 from lakeward.format.instant import Instant
 from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator
 from lakeward.table.file_group import FileGroup
-from lakeward.table.snapshot import LogCompaction
+from lakeward.table.timeline_reader import LogCompaction
 from tests.synthetic_table import file_group, log_compacted, minute, snapshot_of
 
 PAGE = Path(__file__).parent.parent / "docs" / "write-amplification.md"
