@@ -1,0 +1,225 @@
+"""The daemon with its Spark over three tables that real Hudi keeps writing to, killed and stopped at random.
+
+LAKEWARD_SOAK_SECONDS says how long (`make soak` says longer), LAKEWARD_SEED which chance.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.services import PostgresServer
+from tests.soak.writer import TABLES, expected_rows
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(3600)]
+
+CHAOS_SECONDS = float(os.environ.get("LAKEWARD_SOAK_SECONDS", "60"))
+START_SECONDS = 180.0
+CATCH_UP_SECONDS = 180.0
+
+CONFIG = """
+[service]
+name = "soak"
+state_folder = "{folder}/state"
+listen = "127.0.0.1:0"
+grace = "60s"
+log_format = "json"
+
+[spark]
+master = "local[1]"
+
+[spark.conf]
+"spark.driver.memory" = "1g"
+"spark.ui.enabled" = "false"
+
+[state]
+lease = "10s"
+
+[locks]
+writers = "share"
+wait = "20s"
+
+[discovery]
+roots = ["{folder}/tables"]
+
+[defaults]
+interval = "1s"
+retry_first = "1s"
+retry_max = "5s"
+failures_max = 50
+plan_expiry = "30s"
+verification_interval = "20s"
+"""
+
+
+class Daemon:
+    """`lakeward run`, started again after each violent end."""
+
+    def __init__(self, folder: Path, store_url: str | None) -> None:
+        self._folder = folder
+        self._environ = dict(os.environ) | ({"LAKEWARD__STATE__URL": store_url} if store_url else {})
+        self.starts = 0
+        self.process = self.start()
+
+    @property
+    def log(self) -> str:
+        return (self._folder / f"daemon-{self.starts}.log").read_text()
+
+    @property
+    def doing(self) -> str:
+        """What its log tells last of a compaction."""
+        told = re.findall(r'"step": "[^"]*?(scheduled|merging|committing|committed)|"event": "(job ended)"', self.log)
+        return "".join(told[-1]) if told else "starting"
+
+    @property
+    def is_compacting(self) -> bool:
+        return self.doing in ("scheduled", "merging", "committing")
+
+    def start(self) -> subprocess.Popen[bytes]:
+        self.starts += 1
+        with (self._folder / f"daemon-{self.starts}.log").open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "lakeward.cli.main", "run", "--config", str(self._folder / "lakeward.toml")],
+                stdout=log,
+                stderr=log,
+                env=self._environ,
+                start_new_session=True,
+            )
+        return self.process
+
+    def kill(self) -> None:
+        """With its JVM: a machine that loses its power."""
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def pause(self, seconds: float) -> None:
+        os.killpg(self.process.pid, signal.SIGSTOP)
+        time.sleep(seconds)
+        os.killpg(self.process.pid, signal.SIGCONT)
+
+    def metrics(self) -> str:
+        found = re.search(r'"address": "(http://[^"]+)/"', self.log)
+        if found is None:
+            return ""
+        with urllib.request.urlopen(found[1] + "/metrics", timeout=10) as answer:
+            return str(answer.read().decode())
+
+    def stop(self) -> int:
+        self.process.terminate()
+        return self.process.wait(120)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.services)])
+def store_url(request: pytest.FixtureRequest) -> Iterator[str | None]:
+    if request.param == "sqlite":
+        yield None
+        return
+    with PostgresServer() as server:
+        yield server.url(server.create_database())
+
+
+def test_nothing_is_lost_and_services_catch_up(tmp_path: Path, store_url: str | None, spark: SparkSession) -> None:
+    """In the end rows equal what was written, no plan was carried out twice, nothing is left to merge."""
+    seed = os.environ.get("LAKEWARD_SEED") or secrets.token_hex(4)
+    print(f"LAKEWARD_SEED={seed}")
+    chance = Random(seed)
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "lakeward.toml").write_text(CONFIG.format(folder=tmp_path))
+    journal = tmp_path / "journal"
+    journal.touch()
+    with (tmp_path / "writer.log").open("wb") as log:
+        writer = subprocess.Popen(
+            [sys.executable, "-m", "tests.soak.writer", str(tmp_path / "tables"), str(tmp_path), str(journal)],
+            stdout=log,
+            stderr=log,
+            cwd=Path(__file__).parent.parent.parent,
+        )
+    daemon: Daemon | None = None
+    try:
+        wait_until(lambda: len(journal.read_text().splitlines()) >= len(TABLES), START_SECONDS, tmp_path)
+        daemon = Daemon(tmp_path, store_url)
+        end = time.monotonic() + CHAOS_SECONDS
+        strikes = Counter[str]()
+        while time.monotonic() < end:
+            # Most of the time in the middle of a compaction, else whenever it happens.
+            if chance.random() < 0.8:
+                wait_until(lambda: daemon.is_compacting or time.monotonic() >= end, CHAOS_SECONDS * 2, tmp_path)
+            time.sleep(chance.uniform(0, 1))
+            assert daemon.process.poll() is None, daemon.log
+            if chance.random() < 0.6:
+                strikes[f"killed while {daemon.doing}"] += 1
+                daemon.kill()
+                daemon.start()
+            else:
+                strikes[f"paused while {daemon.doing}"] += 1
+                daemon.pause(chance.uniform(0.5, 12))
+        print(dict(strikes))
+        writer.terminate()
+        assert writer.wait(120) == 0, (tmp_path / "writer.log").read_text()[-3000:]
+        wait_until(lambda: caught_up(daemon), CATCH_UP_SECONDS, tmp_path)
+        assert daemon.stop() == 0, daemon.log
+    finally:
+        for process in (writer, *([daemon.process] if daemon is not None else [])):
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+    judge(spark, tmp_path, journal)
+
+
+def wait_until(condition: object, seconds: float, folder: Path) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():  # type: ignore[operator]
+        logs = sorted(folder.glob("*.log"), key=lambda path: path.stat().st_mtime)
+        assert time.monotonic() < deadline, "\n".join(f"{log}:\n{log.read_text()[-3000:]}" for log in logs)
+        time.sleep(0.5)
+
+
+def caught_up(daemon: Daemon) -> bool:
+    """Nothing is left to merge, nothing runs."""
+    metrics = daemon.metrics()
+    figures = re.findall(r'lakeward_table_(?:log_files|pending_plans)\{[^}]*table="[^"]*"\} (\S+)', metrics)
+    running = re.findall(r"lakeward_jobs_running\{[^}]*\} (\S+)", metrics)
+    tables = len(re.findall(r"lakeward_table_log_files\{", metrics))
+    return tables == len(TABLES) and not any(float(figure) for figure in (*figures, *running))
+
+
+def judge(spark: SparkSession, folder: Path, journal: Path) -> None:
+    expected = expected_rows(journal)
+    for table in TABLES:
+        path = folder / "tables" / table
+        rows = spark.read.format("hudi").load(str(path)).select("id", "ts", "part", "value").collect()
+        found = {row["id"]: row.asDict() for row in rows}
+        assert len(found) == len(rows), f"{table}: a key is there twice"
+        assert found == expected[table]
+        timeline = path / ".hoodie/timeline"
+        completed = Counter(name.split("_")[0] for name in os.listdir(timeline) if "_" in name)
+        assert max(completed.values()) == 1, f"{table}: an instant was completed twice"
+        ours = [plan for plan in timeline.glob("*.compaction.requested") if b"planned_by" in plan.read_bytes()]
+        assert any(completed[plan.name.split(".")[0]] for plan in ours), f"{table}: we never compacted it"
+        assert not list(timeline.glob("*.logcompaction.inflight"))
+        assert not (path / ".hoodie/lock").exists()
+
+
+def test_the_journal_is_what_was_written(tmp_path: Path) -> None:
+    """The model of the soak test replays steps, deletes included."""
+    journal = tmp_path / "journal"
+    journal.write_text("".join(json.dumps({"table": "orders", "step": step}) + "\n" for step in range(4)))
+
+    rows = expected_rows(journal)["orders"]
+
+    assert 390 <= len(rows) < 400
+    assert {row["ts"] for row in rows.values()} <= {0, 1, 2}

@@ -1,0 +1,101 @@
+"""A writer process for the soak test: real Hudi that upserts and deletes in three tables until it is told to stop.
+
+What a step does follows from its number alone, so a step that fails, because the lock could not be had, is simply done
+again. A journal says which steps were done; `expected_rows` replays it.
+
+    python -m tests.soak.writer TABLES SCRATCH JOURNAL
+
+Touches: the tables, SCRATCH, JOURNAL.
+Keeps:   a step is in the journal only after Hudi said that it was committed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.hudi.spark import start_spark
+from tests.hudi.table import HudiTable, TableShape
+
+TABLES = ("orders", "trips", "users")
+KEYS = 400
+ROWS_A_STEP = 60
+DELETES_EVERY = 4
+
+OPTIONS = {
+    "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
+    "hoodie.clean.failed.writes.policy": "LAZY",
+    "hoodie.insert.shuffle.parallelism": "1",
+    "hoodie.upsert.shuffle.parallelism": "1",
+    "hoodie.delete.shuffle.parallelism": "1",
+}
+
+SHAPE = TableShape(name="t", key_fields="id", partition_fields="part", ordering_fields="ts", options=OPTIONS)
+
+
+def step_of(table: str, number: int) -> tuple[str, list[dict[str, Any]]]:
+    """Operation and rows. The first one writes every key; ordering values grow, so the last write of a key wins."""
+    chance = Random(f"{table}/{number}")
+    ids = list(range(KEYS)) if number == 0 else sorted(chance.sample(range(KEYS), ROWS_A_STEP))
+    operation = "delete" if number % DELETES_EVERY == DELETES_EVERY - 1 else "insert" if number == 0 else "upsert"
+    rows = [
+        {"id": f"k{id_:05}", "ts": number, "part": f"p{id_ % 2}", "value": f"{table} {number} {id_}"} for id_ in ids
+    ]
+    return operation, rows[:10] if operation == "delete" else rows
+
+
+def expected_rows(journal: Path) -> dict[str, dict[str, dict[str, Any]]]:
+    """By table and key, what the steps in the journal leave."""
+    tables: dict[str, dict[str, dict[str, Any]]] = {table: {} for table in TABLES}
+    for table, number in _steps(journal):
+        operation, rows = step_of(table, number)
+        for row in rows:
+            if operation == "delete":
+                tables[table].pop(row["id"], None)
+            else:
+                tables[table][row["id"]] = row
+    return tables
+
+
+def _steps(journal: Path) -> Iterator[tuple[str, int]]:
+    for line in journal.read_text().splitlines():
+        entry = json.loads(line)
+        yield entry["table"], entry["step"]
+
+
+def main(root: Path, scratch: Path, journal: Path) -> None:
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    spark = start_spark(scratch=scratch, memory="1g")
+    tables = {name: HudiTable(spark, root / name, SHAPE) for name in TABLES}
+    with journal.open("a") as done:
+        step = 0
+        while not stop.is_set() or step == 0:
+            for name, table in tables.items():
+                operation, rows = step_of(name, step)
+                frame = spark.createDataFrame(rows, "id string, ts long, part string, value string")
+                while True:
+                    try:
+                        table.write(frame, operation)
+                    except Exception as error:  # the lock was held for too long, or the commit conflicted
+                        print(f"step {step} of {name} failed and is done again: {error}"[:500], flush=True)
+                        continue
+                    break
+                done.write(json.dumps({"table": name, "step": step}) + "\n")
+                done.flush()
+                os.fsync(done.fileno())
+            step += 1
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:4]))
