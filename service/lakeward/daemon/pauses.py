@@ -2,7 +2,7 @@
 
 Touches: nothing; time is handed in.
 Keeps:   1. a pause may name a table that is not known yet, and outlives one that is removed;
-         2. several pauses of one target are lifted together and expire each by itself.
+         2. a target has one pause, the one that was said last.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from lakeward.table.file_system_view import GroupId
 
 class Pauses:
     def __init__(self) -> None:
-        self._of: dict[Target, dict[str, Control]] = {}
+        self._of: dict[Target, Control] = {}
         self._file_groups: dict[str, dict[GroupId, Target]] = {}
         """By table, so that a table's are found without looking at all."""
 
     def add(self, control: Control) -> None:
         target = control.target
-        self._of.setdefault(target, {})[control.id] = control
+        self._of[target] = control
         if target.file_group is not None:
             self._file_groups.setdefault(target.name, {})[target.file_group] = target
 
@@ -33,24 +33,20 @@ class Pauses:
 
     def expire(self, now: float) -> list[Control]:
         """Forget and return those whose time is over."""
-        over = [pause for pauses in self._of.values() for pause in pauses.values() if _end(pause) <= now]
+        over = [pause for pause in self._of.values() if _end(pause) <= now]
         for pause in over:
-            del self._of[pause.target][pause.id]
-            if not self._of[pause.target]:
-                self.lift(pause.target)
+            self.lift(pause.target)
         return over
 
     def next_expiry(self) -> float | None:
-        ends = (pause.until for pauses in self._of.values() for pause in pauses.values() if pause.until is not None)
-        return min(ends, default=None)
+        return min((pause.until for pause in self._of.values() if pause.until is not None), default=None)
 
     def of_table(self, table: str, group: str) -> Control | None:
         """The pause that keeps the table from running, its own or its group's: the one that lasts longest."""
         if not self._of:
             return None
-        own = self._of.get(Target(TargetKind.TABLE, table), {})
-        shared = self._of.get(Target(TargetKind.GROUP, group), {})
-        return max((*own.values(), *shared.values()), key=_end, default=None)
+        targets = (Target(TargetKind.TABLE, table), Target(TargetKind.GROUP, group))
+        return max((self._of[target] for target in targets if target in self._of), key=_end, default=None)
 
     def file_groups(self, table: str) -> tuple[GroupId, ...]:
         return tuple(self._file_groups.get(table, ()))

@@ -708,7 +708,7 @@ class Service:
             self._remember("park", partial(self._store.park, parked))
         elif record.kind is e.RecordKind.UNPARKED:
             # The table itself: its file groups stay parked, each until its own time is over.
-            unpark = partial(self._store.unpark, record.table, record.file_group, groups_too=False)
+            unpark = partial(self._store.unpark, record.table, record.file_group)
             self._remember("unpark", unpark)
 
     def _stuck_step(self, table: str) -> WatchedStep:

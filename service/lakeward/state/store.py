@@ -420,10 +420,8 @@ class Store:
         row["table_name"] = row.pop("table")
         self._write("park", lambda connection: self._upsert(connection, parked_groups, [row]))
 
-    def unpark(self, table: str, file_group: FileGroupKey | None = None, *, groups_too: bool = True) -> None:
-        """Take a file group back, or without one the table, with all of them or alone."""
-        if file_group is None and not groups_too:
-            file_group = ("", TABLE_ITSELF)
+    def unpark(self, table: str, file_group: FileGroupKey | None = None) -> None:
+        """Take a file group back, or without one the table itself, whose file groups stay as they are."""
         self._write("unpark", lambda connection: _unpark(connection, table, file_group))
 
     def parked(self, now: float) -> tuple[ParkedRecord, ...]:
@@ -657,13 +655,9 @@ def _delete_groups(connection: Connection, kind: Table, table: str, groups: Iter
 
 
 def _unpark(connection: Connection, table: str, file_group: FileGroupKey | None) -> None:
-    statement = delete(parked_groups).where(parked_groups.c.table_name == table)
-    if file_group is not None:
-        partition_path, file_id = file_group
-        statement = statement.where(
-            parked_groups.c.partition_path == partition_path, parked_groups.c.file_id == file_id
-        )
-    connection.execute(statement)
+    partition_path, file_id = file_group or ("", TABLE_ITSELF)
+    same = and_(parked_groups.c.partition_path == partition_path, parked_groups.c.file_id == file_id)
+    connection.execute(delete(parked_groups).where(parked_groups.c.table_name == table, same))
 
 
 def _beyond(
