@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test test-services lint format interop bench bench-planner bench-watching write-amplification metrics-page config-page image-dry-run \
+.PHONY: help setup demo run test soak test-services lint format interop bench bench-planner bench-watching write-amplification metrics-page config-page image-dry-run \
 	executor-env lock clean
 
 help: ## Say what there is to do
@@ -36,10 +36,13 @@ run: .venv/ready ## Start the daemon with a table that real Hudi keeps writing t
 test: .venv/ready ## Run the tests that CI runs, real Hudi included
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not wide"
 
-interop: .venv/ready ## Run the larger interop set against real Hudi
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m interop
+interop: .venv/ready ## Run the larger interop set against real Hudi, and what else takes long
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "interop or wide"
 
-test-services: .venv/ready ## Run the tests that need a real PostgreSQL, which is started without root
+soak: .venv/ready ## Half an hour of killing the daemon while Hudi writes, on SQLite and on PostgreSQL
+	LAKEWARD_SOAK_SECONDS=900 $(BIN)/python -m pytest -s tests/interop/test_daemon_soak.py
+
+test-services: .venv/ready ## Run the tests that need a real PostgreSQL or ZooKeeper, which are started without root
 	$(BIN)/python -m tests.services
 	CI=true $(BIN)/python -m pytest -m services
 

@@ -13,7 +13,7 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.services import PostgresServer
+    from tests.services import PostgresServer, ZooKeeperServer
 
 IN_CI = os.environ.get("CI") == "true"
 
@@ -55,6 +55,20 @@ def postgresql_url(postgresql_server: PostgresServer) -> Iterator[str]:
     name = postgresql_server.create_database()
     yield postgresql_server.url(name)
     postgresql_server.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+def zookeeper() -> Iterator[ZooKeeperServer]:
+    """A real ZooKeeper, one for each pytest process. Where it cannot be had: skipped, but red in CI. Who uses it is
+    marked `services`, and has a place of its own there."""
+    from tests.services import ServiceMissing, ZooKeeperServer
+
+    try:
+        server = ZooKeeperServer().__enter__()
+    except ServiceMissing as missing:
+        (pytest.fail if IN_CI else pytest.skip)(str(missing))
+    yield server
+    server.stop()
 
 
 _skipped_interop: list[str] = []

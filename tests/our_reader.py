@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lakeward.execute.compaction import merge_rules
+from lakeward.execute.merging import merge_rules
 from lakeward.read.file_slice import SliceInput, open_slice
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import join

@@ -11,6 +11,7 @@ class ScriptedProcesses(Processes):
     """Every owner is a process of its own; those whose attempt is in `dead` are provably dead."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.dead: set[int] = set()
         self.owners: list[Owner] = []
 
@@ -20,7 +21,7 @@ class ScriptedProcesses(Processes):
         return owner
 
     def is_provably_dead(self, owner: Owner) -> bool:
-        return owner.attempt in self.dead
+        return owner.attempt in self.dead or owner.attempt in self._given_up
 
     def kill_all(self) -> None:
         self.dead |= {owner.attempt for owner in self.owners}

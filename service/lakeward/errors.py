@@ -105,6 +105,13 @@ class LockLost(LakewardError):
     exit_code = 75
 
 
+class LockServiceAway(LakewardError):
+    """What keeps the table lock cannot be reached."""
+
+    code = "LW-LOCK-AWAY"
+    exit_code = 75
+
+
 class TryLater(LakewardError):
     """Somebody else is at work on the same plan."""
 

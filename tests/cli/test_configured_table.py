@@ -9,7 +9,7 @@ import pytest
 
 from lakeward.cli.configured_table import resolve_table
 from lakeward.cli.main import run
-from lakeward.commit.lock import FLINK_LOCK
+from lakeward.commit.file_system_lock import FLINK_LOCK
 from lakeward.daemon.config import Settings
 from lakeward.errors import UsageError
 from tests.golden_tables import copy_golden

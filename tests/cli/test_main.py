@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.cli.main import run
-from lakeward.commit.lock import SPARK_LOCK
+from lakeward.commit.file_system_lock import SPARK_LOCK
 from lakeward.storage.local import LocalStorage
 from tests.crash.compacting import check_finished, check_readable, everything
 from tests.golden_tables import copy_golden
@@ -50,6 +50,42 @@ def test_a_verb_that_writes_needs_one_statement_about_writers(
     before = everything(table)
     assert run(["compact", str(table), *statement]) == 2
     assert "--lock filesystem" in capfd.readouterr().err
+    assert everything(table) == before
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ((), "hoodie.write.lock.provider=org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider"),
+        ((), "hoodie.write.lock.zookeeper.url=HOST:PORT"),
+        (("--lock", "zookeeper"), "hoodie.write.lock.zookeeper.url=HOST:PORT"),
+        (("--lock", "zookeeper", "--lock-zookeeper", "zk:1", "--lock-zookeeper-key", "a"), "--lock-zookeeper-path"),
+        (("--lock", "zookeeper", "--lock-zookeeper", "zk:x"), "zk1:2181,zk2:2181"),
+        (("--lock", "zookeeper", "--lock-zookeeper", "zk", "--lock-zookeeper-path", "locks"), "/hudi/locks"),
+        (("--lock", "zookeeper", "--lock-zookeeper", "zk", "--lock-expire", "5"), "--lock-expire"),
+        (("--lock", "filesystem", "--lock-zookeeper", "zk"), "--lock zookeeper"),
+    ],
+)
+def test_a_lock_must_be_one_that_the_writers_can_take(
+    table: Path, statement: tuple[str, ...], told: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """What is missing, or what does not go together, is told with what the writers must set."""
+    before = everything(table)
+    assert run(["compact", str(table), *statement]) == 2
+    assert told in capfd.readouterr().err
+    assert everything(table) == before
+
+
+def test_zookeeper_that_does_not_answer(
+    table: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Exit 75: it may come back. Nothing is written before."""
+    monkeypatch.setattr("lakeward.commit.zookeeper_lock.CONNECT_SECONDS", 0.2)
+    before = everything(table)
+    assert run(["compact", str(table), "--lock", "zookeeper", "--lock-zookeeper", "127.0.0.1:1"]) == 75
+    err = capfd.readouterr().err
+    assert "LW-LOCK-AWAY" in err
+    assert "127.0.0.1:1" in err
     assert everything(table) == before
 
 

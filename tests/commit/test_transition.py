@@ -113,3 +113,19 @@ def test_a_log_compaction_has_names_of_its_own_and_can_be_unscheduled(tmp_path: 
     steps.undo()
     steps.unschedule()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_inflight_stays_without_its_plan(tmp_path: Path) -> None:
+    """The plan was taken back between the look for it and `.inflight`, which nobody would undo without a plan."""
+
+    class Overtaken(FaultyStorage):
+        def create(self, path: str, data: bytes) -> None:
+            if path.endswith(".inflight"):
+                (tmp_path / f"{INSTANT}.compaction.requested").unlink()
+            super().create(path, data)
+
+    steps = files(tmp_path, Overtaken())
+    steps.request(b"plan")
+    with pytest.raises(AttemptLost):
+        steps.begin()
+    assert list(tmp_path.iterdir()) == []

@@ -8,7 +8,7 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
-from lakeward.commit.lock import SPARK_LOCK, LockOptions
+from lakeward.commit.file_system_lock import SPARK_LOCK, FileSystemLockOptions
 from lakeward.commit.owner import Processes
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.execute.compaction import CompactionReport, Compactor
@@ -33,7 +33,7 @@ def compactor(
 ) -> Compactor:
     defaults: dict[str, object] = {
         "writers_stopped": True,
-        "lock": LockOptions(paths=(SPARK_LOCK,), wait_seconds=0.0),
+        "lock": FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=0.0),
         "wait_seconds": 0.0,
         "timezone": "UTC",
     }

@@ -21,7 +21,7 @@ os.environ["SPARK_HOME"] = os.path.dirname(pyspark.__file__)
 os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 
 from lakeward.clock import SystemClock  # noqa: E402
-from lakeward.commit.lock import SPARK_LOCK, LockOptions  # noqa: E402
+from lakeward.commit.file_system_lock import SPARK_LOCK, FileSystemLockOptions  # noqa: E402
 from lakeward.commit.owner import Processes  # noqa: E402
 from lakeward.dispatch.spark import SparkDispatcher  # noqa: E402
 from lakeward.execute.compaction import Compactor  # noqa: E402
@@ -35,7 +35,9 @@ spark = SparkDispatcher("local-cluster[2,1,1024]", {"spark.executor.memory": "1g
 compactor = Compactor(
     LocalStorage(),
     table,
-    CompactionOptions(writers_stopped=True, lock=LockOptions(paths=(SPARK_LOCK,), wait_seconds=5.0), timezone="UTC"),
+    CompactionOptions(
+        writers_stopped=True, lock=FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=5.0), timezone="UTC"
+    ),
     planner=FULL,
     choose_dispatcher=lambda input_bytes: spark,
     run_operation=partial(run_twice, scratch, table),

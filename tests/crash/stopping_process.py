@@ -19,7 +19,7 @@ from typing import TypeVar
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from lakeward.clock import SystemClock
-from lakeward.commit.lock import SPARK_LOCK, LockOptions
+from lakeward.commit.file_system_lock import SPARK_LOCK, FileSystemLockOptions
 from lakeward.commit.owner import Processes
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.errors import LakewardError
@@ -56,7 +56,9 @@ dispatcher = InProcessDispatcher()
 compactor = Compactor(
     storage,
     table,
-    CompactionOptions(writers_stopped=True, lock=LockOptions(paths=(SPARK_LOCK,), wait_seconds=0.0), timezone="UTC"),
+    CompactionOptions(
+        writers_stopped=True, lock=FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=0.0), timezone="UTC"
+    ),
     planner=FULL,
     choose_dispatcher=lambda input_bytes: dispatcher,
     run_operation=partial(run_operation, storage),

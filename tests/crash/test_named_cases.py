@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from lakeward.commit.lock import SPARK_LOCK, LockOptions
+from lakeward.commit.file_system_lock import SPARK_LOCK, FileSystemLockOptions
 from lakeward.commit.owner import Processes
 from lakeward.errors import LockHeld, TryLater
 from lakeward.format.instant import State
@@ -99,7 +99,7 @@ def test_a_process_stopped_before_it_publishes_is_taken_over(base: Path) -> None
         with pytest.raises(LockHeld):
             compact(base, FaultyStorage(), ScriptedProcesses())
         age(base, SPARK_LOCK, ".hoodie/.heartbeat/*", seconds=600)
-        locks = LockOptions(paths=(SPARK_LOCK,), wait_seconds=0.0, expire_seconds=300.0)
+        locks = FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=0.0, expire_seconds=300.0)
         report = compact(base, FaultyStorage(), ScriptedProcesses(), lock=locks)
         assert [plan.recovered for plan in report.plans] == [True]
         check_finished(base)
@@ -125,7 +125,7 @@ def test_a_process_that_wakes_up_while_it_is_being_undone_publishes_nothing(base
                     said, _ = child.communicate(timeout=DEADLINE_SECONDS)
                 return super().delete(path)
 
-        locks = LockOptions(paths=(SPARK_LOCK,), wait_seconds=0.0, expire_seconds=300.0)
+        locks = FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=0.0, expire_seconds=300.0)
         compact(base, WakingStorage(), ScriptedProcesses(), lock=locks)
         assert child.returncode == 75, said
         check_finished(base)
@@ -135,7 +135,7 @@ def test_a_process_stopped_before_it_moves_its_files_in_moves_nothing(base: Path
     """The same one step earlier: the woken process finds its folder gone."""
     with process(base, "rename", "stop") as child:
         age(base, SPARK_LOCK, ".hoodie/.heartbeat/*", seconds=600)
-        locks = LockOptions(paths=(SPARK_LOCK,), wait_seconds=0.0, expire_seconds=300.0)
+        locks = FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=0.0, expire_seconds=300.0)
         compact(base, FaultyStorage(), ScriptedProcesses(), lock=locks)
         before = everything(base)
         os.kill(child.pid, signal.SIGCONT)

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from lakeward.commit.lock import FLINK_LOCK, SPARK_LOCK, LockOptions
+from lakeward.commit.file_system_lock import FLINK_LOCK, SPARK_LOCK, FileSystemLockOptions
+from lakeward.commit.lock import LockOptions
+from lakeward.commit.zookeeper_lock import ZooKeeperLockOptions
 from lakeward.daemon.config import LockSettings, Settings, TableSettings, Writers
 from lakeward.daemon.events import Service
 
@@ -52,7 +54,7 @@ def test_sizes(written: object, size: int) -> None:
         ("service", "listen", "::1:8490"),
         ("service", "log_level", "loud"),
         ("locks", "writers", "some"),
-        ("locks", "provider", "zookeeper"),
+        ("locks", "provider", "hivemetastore"),
         ("locks", "expire", 30),
         ("discovery", "roots", "/data"),
         ("discovery", "roots", ["data"]),
@@ -125,6 +127,23 @@ def test_locks_are_merged_key_by_key() -> None:
     assert given.table("b", "/b").locks == LockSettings(writers=Writers.SHARE, wait=300)
 
 
+def test_where_the_lock_is_in_zookeeper_is_merged_key_by_key() -> None:
+    """The servers are said once, and a table says how its lock is called there."""
+    given = settings(
+        locks={"provider": "zookeeper", "zookeeper": {"url": "zk:2181", "base_path": "/locks"}},
+        tables=[
+            {"match": "*a", "locks": {"writers": "share", "zookeeper": {"lock_key": "orders"}}},
+            {"match": "*b", "locks": {"writers": "share", "provider": "filesystem"}},
+        ],
+    )
+    locks = given.table("a", "/a").locks
+    assert locks is not None
+    assert locks.options == ZooKeeperLockOptions("zk:2181", "/locks", "orders")
+    locks = given.table("b", "/b").locks
+    assert locks is not None
+    assert locks.options == FileSystemLockOptions()
+
+
 def test_where_a_table_has_its_settings_from() -> None:
     """For each key the entry that counts."""
     given = settings(
@@ -160,9 +179,26 @@ def test_named_tables() -> None:
 @pytest.mark.parametrize(
     ("locks", "options"),
     [
-        ({"writers": "share", "wait": 5, "expire": 60}, LockOptions((SPARK_LOCK, FLINK_LOCK), 5, 60)),
-        ({"writers": "stopped"}, LockOptions((SPARK_LOCK,), 60, None)),
-        ({}, LockOptions((SPARK_LOCK, FLINK_LOCK), 60, None)),
+        ({"writers": "share", "wait": 5, "expire": 60}, FileSystemLockOptions((SPARK_LOCK, FLINK_LOCK), 5, 60)),
+        ({"writers": "stopped"}, FileSystemLockOptions((SPARK_LOCK,), 60, None)),
+        ({}, FileSystemLockOptions((SPARK_LOCK, FLINK_LOCK), 60, None)),
+        (
+            {"writers": "share", "provider": "zookeeper", "zookeeper": {"url": "zk:2181"}},
+            ZooKeeperLockOptions("zk:2181", None, None, 60, 60),
+        ),
+        (
+            {
+                "writers": "share",
+                "provider": "zookeeper",
+                "wait": 5,
+                "zookeeper": {"url": "zk", "base_path": "/locks", "lock_key": "a", "session_timeout": "20s"},
+            },
+            ZooKeeperLockOptions("zk", "/locks", "a", session_seconds=20, wait_seconds=5),
+        ),
+        (
+            {"writers": "stopped", "provider": "zookeeper", "zookeeper": {"url": "zk:2181"}},
+            FileSystemLockOptions((SPARK_LOCK,), 60, None),
+        ),
     ],
 )
 def test_how_the_lock_is_taken(locks: dict[str, Any], options: LockOptions) -> None:

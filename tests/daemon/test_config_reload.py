@@ -62,12 +62,12 @@ def test_what_needs_a_restart_keeps_its_value(tmp_path: Path) -> None:
     after = """
         service = { name = "other", listen = "0.0.0.0:1", jobs_max = 7 }
         state = { url = "postgresql://h/d", lease = "2m" }
-        spark = { master = "yarn", pool = "x" }
+        spark = { master = "yarn", local_below = "1MiB" }
         """
     reloaded = reload(current, write(tmp_path, after), {})
     assert reloaded.settings is not None
     assert reloaded.needs_restart == ("service.name", "service.listen", "spark.master", "state.url", "state.lease")
-    assert reloaded.changed == ("service.jobs_max", "spark.pool", "locks.writers", "tables")
+    assert reloaded.changed == ("service.jobs_max", "spark.local_below", "locks.writers", "tables")
     assert reloaded.settings.service == current.service.model_copy(update={"jobs_max": 7})
     assert reloaded.settings.state == current.state
     assert reloaded.settings.spark.master == "local[*]"

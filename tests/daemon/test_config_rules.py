@@ -18,6 +18,27 @@ from tests.daemon.config_files import read, settings_of, told
         ("state.url = 'mysql://h/d'", "1:7", "state.url names no store that is known."),
         ("state.url = 'lakeward.db'", "1:7", "state.url names no store that is known."),
         ("defaults.locks.wait = '5s'", "1:10", "[defaults] has no locks."),
+        (
+            "locks.provider = 'zookeeper'",
+            "1:7",
+            "ZooKeeper keeps the lock, and its servers are not given.",
+        ),
+        (
+            "locks.zookeeper.url = 'zk:2181'",
+            "1:17",
+            "ZooKeeper's servers are given, and not that ZooKeeper keeps the lock.",
+        ),
+        (
+            "[[tables]]\npath = '/a'\nlocks.provider = 'zookeeper'",
+            "3:7",
+            "ZooKeeper keeps the lock, and its servers are not given.",
+        ),
+        (
+            "locks.provider = 'zookeeper'\nlocks.zookeeper.url = 'zk'\n"
+            "[[tables]]\nmatch = 'a'\nlocks.zookeeper.lock_key = 'a'",
+            "5:17",
+            "locks.zookeeper.lock_key is given without base_path.",
+        ),
         ("defaults.retry_max = '10s'", "1:10", "retry_first, 30s, is longer than retry_max, 10s."),
         ("defaults.group = 'a'", "1:10", "There is no group a."),
         ("service.memory = '100MiB'", "1:9", "memory, 512MiB, is more than all operations together may hold, 100MiB."),
@@ -51,6 +72,36 @@ from tests.daemon.config_files import read, settings_of, told
 def test_broken_rules(tmp_path: Path, text: str, place: str, what: str) -> None:
     """One problem each, at the key that an operator would change first."""
     assert told(read(tmp_path, text)) == {place: what}
+
+
+def test_a_lock_in_zookeeper(tmp_path: Path) -> None:
+    """Servers for all, another lock for one table, a key for another: nothing is wrong with that."""
+    settings_of(
+        tmp_path,
+        """\
+        [locks]
+        writers = "share"
+        provider = "zookeeper"
+        [locks.zookeeper]
+        url = "zk1:2181,zk2:2181/lake"
+        [[tables]]
+        path = "/a"
+        locks = { zookeeper = { base_path = "/locks", lock_key = "a" } }
+        [[tables]]
+        path = "/b"
+        locks = { provider = "filesystem" }
+        """,
+    )
+
+
+@pytest.mark.parametrize("written", ["url = 'http://zk'", "base_path = 'locks/'", "lock_key = 'a/b'", "lock_key = ''"])
+def test_what_zookeeper_would_not_take(tmp_path: Path, written: str) -> None:
+    """Is told at its place."""
+    text = "locks.provider = 'zookeeper'\n[locks.zookeeper]\nurl = 'zk'\nbase_path = '/a'\n"
+    key = written.partition(" ")[0]
+    lines = [line for line in text.splitlines() if not line.startswith(f"{key} ")]
+    problems = told(read(tmp_path, "\n".join([*lines, written])))
+    assert any(f"locks.zookeeper.{key} cannot be" in what for what in problems.values())
 
 
 def test_what_defaults_break_is_told_once(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ def test_spark_is_left_out_and_nothing_else() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.wide
 @pytest.mark.timeout(600)
 def test_an_executor_lives_on_the_archive(tmp_path: Path) -> None:
     """A bare Python with the archive and Spark passes the probe of versions."""

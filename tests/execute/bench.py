@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from lakeward.commit.lock import SPARK_LOCK, LockOptions
+from lakeward.commit.file_system_lock import SPARK_LOCK, FileSystemLockOptions
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.execute.compaction import Compactor
 from lakeward.execute.compaction_options import CompactionOptions
@@ -78,7 +78,7 @@ class Bench:
     def compactor(self, planner: Planner = FULL, **options: object) -> Compactor:
         settings: dict[str, object] = {
             "writers_stopped": True,
-            "lock": LockOptions(paths=(SPARK_LOCK,), wait_seconds=0.0),
+            "lock": FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=0.0),
             "wait_seconds": 0.0,
             "timezone": "UTC",
             "state_folder": self.base.parent / "state",

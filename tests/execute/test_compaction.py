@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.commit.file_system_lock import SPARK_LOCK
 from lakeward.commit.heartbeat import heartbeat_path
-from lakeward.commit.lock import SPARK_LOCK
 from lakeward.commit.owner import Owner
 from lakeward.errors import AttemptLost, Conflict, LakewardError, LockHeld, Refused, TryLater, VerificationFailed
 from lakeward.execute.compaction import CompactedPlan
@@ -27,6 +27,7 @@ from lakeward.format.instant import State, format_instant_time
 from lakeward.plan.decision import Choice, Reason
 from lakeward.plan.planner import FullPlanner
 from lakeward.plan.selection import GroupFilter
+from lakeward.storage.local import LocalStorage
 from tests.crash.compacting import LOG, check_finished, check_readable, everything, instants
 from tests.execute.bench import NOTHING, Bench, Watcher, pending_states
 from tests.faults import FaultyStorage
@@ -408,3 +409,33 @@ def test_under_the_lock_only_the_plan_is_looked_at(bench: Bench, given_look: boo
     assert len(holds) == 4, "recover, schedule, claim, commit"
     assert [f"list {bench.base}/q" in calls for calls in holds] == [False, True, False, False]
     assert [call for calls in holds for call in calls if call.startswith("open_input")] == []
+
+
+def test_a_commit_stays_one_when_its_leftovers_cannot_be_removed(bench: Bench) -> None:
+    """What fails behind the commit fails nothing: the plan is reported as done, and the next run tidies up."""
+
+    class Untidy(LocalStorage):
+        def delete_folder(self, path: str) -> bool:
+            raise OSError("the storage is away")
+
+    bench.storage = Untidy()
+    (plan,) = bench.compactor().compact().plans
+    assert plan.completion_time is not None
+    check_readable(bench.base)
+    bench.storage = LocalStorage()
+    bench.compactor().compact()
+    check_finished(bench.base)
+
+
+def test_whoever_is_overtaken_while_it_begins_has_lost_its_attempt(pending_bench: Bench) -> None:
+    """Stopped between the proof of its lock and `.inflight`, which another process has made meanwhile."""
+
+    class Overtaken(LocalStorage):
+        def create(self, path: str, data: bytes) -> None:
+            if path.endswith(".inflight"):
+                super().create(path, b"")
+            super().create(path, data)
+
+    pending_bench.storage = Overtaken()
+    with pytest.raises(AttemptLost, match="begun"):
+        pending_bench.compactor().compact()

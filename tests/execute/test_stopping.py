@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.commit.lock import SPARK_LOCK, LockOptions
+from lakeward.commit.file_system_lock import SPARK_LOCK, FileSystemLockOptions
 from lakeward.errors import Cancelled, LakewardError, LeaseLost, LockHeld, VerificationFailed
 from lakeward.execute.operation import run_operation
 from lakeward.execute.operation_spec import OperationResult, OperationSpec
@@ -65,7 +65,7 @@ def test_cancelled_while_waiting_for_the_lock(bench: Bench) -> None:
     (bench.base / ".hoodie/lock").touch()
     bench.guard = StopAt(3, Cancelled("Enough."))
     with pytest.raises(Cancelled) as error:
-        bench.compactor(lock=LockOptions(paths=(SPARK_LOCK,), wait_seconds=60.0)).compact()
+        bench.compactor(lock=FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=60.0)).compact()
     assert error.value.exit_code == 130
     assert bench.clock.slept < 5
 
@@ -108,7 +108,7 @@ def test_undoing_is_not_stopped_by_what_stopped_the_work(bench: Bench) -> None:
     bench.clock.sleep = free_the_lock  # type: ignore[method-assign]
     bench.run = lose  # type: ignore[assignment]
     with pytest.raises(LeaseLost):
-        bench.compactor(lock=LockOptions(paths=(SPARK_LOCK,), wait_seconds=60.0)).compact()
+        bench.compactor(lock=FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=60.0)).compact()
     assert pending_states(bench.base) == {State.REQUESTED}
 
 

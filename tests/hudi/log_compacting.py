@@ -12,8 +12,8 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lakeward.execute.compaction import merge_rules
 from lakeward.execute.log_compaction_commit import log_compaction_commit
+from lakeward.execute.merging import merge_rules
 from lakeward.execute.operation import run_operation
 from lakeward.execute.operation_spec import OperationKind, OperationResult, OperationSpec
 from lakeward.format.commit_metadata import write_commit_metadata

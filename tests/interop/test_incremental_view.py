@@ -124,6 +124,7 @@ def test_a_view_of_a_table_that_hudi_services(spark: SparkSession, tmp_path: Pat
     assert all(is_small(change) for change in changes) and story.view.backlog.timeline_length < length
 
 
+@pytest.mark.wide
 def test_a_view_of_a_table_of_layout_1(spark: SparkSession, tmp_path: Path) -> None:
     """Table version 6, where logs carry the instant of their slice: touched partitions are listed."""
     shape = TableShape(partition_fields="part", options={"hoodie.write.table.version": "6"})

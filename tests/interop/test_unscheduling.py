@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakeward.clock import SystemClock
-from lakeward.commit.lock import LockOptions
+from lakeward.commit.file_system_lock import FileSystemLockOptions
 from lakeward.commit.owner import Processes
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.execute.compaction import Compactor
@@ -46,7 +46,7 @@ def compactor(table: HudiTable, kind: CompactionType, *, fails: bool = False) ->
     return Compactor(
         storage,
         str(table.path),
-        CompactionOptions(writers_stopped=False, lock=LockOptions(wait_seconds=5.0)),
+        CompactionOptions(writers_stopped=False, lock=FileSystemLockOptions(wait_seconds=5.0)),
         planner=planner_of(kind, GroupFilter(), {}),
         choose_dispatcher=lambda input_bytes: InProcessDispatcher(),
         run_operation=fail if fails else partial(run_operation, storage),

@@ -181,7 +181,7 @@ def _of_table(settings: Settings, reading: Reading, text: str) -> tuple[list[Lin
 
 
 def _line(model: type[BaseModel], key: str, value: Any, *, prefix: str = "") -> str:
-    if value is None:
+    if value is None or (isinstance(value, BaseModel) and not given_keys(value)):
         return f"# {prefix}{key} is not set"
     return f"{prefix}{key} = {write_value(value, kind_of(model.model_fields[key]))}"
 
@@ -198,10 +198,11 @@ def _shown(settings: Settings, section: str, key: str, value: Any) -> Any:
 
 
 def _where(origins: Mapping[KeyPath, Origin], place: KeyPath, value: Any) -> str:
-    """Of a table of somebody's own keys, all the places that it was put together from."""
+    """Of a table, all the places that it was put together from."""
     own = origins.get(place)
-    if isinstance(value, Mapping) and value:
-        places = dict.fromkeys(origins[(*place, key)].where for key in value if (*place, key) in origins)
+    keys = given_keys(value) if isinstance(value, BaseModel) else value if isinstance(value, Mapping) else ()
+    if keys:
+        places = dict.fromkeys(origins[(*place, key)].where for key in keys if (*place, key) in origins)
         if places:
             return ", ".join(places)
     if place == ("state", "url") and own is None and ("state", "url_file") in origins:

@@ -1,214 +1,68 @@
-"""The table lock shared with Hudi's writers: Hudi's file-system lock provider, spoken by its rules.
+"""Which lock a table has: what an operator says of its writers, as options, and the lock that they come to.
 
-Spark's default path is `.hoodie/lock`, Flink's `.hoodie/.aux/lock`. We take the first, then the second, and
-release them in reverse. A lock is a file created where there is none. Hudi's own files are empty; ours hold one
-line that names the process, so that a lock of a process of ours that died is freed at once.
+    --writers stopped     a file of the table, which keeps our own processes apart
+    --lock filesystem     files of the table, Spark's and Flink's
+    --lock zookeeper      a queue in ZooKeeper
 
-    free --create--> ours --release--> free      ours --(release fails and fails again)--> ours and provably dead
-    foreign --(we wait)--> foreign      foreign --(expired by --lock-expire, or ours and provably dead)--> free
+Options are plain values without secrets: they are compared, printed and sent to other processes.
 
-A release that fails is tried again for a while, for every writer of the table waits; a process that lives on would
-otherwise hold the lock until it ends.
-
-Touches: the lock files.
-Keeps:   1. a foreign lock never expires unless the operator gave the writers' expiry;
-         2. a lock is taken over by renaming it away, and put back if it turns out to be another than the one judged;
-         3. only a file that holds our line is released.
-See:     docs/decisions/0002-locks-of-one-machine.md
+Touches: nothing before a lock is taken.
+Keeps:   whoever writes to a table beside others takes the lock that they take; which one, no file of a table says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from types import TracebackType
-
-import orjson
+from collections.abc import Mapping
 
 from lakeward.clock import Clock
-from lakeward.commit.owner import Owner, Processes, parse_owner
-from lakeward.commit.renewal import Renewal
-from lakeward.errors import AlreadyExists, LakewardError, LockHeld, LockLost, NotFound
-from lakeward.storage.storage import Storage, join, parent
+from lakeward.commit.file_system_lock import SPARK_LOCK, FileSystemLock, FileSystemLockOptions
+from lakeward.commit.owner import Owner, Processes
+from lakeward.commit.table_lock import OnWait, TableLock, wait_silently
+from lakeward.commit.zookeeper_lock import ZooKeeperLock, ZooKeeperLockOptions
+from lakeward.storage.storage import Storage
 
-SPARK_LOCK = ".hoodie/lock"
-FLINK_LOCK = ".hoodie/.aux/lock"
+LockOptions = FileSystemLockOptions | ZooKeeperLockOptions
 
-RELEASED = "released-by-"
-"""Part of the name of a lock file that is being taken from a dead holder."""
+SHARING_OPTIONS = {
+    "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
+    "hoodie.clean.failed.writes.policy": "LAZY",
+}
+"""What every writer must set that shares a table, whatever keeps the lock."""
 
-POLL_SECONDS = 0.5
-RENEW_SECONDS = 15.0
-
-RELEASE_TRIES = 6
-RELEASE_PAUSE_SECONDS = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class LockOptions:
-    """How the table is shared."""
-
-    paths: tuple[str, ...] = (SPARK_LOCK, FLINK_LOCK)
-    """Lock files below the base path, in the order in which they are taken."""
-    wait_seconds: float = 60.0
-    expire_seconds: float | None = None
-    """Age at which the writers' configuration lets a lock expire; None = never, Hudi's default."""
+_PROVIDERS = "org.apache.hudi.client.transaction.lock."
+_ZOOKEEPER = "hoodie.write.lock.zookeeper."
 
 
-def lock_options(*, shared: bool, wait_seconds: float, expire_seconds: float | None) -> LockOptions:
-    """What an operator's word about the other writers comes to: they share the lock, or there are none."""
-    # With stopped writers the lock still keeps two of our own processes apart.
-    paths = (SPARK_LOCK, FLINK_LOCK) if shared else (SPARK_LOCK,)
-    return LockOptions(paths=paths, wait_seconds=wait_seconds, expire_seconds=expire_seconds)
+def open_lock(
+    storage: Storage,
+    base_path: str,
+    owner: Owner,
+    options: LockOptions,
+    *,
+    clock: Clock,
+    processes: Processes,
+    on_wait: OnWait = wait_silently,
+) -> TableLock:
+    match options:
+        case FileSystemLockOptions():
+            return FileSystemLock(storage, base_path, owner, options, clock=clock, processes=processes, on_wait=on_wait)
+        case ZooKeeperLockOptions():
+            return ZooKeeperLock(storage, base_path, owner, options, clock=clock, on_wait=on_wait)
 
 
-class TableLock:
-    """Hold with `with lock:`; not reentrant. `fence` proves that it is still ours."""
-
-    def __init__(
-        self,
-        storage: Storage,
-        base_path: str,
-        owner: Owner,
-        options: LockOptions,
-        *,
-        clock: Clock,
-        processes: Processes,
-        on_wait: Callable[[str, float], None] = lambda path, seconds: None,
-    ) -> None:
-        self._storage = storage
-        self._paths = tuple(join(base_path, path) for path in options.paths)
-        self._owner = owner
-        self._line = _line(owner)
-        self._options = options
-        self._clock = clock
-        self._processes = processes
-        self._on_wait = on_wait
-        self._renewal: Renewal | None = None
-
-    def __enter__(self) -> TableLock:
-        deadline = self._clock.monotonic() + self._options.wait_seconds
-        try:
-            for path in self._paths:
-                self._take(path, deadline)
-        except BaseException:
-            # All of them: one whose creation raised may be there all the same.
-            self._release(self._paths)
-            raise
-        self._renewal = Renewal(self._renew, interval_seconds=RENEW_SECONDS)
-        self._renewal.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._renewal is not None
-        self._renewal.__exit__(kind, error, trace)
-        self._renewal = None
-        self._release(self._paths)
-
-    def free_dead(self) -> None:
-        """Remove what a dead holder left, without taking the lock: for whoever may judge it and has no work here."""
-        for path in self._paths:
-            if self._storage.stat(path) is not None:
-                self._free_if_dead(path)
-
-    def fence(self) -> None:
-        """Raise `LockLost` unless every lock file is still the one we made."""
-        for path in self._paths:
-            if not self._is_ours(path):
-                raise LockLost(
-                    f"The table lock {path} was taken from us.",
-                    why="It was held for longer than another process lets a lock live, or was removed by hand.",
-                    remedy="Nothing was published. Run the command again; raise the lock expiry if this repeats.",
-                )
-
-    def _take(self, path: str, deadline: float) -> None:
-        self._storage.make_folder(parent(path))
-        waited_since = self._clock.monotonic()
-        while True:
-            try:
-                self._storage.create(path, self._line)
-                return
-            except AlreadyExists:
-                if self._is_ours(path):
-                    return  # created, and the reply was lost
-            if self._free_if_dead(path):
-                continue
-            now = self._clock.monotonic()
-            if now >= deadline:
-                raise LockHeld(
-                    f"The table lock {path} is held by somebody else.",
-                    why=f"It was still there after {now - waited_since:.0f} s, and a lock that is not ours "
-                    "never expires by itself.",
-                    remedy="Wait for the writer that holds it. If you know that its process is gone, delete the file, "
-                    "or say with --lock-expire after how many minutes your writers let a lock expire.",
-                )
-            self._on_wait(path, now - waited_since)
-            self._clock.sleep(POLL_SECONDS)
-
-    def _free_if_dead(self, path: str) -> bool:
-        """Remove the lock file if its holder is provably gone. True when it is worth trying again at once."""
-        status = self._storage.stat(path)
-        if status is None:
-            return True
-        try:
-            judged = self._storage.read(path)
-        except NotFound:
-            return True
-        owner = parse_owner(judged)
-        dead = owner is not None and self._processes.is_provably_dead(owner)
-        expiry = self._options.expire_seconds
-        expired = expiry is not None and self._clock.now() - status.modified > expiry
-        if not dead and not expired:
-            return False
-        aside = f"{path}.{RELEASED}{self._owner.attempt}"
-        try:
-            self._storage.rename(path, aside)
-        except NotFound:
-            return True
-        if self._storage.read(aside) != judged:
-            # t0 we judge lock A dead; t1 another process frees A and makes B; t2 we rename B away. Put B back.
-            self._storage.rename(aside, path)
-            return False
-        self._storage.delete(aside)
-        return True
-
-    def _renew(self) -> None:
-        for path in self._paths:
-            if self._is_ours(path):
-                self._storage.touch(path)
-
-    def _is_ours(self, path: str) -> bool:
-        try:
-            return self._storage.read(path) == self._line
-        except NotFound:
-            return False
-
-    def _release(self, paths: tuple[str, ...]) -> None:
-        failures: list[Exception] = []
-        for path in reversed(paths):
-            failures += self._release_one(path)
-        if failures:
-            self._processes.give_up(self._owner)  # the next attempt of this process frees it
-            raise failures[0]
-
-    def _release_one(self, path: str) -> list[Exception]:
-        """What went wrong in the end; nothing when the lock is free."""
-        tries = 0
-        while True:
-            try:
-                if self._is_ours(path):
-                    self._storage.delete(path)
-                return []
-            except (LakewardError, OSError) as failure:
-                tries += 1
-                if tries == RELEASE_TRIES:
-                    return [failure]
-            self._clock.sleep(RELEASE_PAUSE_SECONDS)
+def stopped_writers_options(*, wait_seconds: float, expire_seconds: float | None = None) -> FileSystemLockOptions:
+    """Nobody else writes: the lock only keeps our own processes apart, and needs no service for that."""
+    return FileSystemLockOptions((SPARK_LOCK,), wait_seconds, expire_seconds)
 
 
-def _line(owner: Owner) -> bytes:
-    # Hudi's own fields first: its log messages about a held lock print them.
-    fields = {"lockCreateTime": "", "lockThreadName": f"lakeward-{owner.pid}", "lockStacksInfo": ""}
-    return orjson.dumps(fields | orjson.loads(owner.to_line())) + b"\n"
+def provider_options(options: LockOptions) -> Mapping[str, str]:
+    """What every writer of the table must set to take this lock."""
+    match options:
+        case FileSystemLockOptions():
+            return {"hoodie.write.lock.provider": f"{_PROVIDERS}FileSystemBasedLockProvider"}
+        case ZooKeeperLockOptions():
+            implicit = options.base_path is None
+            name = "ZookeeperBasedImplicitBasePathLockProvider" if implicit else "ZookeeperBasedLockProvider"
+            place = {"url": options.url, "base_path": options.base_path, "lock_key": options.lock_key}
+            given = {f"{_ZOOKEEPER}{key}": value for key, value in place.items() if value is not None}
+            return {"hoodie.write.lock.provider": f"{_PROVIDERS}{name}", **given}

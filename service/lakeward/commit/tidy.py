@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from lakeward.clock import Clock
 from lakeward.commit.attempt import remove_temp_folder
+from lakeward.commit.file_system_lock import FLINK_LOCK, RELEASED, SPARK_LOCK
 from lakeward.commit.heartbeat import remove_heartbeat
-from lakeward.commit.lock import FLINK_LOCK, RELEASED, SPARK_LOCK
 from lakeward.commit.owner import parse_owner
 from lakeward.commit.transition import find_completed
 from lakeward.storage.local import TEMPORARY_SUFFIX

@@ -75,6 +75,11 @@ class TimelineFiles:
         if self._storage.stat(self.requested) is None:
             raise _gone(self.requested)
         _create(self._storage, self.inflight, b"")
+        # t0 we see the plan and are stopped; t1 our lock runs out, and another process takes the plan back; t2 we wake
+        # up. An `.inflight` without its plan would be nobody's to undo.
+        if self._storage.stat(self.requested) is None:
+            self._storage.delete(self.inflight)
+            raise _gone(self.requested)
 
     def complete(self, staged: str, completion_time: str) -> str:
         """Publish the commit prepared in the file `staged`; this makes the new files exist for readers.

@@ -36,7 +36,9 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from lakeward.commit.lock import LockOptions, lock_options
+from lakeward.commit.file_system_lock import FileSystemLockOptions
+from lakeward.commit.lock import LockOptions, stopped_writers_options
+from lakeward.commit.zookeeper_lock import ZooKeeperLockOptions, check_node_path, check_servers
 from lakeward.daemon.events import ForeignServices, Service
 from lakeward.daemon.window import Window
 from lakeward.errors import UsageError
@@ -117,6 +119,11 @@ def _glob(text: str) -> None:
         raise ValueError("A '[' without its ']' matches only itself; a set is written like [0-9].")
 
 
+def _lock_key(text: str) -> None:
+    if "/" in text:
+        raise ValueError("It is one name, without a slash; the path above it is base_path.")
+
+
 _DURATION_SCHEMA = WithJsonSchema({"type": ["string", "number"], "description": "90s, 15m, 2h; a number is seconds"})
 _SIZE_SCHEMA = WithJsonSchema({"type": ["string", "number"], "description": "512MiB, 2GiB; a number is bytes"})
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
@@ -134,6 +141,9 @@ Glob = Annotated[str, Strict(), _checked(_glob), Kind("pattern in which * and ? 
 Location = Annotated[str, Strict(), _checked(_location), Kind("absolute path or URL")]
 WindowText = Annotated[str, Strict(), _checked(Window.parse), Kind("window like 'Mon-Fri 22:00-06:00 Europe/Berlin'")]
 Zone = Annotated[str, Strict(), _checked(parse_zone), Kind("zone like UTC, +02:00 or Europe/Berlin")]
+Servers = Annotated[str, Strict(), _checked(check_servers), Kind("servers like zk1:2181,zk2:2181")]
+NodePath = Annotated[str, Strict(), _checked(check_node_path), Kind("path like /hudi/locks")]
+LockKey = Annotated[str, Strict(), StringConstraints(min_length=1), _checked(_lock_key), Kind("name without a slash")]
 Address = Annotated[str, Strict(), _checked(_address), Kind("host:port")]
 File = Annotated[Path, Kind("path")]
 Secret = Annotated[SecretStr, Kind("URL")]
@@ -148,6 +158,13 @@ class Writers(StrEnum):
 
     STOPPED = "stopped"
     SHARE = "share"
+
+
+class LockProvider(StrEnum):
+    """What keeps the lock that the writers share."""
+
+    FILESYSTEM = "filesystem"
+    ZOOKEEPER = "zookeeper"
 
 
 class Codec(StrEnum):
@@ -210,7 +227,7 @@ class SparkSettings(_Section):
     """A Spark Connect server, `sc://host:port`, instead of `master`. One with a token comes from the environment."""
     conf: dict[Text, Verbatim] = Field(default={}, json_schema_extra=RESTART)
     """Spark's own settings, verbatim. Those that hold a secret come from the environment."""
-    pool: Text = "lakeward"
+    pool: Text = Field(default="lakeward", json_schema_extra=RESTART)
     """Name of the scheduler pool of our jobs, for a session with fair scheduling."""
     local_below: SizeOrNone = 0
     """Plans that read less than this run in process instead of on Spark; 0: none do."""
@@ -228,19 +245,37 @@ class StateSettings(_Section):
     """How long a table stays with a daemon that gives no sign of life, where several share the store."""
 
 
+class ZooKeeperSettings(_Section):
+    """Where the lock is, for the provider `zookeeper`: what the writers have as `hoodie.write.lock.zookeeper.*`."""
+
+    url: Servers | None = None
+    """The servers, each with its port, and after them a path if all of it lies below one. Hudi itself reads no port
+    from hoodie.write.lock.zookeeper.port."""
+    base_path: NodePath | None = None
+    """The same for all tables, as a rule. Not given: it is derived from the base path of each table, and so is the key,
+    as Hudi's ZookeeperBasedImplicitBasePathLockProvider does."""
+    lock_key: LockKey | None = None
+    """Of one table, below `base_path`; not given: the table's name (hoodie.table.name), as in Hudi."""
+    session_timeout: Duration = 60.0
+    """How long the servers keep the lock of a process that died or that they cannot reach. They set bounds to it."""
+
+
 class LockSettings(_Section):
     """Your word about the other writers of the tables, which no file of a table can give."""
 
     writers: Writers | None = None
     """`stopped`: nobody else writes or services the tables. `share`: writers go on, and each of them uses the lock
     provider below. Not given: tables are planned and nothing is written."""
-    provider: Literal["filesystem"] = "filesystem"
-    """The lock that is shared: Hudi's file-system lock provider with its default path."""
+    provider: LockProvider = LockProvider.FILESYSTEM
+    """The lock that is shared. `filesystem`: Hudi's file-system lock provider with its default path. `zookeeper`:
+    Hudi's ZooKeeper lock providers."""
+    zookeeper: ZooKeeperSettings = ZooKeeperSettings()
+    """Where that lock is."""
     wait: DurationOrNone = 60.0
     """How long to wait for the lock of a table before its job is put off."""
     expire: Annotated[Duration, Field(ge=60), Kind("duration from 1m")] | None = None
     """After how long the writers let a lock expire (hoodie.write.lock.filesystem.expire, which counts minutes); not
-    given: never."""
+    given: never. Not for ZooKeeper, where a lock ends with its holder's session."""
 
     @property
     def why_nothing_is_written(self) -> str | None:
@@ -255,9 +290,23 @@ class LockSettings(_Section):
     @property
     def options(self) -> LockOptions:
         """How the table lock is taken."""
-        return lock_options(
-            shared=self.writers is not Writers.STOPPED, wait_seconds=self.wait, expire_seconds=self.expire
+        if self.writers is Writers.STOPPED:
+            return stopped_writers_options(wait_seconds=self.wait, expire_seconds=self.expire)
+        if self.provider is LockProvider.FILESYSTEM:
+            return FileSystemLockOptions(wait_seconds=self.wait, expire_seconds=self.expire)
+        assert self.zookeeper.url is not None, "a rule of the configuration"
+        return ZooKeeperLockOptions(
+            self.zookeeper.url,
+            self.zookeeper.base_path,
+            self.zookeeper.lock_key,
+            session_seconds=self.zookeeper.session_timeout,
+            wait_seconds=self.wait,
         )
+
+    def with_given(self, other: LockSettings) -> LockSettings:
+        """These, but for what the others give."""
+        zookeeper = self.zookeeper.model_copy(update=_given_values(other.zookeeper))
+        return self.model_copy(update={**_given_values(other), "zookeeper": zookeeper})
 
 
 class DiscoverySettings(_Section):
@@ -399,7 +448,7 @@ class Settings(_Section):
         for _, layer in given:
             values |= {key: getattr(layer, key) for key in layer.model_fields_set & TableSettings.model_fields.keys()}
             if layer.locks is not None:
-                locks = locks.model_copy(update=_given_values(layer.locks))
+                locks = locks.with_given(layer.locks)
         return TableSettings.model_construct(**(values | {"planner": planner, "locks": locks}))
 
     def table_sources(self, name: str, path: str) -> Mapping[KeyPath, KeyPath]:

@@ -30,7 +30,7 @@ class Key:
     """One key of one section."""
 
     section: str
-    """`service`, `defaults`, `tables`, `tables.locks`."""
+    """`service`, `locks.zookeeper`, `defaults`, `tables`."""
     name: str
     kind: str
     default: str | None
@@ -53,11 +53,14 @@ class Section:
 
 def sections() -> tuple[Section, ...]:
     """In the order of the models. What a table may override is told once, under [defaults]."""
-    found = [
-        _section(name, model, omitted=frozenset())
-        for name, field in Settings.model_fields.items()
-        if (model := model_of(field.annotation)) is not None and name != "tables"
-    ]
+    found: list[Section] = []
+    for name, field in Settings.model_fields.items():
+        if (model := model_of(field.annotation)) is None or name == "tables":
+            continue
+        # [defaults] has no locks of its own: those are under [locks].
+        within = {key: inner for key, inner in _models_in(model) if (name, key) != ("defaults", "locks")}
+        found.append(_section(name, model, omitted=frozenset(dict(_models_in(model)))))
+        found += [_section(f"{name}.{key}", inner, omitted=frozenset()) for key, inner in within.items()]
     shared = frozenset(TableOverride.model_fields) - {"match", "path", "name", "locks"}
     return (*found, _section("tables", TableOverride, omitted=shared))
 
@@ -125,6 +128,12 @@ def write_key(key: str) -> str:
     return key if bare.isalnum() and bare.isascii() else orjson.dumps(key).decode()
 
 
+def _models_in(model: type[BaseModel]) -> Iterator[tuple[str, type[BaseModel]]]:
+    for key, field in model.model_fields.items():
+        if (inner := model_of(field.annotation)) is not None:
+            yield key, inner
+
+
 def _section(name: str, model: type[BaseModel], *, omitted: frozenset[str]) -> Section:
     keys = tuple(_keys(name, model, omitted))
     return Section(name, (model.__doc__ or "").strip().replace("\n    ", " "), keys)
@@ -132,10 +141,8 @@ def _section(name: str, model: type[BaseModel], *, omitted: frozenset[str]) -> S
 
 def _keys(section: str, model: type[BaseModel], omitted: frozenset[str]) -> Iterator[Key]:
     for name in model.model_fields:
-        # [defaults] has no locks of its own: those are under [locks].
-        if name in omitted or (section, name) == ("defaults", "locks"):
-            continue
-        yield key_of(model, section, name)
+        if name not in omitted:
+            yield key_of(model, section, name)
 
 
 def _default(field: FieldInfo) -> str | None:

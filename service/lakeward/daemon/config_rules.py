@@ -11,7 +11,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from lakeward.daemon.config import KeyPath, Settings, TableOverride, TableSettings, base_path_of
+from lakeward.daemon.config import (
+    KeyPath,
+    LockProvider,
+    LockSettings,
+    Settings,
+    TableOverride,
+    TableSettings,
+    base_path_of,
+)
 from lakeward.errors import LakewardError
 from lakeward.plan.planner import merge_settings, planner_of
 from lakeward.plan.selection import GroupFilter
@@ -35,12 +43,18 @@ class BrokenRule:
 def find_broken_rules(settings: Settings) -> Iterator[BrokenRule]:
     """All of them; what [defaults] break, every override on top of them breaks again."""
     yield from _of_the_daemon(settings)
+    yield from _of_the_locks(("locks",), settings.locks)
     yield from _of_identities(settings)
     layers: list[tuple[KeyPath, Mapping[KeyPath, KeyPath], TableSettings]] = [
         (("defaults",), _sources(("defaults",), settings.defaults), settings.defaults)
     ]
     for index, override in enumerate(settings.tables):
         at: KeyPath = ("tables", index)
+        if override.locks is not None:
+            named = override.identity
+            locks = settings.locks.with_given(override.locks) if named is None else settings.table(*named).locks
+            assert locks is not None, "Settings.table completes the locks"
+            yield from _of_the_locks((*at, "locks"), locks)
         if override.identity is not None:
             name, path = override.identity
             layers.append((at, settings.table_sources(name, path), settings.table(name, path)))
@@ -88,6 +102,31 @@ def _of_the_daemon(settings: Settings) -> Iterator[BrokenRule]:
             "[defaults] has no locks.",
             "What holds for all tables is said in one place.",
             "Write it under [locks].",
+        )
+
+
+def _of_the_locks(at: KeyPath, locks: LockSettings) -> Iterator[BrokenRule]:
+    zookeeper, place = locks.zookeeper, (*at, "zookeeper")
+    if locks.provider is LockProvider.ZOOKEEPER and zookeeper.url is None:
+        yield BrokenRule(
+            ((*at, "provider"), (*place, "url")),
+            "ZooKeeper keeps the lock, and its servers are not given.",
+            "There is no server that could be guessed.",
+            "Set locks.zookeeper.url to what the writers have as hoodie.write.lock.zookeeper.url.",
+        )
+    if zookeeper.url is not None and "provider" not in locks.model_fields_set:
+        yield BrokenRule(
+            ((*place, "url"), (*at, "provider")),
+            "ZooKeeper's servers are given, and not that ZooKeeper keeps the lock.",
+            "Another lock than that of the writers would be taken.",
+            'Set locks.provider to "zookeeper", or leave locks.zookeeper out.',
+        )
+    if zookeeper.lock_key is not None and zookeeper.base_path is None:
+        yield BrokenRule(
+            ((*place, "lock_key"), (*place, "base_path")),
+            "locks.zookeeper.lock_key is given without base_path.",
+            "Where the path is derived from the table's base path, so is the key.",
+            "Give both, as the writers do for Hudi's ZookeeperBasedLockProvider, or neither.",
         )
 
 

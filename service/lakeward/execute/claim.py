@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from lakeward.commit.attempt import Attempt
 from lakeward.commit.heartbeat import Heartbeat, Life
 from lakeward.commit.transition import ServiceAction, TimelineFiles
-from lakeward.errors import AttemptLost, Conflict, LakewardError, TryLater
+from lakeward.errors import AlreadyExists, AttemptLost, Conflict, LakewardError, TryLater
 from lakeward.execute.pending_work import PLANNED_BY, PendingWork, groups_of, pending_plan
 from lakeward.execute.serviced_table import ServicedTable, spell
 from lakeward.execute.targets import Targets, find_targets
@@ -65,9 +65,7 @@ def claim_plan(table: ServicedTable, work: PendingWork) -> Claim | None:
                     heartbeat=Heartbeat(table.storage, table.base_path, instant, table.owner),
                     attempt=Attempt(table.storage, table.base_path, instant, table.owner.attempt),
                 )
-                claim.heartbeat.start()
-                claim.attempt.start()
-                claim.files.begin()
+                _begin(claim)
                 return claim
         waited = table.clock.monotonic() - started
         if waited >= table.options.wait_seconds:
@@ -88,6 +86,20 @@ def _changed(work: PendingWork) -> Conflict:
         why="Its .requested file was written anew, for example by Hudi's command line.",
         remedy="Run the command again.",
     )
+
+
+def _begin(claim: Claim) -> None:
+    try:
+        claim.heartbeat.start()
+        claim.attempt.start()
+        claim.files.begin()
+    except AlreadyExists as error:
+        # t0 we prove the lock ours and are stopped; t1 it runs out, and another process begins; t2 we wake up.
+        raise AttemptLost(
+            f"Somebody else has begun {spell(claim.action)} {claim.instant}.",
+            why=f"{error.what} The table lock was taken from us meanwhile.",
+            remedy="Run the command again: it finishes what is left, if anything is.",
+        ) from error
 
 
 def check_ours(claim: Claim) -> None:

@@ -29,7 +29,7 @@ from lakeward.commit.heartbeat import INTERVAL_SECONDS
 from lakeward.commit.owner import Processes
 from lakeward.commit.renewal import Renewal
 from lakeward.commit.transition import ServiceAction
-from lakeward.errors import AttemptLost, Conflict, LockLost
+from lakeward.errors import AttemptLost, Conflict, LakewardError, LockLost
 from lakeward.execute.claim import Claim, claim_plan, end_without_work, give_up
 from lakeward.execute.compaction_options import CompactionOptions
 from lakeward.execute.merging import ChooseDispatcher, RunOperation, merge
@@ -244,9 +244,8 @@ class Compactor:
             raise
         if completion_time is None:
             return self._ended_without_work(replace(claim, targets=kept), recovered, started)
-        remove_temp_folder(table.storage, table.base_path, instant)
-        claim.heartbeat.stop()
         table.observer.step(f"{spell(action)} {instant} committed at {completion_time}")
+        self._clear(claim)
         chosen = {target.group_id for target in kept.of}
         results = [result for result in results if (result.partition_path, result.file_id) in chosen]
         return CompactedPlan(
@@ -262,6 +261,15 @@ class Compactor:
             seconds=table.clock.monotonic() - started,
             merged_log_bytes=sum(log.size for target in kept.of for log in target.logs),
         )
+
+    def _clear(self, claim: Claim) -> None:
+        """The commit exists, so nothing that happens here makes the plan fail; the next run removes what stays."""
+        table = self._table
+        try:
+            remove_temp_folder(table.storage, table.base_path, claim.instant)
+            claim.heartbeat.stop()
+        except (LakewardError, OSError) as error:
+            table.observer.step(f"{spell(claim.action)} {claim.instant} left something behind: {error}")
 
     def _ended_without_work(self, claim: Claim, recovered: bool, started: float) -> CompactedPlan:
         end_without_work(self._table, claim)

@@ -96,7 +96,7 @@ def _check_writers_stopped(claim: Claim, snapshot: TableSnapshot) -> None:
         raise Conflict(
             f"{action} {time} appeared while {spell(claim.action)} {claim.instant} ran.",
             why="You said --writers stopped, and somebody writes.",
-            remedy="Stop the writer, or share its lock with --lock filesystem; nothing was published.",
+            remedy="Stop the writer, or share its lock with --lock; nothing was published.",
         )
 
 

@@ -3,7 +3,7 @@
 The *guard* is how somebody else stops the work: a daemon whose lease ended, an operator who cancels. It is called at
 every fence, while waiting, and with every report of progress, and stops by raising an error of ours.
 
-Touches: the table's lock files; reads the table.
+Touches: the table's lock; reads the table.
 Keeps:   1. nothing is published past a fence, and a fence is the proof of the lock and the word of the guard;
          2. undoing asks no guard: who was told to stop must still be able to clean up.
 """
@@ -17,7 +17,7 @@ from datetime import tzinfo
 
 from lakeward.clock import Clock
 from lakeward.commit.heartbeat import Sign, look
-from lakeward.commit.lock import TableLock
+from lakeward.commit.lock import open_lock
 from lakeward.commit.owner import Owner, Processes
 from lakeward.commit.transition import ServiceAction, TimelineFiles
 from lakeward.execute.compaction_options import CompactionOptions
@@ -73,11 +73,11 @@ class ServicedTable:
         """
         guard = _nobody if to_undo else self.guard
 
-        def on_wait(path: str, seconds: float) -> None:
+        def on_wait(what: str, seconds: float) -> None:
             guard()
-            self.observer.waiting(f"the table lock {path} is held", seconds)
+            self.observer.waiting(what, seconds)
 
-        lock = TableLock(
+        lock = open_lock(
             self.storage,
             self.base_path,
             self.owner,
