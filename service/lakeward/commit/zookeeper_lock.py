@@ -239,7 +239,7 @@ class ZooKeeperLock(TableLock):
                 why=f"Its place is derived from the base path {self._base_path}, and is not there. Hudi's "
                 "ZookeeperBasedImplicitBasePathLockProvider makes it before a writer writes, from the base path as the "
                 "writer spells it.",
-                remedy="Run a writer with that provider first. If one ran: its log has a line that begins with \"The "
+                remedy='Run a writer with that provider first. If one ran: its log has a line that begins with "The '
                 'Zookeeper lock key for the base path"; set locks.zookeeper.base_path (--lock-zookeeper-path) to what '
                 f'stands there, and locks.zookeeper.lock_key (--lock-zookeeper-key) to "{_IMPLICIT_LOCK_KEY}".',
             )

@@ -54,7 +54,7 @@ def claim_plan(table: ServicedTable, work: PendingWork) -> Claim | None:
                 targets = find_targets(snapshot, instant, plan, action)
                 fence()
                 if files.is_inflight() or sign.life is not Life.ABSENT:
-                    undo_dead_attempt(table, files, PendingWork(instant, action, plan))
+                    undo_dead_attempt(table, files, PendingWork(instant, action, plan), fence=fence)
                 claim = Claim(
                     snapshot=snapshot,
                     instant=instant,
@@ -115,9 +115,9 @@ def check_ours(claim: Claim) -> None:
 
 def end_without_work(table: ServicedTable, claim: Claim) -> None:
     """Nothing of a log compaction can be carried out any more: undo the attempt, and unschedule a plan of ours."""
-    with table.locked(to_undo=True):
+    with table.locked(to_undo=True) as fence:
         check_ours(claim)
-        undo_attempt(table, claim.files, claim.instant, claim.plan)
+        undo_attempt(table, claim.files, claim.instant, claim.plan, fence=fence)
         # Once the plan is gone nobody looks for the heartbeat of its instant any more.
         claim.heartbeat.stop()
         if PLANNED_BY in claim.plan.extra_metadata:
@@ -128,10 +128,10 @@ def end_without_work(table: ServicedTable, claim: Claim) -> None:
 def give_up(table: ServicedTable, claim: Claim, error: BaseException) -> None:
     """After a failure, undo our attempt: unless it is not ours any more, or its commit exists."""
     try:
-        with table.locked(to_undo=True):
+        with table.locked(to_undo=True) as fence:
             if claim.heartbeat.is_ours():
                 if claim.files.find_completed() is None:
-                    undo_attempt(table, claim.files, claim.instant, claim.plan)
+                    undo_attempt(table, claim.files, claim.instant, claim.plan, fence=fence)
                 claim.heartbeat.stop()
     except (LakewardError, OSError) as second:
         error.add_note(f"What the attempt left could not be removed ({second}); the next run removes it.")

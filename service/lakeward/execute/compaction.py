@@ -203,8 +203,8 @@ class Compactor:
 
     def _recover(self) -> Recovery:
         self._look()  # a refused table is not even locked
-        with self._table.locked():
-            return recover(self._table, self._table.look(only=()))
+        with self._table.locked() as fence:
+            return recover(self._table, self._table.look(only=()), fence=fence)
 
     def _choose(self) -> tuple[PlanOutcome, CheckedLogs]:
         return choose(self._table, self._planner, self._look(), CheckedLogs(left_alone=self._left_alone))

@@ -56,7 +56,9 @@ def _publish(
         fence()
         claim.attempt.move_in(winners)
         names = frozenset(winner.file_name for winner in winners)
-        for stray in strays(table.storage, table.base_path, claim.instant, groups_of(claim.plan), keep=names):
+        left = strays(table.storage, table.base_path, claim.instant, groups_of(claim.plan), keep=names)
+        fence()  # else what was listed could be of an attempt that took our place while we slept
+        for stray in left:
             table.storage.delete(stray.path)
         fence()
         claim.files.complete(staged, completion_time)

@@ -32,6 +32,9 @@ from lakeward.table.table_config import timeline_folder
 Guard = Callable[[], None]
 """Returns, or raises an error of ours (`Cancelled`, `LeaseLost`) that stops the work."""
 
+Fence = Callable[[], None]
+"""Returns while the table lock is proved to be ours, and raises otherwise."""
+
 
 @dataclass(frozen=True, slots=True)
 class ServicedTable:
@@ -65,7 +68,7 @@ class ServicedTable:
         return snapshot
 
     @contextmanager
-    def locked(self, *, to_undo: bool = False) -> Iterator[Callable[[], None]]:
+    def locked(self, *, to_undo: bool = False) -> Iterator[Fence]:
         """Hold the table lock. Gives the fence: called just before something is published, it raises or all is well.
 
         Args:

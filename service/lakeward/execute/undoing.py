@@ -18,7 +18,7 @@ from lakeward.commit.transition import ServiceAction, TimelineFiles
 from lakeward.errors import AttemptLost
 from lakeward.execute.pending_work import PendingWork, groups_of, pending_work
 from lakeward.execute.progress import Count
-from lakeward.execute.serviced_table import ServicedTable, spell
+from lakeward.execute.serviced_table import Fence, ServicedTable, spell
 from lakeward.format.compaction_plan import CompactionPlan
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder
@@ -49,8 +49,17 @@ class Recovery:
     """As they are afterwards, oldest first."""
 
 
-def undo_attempt(table: ServicedTable, files: TimelineFiles, instant: str, plan: CompactionPlan) -> None:
-    """The plan stays, and so does the heartbeat, which the caller removes last. Under the lock."""
+def undo_attempt(
+    table: ServicedTable, files: TimelineFiles, instant: str, plan: CompactionPlan, *, fence: Fence
+) -> None:
+    """The plan stays, and so does the heartbeat, which the caller removes last. Under the lock.
+
+    Whoever is stopped in here may wake up when its lock is long another's, and the plan carried out by a new attempt:
+
+        t0 A finds nothing completed and is stopped; t1 B publishes; t2 A wakes, lists, and deletes what B published.
+
+    So what is deleted was listed before the lock was proved once more: no attempt that began later can be among it.
+    """
     put_aside(table.storage, table.base_path, instant, by=table.owner.attempt)
     # Nobody can publish any more, so from here on the answer to this question stays true.
     if (completed := files.find_completed()) is not None:
@@ -59,21 +68,24 @@ def undo_attempt(table: ServicedTable, files: TimelineFiles, instant: str, plan:
             why="Another process published just before its attempt was taken over.",
             remedy="Nothing is wrong; run the command again.",
         )
-    for stray in strays(table.storage, table.base_path, instant, groups_of(plan)):
+    left = strays(table.storage, table.base_path, instant, groups_of(plan))
+    fence()
+    for stray in left:
         table.storage.delete(stray.path)
+    fence()
     remove_temp_folder(table.storage, table.base_path, instant)
     files.undo()
     table.observer.counted(Count.UNDONE_ATTEMPT)
 
 
-def undo_dead_attempt(table: ServicedTable, files: TimelineFiles, work: PendingWork) -> None:
+def undo_dead_attempt(table: ServicedTable, files: TimelineFiles, work: PendingWork, *, fence: Fence) -> None:
     """With its heartbeat. Under the lock, after nobody was seen alive."""
     table.observer.step(f"{spell(work.action)} {work.instant}: undoing an attempt that died")
-    undo_attempt(table, files, work.instant, work.plan)
+    undo_attempt(table, files, work.instant, work.plan, fence=fence)
     remove_heartbeat(table.storage, table.base_path, work.instant)
 
 
-def recover(table: ServicedTable, snapshot: TableSnapshot) -> Recovery:
+def recover(table: ServicedTable, snapshot: TableSnapshot, *, fence: Fence) -> Recovery:
     """Remove leftovers of ours, and undo the attempts of processes of ours that died. Under the lock.
 
     A left-over `.logcompaction.inflight` can stop Hudi's writers, so this comes before all other work.
@@ -84,7 +96,7 @@ def recover(table: ServicedTable, snapshot: TableSnapshot) -> Recovery:
         files = table.timeline_files(snapshot, work.instant, work.action)
         sign = table.sign_of_life(work.instant)
         if sign.life is not Life.ALIVE and _is_attempt_of_ours(work, files, sign):
-            undo_dead_attempt(table, files, work)
+            undo_dead_attempt(table, files, work, fence=fence)
             undone.append(UndoneAttempt(work.instant, work.action))
             sign = table.sign_of_life(work.instant)
         waiting.append(WaitingPlan(work, files.is_inflight(), sign))

@@ -59,7 +59,7 @@ def unschedule(table: ServicedTable, instant: str, *, foreign: bool) -> Unschedu
         fence()
         has_attempt = files.is_inflight() or sign.life is not Life.ABSENT
         if has_attempt:
-            undo_dead_attempt(table, files, work)
+            undo_dead_attempt(table, files, work, fence=fence)
             fence()
         files.unschedule()
     table.observer.counted(Count.UNSCHEDULED_PLAN)
