@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test soak test-services lint format interop bench bench-planner bench-watching write-amplification metrics-page config-page image-dry-run \
+.PHONY: help setup demo run test simulate soak test-services lint format interop bench bench-planner bench-watching write-amplification metrics-page config-page image-dry-run \
 	executor-env lock clean
 
 help: ## Say what there is to do
@@ -38,6 +38,9 @@ test: .venv/ready ## Run the tests that CI runs, real Hudi included
 
 interop: .venv/ready ## Run the larger interop set against real Hudi, and what else takes long
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "interop or wide"
+
+simulate: .venv/ready ## Run the simulations over more seeds: make simulate SEEDS=10000
+	LAKEWARD_RUNS=$(or $(SEEDS),10000) $(BIN)/python -m pytest -n 2 --timeout=0 tests/simulation
 
 soak: .venv/ready ## Half an hour of killing the daemon while Hudi writes, on SQLite and on PostgreSQL
 	LAKEWARD_SOAK_SECONDS=900 $(BIN)/python -m pytest -s tests/interop/test_daemon_soak.py

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.commit.file_system_lock import SPARK_LOCK
 from lakeward.commit.heartbeat import Life, heartbeat_path
-from lakeward.errors import Refused
+from lakeward.errors import LockLost, Refused
 from lakeward.execute.operation_spec import OperationResult, OperationSpec
 from lakeward.execute.progress import Count
 from lakeward.format.instant import State
+from lakeward.storage.local import LocalStorage
+from lakeward.storage.storage import FileStatus
 from tests.crash.compacting import FULL, LOG, check_finished, check_readable, everything, instants
 from tests.execute.bench import PENDING, Bench, pending_states
 from tests.faults import Killed
@@ -131,3 +134,30 @@ def test_a_refused_table_is_not_even_locked(bench: Bench) -> None:
         bench.compactor().recover()
     (bench.base / ".hoodie/lock").unlink()
     assert everything(bench.base) == before
+
+
+def test_an_undoing_that_slept_deletes_nothing_of_a_later_attempt(bench: Bench) -> None:
+    """Stopped between putting the dead attempt aside and deleting its files, it wakes up when its lock is gone and the
+    plan was carried out by somebody else, under the same instant."""
+    die_while_merging(bench, FULL)
+    bench.processes.kill_all()
+
+    class Overtaken(LocalStorage):
+        asleep = False
+
+        def rename(self, source: str, target: str) -> None:
+            super().rename(source, target)
+            self.asleep |= "dead-attempt-" in target
+
+        def list(self, folder: str) -> list[FileStatus]:
+            if self.asleep and folder == str(bench.base / "p"):
+                self.asleep = False
+                (bench.base / SPARK_LOCK).unlink()
+                bench.storage = LocalStorage()
+                assert len(bench.compactor().compact().plans) == 1
+            return super().list(folder)
+
+    bench.storage = Overtaken()
+    with pytest.raises(LockLost):
+        bench.compactor().recover()
+    check_finished(bench.base)

@@ -93,10 +93,12 @@ def _begin(claim: Claim) -> None:
         claim.heartbeat.start()
         claim.attempt.start()
         claim.files.begin()
-    except AlreadyExists as error:
-        # t0 we prove the lock ours and are stopped; t1 it runs out, and another process begins; t2 we wake up.
+    except (AlreadyExists, AttemptLost) as error:
+        # t0 we prove the lock ours and are stopped; t1 it runs out, and another process begins, or takes the plan
+        # back, so that nobody would look for our heartbeat any more; t2 we wake up.
+        claim.heartbeat.stop()
         raise AttemptLost(
-            f"Somebody else has begun {spell(claim.action)} {claim.instant}.",
+            f"We cannot begin {spell(claim.action)} {claim.instant} any more.",
             why=f"{error.what} The table lock was taken from us meanwhile.",
             remedy="Run the command again: it finishes what is left, if anything is.",
         ) from error

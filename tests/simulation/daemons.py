@@ -1,0 +1,630 @@
+"""One run of the large simulation: two daemons, whole but for Spark and HTTP, share a store and service several tables.
+
+    a while of everything   writers write, storage and store fail, processes pause, die, stop and start again, operators
+                            pause and resume tables, configurations are reloaded
+    then peace              faults stop, writers finish; the daemons bring every table to rest by themselves
+
+What is simulated: storage, clock, threads, the work of an operation, and the calls of the store may fail. The store
+itself is SQLite in memory; scheduler, watcher, planner, leases and all that touches tables are the real ones.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from datetime import UTC
+from functools import lru_cache, partial
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+from sqlalchemy import delete
+
+from lakeward.daemon import events as e
+from lakeward.daemon.config import (
+    DiscoverySettings,
+    LockSettings,
+    ServiceSettings,
+    Settings,
+    StateSettings,
+    TableOverride,
+    TableSettings,
+    Writers,
+)
+from lakeward.daemon.discovery import find_tables
+from lakeward.daemon.leases import Leases
+from lakeward.daemon.runner import LOOKS_AT_ONCE, Lane
+from lakeward.daemon.scheduler import Scheduler
+from lakeward.daemon.service import Service, limits_of
+from lakeward.daemon.watcher import Watcher
+from lakeward.daemon.worker import Worker
+from lakeward.errors import StoreUnavailable
+from lakeward.format.instant import format_instant_time
+from lakeward.plan.decision import Choice
+from lakeward.plan.planner import CompactionType, planner_of
+from lakeward.plan.selection import GroupFilter
+from lakeward.state.records import ControlKind, ControlRecord, DaemonRecord, TargetKind
+from lakeward.state.schema import metadata, store_identity
+from lakeward.state.store import Store, open_store
+from lakeward.storage.storage import Storage
+from lakeward.table.service_instants import ServiceName
+from lakeward.table.snapshot import take_snapshot
+from tests.faults import Killed
+from tests.simulation.compactors import SETTINGS
+from tests.simulation.dispatcher import SimulatedDispatcher, merge_ids
+from tests.simulation.memory_storage import MemoryStorage
+from tests.simulation.process_storage import Fault, Faults, ProcessStorage
+from tests.simulation.reader import read_timeline
+from tests.simulation.world import (
+    Actor,
+    Process,
+    SimulatedClock,
+    SimulatedProcesses,
+    Turnstile,
+    Violation,
+    World,
+    simulated,
+)
+from tests.simulation.writer import Table, Writer, create_table, write_for_ever
+
+T = TypeVar("T")
+
+BUSY_SECONDS = (40.0, 60.0, 150.0)
+PEACE_SECONDS = 1800.0
+INTERVAL = 10.0
+LEASE_SECONDS = 60.0
+CONTROL_SECONDS = 10.0
+SLACK_SECONDS = 5.0
+NOTICE_SECONDS = 2 * INTERVAL + 15.0
+"""In peace, a table is looked at again within two intervals and what the loop's own ticks add."""
+
+
+@lru_cache(maxsize=1)
+def the_store() -> Store:
+    """One for all runs of a process; the clock is handed in by calls."""
+    return open_store("sqlite://", clock=SimpleNamespace(now=lambda: 0.0, monotonic=lambda: 0.0, sleep=lambda s: None))
+
+
+def empty_store() -> Store:
+    store = the_store()
+    with store._database.engine.begin() as connection:
+        for table in reversed(metadata.sorted_tables):
+            if table is not store_identity:
+                connection.execute(delete(table))
+    return store
+
+
+class FlakyStore:
+    """The store as one process reaches it."""
+
+    def __init__(self, world: World, process: Process, store: Store, faults: Faults) -> None:
+        self._world = world
+        self._process = process
+        self._store = store
+        self._faults = faults
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._store, name)
+        return partial(self._call, name, method)
+
+    def _call(self, name: str, method: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        world, process = self._world, self._process
+        world.call(process)
+        fault = None
+        if self._faults.kinds and world.random.random() < self._faults.chance:
+            fault = world.random.choice([Fault.BEFORE, Fault.LOST_REPLY, *self._faults.kinds])
+            world.say(process, f"store {name} {fault}")
+        if fault is Fault.BEFORE:
+            raise StoreUnavailable("injected: the store did not answer")
+        result = method(*args, **kwargs)
+        if fault is Fault.PAUSE:
+            world.pause(process, self._faults.pause_seconds)
+        if fault in (Fault.KILL, Fault.TORN):
+            world.kill(process)
+        world.call(process)
+        if fault is Fault.LOST_REPLY:
+            raise StoreUnavailable("injected: the store's reply was lost")
+        return result
+
+
+class SimulatedRunner:
+    """Each piece of work is an actor; those of one lane begin in order, as many at once as the real one has threads."""
+
+    AT_ONCE: Mapping[Lane, int] = {Lane.LOOK: LOOKS_AT_ONCE, Lane.JOB: 64, Lane.STORE: 1, Lane.LEASE: 1}
+
+    def __init__(self, world: World, process: Process) -> None:
+        self._world = world
+        self._process = process
+        self._waiting: dict[Lane, deque[Callable[[], None]]] = {lane: deque() for lane in Lane}
+        self._busy: Counter[Lane] = Counter()
+        self._answers: list[Callable[[], None]] = []
+        self.loop: Actor | None = None
+
+    def submit(
+        self, lane: Lane, work: Callable[[], T], *, then: Callable[[T], None], failed: Callable[[Exception], None]
+    ) -> None:
+        def carry_out() -> None:
+            answer: Callable[[], None]
+            try:
+                answer = partial(then, work())
+            except Exception as error:
+                answer = partial(failed, error)
+            self._answers.append(answer)
+            if self.loop is not None:
+                self.loop.wake = min(self.loop.wake, self._world.time)
+
+        self._waiting[lane].append(carry_out)
+        if self._busy[lane] < self.AT_ONCE[lane]:
+            self._busy[lane] += 1
+            self._world.spawn(f"{self._process.name}-{lane}", self._process, partial(self._work, lane))
+
+    def _work(self, lane: Lane) -> None:
+        while self._waiting[lane]:
+            self._waiting[lane].popleft()()
+        self._busy[lane] -= 1
+
+    def deliver(self) -> int:
+        answers, self._answers = self._answers, []
+        for answer in answers:
+            answer()
+        return len(answers)
+
+    def wait(self, seconds: float) -> None:
+        if not self._answers:
+            self._world.sleep(self._process, seconds)
+
+    def stop(self, *, wait: bool) -> None:
+        pass
+
+
+class SimulatedWatcher(Watcher):
+    """Its locks let others run."""
+
+    def __init__(self, world: World, process: Process, open_storage: Any, clock: SimulatedClock) -> None:
+        super().__init__(open_storage, clock)
+        self._turnstile = partial(Turnstile, world, process)
+
+    def _watch(self, table: str, location: str, timezone: str | None) -> Any:
+        watched = super()._watch(table, location, timezone)
+        if not isinstance(watched.lock, Turnstile):
+            watched.lock = self._turnstile()  # type: ignore[assignment]
+        return watched
+
+
+class Quiet:
+    """Metrics of a daemon that nobody scrapes."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *args, **kwargs: None
+
+
+class TraceLog:
+    """The daemon's log goes into the trace; what it calls a bug of ours is one."""
+
+    def __init__(self, world: World, process: Process, about: dict[str, object] | None = None) -> None:
+        self._world = world
+        self._process = process
+        self._about = about or {}
+
+    def bind(self, **about: object) -> TraceLog:
+        return TraceLog(self._world, self._process, self._about | about)
+
+    def debug(self, text: str, /, **about: object) -> None:
+        pass
+
+    def info(self, text: str, /, **about: object) -> None:
+        told = " ".join(f"{key}={value}" for key, value in {**self._about, **about}.items() if key != "job")
+        self._world.say(self._process, f"log: {text} {told}"[:400])
+
+    warning = info
+
+    def error(self, text: str, /, **about: object) -> None:
+        self.info(text, **about)
+        error = about.get("exc_info")
+        if isinstance(error, Exception):
+            self._world.broken(f"{self._process.name} ran into a bug: {error!r}")
+
+
+class Daemon:
+    """One start of one daemon."""
+
+    def __init__(self, run: DaemonsRun, process: Process, settings: Settings) -> None:
+        world = run.world
+        self.process = process
+        self.settings = settings
+        clock = SimulatedClock(world, process)
+        store: Any = FlakyStore(world, process, run.store, run.store_faults)
+
+        def open_storage(location: str) -> tuple[Storage, str]:
+            return ProcessStorage(world, process, run.storage, run.faults), location
+
+        dispatcher = SimulatedDispatcher(world, process, fails=run.dispatch_fails, longest=run.longest)
+        self.runner = SimulatedRunner(world, process)
+        record = DaemonRecord(process.name, "lakeward", "0", started_at=clock.now(), beat_at=clock.now())
+        self.leases = Leases(store, record, seconds=LEASE_SECONDS, clock=clock)
+        log: Any = TraceLog(world, process)
+        metrics: Any = Quiet()
+        dispatchers: Any = SimpleNamespace(at_once=2, choose=lambda input_bytes: dispatcher)
+        worker = Worker(
+            watcher=SimulatedWatcher(world, process, open_storage, clock),
+            open_storage=open_storage,
+            dispatchers=dispatchers,
+            run_operation_at=lambda base_path: partial(merge_ids, open_storage(base_path)[0]),
+            run_check_at=lambda base_path: partial(_no_check),
+            identity=ServiceName("lakeward", run.store_id),
+            processes=SimulatedProcesses(world, process),
+            state_folder=Path("/nowhere"),
+            clock=clock,
+        )
+        self.service = Service(
+            settings=settings,
+            scheduler=Scheduler(limits_of(settings), Random(world.random.getrandbits(32))),
+            worker=worker,
+            runner=self.runner,
+            store=store,
+            leases=self.leases,
+            find_tables=partial(find_tables, open_storage=open_storage),
+            metrics=metrics,
+            clock=clock,
+            log=log,
+        )
+        self.stopping = False
+        self._world = world
+
+    def live(self) -> None:
+        """The loop, with the ticks that APScheduler gives; returns when it was told to stop and is done."""
+        world, service = self._world, self.service
+        self.runner.loop = world.current
+        service.read_controls()
+        service.discover()
+        due = {
+            service.discover: world.time + 60.0,
+            service.keep_leases: world.time + LEASE_SECONDS / 6,
+            service.read_controls: world.time + CONTROL_SECONDS,
+        }
+        every = {service.discover: 60.0, service.keep_leases: LEASE_SECONDS / 6, service.read_controls: CONTROL_SECONDS}
+        while not self.stopping:
+            for tick, at in due.items():
+                if at <= world.time:
+                    service.post(tick)
+                    due[tick] = world.time + every[tick]
+            seconds = service.step()
+            self.runner.wait(min(seconds, max(0.0, min(due.values()) - world.time)))
+        service.begin_stop()
+        end = world.time + 30.0
+        while not service.is_idle and world.time < end:
+            self.runner.wait(service.step())
+        service.cancel_all("The daemon stops.")
+        end = world.time + 20.0
+        while not service.is_idle and world.time < end:
+            self.runner.wait(service.step())
+        if not service.is_idle:
+            world.kill(self.process)
+            raise Killed(self.process.name)
+        try:
+            service.leave()
+        except StoreUnavailable as error:
+            world.say(self.process, f"could not leave: {error}")
+        world.kill(self.process)
+        raise Killed(self.process.name)
+
+
+def _no_check(check: object, task_attempt: int) -> object:
+    raise AssertionError("verification is not simulated")
+
+
+class DaemonsRun:
+    """What a seed stands for: the tables, the daemons, the operator, and what goes wrong."""
+
+    def __init__(self, seed: int) -> None:
+        self.world = world = World(seed)
+        random = world.random
+        self.storage = MemoryStorage(lambda: world.time)
+        self.store = empty_store()
+        self.store_id = self.store.store_id()
+        self.peace = False
+        world.switching = random.choice([0.0, 0.02, 0.1])
+        kinds = tuple(kind for kind in Fault if random.random() < 0.6)
+        pause = random.choice([(10.0, 30.0), (80.0, 200.0)])
+        self.faults = Faults(random.choice([0.0, 0.001, 0.003]), kinds, pause)
+        self.store_faults = Faults(random.choice([0.0, 0.0, 0.02, 0.1]), kinds, pause)
+        self.dispatch_fails = random.choice([0.0, 0.0, 0.1])
+        self.longest = random.choice([1.0, 10.0, 60.0])
+        self.expire = random.choice([None, None, 300.0])
+        self.hosts = random.choice([("one", "one"), ("one", "two")])
+        self.settings = self._settings(random)
+        self.tables = self._tables(random.choice([1, 1, 2, 4]))
+        self.daemons: list[Daemon] = []
+        self.looked_at: dict[str, float] = {}
+        self.jobs = 0
+        self._safe_at: dict[tuple[int, str], float] = {}
+        """By process and table, when it last held a safe lease."""
+        self._asked_at = 0.0
+        self._left = ["nobody asked"]
+        self._judge = world.new_process("judge", "judges")
+        world.after_turn = self._check_daemons
+        world.say(
+            "*** world",
+            f"expire={self.expire} switching={world.switching} faults={self.faults} store={self.store_faults} "
+            f"longest={self.longest} hosts={self.hosts} tables={[table.base_path for table in self.tables]} "
+            f"settings={self.settings.service} {self.settings.defaults}",
+        )
+
+    def _settings(self, random: Random) -> Settings:
+        kind = random.choice(list(CompactionType))
+        return Settings(
+            service=ServiceSettings(
+                tick=5.0,
+                jobs_max=random.choice([1, 2, 3]),
+                state_folder=Path("/nowhere"),
+                groups=random.choice([{}, {"default": 1}]),
+            ),
+            state=StateSettings(lease=LEASE_SECONDS),
+            locks=LockSettings(writers=Writers.SHARE, wait=random.choice([0.0, 30.0]), expire=self.expire),
+            discovery=DiscoverySettings(roots=("/lake",), interval=60.0),
+            defaults=TableSettings(
+                services=(e.Service.COMPACTION,),
+                type=kind,
+                planner={} if kind is CompactionType.FULL else SETTINGS,
+                interval=INTERVAL,
+                replan=120.0,
+                plan_expiry=random.choice([60.0, 3600.0]),
+                foreign_services=e.ForeignServices.SHARE,
+                retry_first=5.0,
+                retry_max=60.0,
+                failures_max=random.choice([2, 5]),
+                parked_for=120.0,
+                job_deadline=random.choice([120.0, 1200.0]),
+            ),
+            tables=(TableOverride(match="*/shadow", locks=LockSettings(writers=None)),),
+        )
+
+    def _tables(self, number: int) -> list[Table]:
+        world = self.world
+        names = [f"/lake/t{each}" for each in range(number)]
+        if world.random.random() < 0.2:
+            names.append("/lake/shadow")
+        tables = [
+            create_table(world, self.storage, name, partitions=1, lock_expire_seconds=self.expire) for name in names
+        ]
+        for table in tables:
+            table.watch.shadow = table.base_path == "/lake/shadow"
+        watches = {table.base_path: table.watch for table in tables}
+
+        def changed(change: str, path: str) -> None:
+            base_path = "/".join(path.split("/")[:3])
+            if base_path in watches:
+                watches[base_path].changed(change, path)
+            if change == "create" and "/timeline/" in path:
+                self._check_lease_of_publisher(base_path, path)
+
+        self.storage.watch = changed
+        return tables
+
+    def run(self) -> None:
+        world = self.world
+        try:
+            with simulated(world):
+                for number, table in enumerate(self.tables):
+                    process = world.new_process(f"writer-{number}", f"writers-{number}")
+                    dies = world.random.choice([0.0, 0.2])
+                    write = partial(
+                        write_for_ever,
+                        Writer(table, process),
+                        dies=dies,
+                        busy=(1.0, 30.0),
+                        stop=lambda: self.peace,
+                        plans=0.0 if table.watch.shadow else 0.3,
+                    )
+                    world.spawn(process.name, process, write)
+                for number, host in enumerate(self.hosts):
+                    first = world.new_process(f"daemon-{number}", host)
+                    world.spawn(first.name, first, partial(self._daemon_for_ever, number, first), after=number * 7.0)
+                operator = world.new_process("operator", "operators")
+                world.spawn(operator.name, operator, partial(self._operate, operator))
+                world.run(seconds=world.random.choice(BUSY_SECONDS))
+                self._come_to_rest()
+        finally:
+            world.end()
+
+    # ------------------------------------------------------------------------------------------------ actors
+
+    def _daemon_for_ever(self, number: int, first: Process) -> None:
+        world, process = self.world, first
+        actor = world.current
+        assert actor is not None
+        while True:
+            daemon = Daemon(self, process, self.settings)
+            self.daemons.append(daemon)
+            try:
+                daemon.live()
+            except Killed:
+                if world.ended:
+                    raise
+            self.daemons.remove(daemon)
+            process = actor.process = world.new_process(f"daemon-{number}", first.host)
+            world.sleep(process, world.random.uniform(1.0, 100.0))
+
+    def _operate(self, process: Process) -> None:
+        """Pause and resume tables, reload configurations, stop daemons."""
+        world, random = self.world, self.world.random
+        while not self.peace:
+            world.sleep(process, random.uniform(20.0, 120.0))
+            if self.peace:
+                return
+            table = random.choice(self.tables).base_path
+            match random.choice(["pause", "resume", "cancel", "reload", "stop", "nothing"]):
+                case "reload":
+                    self.settings = self._settings(random)
+                    world.say(process, "reloads")
+                    for daemon in self.daemons:
+                        daemon.service.post(partial(daemon.service.apply, self.settings))
+                case "stop" if self.daemons:
+                    daemon = random.choice(self.daemons)
+                    world.say(process, f"stops {daemon.process.name}")
+                    daemon.stopping = True
+                case "pause":
+                    self._control(process, ControlKind.PAUSE, table, until=world.time + random.uniform(10.0, 200.0))
+                case "resume":
+                    self._control(process, ControlKind.RESUME, table)
+                case "cancel":
+                    self._control(process, ControlKind.CANCEL, table)
+
+    def _control(self, process: Process, kind: ControlKind, table: str, until: float | None = None) -> None:
+        self.world.say(process, f"{kind} {table}")
+        self.store.add_control(
+            ControlRecord(kind, TargetKind.TABLE, table, reason="because", by="us", at=self.world.time, until=until)
+        )
+
+    # ------------------------------------------------------------------------------------------------ judging
+
+    def _check_daemons(self) -> None:
+        """After every turn."""
+        world = self.world
+        safe: dict[str, str] = {}
+        for daemon in self.daemons:
+            if daemon.process.dead:
+                continue
+            for name in daemon.leases.held:
+                if daemon.leases.is_safe(name):
+                    self._safe_at[daemon.process.pid, name] = world.time
+                    other = safe.setdefault(name, daemon.process.name)
+                    if other != daemon.process.name:
+                        world.broken(f"{other} and {daemon.process.name} both hold the lease of {name}")
+            watches = daemon.service.jobs.watches()
+            tables = [watch.job.table for watch in watches]
+            if len(set(tables)) < len(tables):
+                world.broken(f"{daemon.process.name} runs two jobs on one table: {tables}")
+
+    def _check_lease_of_publisher(self, base_path: str, path: str) -> None:
+        """Whoever lost its lease stops at its next fence; only a pause behind the fence lets it go on."""
+        world = self.world
+        for daemon in self.daemons:
+            if daemon.process is not world.acting or world.time - daemon.process.woke_at < SLACK_SECONDS:
+                continue
+            if daemon.leases.is_safe(base_path):
+                self._safe_at[daemon.process.pid, base_path] = world.time
+            elif world.time - self._safe_at.get((daemon.process.pid, base_path), 0.0) > SLACK_SECONDS:
+                world.broken(f"{daemon.process.name} made {path} without a lease")
+
+    def _note_looks(self) -> None:
+        for daemon in self.daemons:
+            if not daemon.process.dead:
+                for name, view in daemon.service.views.items():
+                    if view.looked_at is not None:
+                        self.looked_at[name] = max(self.looked_at.get(name, 0.0), view.looked_at)
+
+    def _come_to_rest(self) -> None:
+        world = self.world
+        world.say("*** world", "peace")
+        self.peace = True
+        self.faults.kinds = self.store_faults.kinds = ()
+        self.store_faults.chance = 0.0
+        self.longest = 1.0
+        for table in self.tables:
+            self.store.add_control(
+                ControlRecord(ControlKind.RESUME, TargetKind.TABLE, table.base_path, "peace", "us", at=world.time)
+            )
+        cleaner = world.new_process("writer-99", "writers-99")
+
+        def finish() -> None:
+            for table in self.tables:
+                while table.dead_writes:
+                    Writer(table, cleaner).roll_back()
+
+        def writers() -> list[str]:
+            return [actor.name for actor in world._actors if actor.name.startswith(("writer", "operator"))]
+
+        if not world.run(seconds=PEACE_SECONDS, until=lambda: not writers()):
+            world.broken(f"{writers()} do not come to an end")
+        world.spawn(cleaner.name, cleaner, finish)
+        if not world.run(seconds=PEACE_SECONDS, until=lambda: not writers()):
+            world.broken(f"{writers()} do not come to an end")
+        if not world.run(seconds=PEACE_SECONDS, until=self._is_at_rest):
+            world.broken(f"the service does not catch up: {self._what_is_left()}")
+        self._watch_the_looks()
+        for table in self.tables:
+            if table.watch.shadow:
+                table.watch.check()
+            else:
+                table.watch.check_at_rest()
+        self._check_store()
+        if world.violation is not None:
+            raise Violation(world.violation)
+
+    def _is_at_rest(self) -> bool:
+        return not self._what_is_left()
+
+    def _what_is_left(self) -> list[str]:
+        """Asked often, so cheap things first."""
+        world = self.world
+        if world.time < self._asked_at + 5.0:
+            return self._left
+        self._asked_at = world.time
+        self._left = [
+            f"{daemon.process.name} works, sleeps or stops"
+            for daemon in self.daemons
+            if daemon.service.jobs.watches() or daemon.process.paused_until > world.time or daemon.stopping
+        ]
+        if len(self.daemons) < len(self.hosts):
+            self._left.append("a daemon is being started")
+        self._left = self._left or [
+            f"{table.base_path}: {left}"
+            for table in self.tables
+            if not table.watch.shadow
+            for left in self._work_at(table)
+        ]
+        return self._left
+
+    def _work_at(self, table: Table) -> list[str]:
+        """What a daemon should still do."""
+        instants = read_timeline(self.storage, table.base_path)
+        pending = [time for time in instants.pending if time not in instants.completed]
+        if pending:
+            return [f"pending {pending}"]
+        snapshot = take_snapshot(self.storage, table.base_path, clock=SimulatedClock(self.world, self._judge))
+        settings = self.settings.table(table.base_path, table.base_path)
+        now = format_instant_time(int(self.world.time * 1000) + 1000, UTC)
+        outcome = planner_of(settings.type, GroupFilter(), settings.planner)(snapshot, now, {})
+        return [f"{each.file_id} wants {each.choice}" for each in outcome.decisions if each.choice is not Choice.NONE]
+
+    def _watch_the_looks(self) -> None:
+        """In peace every table is looked at, interval after interval, once leases have found their holders."""
+        world = self.world
+        world.run(seconds=2 * LEASE_SECONDS)
+        for _ in range(4):
+            world.run(seconds=INTERVAL)
+            self._note_looks()
+        for table in self.tables:
+            looked = self.looked_at.get(table.base_path)
+            if looked is None or world.time - looked > NOTICE_SECONDS:
+                world.broken(f"{table.base_path} was last looked at {world.time - (looked or 0):.0f} s ago")
+
+    def _check_store(self) -> None:
+        """What the store says of jobs is what the timelines say."""
+        for table in self.tables:
+            instants = read_timeline(self.storage, table.base_path)
+            for job in self.store.jobs(table.base_path, limit=10_000):
+                self.jobs += 1
+                if job.service != e.Service.COMPACTION or job.result != e.JobResult.COMMITTED:
+                    continue
+                for attempt in self.store.attempts(job.id):
+                    time = attempt.instant or ""
+                    if time in instants.pending and time not in instants.completed:
+                        self.world.broken(f"the store says that {time} was done, the timeline says it is pending")
+            observed = self.store.observed_plans(table.base_path)
+            if observed and not table.watch.shadow:
+                self.world.broken(f"the store shows plans at rest: {observed}")
+
+
+def run_seed(seed: int) -> DaemonsRun:
+    """One run. A failure carries the seed, and the end of what happened."""
+    run = DaemonsRun(seed)
+    try:
+        run.run()
+    except BaseException as error:
+        trace = "\n".join(run.world.trace[-80:])
+        error.add_note(f"LAKEWARD_SEED={seed} repeats this run, which ended so:\n{trace}")
+        raise
+    return run

@@ -1,0 +1,92 @@
+"""Operations without rows: the output of one holds the write ids of its inputs, and running it takes time.
+
+Touches the storage as the real operation does (its inputs, one file in the attempt's folder, the mark that it is done),
+so that whatever can go wrong with those calls does.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from lakeward.dispatch.dispatcher import Done, Failure, Progress
+from lakeward.errors import LakewardError
+from lakeward.execute.operation_spec import OperationKind, OperationResult, OperationSpec
+from lakeward.format.file_name import parse_log_file
+from lakeward.read.file_slice import MergeCounts
+from lakeward.storage.storage import Storage, join
+from tests.simulation.data_files import base_file, fold, log_file, read_base_file, read_log_file
+from tests.simulation.world import Process, World
+
+
+def merge_ids(storage: Storage, spec: OperationSpec, task_attempt: int) -> OperationResult:
+    """As `run_operation`, with sets of ids for rows."""
+    ids: set[int] = set()
+    if spec.slice.base_file is not None:
+        ids |= read_base_file(storage.read(join(spec.slice.base_path, spec.slice.base_file))).ids
+    logs = []
+    for path in spec.slice.log_files:
+        name = parse_log_file(posixpath.basename(path))
+        assert name is not None
+        logs.append((name.instant, read_log_file(storage.read(join(spec.slice.base_path, path)))))
+    log_ids, sources = fold(logs)
+    ids |= log_ids
+    is_log = spec.kind is OperationKind.LOG
+    data = log_file(spec.slice.instant, ids, sources=sources) if is_log else base_file(ids)
+    name_text = spec.file_name(task_attempt)
+    with storage.open_output(join(spec.attempt_folder, name_text)) as file:
+        file.write(data)
+    storage.create(spec.done_path(task_attempt, rows=len(ids)), b"")
+    return OperationResult(
+        kind=spec.kind,
+        index=spec.index,
+        partition_path=spec.slice.partition_path,
+        file_id=spec.slice.file_id,
+        file_name=name_text,
+        size_bytes=len(data),
+        counts=no_counts(len(ids)),
+        digest="",
+        input_bytes=spec.input_bytes,
+        seconds=1.0,
+    )
+
+
+class SimulatedDispatcher:
+    """Runs one spec after the other; each takes seconds to minutes, and some fail."""
+
+    name = "the simulation"
+
+    def __init__(self, world: World, process: Process, *, fails: float = 0.0, longest: float = 90.0) -> None:
+        self._world = world
+        self._process = process
+        self._fails = fails
+        self._longest = longest
+
+    def run(
+        self,
+        task: Callable[[Any, int], Any],
+        specs: Sequence[Any],
+        *,
+        description: str,
+        on_progress: Callable[[Progress], None],
+    ) -> list[Done[Any] | Failure]:
+        random = self._world.random
+        outcomes: list[Done[Any] | Failure] = []
+        for index, spec in enumerate(specs):
+            self._world.sleep(self._process, random.uniform(0.1, self._longest))
+            try:
+                if random.random() < self._fails:
+                    raise OSError("injected: an executor was lost")
+                outcomes.append(Done(index, task(spec, random.randrange(3))))
+            except LakewardError as error:
+                outcomes.append(Failure(index, error))
+            on_progress(Progress(len(outcomes), len(specs)))
+        return outcomes
+
+    def probe(self) -> None:
+        """This process agrees with itself."""
+
+
+def no_counts(rows: int) -> MergeCounts:
+    return MergeCounts(**{name: rows if name == "rows" else 0 for name in MergeCounts.__dataclass_fields__})

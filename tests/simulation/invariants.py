@@ -1,0 +1,207 @@
+"""What must be true of a simulated table at every moment, looked at after each change that can matter.
+
+Keeps:   1. every committed write id is visible, and nothing else is;
+         2. an instant is completed at most once, after it was requested and begun, at a time after both;
+         3. a pending plan holds no group that another one holds;
+         4. a process of ours deletes no file of anybody else's, and no file that a completed commit of ours names
+            goes but by a clean;
+         5. nobody ends the heartbeat of a living process that is fresh;
+         6. every timeline name fits the grammar; at rest nothing of ours is left over.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections import defaultdict
+
+from lakeward.commit.file_system_lock import FLINK_LOCK, SPARK_LOCK
+from lakeward.commit.heartbeat import EXPIRY_SECONDS
+from tests.simulation.memory_storage import MemoryStorage
+from tests.simulation.reader import (
+    BASE_FILE,
+    LOG_FILE,
+    TIMELINE_FILE,
+    planned_groups,
+    read_avro,
+    read_table,
+    read_timeline,
+)
+from tests.simulation.world import World
+
+WRITER = "writer"
+WAKING_SECONDS = 60.0
+
+
+class TableWatch:
+    """Watches one table."""
+
+    def __init__(self, world: World, storage: MemoryStorage, base_path: str, partitions: tuple[str, ...]) -> None:
+        self.world = world
+        self.storage = storage
+        self.base_path = base_path
+        self.partitions = partitions
+        self.committed: set[int] = set()
+        """Write ids that readers must see."""
+        self.cleaned: set[str] = set()
+        """Paths that a clean may delete."""
+        self.unscheduled: set[str] = set()
+        """Foreign plans that somebody was told to take back."""
+        self.has_late_plan = False
+        self.shadow = False
+        """Nobody said how the writers lock, so nothing of ours may be written."""
+        self._timeline = f"{base_path}/.hoodie/timeline"
+        self._owner: dict[str, str] = {}
+        self._beats: dict[str, float] = {}
+        self._referenced: set[str] = set()
+
+    def changed(self, change: str, path: str) -> None:
+        """Called by the storage after each change below the base path."""
+        if change == "touch":
+            self._beats[path] = self.world.time
+            return
+        name = posixpath.basename(path)
+        by = self.world.acting.name if self.world.acting is not None else WRITER
+        if self.shadow and by.startswith("daemon"):
+            self.world.broken(f"{self.base_path} is only watched, and {by} did {change} {path}")
+        if change == "create":
+            self._owner[path] = by
+            self._beats[path] = self.world.time
+        else:
+            self._check_delete(path, by)
+        folder = posixpath.dirname(path)
+        if folder == self._timeline:
+            if change == "create" and not name.startswith("."):
+                self._check_instant(name, by)
+            self.check()
+        elif not folder.startswith(f"{self.base_path}/.hoodie") and change == "delete":
+            self.check()
+
+    def check(self) -> None:
+        """Look at the table as a reader does."""
+        try:
+            view = read_table(self.storage, self.base_path, self.partitions)
+        except Exception as error:
+            self.world.broken(f"{self.base_path} cannot be read: {error!r}")
+            return
+        if lost := self.committed - view.visible:
+            self.world.broken(f"{self.base_path}: writes {sorted(lost)} are committed and not visible")
+        if ghosts := view.visible - self.committed:
+            self.world.broken(f"{self.base_path}: writes {sorted(ghosts)} are visible and not committed")
+        for problem in view.problems:
+            self.world.broken(problem)
+        instants = read_timeline(self.storage, self.base_path)
+        for time, each in instants.completed.items():
+            if len(each) > 1:
+                self.world.broken(f"{self.base_path}: {time} is completed more than once: {each}")
+        for path in self._referenced - self.cleaned:
+            if self.storage.stat(path) is None:
+                self.world.broken(f"{path} is named by a commit and gone")
+
+    def check_at_rest(self) -> None:
+        """Nothing is pending, nothing is left over."""
+        self.check()
+        if self.has_late_plan:
+            return
+        instants = read_timeline(self.storage, self.base_path)
+        for time, states in instants.pending.items():
+            if time not in instants.completed:
+                self.world.broken(f"{self.base_path}: {time} is pending at rest: {sorted(states)}")
+        for name in instants.unknown:
+            self.world.broken(f"{self.base_path}: {name} is left on the timeline")
+        for path in self.storage.walk(f"{self.base_path}/.hoodie"):
+            below = path.removeprefix(f"{self.base_path}/")
+            # An attempt that was overtaken while it slept may make its markers anew, and then finds that it is lost.
+            ours = self._owner.get(path, WRITER).startswith("daemon") and ".marker." not in below
+            if ours and below.startswith((".hoodie/.temp/", ".hoodie/.heartbeat/", SPARK_LOCK, FLINK_LOCK)):
+                self.world.broken(f"{path} is left over")
+        self._check_files_have_commits()
+
+    def _check_files_have_commits(self) -> None:
+        instants = read_timeline(self.storage, self.base_path)
+        for partition in self.partitions:
+            for status in self.storage.list(posixpath.join(self.base_path, partition)):
+                match = BASE_FILE.fullmatch(status.name) or LOG_FILE.fullmatch(status.name)
+                if match is None or not self._owner.get(status.path, WRITER).startswith("daemon"):
+                    continue
+                instant = match.groups()[-1] if status.name.endswith(".parquet") else match.group(2)
+                if instant not in instants.completed:
+                    self.world.broken(f"{status.path} was left by an instant that never completed")
+
+    def _check_instant(self, name: str, by: str) -> None:
+        match = TIMELINE_FILE.fullmatch(name)
+        if match is None:
+            if not name.endswith(".lakeward-tmp"):
+                self.world.broken(f"{self.base_path}: {by} made {name}, which is no timeline file")
+            return
+        time, completed, action, state = match.groups()
+        instants = read_timeline(self.storage, self.base_path)
+        if completed is None:
+            never_requested = state == "inflight" and (action, "requested") not in instants.pending.get(time, ())
+            # One that was stopped while it began, and whose plan was taken back meanwhile, takes it back at once.
+            if never_requested and not self._just_woke():
+                self.world.broken(f"{self.base_path}: {name} was begun by {by} and never requested")
+            if state == "requested" and by.startswith("daemon"):
+                others = {*instants.pending, *instants.completed} - {time}
+                if others and max(others) >= time and not self._is_late_plan():
+                    self.world.broken(f"{self.base_path}: {by} requested {time} after {max(others)}")
+            if state == "requested" and action in ("compaction", "logcompaction"):
+                self._check_plans()
+            return
+        if completed <= time:
+            self.world.broken(f"{self.base_path}: {name} completed before it was requested")
+        pending = instants.pending.get(time, set())
+        if pending and not any(each == "inflight" for _, each in pending):
+            self.world.broken(f"{self.base_path}: {by} completed {name}, which was not begun")
+        if by.startswith("daemon"):
+            self._check_completed_by_us(name, instants.pending_actions(time))
+
+    def _check_completed_by_us(self, name: str, actions: set[str]) -> None:
+        if not actions & {"compaction", "logcompaction"}:
+            self.world.broken(f"{self.base_path}: {name} completes no plan of a compaction")
+        stats = read_avro(self.storage.read(f"{self._timeline}/{name}"))["partitionToWriteStats"]
+        for each in stats.values():
+            for stat in each:
+                self._referenced.add(posixpath.join(self.base_path, stat["path"]))
+
+    def _check_plans(self) -> None:
+        instants = read_timeline(self.storage, self.base_path)
+        held = defaultdict(list, planned_groups(self.storage, self.base_path, instants, "compaction"))
+        for group, times in held.items():
+            if len(times) > 1 and not self._is_late_plan():
+                self.world.broken(f"{self.base_path}: {group} is in the pending plans of {times}")
+
+    def _is_late_plan(self) -> bool:
+        """Known, and nothing on storage can prevent it: a process is stopped behind its fence, its lock runs out, and
+        it wakes up to write its plan. Groups in two plans are left alone until one of them is unscheduled."""
+        self.has_late_plan |= self._just_woke()
+        return self.has_late_plan
+
+    def _just_woke(self) -> bool:
+        return self.world.acting is not None and self.world.time - self.world.acting.woke_at < 1.0
+
+    def _check_delete(self, path: str, by: str) -> None:
+        owner = self._owner.pop(path, WRITER)
+        if not by.startswith("daemon"):
+            return
+        below = path.removeprefix(f"{self.base_path}/")
+        if path in self._referenced:
+            self.world.broken(f"{by} deleted {path}, which a commit names")
+        if "/.heartbeat/" in path and by != owner:
+            self._check_end_of_heartbeat(path, owner, by)
+        if owner.startswith("daemon"):
+            return
+        if posixpath.basename(path).partition(".")[0] in self.unscheduled:
+            return
+        # A folder of an attempt is renamed as a whole, so nobody saw who made the files under its new name.
+        if not below.startswith((SPARK_LOCK, FLINK_LOCK)) and "/dead-attempt-" not in below:
+            self.world.broken(f"{by} deleted {path}, which {owner} made")
+
+    def _check_end_of_heartbeat(self, path: str, owner: str, by: str) -> None:
+        if posixpath.basename(path) in read_timeline(self.storage, self.base_path).completed:
+            return  # its work is done, and removing it failed
+        process = next((each for each in self.world.processes.values() if each.name == owner), None)
+        if process is None or process.dead or self.world.time - process.woke_at < WAKING_SECONDS:
+            return  # one that wakes up may beat between the look at its old beat and the end
+        age = self.world.time - self._beats.get(path, 0.0)
+        if age < EXPIRY_SECONDS - 1.0:
+            self.world.broken(f"{by} ended {path}, by which {owner} said {age:.0f} s ago that it is alive")

@@ -1,0 +1,188 @@
+"""The storage as one process reaches it: with its faults, and with the others acting between its calls.
+
+BEFORE      the call raises and did nothing
+LOST_REPLY  the call was carried out, and raises
+KILL        the process dies right after the call
+TORN        the process dies in the middle of a write: what a torn write leaves is there
+PAUSE       the process stops for ten seconds to ten minutes, in front of the call
+"""
+
+from __future__ import annotations
+
+import io
+import posixpath
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, BinaryIO, TypeVar
+
+from lakeward.commit.file_system_lock import SPARK_LOCK
+from lakeward.storage.local import TEMPORARY_SUFFIX
+from lakeward.storage.storage import FileStatus
+from tests.faults import WRITES, Killed
+from tests.simulation.memory_storage import MemoryStorage
+from tests.simulation.world import Process, World
+
+T = TypeVar("T")
+
+WRITES_WEIGH = 5
+"""Most calls read; what goes wrong around a write is of more interest."""
+
+PUBLISHING_WEIGHS = 40
+"""And most of all around what makes something visible, or takes it back."""
+
+WAKES = 0.15
+"""How likely a paused process wakes up just when another one writes."""
+
+
+class Fault(StrEnum):
+    BEFORE = "fails"
+    LOST_REPLY = "loses its reply"
+    KILL = "is the last one"
+    TORN = "is torn"
+    PAUSE = "waits"
+
+
+@dataclass
+class Faults:
+    """What goes wrong, and how often; each run of the simulation has its own mixture."""
+
+    chance: float = 0.0
+    """Of each call."""
+    kinds: tuple[Fault, ...] = ()
+    pause_seconds: tuple[float, float] = (10.0, 600.0)
+    """At least and at most; in between another process that writes may wake it up."""
+    only_under_lock: bool = False
+    """Only to a process that holds the table lock."""
+
+
+class ProcessStorage:
+    def __init__(self, world: World, process: Process, inner: MemoryStorage, faults: Faults) -> None:
+        self._world = world
+        self._process = process
+        self._inner = inner
+        self._faults = faults
+
+    def list(self, folder: str) -> list[FileStatus]:
+        return self._call("list", folder, lambda: self._inner.list(folder))
+
+    def stat(self, path: str) -> FileStatus | None:
+        return self._call("stat", path, lambda: self._inner.stat(path))
+
+    def read(self, path: str) -> bytes:
+        return self._call("read", path, lambda: self._inner.read(path))
+
+    def open_input(self, path: str) -> BinaryIO:
+        return self._call("open_input", path, lambda: self._inner.open_input(path))
+
+    def open_output(self, path: str) -> BinaryIO:
+        file = self._call("open_output", path, lambda: self._inner.open_output(path))
+        return _Output(file, path, self)  # type: ignore[return-value]
+
+    def create(self, path: str, data: bytes) -> None:
+        def tear() -> None:
+            # The real adapter writes under a temporary name, so this is all that a torn create leaves.
+            name = f".{posixpath.basename(path)}.{self._process.pid}{TEMPORARY_SUFFIX}"
+            temporary = posixpath.join(posixpath.dirname(path), name)
+            if self._inner.stat(temporary) is None:
+                self._inner.create(temporary, data[: len(data) // 2])
+
+        self._call("create", path, lambda: self._inner.create(path, data), tear)
+
+    def touch(self, path: str) -> None:
+        self._call("touch", path, lambda: self._inner.touch(path))
+
+    def make_folder(self, path: str) -> None:
+        self._call("make_folder", path, lambda: self._inner.make_folder(path))
+
+    def rename(self, source: str, target: str) -> None:
+        self._call("rename", target, lambda: self._inner.rename(source, target))
+
+    def link(self, source: str, target: str) -> None:
+        self._call("link", target, lambda: self._inner.link(source, target))
+
+    def delete(self, path: str) -> bool:
+        return self._call("delete", path, lambda: self._inner.delete(path))
+
+    def delete_folder(self, path: str) -> bool:
+        return self._call("delete_folder", path, lambda: self._inner.delete_folder(path))
+
+    def free_bytes(self, path: str) -> int | None:
+        return self._call("free_bytes", path, lambda: self._inner.free_bytes(path))
+
+    def _call(self, name: str, path: str, act: Callable[[], T], tear: Callable[[], Any] | None = None) -> T:
+        if self._faults.kinds and name in WRITES and self._world.random.random() < WAKES:
+            self._world.wake_another(self._process)
+        self._world.call(self._process)
+        fault = self._next_fault(name, path, tear is not None)
+        if fault is None:
+            return self._do(name, path, act)
+        self._world.say(self._process, f"{name} {path} {fault}")
+        match fault:
+            case Fault.BEFORE:
+                raise OSError(f"injected before {name} {path}")
+            case Fault.LOST_REPLY:
+                self._do(name, path, act)
+                raise OSError(f"injected: reply of {name} {path} lost")
+            case Fault.PAUSE:
+                self._world.pause(self._process, self._faults.pause_seconds)
+                return self._do(name, path, act)
+            case Fault.TORN if tear is not None:
+                self._do(name, path, tear)
+            case _:
+                self._do(name, path, act)
+        self._world.kill(self._process)
+        raise Killed(name)
+
+    def _do(self, name: str, path: str, act: Callable[[], T]) -> T:
+        self._world.acting = self._process
+        try:
+            result = act()
+        finally:
+            self._world.acting = None
+        if path.endswith(SPARK_LOCK) and name in ("create", "delete"):
+            self._process.holds_lock = name == "create"
+        if name in WRITES and not path.endswith("/.aux"):
+            self._world.say(self._process, f"{name} {path}")
+        return result
+
+    def _next_fault(self, name: str, path: str, tearable: bool) -> Fault | None:
+        faults, random = self._faults, self._world.random
+        if faults.only_under_lock and not self._process.holds_lock:
+            return None
+        weighs = WRITES_WEIGH if name in WRITES else 1
+        if name in ("link", "rename", "create", "delete") and ("/timeline/" in path or "/.hoodie/" not in path):
+            weighs = PUBLISHING_WEIGHS
+        if not faults.kinds or random.random() >= faults.chance * weighs:
+            return None
+        fault = random.choice(faults.kinds)
+        if fault is Fault.PAUSE and self._world.current is None:
+            return None  # nobody can wait in a timer
+        if fault is Fault.TORN and not tearable:
+            fault = Fault.KILL
+        if fault is Fault.LOST_REPLY and name not in WRITES:
+            fault = Fault.BEFORE
+        return fault
+
+
+class _Output(io.RawIOBase):
+    """Its closing is a call of its own: that is when the bytes are there for good."""
+
+    def __init__(self, file: BinaryIO, path: str, storage: ProcessStorage) -> None:
+        self._file = file
+        self._path = path
+        self._storage = storage
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        return self._file.write(data)
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        try:
+            self._storage._call("close", self._path, self._file.close, lambda: None)
+        finally:
+            super().close()

@@ -1,0 +1,144 @@
+"""What a reader sees of a simulated table, slowly and without a line of the service's code.
+
+Hudi's rules for layout 2: a base file counts when its instant is completed; a log belongs to the newest slice that
+began before the log's instant completed; a pending compaction opens a slice, and readers merge it with the one before.
+"""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import re
+from collections import defaultdict
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import fastavro
+
+from tests.simulation.data_files import Content, fold, read_base_file, read_log_file
+from tests.simulation.memory_storage import MemoryStorage
+
+TIMELINE_FILE = re.compile(r"(\d{17})(?:_(\d{17}))?\.([a-z]+)(?:\.(requested|inflight))?")
+BASE_FILE = re.compile(r"([^._]+)_([0-9-]+)_(\d{17})\.parquet")
+LOG_FILE = re.compile(r"\.([^._]+)_(\d{17})\.log\.1_([0-9-]+)")
+WRITES = ("commit", "deltacommit")
+
+
+@dataclass
+class Instants:
+    """The timeline of a table."""
+
+    pending: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
+    """By time: (action, state) of requested and inflight files."""
+    completed: dict[str, list[tuple[str, str, str]]] = field(default_factory=dict)
+    """By time: (completion time, action, path) of each completed file."""
+    names: dict[str, str] = field(default_factory=dict)
+    """By path, those that fit the grammar; the others are unknown."""
+    unknown: list[str] = field(default_factory=list)
+
+    def completion_time(self, instant: str) -> str | None:
+        return next((at for at, action, _ in self.completed.get(instant, ()) if action in WRITES), None)
+
+    def pending_actions(self, instant: str) -> set[str]:
+        return {action for action, _ in self.pending.get(instant, ())}
+
+
+def read_timeline(storage: MemoryStorage, base_path: str) -> Instants:
+    folder = f"{base_path}/.hoodie/timeline"
+    return _instants_of(folder, tuple(storage.names(folder)))
+
+
+@lru_cache(maxsize=64)
+def _instants_of(folder: str, names: tuple[str, ...]) -> Instants:
+    instants = Instants()
+    for name in names:
+        match = TIMELINE_FILE.fullmatch(name)
+        if match is None:
+            instants.unknown.append(name)
+            continue
+        time, completed, action, state = match.groups()
+        path = f"{folder}/{name}"
+        instants.names[path] = name
+        if state:
+            instants.pending.setdefault(time, set()).add((action, state))
+        elif action == "inflight":
+            instants.pending.setdefault(time, set()).add(("commit", "inflight"))
+        else:
+            instants.completed.setdefault(time, []).append((completed, action, path))
+    return instants
+
+
+@lru_cache(maxsize=4096)
+def read_avro(data: bytes) -> dict[str, Any]:
+    return next(fastavro.reader(io.BytesIO(data)))  # type: ignore[return-value]
+
+
+def planned_groups(storage: MemoryStorage, base_path: str, instants: Instants, action: str) -> dict[Any, list[str]]:
+    """Which pending plans of `action` hold which group."""
+    groups: dict[Any, list[str]] = defaultdict(list)
+    for time in sorted(instants.pending):
+        if (action, "requested") in instants.pending[time] and time not in instants.completed:
+            plan = read_avro(storage.read(f"{base_path}/.hoodie/timeline/{time}.{action}.requested"))
+            for operation in plan["operations"]:
+                groups[operation["partitionPath"], operation["fileId"]].append(time)
+    return groups
+
+
+@dataclass
+class Group:
+    bases: dict[str, list[tuple[str, Content]]] = field(default_factory=lambda: defaultdict(list))
+    logs: list[tuple[str, str, Content]] = field(default_factory=list)
+    """Instant, path, content."""
+
+
+@dataclass(frozen=True)
+class View:
+    """What readers see, and what is wrong with it."""
+
+    visible: frozenset[int]
+    problems: tuple[str, ...] = ()
+    completed_bases: dict[tuple[str, str], list[str]] = field(default_factory=dict)
+    """By group, the instants of its base files that count, oldest first."""
+
+
+def read_table(storage: MemoryStorage, base_path: str, partitions: tuple[str, ...]) -> View:
+    instants = read_timeline(storage, base_path)
+    groups: dict[tuple[str, str], Group] = defaultdict(Group)
+    for partition in partitions:
+        for status in storage.list(posixpath.join(base_path, partition)):
+            if match := BASE_FILE.fullmatch(status.name):
+                file_id, _, instant = match.groups()
+                if instants.completion_time(instant) is not None:
+                    content = read_base_file(storage.read(status.path))
+                    groups[partition, file_id].bases[instant].append((status.path, content))
+            elif match := LOG_FILE.fullmatch(status.name):
+                file_id, instant, _ = match.groups()
+                if instants.completion_time(instant) is not None:
+                    content = read_log_file(storage.read(status.path))
+                    groups[partition, file_id].logs.append((instant, status.path, content))
+    opened = planned_groups(storage, base_path, instants, "compaction")
+    visible: set[int] = set()
+    problems: list[str] = []
+    for group_id, group in groups.items():
+        for instant, bases in group.bases.items():
+            if len(bases) > 1:
+                problems.append(f"{group_id} has two committed base files at {instant}: {[path for path, _ in bases]}")
+        visible |= _visible_of(group, instants, opened.get(group_id, []))
+    bases = {group_id: sorted(group.bases) for group_id, group in groups.items()}
+    return View(frozenset(visible), tuple(problems), bases)
+
+
+def _visible_of(group: Group, instants: Instants, opened: list[str]) -> set[int]:
+    begins = sorted({*group.bases, *opened}, reverse=True)
+    slices: dict[str, list[tuple[str, Content]]] = {begin: [] for begin in (*begins, "")}  # "": before every base file
+    for instant, _, content in sorted(group.logs, key=lambda log: (log[0], log[1])):
+        completed = instants.completion_time(instant)
+        assert completed is not None
+        slices[next((begin for begin in begins if begin <= completed), "")].append((instant, content))
+    merged: list[tuple[str, Content]] = []
+    for begin, logs in slices.items():
+        merged = logs + merged
+        if begin in group.bases:
+            return fold(merged)[0] | group.bases[begin][0][1].ids
+    return fold(merged)[0]

@@ -1,0 +1,18 @@
+"""Which seeds a test runs: LAKEWARD_SEED=7 one of them, LAKEWARD_RUNS=10000 as many, else what CI has time for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+CHUNKS = 8
+"""A test runs every eighth seed, so that test workers share them."""
+
+
+def run_chunk(chunk: int, runs: int, run_seed: Callable[[int], object]) -> None:
+    if (seed := os.environ.get("LAKEWARD_SEED")) is not None:
+        seeds = [int(seed)] if int(seed) % CHUNKS == chunk else []
+    else:
+        seeds = list(range(chunk, int(os.environ.get("LAKEWARD_RUNS", runs)), CHUNKS))
+    for each in seeds:
+        run_seed(each)

@@ -1,0 +1,21 @@
+"""Two processes compact one table beside writers and faults: whatever happens, no row is lost and peace returns."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.compactors import run_seed
+from tests.simulation.seeds import CHUNKS, run_chunk
+
+RUNS = 600
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_two_processes_one_table(chunk: int) -> None:
+    """At every moment all of `invariants.py`; in the end one process brings the table to rest."""
+    run_chunk(chunk, RUNS, run_seed)
+
+
+def test_a_seed_is_a_run() -> None:
+    """The same seed does the same, call for call."""
+    assert run_seed(4).world.trace == run_seed(4).world.trace

@@ -1,0 +1,297 @@
+"""Hudi's side of a simulated table: writers that append, insert, fail, are rolled back, plan compactions and clean.
+
+Every instant is made in the steps that Hudi makes it in, under the file-system lock where Hudi holds it, and others run
+between any two of them.
+
+    requested, completed   under the lock, at a time later than everything on the timeline
+    inflight, data files   without it
+    a writer that died     its instant stays pending until another writer rolls it back, files first
+"""
+
+from __future__ import annotations
+
+import io
+import posixpath
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC
+
+import fastavro
+
+from lakeward.commit.file_system_lock import SPARK_LOCK
+from lakeward.errors import AlreadyExists
+from lakeward.format.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
+from lakeward.format.compaction_plan import CompactionPlan, write_compaction_plan
+from lakeward.format.instant import format_instant_time
+from lakeward.format.java_properties import parse_properties
+from lakeward.plan.full_compaction import plan_full_compaction
+from lakeward.plan.selection import GroupFilter
+from lakeward.table.snapshot import take_snapshot
+from lakeward.table.table_config import TableConfig
+from tests.simulation.data_files import SCHEMA, base_file, log_file
+from tests.simulation.invariants import TableWatch
+from tests.simulation.memory_storage import MemoryStorage
+from tests.simulation.process_storage import Faults, ProcessStorage
+from tests.simulation.reader import BASE_FILE, planned_groups, read_table, read_timeline
+from tests.simulation.world import Process, SimulatedClock, World
+
+PROPERTIES = """hoodie.table.name=t
+hoodie.table.version=9
+hoodie.timeline.layout.version=2
+hoodie.table.type=MERGE_ON_READ
+hoodie.table.recordkey.fields=id
+hoodie.record.merge.mode=COMMIT_TIME_ORDERING
+hoodie.table.timeline.timezone=UTC
+hoodie.table.base.file.format=PARQUET
+"""
+LOCK_POLL_SECONDS = 2.0
+
+
+@dataclass
+class Table:
+    """A simulated table and what its writers share."""
+
+    world: World
+    storage: MemoryStorage
+    base_path: str
+    partitions: tuple[str, ...]
+    watch: TableWatch
+    lock_expire_seconds: float | None = None
+    groups: list[tuple[str, str]] = field(default_factory=list)
+    """Those that a committed write made."""
+    next_id: int = 0
+    next_group: int = 0
+    dead_writes: list[str] = field(default_factory=list)
+    """Instants whose writers died."""
+
+    @property
+    def timeline(self) -> str:
+        return f"{self.base_path}/.hoodie/timeline"
+
+
+def create_table(
+    world: World, storage: MemoryStorage, base_path: str, *, partitions: int, lock_expire_seconds: float | None
+) -> Table:
+    names = tuple(f"p={number}" for number in range(partitions))
+    watch = TableWatch(world, storage, base_path, names)
+    table = Table(world, storage, base_path, names, watch, lock_expire_seconds)
+    storage.make_folder(table.timeline)
+    storage.create(f"{base_path}/.hoodie/hoodie.properties", _properties())
+    for name in names:
+        storage.make_folder(f"{base_path}/{name}")
+        storage.create(
+            f"{base_path}/{name}/.hoodie_partition_metadata", b"commitTime=20260101000000000\npartitionDepth=1\n"
+        )
+    return table
+
+
+class Writer:
+    """One writer at one table."""
+
+    def __init__(self, table: Table, process: Process, switch: Faults | None = None) -> None:
+        self._table = table
+        self._world = table.world
+        self._process = process
+        self._storage = ProcessStorage(table.world, process, table.storage, switch or Faults())
+        self._clock = SimulatedClock(table.world, process)
+
+    def upsert(self, *, dies: float = 0.0) -> None:
+        """A delta commit of log files in some groups, and sometimes of a new group."""
+        random, table = self._world.random, self._table
+        groups = random.sample(table.groups, k=random.randint(1, min(3, len(table.groups)))) if table.groups else []
+        new = []
+        if not groups or random.random() < 0.2:
+            new = [(random.choice(table.partitions), f"g{table.next_group}")]
+            table.next_group += 1
+        dies_after = random.randrange(2, 4 + len(groups)) if random.random() < dies else None
+
+        with self._lock():
+            instant = self._next_time()
+            self._create(f"{instant}.deltacommit.requested", b"")
+        self._create(f"{instant}.deltacommit.inflight", b"")
+        stats: dict[str, list[WriteStat]] = {}
+        ids: set[int] = set()
+        for number, (partition, file_id) in enumerate([*groups, *new]):
+            if dies_after == number + 2:
+                return self._die(instant)
+            table.next_id += 1
+            if (partition, file_id) in new:
+                name, data = f"{file_id}_{number}-7-0_{instant}.parquet", base_file({table.next_id})
+            else:
+                name = f".{file_id}_{instant}.log.1_{number}-7-0"
+                data = log_file(instant, {table.next_id})
+            self._storage.create(posixpath.join(table.base_path, partition, name), data)
+            ids.add(table.next_id)
+            path = posixpath.join(partition, name)
+            stat = WriteStat(file_id=file_id, path=path, partition_path=partition, num_writes=1)
+            stats.setdefault(partition, []).append(stat)
+        if dies_after is not None:
+            return self._die(instant)
+        self._sleep(0.1, 20.0)
+        with self._lock():
+            self._complete(instant, "deltacommit", _commit(stats, "UPSERT"), ids)
+        table.groups += new
+
+    def _die(self, instant: str) -> None:
+        self._world.say(self._process, f"gives {instant} up")
+        self._table.dead_writes.append(instant)
+
+    def roll_back(self) -> None:
+        """Take back a write whose writer died."""
+        table = self._table
+        if not table.dead_writes:
+            return
+        failed = table.dead_writes.pop(0)
+        with self._lock():
+            instant = self._next_time()
+            self._create(f"{instant}.rollback.requested", _RECORD)
+        self._create(f"{instant}.rollback.inflight", b"")
+        for partition in table.partitions:
+            for status in self._storage.list(f"{table.base_path}/{partition}"):
+                if f"_{failed}." in status.name:
+                    self._storage.delete(status.path)
+        with self._lock():
+            self._complete(instant, "rollback", _RECORD, set())
+            for state in ("inflight", "requested"):
+                self._storage.delete(f"{table.timeline}/{failed}.deltacommit.{state}")
+
+    def plan_compaction(self) -> None:
+        """Hudi schedules one of its own, of some groups, and leaves it to whoever comes first."""
+        random, table = self._world.random, self._table
+        with self._lock():
+            snapshot = take_snapshot(self._storage, table.base_path, clock=self._clock)
+            outcome = plan_full_compaction(snapshot, GroupFilter())
+            if not outcome.operations:
+                return
+            operations = random.sample(outcome.operations, k=random.randint(1, len(outcome.operations)))
+            instant = self._next_time()
+            self._create(
+                f"{instant}.compaction.requested",
+                write_compaction_plan(CompactionPlan(tuple(replace(each, operation_type=None) for each in operations))),
+            )
+
+    def clean(self) -> None:
+        """Delete what no snapshot query reads: all but the newest two slices of groups without a pending plan."""
+        table = self._table
+        with self._lock():
+            instant = self._next_time()
+            instants = read_timeline(table.storage, table.base_path)
+            view = read_table(table.storage, table.base_path, table.partitions)
+            held = planned_groups(table.storage, table.base_path, instants, "compaction")
+            before: dict[tuple[str, str], str] = {
+                group: bases[-2]
+                for group, bases in view.completed_bases.items()
+                if len(bases) > 2 and group not in held
+            }
+            if not before:
+                return
+            self._create(f"{instant}.clean.requested", _RECORD)
+        self._create(f"{instant}.clean.inflight", b"")
+        for (partition, file_id), oldest_kept in sorted(before.items()):
+            for status in self._storage.list(f"{table.base_path}/{partition}"):
+                if self._is_before(status.name, file_id, oldest_kept, instants.completion_time):
+                    table.watch.cleaned.add(status.path)
+                    self._storage.delete(status.path)
+        with self._lock():
+            self._complete(instant, "clean", _RECORD, set())
+
+    @staticmethod
+    def _is_before(name: str, file_id: str, oldest_kept: str, completion_time: Callable[[str], str | None]) -> bool:
+        if match := BASE_FILE.fullmatch(name):
+            return match[1] == file_id and match[3] < oldest_kept and completion_time(match[3]) is not None
+        if name.startswith(f".{file_id}_"):
+            completed = completion_time(name.split("_")[1].partition(".")[0])
+            return completed is not None and completed < oldest_kept
+        return False
+
+    # ------------------------------------------------------------------------------------------- small
+
+    def _complete(self, instant: str, action: str, content: bytes, ids: set[int]) -> None:
+        completed = self._next_time()
+        self._world.call(self._process)  # others run before, not while: the file is there at once
+        self._table.watch.committed |= ids
+        self._table.storage.create(f"{self._table.timeline}/{instant}_{completed}.{action}", content)
+        self._world.say(self._process, f"completed {instant}_{completed}.{action} {sorted(ids) if ids else ''}")
+
+    def _create(self, name: str, content: bytes) -> None:
+        self._storage.create(f"{self._table.timeline}/{name}", content)
+
+    def _next_time(self) -> str:
+        instants = read_timeline(self._table.storage, self._table.base_path)
+        times = {*instants.pending, *instants.completed}
+        times |= {completed for each in instants.completed.values() for completed, _, _ in each}
+        while True:
+            time = format_instant_time(int(self._clock.now() * 1000), UTC)
+            if time > max(times, default=""):
+                break
+            self._clock.sleep(0.01)
+        self._clock.sleep(0.2)  # Hudi lets the clock skew pass
+        return time
+
+    def _sleep(self, least: float, most: float) -> None:
+        self._clock.sleep(self._world.random.uniform(least, most))
+
+    @contextmanager
+    def _lock(self) -> Iterator[None]:
+        path = f"{self._table.base_path}/{SPARK_LOCK}"
+        while True:
+            try:
+                self._storage.create(path, b"")
+                break
+            except AlreadyExists:
+                self._expire(path)
+                self._clock.sleep(LOCK_POLL_SECONDS)
+        held = self._table.storage.file(path)
+        try:
+            yield
+        finally:
+            # Hudi's provider deletes whatever lock is there; it holds its own for far less than any expiry.
+            is_there = not self._process.dead and self._table.storage.stat(path) is not None
+            if is_there and self._table.storage.file(path) is held:
+                self._storage.delete(path)
+
+    def _expire(self, path: str) -> None:
+        status = self._storage.stat(path)
+        expire = self._table.lock_expire_seconds
+        if status is not None and expire is not None and self._clock.now() - status.modified > expire:
+            self._storage.delete(path)
+
+
+def write_for_ever(
+    writer: Writer, *, dies: float, busy: tuple[float, float], stop: Callable[[], bool], plans: float = 0.5
+) -> None:
+    """One thing after the other, with pauses."""
+    while not stop():
+        writer._sleep(*busy)
+        act = writer._world.random.choices(
+            [lambda: writer.upsert(dies=dies), writer.roll_back, writer.plan_compaction, writer.clean],
+            weights=[8, 2 if writer._table.dead_writes else 0, plans, 0.7],
+        )[0]
+        act()
+
+
+def _commit(stats: dict[str, list[WriteStat]], operation: str) -> bytes:
+    return write_commit_metadata(
+        CommitMetadata(
+            partition_to_write_stats={partition: tuple(each) for partition, each in stats.items()},
+            compacted=False,
+            extra_metadata={"schema": SCHEMA},
+            operation_type=operation,
+        )
+    )
+
+
+def _record() -> bytes:
+    out = io.BytesIO()
+    fastavro.writer(out, {"type": "record", "name": "r", "fields": [{"name": "x", "type": "int"}]}, [{"x": 1}])
+    return out.getvalue()
+
+
+_RECORD = _record()
+"""What our service never opens of rollbacks and cleans."""
+
+
+def _properties() -> bytes:
+    checksum = TableConfig(parse_properties(PROPERTIES.encode())).checksum
+    return f"{PROPERTIES}hoodie.table.checksum={checksum}\n".encode()
