@@ -200,6 +200,7 @@ class ZooKeeperServer:
         """It neither answers nor lets time pass."""
         assert self._process is not None
         self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)  # its threads stop one by one
         try:
             yield
         finally:

@@ -122,7 +122,7 @@ def test_a_day_in_the_life(folder: Path, daemon: Daemon) -> None:
     """It compacts, answers, is reconfigured by signal and by POST, refuses a bad file, and stops on SIGTERM."""
     daemon.wait_for('"end": "committed"')
     assert daemon.get("/-/healthy")[0] == daemon.get("/-/ready")[0] == daemon.get("/readyz")[0] == 200
-    assert "orders" in daemon.get("/")[1]
+    daemon.wait_until("/", "orders")
     metrics = daemon.get("/metrics")[1]
     assert re.search(r'lakeward_jobs_total\{end="committed",service="compaction",table="[^"]*orders"\} 1\.0', metrics)
     daemon.wait_until("/metrics", f'lakeward_table_log_files{{table="{folder}/tables/orders"}} 0.0')

@@ -202,6 +202,7 @@ def test_what_alerts_watch_is_there_at_0_from_the_first_scrape():
     """A counter that is born with 1 never rose, says Prometheus."""
     metrics = Metrics(CollectorRegistry())
     metrics.show(lambda: service(table("orders")))
+    metrics.keep(["orders"])
     text = scrape(metrics)
 
     zero = value(text, "lakeward_verifications_total", table="orders", check="operation", result="mismatch")
@@ -230,7 +231,19 @@ def test_a_name_that_is_no_text_does_not_take_the_scrape_with_it():
     assert value(scrape(metrics), "lakeward_conflicts_total", table="half\\udce4") == 1
 
     metrics.show(lambda: service())
+    metrics.keep([])
     assert "half" not in scrape(metrics)
+
+
+def test_a_scrape_of_a_status_from_before_a_table_was_added_forgets_nothing_of_it():
+    """What is shown is up to a second old; what is counted is not."""
+    metrics = Metrics(CollectorRegistry())
+    metrics.show(lambda: service())
+    metrics.keep(["orders"])
+    metrics.counted("orders", Count.CONFLICT)
+    scrape(metrics)
+
+    assert value(scrape(metrics), "lakeward_conflicts_total", table="orders") == 1
 
 
 def test_labels_never_hold_an_instant_or_a_file_id():

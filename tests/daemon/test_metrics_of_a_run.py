@@ -61,6 +61,7 @@ def test_no_label_of_a_run_holds_what_has_no_bound(tmp_path: Path):
     daemon = Daemon(tmp_path)
     try:
         daemon.wait_for('"end": "committed"')
+        daemon.wait_until("/metrics", "lakeward_table_failures{")
         text = daemon.get("/metrics")[1]
     finally:
         daemon.close()

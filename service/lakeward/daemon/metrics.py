@@ -712,7 +712,6 @@ class _StatusCollector(Collector):
         if self.status is None:
             return
         status = self.status()
-        self._metrics.keep(table.name for table in status.tables)
         for gauge in SERVICE_GAUGES:
             yield _service_family(gauge, status)
         by_label: dict[str, list[TableStatus]] = {}

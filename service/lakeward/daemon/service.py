@@ -677,14 +677,16 @@ class Service:
         if self.jobs.watch(job.id) is None:
             return  # it never began, or what follows failed when it was heard of first
         ended = self.jobs.end(job.id, outcome, at=self._clock.now(), instants=report.instants, figures=report.figures)
-        self._remember_job(ended, report.figures)
-        if job.table not in self._tables:
+        if job.table in self._tables:
+            self._count_job(job, ended, report.figures)
+        else:
             self._forget(job.table)
-            return
-        self._written_of(job.table).by_us += report.figures.written_bytes
+        self._remember_job(ended, report.figures)
+
+    def _count_job(self, job: e.Job, ended: JobStatus, figures: JobFigures) -> None:
+        self._written_of(job.table).by_us += figures.written_bytes
         self._metrics.job_ended(ended)
         if job.service is e.Service.VERIFICATION and ended.end is not None and ended.end.is_good:
-            figures = report.figures
             passed = figures.groups_verified - figures.groups_mismatched
             self._metrics.verified(job.table, Check.SAMPLE, passed=passed, mismatched=figures.groups_mismatched)
 
