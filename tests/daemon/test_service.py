@@ -257,7 +257,7 @@ def test_what_nobody_foresaw_is_a_failure_of_its_table(
     assert len(completed(bad)) == len(before) + 1
 
 
-@pytest.mark.parametrize("answer", ["_record_plan", "_remember_job"])
+@pytest.mark.parametrize("answer", ["planned", "job_ended"])
 def test_an_answer_that_we_fail_to_take_in_ends_nothing(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
@@ -269,7 +269,7 @@ def test_an_answer_that_we_fail_to_take_in_ends_nothing(
     def fail(*given: Any) -> None:
         raise KeyError("nobody thought of that")
 
-    monkeypatch.setattr(serving.service, answer, fail)
+    monkeypatch.setattr(serving.service._recorder, answer, fail)
     serving.service.post(lambda: fail())
     serving.run(300)
 

@@ -298,11 +298,11 @@ def test_accepted(table: Path, change: Change) -> None:
 
 
 def test_an_empty_table_is_not_refused(tmp_path: Path) -> None:
-    """A table without any write has nothing to compact; only its clock cannot be told."""
+    """A table without any write has nothing to compact, so that its clock, which cannot be told, does not matter."""
     (tmp_path / ".hoodie" / "timeline").mkdir(parents=True)
     source = copy_golden("v9", tmp_path / "golden")
     (tmp_path / ".hoodie" / "hoodie.properties").write_bytes((source / ".hoodie" / "hoodie.properties").read_bytes())
     for file in (source / "p").iterdir():
         file.unlink()
 
-    assert [refusal.id for refusal in find(tmp_path)] == ["timezone-unknown"]
+    assert find(tmp_path) == ()

@@ -22,8 +22,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
@@ -38,14 +37,14 @@ from lakeward.daemon.job_book import JobBook
 from lakeward.daemon.job_watch import JobWatch
 from lakeward.daemon.leases import LeaseChanges, Leases
 from lakeward.daemon.metrics import Check, Metrics, PollResult, WatchedStep
-from lakeward.daemon.outbox import AWAY, Letter, Outbox, Sent, send
+from lakeward.daemon.outbox import AWAY
 from lakeward.daemon.problem import is_foreseen, problem_of
+from lakeward.daemon.recorder import Recorder, Remembered
 from lakeward.daemon.runner import Lane, Runner
 from lakeward.daemon.scheduler import Scheduler
 from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.status import (
     ConfigStatus,
-    JobEnd,
     JobFigures,
     JobStatus,
     LeaseStatus,
@@ -56,39 +55,13 @@ from lakeward.daemon.status import (
 from lakeward.daemon.status_report import limitations, table_status
 from lakeward.daemon.worker import JobReport, PlanAnswer, PollAnswer, Worker
 from lakeward.errors import Cancelled, EngineLost
-from lakeward.plan.decision import Decision
 from lakeward.state.records import (
-    AttemptRecord,
     ControlRecord,
-    DecisionRecord,
-    EventRecord,
-    JobRecord,
-    ParkedRecord,
 )
 from lakeward.state.records import TargetKind as StoredTarget
 from lakeward.state.store import Store
 
 T = TypeVar("T")
-
-REMEMBERED_MAX = 10_000
-"""Facts that may wait for the store, beside one planning a table; each is small. Beyond it the oldest are dropped."""
-
-JOBS_REMEMBERED = 50
-"""Of a table, when it is added: enough to find its last ones of each service."""
-
-GONE_SECONDS = 3600.0
-"""A daemon that has not said for so long that it lives does not run the jobs any more that it began."""
-
-
-@dataclass(slots=True)
-class _Remembered:
-    """What the store said of a table when it was added."""
-
-    watched_since: float
-    jobs: Sequence[JobRecord]
-    """Newest first."""
-    parked: Sequence[ParkedRecord]
-    controls: Sequence[ControlRecord]
 
 
 @dataclass(slots=True)
@@ -137,7 +110,9 @@ class Service:
         self._scheduler = scheduler
         self._worker = worker
         self._runner = runner
-        self._store = store
+        self._recorder = Recorder(
+            store, leases.holder, submit=self._submit, problem=self._problem, clock=clock, log=log
+        )
         self._leases = leases
         self._find_tables = find_tables
         self._metrics = metrics
@@ -152,7 +127,6 @@ class Service:
         self._missing_once: set[str] = set()
         self._looks: dict[str, _Look] = {}
         self._written: dict[str, _Written] = {}
-        self._outbox = Outbox(REMEMBERED_MAX)
         self._discovering = False
         self._discovery_wanted = False
         self._reading_controls = False
@@ -161,7 +135,6 @@ class Service:
         self._leases_wanted = False
         self._daemons = 1
         self._held_by: Mapping[str, str] = {}
-        self._store_problem: str | None = None
         self._spark_problem: str | None = None
         self._discovery_problems: tuple[str, ...] = ()
         self._stopping = False
@@ -188,7 +161,7 @@ class Service:
         while self._inbox:
             for instruction in self._scheduler.handle(self._inbox.popleft(), now):
                 self._carry_out_or_answer(instruction, now)
-        self._send_letters()
+        self._recorder.send()
         wake = self._scheduler.next_wake
         tick = self._settings.service.tick
         return tick if wake is None else min(tick, max(0.0, wake - self._clock.now()))
@@ -218,7 +191,7 @@ class Service:
         out by itself that we are gone, when our leases are over."""
         try:
             self._leases.release(self._leases.held)
-            self._store.leave(self._leases.holder)
+            self._recorder.leave()
         except AWAY as error:
             self._log.warning("could not say good-bye", error=str(error))
 
@@ -274,7 +247,7 @@ class Service:
                 for table, view in tables
             ),
             limitations=limitations(
-                store_problem=self._store_problem,
+                store_problem=self._recorder.store_problem,
                 spark_problem=self._spark_problem,
                 discovery_problems=self._discovery_problems,
                 tables=self._tables.values(),
@@ -282,7 +255,7 @@ class Service:
             ),
             config=config,
             lease=LeaseStatus(
-                self._leases.holder, len(self._leases.held), self._daemons, leader=self._store_problem is None
+                self._leases.holder, len(self._leases.held), self._daemons, leader=self._recorder.store_problem is None
             ),
             jobs_max=self._settings.service.jobs_max,
             memory_bytes=self._settings.service.memory,
@@ -293,8 +266,8 @@ class Service:
     @property
     def is_idle(self) -> bool:
         """Nothing runs, and everything that ended is remembered, unless the store does not answer."""
-        remembered = self._outbox.is_empty or self._outbox.is_blocked
-        return not self.jobs.busy_tables and remembered and not self._posted and not self._inbox
+        nothing_new = not self._posted and not self._inbox
+        return nothing_new and not self.jobs.busy_tables and self._recorder.is_settled
 
     # ------------------------------------------------------------------------------------------------ ticks
 
@@ -330,16 +303,14 @@ class Service:
 
     def read_controls(self) -> None:
         """Hear what operators said; and tell the store again what it has not taken."""
-        self._send_letters(again=True)
+        self._recorder.send(again=True)
         if not self._reading_controls:
             self._reading_controls = True
-            ask = partial(self._store.controls, self._clock.now())
-            self._ask_store(ask, self._controls_read, self._controls_not_read)
+            self._recorder.ask_for_controls(self._controls_read, self._controls_not_read)
 
     def trim(self) -> None:
         """Let the store forget what is old, and jobs whose daemons are gone."""
-        self._remember("trim", partial(self._store.trim, self._clock.now()), key="trim")
-        self._remember("lost jobs", self._end_jobs_of_the_gone, key="lost jobs")
+        self._recorder.trim()
 
     # ----------------------------------------------------------------------------------------------- tables
 
@@ -364,8 +335,10 @@ class Service:
         wanted |= {table: table for table in found.tables if table not in named}
         for name in sorted(wanted.keys() - self._tables.keys() - self._adding.keys()):
             self._adding[name] = wanted[name]
-            self._ask_store(
-                partial(self._remembered, name, wanted[name]), partial(self._add, name), partial(self._not_added, name)
+            self._recorder.ask(
+                partial(self._recorder.recall, name, wanted[name]),
+                partial(self._add, name),
+                partial(self._not_added, name),
             )
         gone = {name for name in self._tables if wanted.get(name) != self._tables[name].base_path}
         # A folder that cannot be listed for a moment does not make its tables vanish, nor does a table being moved.
@@ -418,14 +391,7 @@ class Service:
         tables = {name: self._tables[name].base_path for name in gone}
         return {name for name, base_path in tables.items() if name != base_path or base_path in paths}
 
-    def _remembered(self, name: str, base_path: str) -> _Remembered:
-        now = self._clock.now()
-        watched = self._store.watch(name, base_path, now)
-        parked = [record for record in self._store.parked(now) if record.table == name]
-        jobs = self._store.jobs(name, limit=JOBS_REMEMBERED)
-        return _Remembered(watched.first_watched_at, jobs, parked, self._store.controls(now))
-
-    def _add(self, name: str, remembered: _Remembered) -> None:
+    def _add(self, name: str, remembered: Remembered) -> None:
         base_path = self._adding.pop(name)
         table = served_table(self._settings, name, base_path, watched_since=remembered.watched_since)
         self._tables[name] = table
@@ -447,7 +413,7 @@ class Service:
 
     def _not_added(self, name: str, error: Exception) -> None:
         self._adding.pop(name, None)  # the next discovery asks again
-        self._store_failed(error)
+        self._recorder.failed(error)
 
     def _remove(self, name: str) -> None:
         table = self._tables.pop(name)
@@ -468,17 +434,17 @@ class Service:
         self._keeping_leases = False
         if changes.problem is None:
             self._leases_kept_once = True
-            self._store_answered()
+            self._recorder.answered()
             self._daemons = changes.daemons
         else:
-            self._store_failed(changes.problem)
+            self._recorder.failed(changes.problem)
         held = self._leases.held
         gained = [table for table in changes.gained if table in held]  # it may have run out since
         for table in gained:
             self._metrics.lease_gained()
             self._inbox.append(e.LeaseGained(table))
         if gained:
-            self._remember("lost jobs", partial(self._end_jobs_of_others, frozenset(gained), self._clock.now()))
+            self._recorder.end_jobs_of_others(frozenset(gained))
         for table, why in changes.lost.items():
             self._lose_lease(table, why)
         for table, holder in changes.held_by.items():
@@ -491,39 +457,22 @@ class Service:
 
     def _leases_not_kept(self, error: Exception) -> None:
         self._keeping_leases = False
-        self._store_failed(error)
+        self._recorder.failed(error)
 
     def _lose_lease(self, table: str, why: str) -> None:
         self._metrics.lease_lost()
         self._inbox.append(e.LeaseLost(table, why))
 
-    def _end_jobs_of_others(self, tables: AbstractSet[str], now: float) -> None:
-        """Whoever had the lease before us runs nothing any more, and may not have lived to say so."""
-        for job in self._store.running_jobs():
-            if job.table in tables and job.holder != self._leases.holder:
-                self._end_lost(job, now)
-
-    def _end_jobs_of_the_gone(self) -> None:
-        """Of tables, too, that nobody services any more."""
-        now = self._clock.now()
-        living = {daemon.holder for daemon in self._store.daemons(now, within=GONE_SECONDS)}
-        for job in self._store.running_jobs():
-            if job.holder not in living and job.holder != self._leases.holder:
-                self._end_lost(job, now)
-
-    def _end_lost(self, job: JobRecord, now: float) -> None:
-        self._store.end_job(job.id, JobEnd.LOST.value, f"Daemon {job.holder} ended before it said how.", at=now)
-
     # --------------------------------------------------------------------------------------------- controls
 
     def _controls_read(self, controls: Sequence[ControlRecord]) -> None:
         self._reading_controls = False
-        self._store_answered()
+        self._recorder.answered()
         self._hear_controls(controls)
 
     def _controls_not_read(self, error: Exception) -> None:
         self._reading_controls = False
-        self._store_failed(error)
+        self._recorder.failed(error)
 
     def _hear_controls(self, controls: Sequence[ControlRecord]) -> None:
         now = self._clock.now()
@@ -532,7 +481,7 @@ class Service:
             outcome = self._cancel(control, all_know=all_know)
             if outcome is not None and control.id is not None:
                 self._controls.end(control)
-                self._remember("end_control", partial(self._store.end_control, control.id, outcome, at=now))
+                self._recorder.end_control(control.id, outcome)
 
     def _cancel(self, control: ControlRecord, *, all_know: bool) -> str | None:
         """What became of it; None while it is for another daemon, or for all of them. What runs on a table or a group
@@ -622,13 +571,7 @@ class Service:
         self._inbox.append(e.Planned(plan.table, plan.work_id, answer.wish))
         self._metrics.planned(plan.table, answer.outcome, answer.seconds)
         self._log.debug("planned", table=plan.table, operations=answer.wish.operations, seconds=answer.seconds)
-        # One planning a table waits for the store, the newest: a hundred thousand decisions are no small thing.
-        self._remember("plan", partial(self._record_plan, plan.table, answer), key=f"plan {plan.table}")
-
-    def _record_plan(self, table: str, answer: PlanAnswer) -> None:
-        decisions = [_decision_record(decision) for decision in answer.outcome.decisions]
-        self._store.record_decisions(table, answer.at, None, decisions)
-        self._store.record_observed_plans(table, answer.pending)
+        self._recorder.planned(plan.table, answer)
 
     def _look_failed(self, look: e.Poll | e.Plan, error: Exception) -> None:
         self._looks.pop(look.work_id, None)
@@ -652,7 +595,7 @@ class Service:
         )
         self.jobs.begin(watch)
         log.info("job began", operations=job.operations, read_bytes=job.read_bytes)
-        self._remember("begin_job", partial(self._store.begin_job, self._job_record(job, now)))
+        self._recorder.job_began(job, token=self._leases.token(job.table), at=now)
         self._submit(
             Lane.JOB,
             partial(self._worker.run, job, table, guard=watch.guard, observer=watch),
@@ -681,7 +624,17 @@ class Service:
             self._count_job(job, ended, report.figures)
         else:
             self._forget(job.table)
-        self._remember_job(ended, report.figures)
+        self._log_job_end(ended)
+        self._recorder.job_ended(ended, report.figures)
+
+    def _log_job_end(self, ended: JobStatus) -> None:
+        assert ended.ended_at is not None and ended.end is not None, "it has ended"
+        log = self._log.bind(table=ended.table, job=ended.job_id, service=ended.service.value)
+        if ended.error:
+            log = log.bind(error=ended.error)
+        level = log.info if ended.end.is_good else log.warning
+        seconds = round(ended.ended_at - ended.began_at, 3)
+        level("job ended", end=ended.end.value, seconds=seconds, instants=list(ended.instants))
 
     def _count_job(self, job: e.Job, ended: JobStatus, figures: JobFigures) -> None:
         self._written_of(job.table).by_us += figures.written_bytes
@@ -699,19 +652,9 @@ class Service:
     def _record(self, record: e.Record, now: float) -> None:
         level = self._log.warning if record.kind in _WARNINGS else self._log.info
         level(record.kind.value, table=record.table, text=record.text)
-        happened = EventRecord(
-            now, record.kind.value, record.text, record.table or None, record.file_group, holder=self._leases.holder
-        )
-        self._remember("event", partial(self._store.record_event, happened))
+        self._recorder.happened(record, at=now)
         if record.kind is e.RecordKind.STUCK:
             self._metrics.watchdog_fired(record.table, self._stuck_step(record.table))
-        elif record.kind is e.RecordKind.PARKED:
-            parked = ParkedRecord(record.table, record.file_group, record.kind.value, record.text, 0, now, record.until)
-            self._remember("park", partial(self._store.park, parked))
-        elif record.kind is e.RecordKind.UNPARKED:
-            # The table itself: its file groups stay parked, each until its own time is over.
-            unpark = partial(self._store.unpark, record.table, record.file_group)
-            self._remember("unpark", unpark)
 
     def _stuck_step(self, table: str) -> WatchedStep:
         look = next((look for look in self._looks.values() if look.table == table and look.stopped), None)
@@ -760,99 +703,6 @@ class Service:
     def _written_of(self, table: str) -> _Written:
         return self._written.setdefault(table, _Written())
 
-    # ------------------------------------------------------------------------------------------------- store
-
-    def _ask_store(
-        self,
-        ask: Callable[[], T],
-        then: Callable[[T], None],
-        failed: Callable[[Exception], None] | None = None,
-    ) -> None:
-        self._submit(Lane.STORE, ask, then=then, failed=failed or self._store_failed)
-
-    def _remember(self, what: str, write: Callable[[], object], *, key: str | None = None) -> None:
-        """Write to the store, later and in order."""
-        dropped = self._outbox.add(Letter(what, write, key))
-        if dropped is not None:
-            self._log.warning("not remembered", what=dropped.what, why="too much waits for the store")
-
-    def _send_letters(self, *, again: bool = False) -> None:
-        """While the store does not answer, only `again` tries."""
-        if self._outbox.is_blocked and not again:
-            return
-        letters = self._outbox.take()
-        if letters:
-            self._submit(Lane.STORE, partial(send, letters), then=self._letters_sent, failed=self._letters_not_sent)
-
-    def _letters_sent(self, sent: Sent) -> None:
-        self._outbox.settle(sent)
-        for letter, error in sent.refused:
-            self._problem(error, what=letter.what)
-        if sent.error is None:
-            self._store_answered()
-        else:
-            self._store_failed(sent.error)
-
-    def _letters_not_sent(self, error: Exception) -> None:
-        self._outbox.settle(Sent())
-        self._store_failed(error)
-
-    def _store_answered(self) -> None:
-        if not self._outbox.is_blocked and self._store_problem is not None:
-            self._store_problem = None
-            self._log.info("store answers again")
-
-    def _store_failed(self, error: Exception) -> None:
-        """Logged once, however often it is asked in vain."""
-        text = problem_of(error).text
-        if text != self._store_problem:
-            self._store_problem = self._problem(error, what="store").text
-
-    def _job_record(self, job: e.Job, now: float) -> JobRecord:
-        return JobRecord(
-            job.id,
-            job.table,
-            job.service.value,
-            now,
-            holder=self._leases.holder,
-            token=self._leases.token(job.table),
-            operations=job.operations,
-            read_bytes=job.read_bytes,
-            write_bytes=job.write_bytes,
-            memory_bytes=job.memory_bytes,
-        )
-
-    def _remember_job(self, ended: JobStatus, figures: JobFigures) -> None:
-        assert ended.ended_at is not None and ended.end is not None, "only ended jobs are remembered as such"
-        log = self._log.bind(table=ended.table, job=ended.job_id, service=ended.service.value)
-        seconds = round(ended.ended_at - ended.began_at, 3)
-        level = log.info if ended.end.is_good else log.warning
-        level("job ended", end=ended.end.value, seconds=seconds, instants=list(ended.instants), error=ended.error)
-        numbers = asdict(figures)
-        for number, instant in enumerate(ended.instants):
-            attempt = AttemptRecord(
-                f"{ended.job_id}-{number}",
-                ended.job_id,
-                ended.began_at,
-                instant,
-                self._leases.holder,
-                ended.ended_at,
-                ended.end.value,
-            )
-            self._remember("attempt", partial(self._store.begin_attempt, attempt))
-        self._remember(
-            "end_job",
-            partial(
-                self._store.end_job,
-                ended.job_id,
-                ended.end.value,
-                ended.error or None,
-                at=ended.ended_at,
-                instant=ended.instants[-1] if ended.instants else None,
-                figures=numbers,
-            ),
-        )
-
 
 _SETTLED = frozenset(
     {
@@ -890,15 +740,3 @@ def limits_of(settings: Settings) -> e.Limits:
     """What all tables share."""
     service = settings.service
     return e.Limits(service.jobs_max, service.memory, service.io_per_hour, service.groups)
-
-
-def _decision_record(decision: Decision) -> DecisionRecord:
-    return DecisionRecord(
-        decision.partition_path,
-        decision.file_id,
-        decision.choice.value,
-        decision.reason.value,
-        decision.numbers,
-        decision.instant,
-        decision.instead_of.value if decision.instead_of is not None else None,
-    )

@@ -26,6 +26,7 @@ from lakeward.commit.lock import open_lock
 from lakeward.commit.owner import Processes
 from lakeward.daemon.config import Writers
 from lakeward.daemon.events import Job, JobResult, Problem, ProblemKind, Service, Wish
+from lakeward.daemon.log import log_context
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import JobFigures
 from lakeward.daemon.watcher import Watcher
@@ -137,6 +138,10 @@ class Worker:
 
     def poll(self, table: ServedTable) -> PollAnswer:
         """One listing of the timeline; more only when it changed. Raises what the storage raises."""
+        with log_context(table=table.name):
+            return self._poll(table)
+
+    def _poll(self, table: ServedTable) -> PollAnswer:
         started = self._clock.monotonic()
         polled = self._watcher.poll(table.name, table.base_path, timezone=table.settings.timezone)
         foreign = foreign_instants(
@@ -147,6 +152,10 @@ class Worker:
 
     def plan(self, table: ServedTable, left_alone: Mapping[GroupId, Reason], guard: Guard) -> PlanAnswer:
         """Decide for every file group, on what the last poll saw. Writes nothing. Raises `Refused`."""
+        with log_context(table=table.name):
+            return self._plan(table, left_alone, guard)
+
+    def _plan(self, table: ServedTable, left_alone: Mapping[GroupId, Reason], guard: Guard) -> PlanAnswer:
         started = self._clock.monotonic()
         snapshot = self._watcher.snapshot(table.name)
         self._backlogs[table.name] = self._watcher.backlog(table.name)
@@ -206,6 +215,10 @@ class Worker:
 
     def run(self, job: Job, table: ServedTable, *, guard: Guard, observer: Observer) -> JobReport:
         """Do the job. Raises what went wrong; then nothing of it was published after the error."""
+        with log_context(table=table.name, job=job.id):
+            return self._run(job, table, guard, observer)
+
+    def _run(self, job: Job, table: ServedTable, guard: Guard, observer: Observer) -> JobReport:
         match job.service:
             case Service.RECOVERY:
                 undone = self._compactor(table, job, guard, observer).recover().undone

@@ -12,11 +12,12 @@ from lakeward.commit.attempt import Attempt
 from lakeward.commit.heartbeat import Heartbeat, Life
 from lakeward.commit.transition import ServiceAction, TimelineFiles
 from lakeward.errors import AlreadyExists, AttemptLost, Conflict, LakewardError, TryLater
-from lakeward.execute.pending_work import PLANNED_BY, PendingWork, groups_of, pending_plan
+from lakeward.execute.pending_work import PendingWork, groups_of, pending_plan
 from lakeward.execute.serviced_table import ServicedTable, spell
 from lakeward.execute.targets import Targets, find_targets
 from lakeward.execute.undoing import undo_attempt, undo_dead_attempt
 from lakeward.format.compaction_plan import CompactionPlan
+from lakeward.table.service_instants import PLANNED_BY
 from lakeward.table.snapshot import TableSnapshot
 
 POLL_SECONDS = 1.0

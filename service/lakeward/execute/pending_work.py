@@ -11,10 +11,8 @@ from lakeward.commit.transition import ServiceAction
 from lakeward.errors import Conflict
 from lakeward.format.compaction_plan import CompactionPlan
 from lakeward.table.file_system_view import GroupId
+from lakeward.table.service_instants import PLANNED_BY
 from lakeward.table.snapshot import TableSnapshot
-
-PLANNED_BY = "planned_by"
-"""In a plan's extra metadata: only we write it, so a plan that has it may be taken back by us."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from lakeward.commit.transition import ServiceAction
 from lakeward.dispatch.dispatcher import Dispatcher
 from lakeward.errors import Refused, Unsupported
 from lakeward.execute.merging import ChooseDispatcher, merge_rules
-from lakeward.execute.pending_work import PLANNED_BY, PendingWork
+from lakeward.execute.pending_work import PendingWork
 from lakeward.execute.progress import Phase
 from lakeward.execute.serviced_table import ServicedTable, spell, zone_of
 from lakeward.execute.targets import find_targets
@@ -30,6 +30,7 @@ from lakeward.plan.planner import Planner
 from lakeward.read.log_scan import check_ordering, scan_slice_heads
 from lakeward.storage.storage import join
 from lakeward.table.file_system_view import GroupId
+from lakeward.table.service_instants import PLANNED_BY
 from lakeward.table.snapshot import TableSnapshot
 
 NEWEST = "9" * 17

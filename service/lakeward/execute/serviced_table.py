@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import tzinfo
+from datetime import UTC, tzinfo
 
 from lakeward.clock import Clock
 from lakeward.commit.heartbeat import Sign, look
@@ -121,8 +121,9 @@ def _nobody() -> None:
 
 
 def zone_of(snapshot: TableSnapshot) -> tzinfo:
-    assert snapshot.zone.zone is not None, "eligibility refuses a table whose zone is unknown"
-    return snapshot.zone.zone
+    """In which instants are spelled. A table without any commit shows none, and no plan is made of it: UTC will do."""
+    assert snapshot.zone.zone or not snapshot.timeline.completed, "eligibility refuses a table whose zone is unknown"
+    return snapshot.zone.zone or UTC
 
 
 def spell(action: ServiceAction) -> str:

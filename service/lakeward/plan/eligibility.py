@@ -327,7 +327,8 @@ def _zone(snapshot: TableSnapshot) -> Iterator[Refusal]:
             "they commit until then.",
             "Give the zone in which the writers run.",
         )
-    elif zone.zone is None:
+    # Before its first commit a table shows no zone, and needs none: there is nothing to plan.
+    elif zone.zone is None and snapshot.timeline.completed:
         yield Refusal(
             "timezone-unknown",
             "hoodie.table.timeline.timezone",

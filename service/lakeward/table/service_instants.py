@@ -33,6 +33,7 @@ from lakeward.table.timeline import Timeline
 from lakeward.table.timeline_reader import Memory
 
 PLANNED_BY = "planned_by"
+"""In a plan's extra metadata: only we write it, so a plan that has it may be taken back by us."""
 PLANNED_BY_SERVICE = "planned_by_service"
 PLANNED_BY_STORE = "planned_by_store"
 

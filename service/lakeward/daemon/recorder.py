@@ -1,0 +1,267 @@
+"""What the daemon tells its store, and asks of it: jobs, plans, events, parkings, each after it happened.
+
+    loop --what happened--> outbox --in order--> the store's lane --> store
+                                       ^------- did not answer -------'
+
+A store that is away delays remembering and nothing else: what waits is kept, up to a bound, and one sentence says
+what is wrong with the store until it answers again.
+
+Touches: the store, on its own lane; all else on the loop's thread.
+Keeps:   1. the loop never waits for the store;
+         2. letters are taken in the order in which things happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Protocol, TypeVar
+
+from structlog.stdlib import BoundLogger
+
+from lakeward.clock import Clock
+from lakeward.daemon import events as e
+from lakeward.daemon.outbox import Letter, Outbox, Sent, send
+from lakeward.daemon.problem import problem_of
+from lakeward.daemon.runner import Lane
+from lakeward.daemon.status import JobEnd, JobFigures, JobStatus
+from lakeward.daemon.worker import PlanAnswer
+from lakeward.plan.decision import Decision
+from lakeward.state.records import (
+    AttemptRecord,
+    ControlRecord,
+    DecisionRecord,
+    EventRecord,
+    JobRecord,
+    ParkedRecord,
+)
+from lakeward.state.store import Store
+
+T = TypeVar("T")
+
+REMEMBERED_MAX = 10_000
+"""Facts that may wait for the store, beside one planning a table; each is small. Beyond it the oldest are dropped."""
+
+JOBS_REMEMBERED = 50
+"""Of a table, when it is added: enough to find its last ones of each service."""
+
+GONE_SECONDS = 3600.0
+"""A daemon that has not said for so long that it lives does not run the jobs any more that it began."""
+
+
+class Submit(Protocol):
+    def __call__(
+        self, lane: Lane, work: Callable[[], T], *, then: Callable[[T], None], failed: Callable[[Exception], None]
+    ) -> None:
+        """Have `work` done elsewhere, and hear of it on the loop's thread whatever happens."""
+
+
+class TellProblem(Protocol):
+    def __call__(self, error: Exception, **about: str) -> e.Problem:
+        """Log what went wrong, and say what it means."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """What the store said of a table when it was added."""
+
+    watched_since: float
+    jobs: Sequence[JobRecord]
+    """Newest first."""
+    parked: Sequence[ParkedRecord]
+    controls: Sequence[ControlRecord]
+
+
+class Recorder:
+    def __init__(
+        self, store: Store, holder: str, *, submit: Submit, problem: TellProblem, clock: Clock, log: BoundLogger
+    ) -> None:
+        """`holder` is this daemon's name in the store."""
+        self._store = store
+        self._holder = holder
+        self._submit = submit
+        self._problem = problem
+        self._clock = clock
+        self._log = log
+        self._outbox = Outbox(REMEMBERED_MAX)
+        self.store_problem: str | None = None
+        """Why the store does not answer; None while it does."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Everything is remembered, or cannot be now."""
+        return self._outbox.is_empty or self._outbox.is_blocked
+
+    # ----------------------------------------------------------------------------------------------- asking
+
+    def ask(
+        self,
+        ask: Callable[[], T],
+        then: Callable[[T], None],
+        failed: Callable[[Exception], None] | None = None,
+    ) -> None:
+        """Have the store asked, after what waits for it now."""
+        self._submit(Lane.STORE, ask, then=then, failed=failed or self.failed)
+
+    def ask_for_controls(
+        self, then: Callable[[Sequence[ControlRecord]], None], failed: Callable[[Exception], None]
+    ) -> None:
+        self.ask(partial(self._store.controls, self._clock.now()), then, failed)
+
+    def recall(self, name: str, base_path: str) -> Remembered:
+        """What is known of a table that is watched from now on. On the store's lane, by `ask`."""
+        now = self._clock.now()
+        watched = self._store.watch(name, base_path, now)
+        parked = [record for record in self._store.parked(now) if record.table == name]
+        jobs = self._store.jobs(name, limit=JOBS_REMEMBERED)
+        return Remembered(watched.first_watched_at, jobs, parked, self._store.controls(now))
+
+    def answered(self) -> None:
+        if not self._outbox.is_blocked and self.store_problem is not None:
+            self.store_problem = None
+            self._log.info("store answers again")
+
+    def failed(self, error: Exception) -> None:
+        """Logged once, however often it is asked in vain."""
+        text = problem_of(error).text
+        if text != self.store_problem:
+            self.store_problem = self._problem(error, what="store").text
+
+    # ---------------------------------------------------------------------------------------------- telling
+
+    def send(self, *, again: bool = False) -> None:
+        """Hand over what waits. While the store does not answer, only `again` tries."""
+        if self._outbox.is_blocked and not again:
+            return
+        letters = self._outbox.take()
+        if letters:
+            self._submit(Lane.STORE, partial(send, letters), then=self._sent, failed=self._not_sent)
+
+    def planned(self, table: str, answer: PlanAnswer) -> None:
+        # One planning a table waits for the store, the newest: a hundred thousand decisions are no small thing.
+        self._remember("plan", partial(self._record_plan, table, answer), key=f"plan {table}")
+
+    def job_began(self, job: e.Job, *, token: int | None, at: float) -> None:
+        record = JobRecord(
+            job.id,
+            job.table,
+            job.service.value,
+            at,
+            holder=self._holder,
+            token=token,
+            operations=job.operations,
+            read_bytes=job.read_bytes,
+            write_bytes=job.write_bytes,
+            memory_bytes=job.memory_bytes,
+        )
+        self._remember("begin_job", partial(self._store.begin_job, record))
+
+    def job_ended(self, ended: JobStatus, figures: JobFigures) -> None:
+        assert ended.ended_at is not None and ended.end is not None, "only ended jobs are remembered as such"
+        for number, instant in enumerate(ended.instants):
+            attempt = AttemptRecord(
+                f"{ended.job_id}-{number}",
+                ended.job_id,
+                ended.began_at,
+                instant,
+                self._holder,
+                ended.ended_at,
+                ended.end.value,
+            )
+            self._remember("attempt", partial(self._store.begin_attempt, attempt))
+        self._remember(
+            "end_job",
+            partial(
+                self._store.end_job,
+                ended.job_id,
+                ended.end.value,
+                ended.error or None,
+                at=ended.ended_at,
+                instant=ended.instants[-1] if ended.instants else None,
+                figures=asdict(figures),
+            ),
+        )
+
+    def happened(self, record: e.Record, *, at: float) -> None:
+        """An event, and what it changes for the daemon that starts next."""
+        kind, table, file_group = record.kind, record.table, record.file_group
+        event = EventRecord(at, kind.value, record.text, table or None, file_group, holder=self._holder)
+        self._remember("event", partial(self._store.record_event, event))
+        if kind is e.RecordKind.PARKED:
+            parked = ParkedRecord(table, file_group, kind.value, record.text, 0, at, record.until)
+            self._remember("park", partial(self._store.park, parked))
+        elif kind is e.RecordKind.UNPARKED:
+            # The table itself: its file groups stay parked, each until its own time is over.
+            self._remember("unpark", partial(self._store.unpark, table, file_group))
+
+    def end_control(self, control_id: int, outcome: str) -> None:
+        self._remember("end_control", partial(self._store.end_control, control_id, outcome, at=self._clock.now()))
+
+    def end_jobs_of_others(self, tables: AbstractSet[str]) -> None:
+        """Whoever had the lease before us runs nothing any more, and may not have lived to say so."""
+        self._remember("lost jobs", partial(self._end_jobs_of_others, tables, self._clock.now()))
+
+    def trim(self) -> None:
+        """Let the store forget what is old, and jobs whose daemons are gone, of tables, too, that nobody services."""
+        self._remember("trim", partial(self._store.trim, self._clock.now()), key="trim")
+        self._remember("lost jobs", self._end_jobs_of_the_gone, key="lost jobs")
+
+    def leave(self) -> None:
+        """Say that this daemon is gone, at once."""
+        self._store.leave(self._holder)
+
+    # ---------------------------------------------------------------------------------- on the store's lane
+
+    def _record_plan(self, table: str, answer: PlanAnswer) -> None:
+        decisions = [_decision_record(decision) for decision in answer.outcome.decisions]
+        self._store.record_decisions(table, answer.at, None, decisions)
+        self._store.record_observed_plans(table, answer.pending)
+
+    def _end_jobs_of_others(self, tables: AbstractSet[str], now: float) -> None:
+        for job in self._store.running_jobs():
+            if job.table in tables and job.holder != self._holder:
+                self._end_lost(job, now)
+
+    def _end_jobs_of_the_gone(self) -> None:
+        now = self._clock.now()
+        living = {daemon.holder for daemon in self._store.daemons(now, within=GONE_SECONDS)}
+        for job in self._store.running_jobs():
+            if job.holder not in living and job.holder != self._holder:
+                self._end_lost(job, now)
+
+    def _end_lost(self, job: JobRecord, now: float) -> None:
+        self._store.end_job(job.id, JobEnd.LOST.value, f"Daemon {job.holder} ended before it said how.", at=now)
+
+    # ------------------------------------------------------------------------------------------ the outbox
+
+    def _remember(self, what: str, write: Callable[[], object], *, key: str | None = None) -> None:
+        dropped = self._outbox.add(Letter(what, write, key))
+        if dropped is not None:
+            self._log.warning("not remembered", what=dropped.what, why="too much waits for the store")
+
+    def _sent(self, sent: Sent) -> None:
+        self._outbox.settle(sent)
+        for letter, error in sent.refused:
+            self._problem(error, what=letter.what)
+        if sent.error is None:
+            self.answered()
+        else:
+            self.failed(sent.error)
+
+    def _not_sent(self, error: Exception) -> None:
+        self._outbox.settle(Sent())
+        self.failed(error)
+
+
+def _decision_record(decision: Decision) -> DecisionRecord:
+    return DecisionRecord(
+        decision.partition_path,
+        decision.file_id,
+        decision.choice.value,
+        decision.reason.value,
+        decision.numbers,
+        decision.instant,
+        decision.instead_of.value if decision.instead_of is not None else None,
+    )

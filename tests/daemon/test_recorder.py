@@ -1,0 +1,113 @@
+"""What the daemon tells its store, while the store answers and while it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import structlog
+
+from lakeward.daemon import events as e
+from lakeward.daemon.problem import problem_of
+from lakeward.daemon.recorder import Recorder
+from lakeward.daemon.runner import Lane
+from lakeward.errors import StoreUnavailable
+from lakeward.state.records import JobRecord
+from lakeward.state.store import Store, open_store
+from tests.clocks import SettableClock
+
+
+@pytest.fixture
+def store(clock: SettableClock) -> Store:
+    return open_store("sqlite://", clock=clock)
+
+
+@pytest.fixture
+def clock() -> SettableClock:
+    return SettableClock(1_800_000_000.0)
+
+
+class Told:
+    """A recorder whose work is done at once, and what it complained of."""
+
+    def __init__(self, store: Store, clock: SettableClock) -> None:
+        self.problems: list[str] = []
+        self.recorder = Recorder(
+            store, "a", submit=self.submit, problem=self.problem, clock=clock, log=structlog.stdlib.get_logger()
+        )
+
+    def submit(
+        self, lane: Lane, work: Callable[[], Any], *, then: Callable[[Any], None], failed: Callable[[Exception], None]
+    ) -> None:
+        assert lane is Lane.STORE
+        try:
+            answer = work()
+        except Exception as error:
+            failed(error)
+        else:
+            then(answer)
+
+    def problem(self, error: Exception, **about: str) -> e.Problem:
+        self.problems.append(str(error))
+        return problem_of(error)
+
+
+@pytest.fixture
+def told(store: Store, clock: SettableClock) -> Told:
+    return Told(store, clock)
+
+
+def event(text: str, kind: e.RecordKind = e.RecordKind.PARKED) -> e.Record:
+    return e.Record(kind, "orders", text, ("p=1", "f1"), None)
+
+
+def test_what_happened_is_told_in_order_when_it_is_sent(told: Told, store: Store) -> None:
+    """And not before: the loop waits for nobody."""
+    told.recorder.happened(event("first"), at=1.0)
+    told.recorder.happened(event("second", e.RecordKind.UNPARKED), at=2.0)
+    assert not store.events("orders") and not told.recorder.is_settled
+
+    told.recorder.send()
+
+    assert [each.text for each in store.events("orders")] == ["second", "first"]
+    assert not store.parked(3.0), "parked first, unparked afterwards"
+    assert told.recorder.is_settled
+
+
+def test_a_store_that_is_away_is_told_later(told: Told, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its problem is said once; only a try that is meant to be one asks again; when it answers nothing is missing."""
+
+    tell, is_away = store.record_event, [True]
+
+    def record_event(*given: Any) -> None:
+        if is_away:
+            raise StoreUnavailable("The store is away.", why="It is.", remedy="Wait.")
+        tell(*given)
+
+    monkeypatch.setattr(store, "record_event", record_event)
+    told.recorder.happened(event("first"), at=1.0)
+    for _ in range(3):
+        told.recorder.send(again=True)
+    assert told.recorder.store_problem is not None and len(told.problems) == 1
+    assert told.recorder.is_settled, "it cannot be told now"
+
+    is_away.clear()
+    told.recorder.send()
+    assert not store.events("orders"), "that was no try"
+    told.recorder.send(again=True)
+    assert [each.text for each in store.events("orders")] == ["first"]
+    assert told.recorder.store_problem is None
+
+
+def test_jobs_of_a_holder_before_us_are_ended_as_lost(told: Told, store: Store) -> None:
+    """Of the tables that we have now; ours run on."""
+    for job, table, holder in (("j1", "orders", "b"), ("j2", "orders", "a"), ("j3", "items", "b")):
+        store.begin_job(JobRecord(job, table, "compaction", 1.0, holder=holder))
+    told.recorder.end_jobs_of_others(frozenset({"orders"}))
+    told.recorder.send()
+
+    assert {job.id for job in store.running_jobs()} == {"j2", "j3"}
+    told.recorder.trim()
+    told.recorder.send()
+    assert {job.id for job in store.running_jobs()} == {"j2"}, "nobody has heard of b for an hour"
