@@ -176,6 +176,9 @@ def test_two_daemons_share_the_tables(root: Path, tmp_path: Path) -> None:
     held = [set(daemon.service.held_tables) for daemon in daemons]
     assert held[0] | held[1] == {str(table) for table in tables}
     assert not held[0] & held[1]
+    for daemon in daemons:
+        seen = {str(table) for table in tables if daemon.worker.backlog(str(table)) is not None}
+        assert seen == daemon.service.held_tables, "what another one services is not ours to show"
 
 
 def test_a_store_that_fails_stops_nothing_but_remembering(root: Path, tmp_path: Path) -> None:
@@ -337,6 +340,7 @@ def test_a_lease_that_is_lost_in_the_middle_of_a_job(root: Path, tmp_path: Path)
     serving.run(5)
 
     assert completed(table) == before
+    assert serving.worker.backlog(str(table)) is None, "what it saw grows old"
     assert "lost" in [job.result for job in serving.store.jobs(str(table))]
     serving.run(200)
     assert len(completed(table)) == len(before) + 1

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.daemon.watcher import Watcher
-from lakeward.errors import LakewardError, NotATable, UsageError
+from lakeward.errors import LakewardError, NotATable, TryLater
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.opening import open_storage
 from lakeward.storage.storage import FileStatus, Storage
@@ -59,12 +59,12 @@ def test_a_table_that_is_not_watched(histories: list[TableHistory]) -> None:
     """Nothing is known of it before its first poll and after it was forgotten."""
     watcher = Watcher(open_storage, SkippingClock())
     assert watcher.backlog("a") is None
-    with pytest.raises(UsageError):
+    with pytest.raises(TryLater):
         watcher.snapshot("a")
     watcher.poll("a", str(histories[0].base))
     watcher.forget("a")
     watcher.forget("a")
-    with pytest.raises(UsageError):
+    with pytest.raises(TryLater):
         watcher.service_instants("a")
 
 

@@ -461,7 +461,13 @@ class Service:
 
     def _lose_lease(self, table: str, why: str) -> None:
         self._metrics.lease_lost()
+        self._drop_unless_held(table)
         self._inbox.append(e.LeaseLost(table, why))
+
+    def _drop_unless_held(self, table: str) -> None:
+        """What we saw of another daemon's table grows old, and nobody is to be shown it as the table's state."""
+        if table not in self._leases.held:
+            self._worker.forget(table)
 
     # --------------------------------------------------------------------------------------------- controls
 
@@ -552,6 +558,7 @@ class Service:
         if foreign is not None and (resumed_at is None or foreign.requested_at > resumed_at):
             self._inbox.append(e.ForeignServiceSeen(poll.table, foreign.time, foreign.action))
         self._inbox.append(e.Polled(poll.table, poll.work_id, answer.changed))
+        self._drop_unless_held(poll.table)
 
     def _plan(self, plan: e.Plan) -> None:
         table, look = self._table(plan.table), _Look(plan.table, is_plan=True)
@@ -572,6 +579,7 @@ class Service:
         self._metrics.planned(plan.table, answer.outcome, answer.seconds)
         self._log.debug("planned", table=plan.table, operations=answer.wish.operations, seconds=answer.seconds)
         self._recorder.planned(plan.table, answer)
+        self._drop_unless_held(plan.table)
 
     def _look_failed(self, look: e.Poll | e.Plan, error: Exception) -> None:
         self._looks.pop(look.work_id, None)

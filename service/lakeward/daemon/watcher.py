@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from lakeward.clock import Clock
-from lakeward.errors import TryLater, UsageError
+from lakeward.errors import TryLater
 from lakeward.format.instant import Instant
 from lakeward.storage.storage import Storage
 from lakeward.table.backlog import Backlog
@@ -68,7 +68,7 @@ class Watcher:
         self._lock = threading.Lock()
 
     def poll(self, table: str, location: str, *, timezone: str | None = None) -> PollResult:
-        """Look at the table of that name. Raises `NotATable`, `UsageError` and what the storage raises."""
+        """Look at the table of that name. Raises `NotATable`, `UsageError` (a zone that is none) and what the storage raises."""
         watched = self._watch(table, location, timezone)
         with _looking(watched, table):
             started = self._clock.monotonic()
@@ -123,10 +123,10 @@ class Watcher:
     def _polled(self, table: str) -> _Watched:
         watched = self._tables.get(table)
         if watched is None:
-            raise UsageError(
-                f"Table {table} is not watched.",
-                why="It was not looked at yet, or was taken out of the configuration.",
-                remedy="Look at it first.",
+            raise TryLater(
+                f"Table {table} was not looked at yet.",
+                why="It was just added, or belonged to another daemon meanwhile.",
+                remedy="Nothing has to be done: the next poll looks at it.",
             )
         return watched
 
