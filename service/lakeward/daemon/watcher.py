@@ -68,7 +68,7 @@ class Watcher:
         self._lock = threading.Lock()
 
     def poll(self, table: str, location: str, *, timezone: str | None = None) -> PollResult:
-        """Look at the table of that name. Raises `NotATable`, `UsageError` (a zone that is none) and what the storage raises."""
+        """Look at the table of that name. Raises `NotATable`, `UsageError`, and what the storage raises."""
         watched = self._watch(table, location, timezone)
         with _looking(watched, table):
             started = self._clock.monotonic()
