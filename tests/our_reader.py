@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from lakeward.execute.merging import merge_rules
-from lakeward.read.file_slice import SliceInput, open_slice
+from lakeward.read.file_slice import open_slice
+from lakeward.read.slice_input import SliceInput
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import join
 from lakeward.table.file_group import FileSlice

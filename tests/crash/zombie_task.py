@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from lakeward.errors import LakewardError
-from lakeward.execute.operation import run_operation_at
 from lakeward.execute.operation_spec import OperationResult, OperationSpec
+from lakeward.execute.task_entry import run_operation_at
 from lakeward.storage.local import LocalStorage
 
 PATIENCE_SECONDS = 120.0

@@ -27,9 +27,8 @@ from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.worker import Worker
 from lakeward.dispatch.dispatcher import Dispatcher
 from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.execute.operation import run_operation_at
 from lakeward.execute.operation_spec import OperationResult
-from lakeward.execute.slice_check import check_slice_at
+from lakeward.execute.task_entry import check_slice_at, run_operation_at
 from lakeward.state.records import DaemonRecord
 from lakeward.state.store import Store, open_store
 from lakeward.storage.opening import open_storage

@@ -17,7 +17,7 @@ from lakeward.daemon.runner import Lane
 from lakeward.daemon.status import JobEnd
 from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.worker import JobReport, PollAnswer
-from lakeward.errors import StoreUnavailable, UsageError
+from lakeward.errors import StoreUnavailable, TryLater
 from lakeward.execute.operation_spec import OperationResult
 from lakeward.format.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.state.records import ControlKind, ControlRecord, JobRecord, TargetKind
@@ -454,7 +454,7 @@ def test_an_answer_of_a_table_that_was_removed_meanwhile(root: Path, tmp_path: P
     assert "orders" not in serving.service.views
     assert "a bug of ours" not in [entry["event"] for entry in logs]
     assert serving.worker.backlog("orders") is None
-    with pytest.raises(UsageError):
+    with pytest.raises(TryLater):
         serving.watcher.snapshot("orders")
     serving.service.apply(Serving.load(root, tmp_path / "state", {}, named=table))
     serving.run(30)

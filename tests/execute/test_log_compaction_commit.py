@@ -9,7 +9,7 @@ import pytest
 from lakeward.execute.log_compaction_commit import log_compaction_commit
 from lakeward.execute.operation_spec import OperationKind, OperationResult
 from lakeward.format.commit_metadata import RuntimeStats, WriteStat, read_commit_metadata, write_commit_metadata
-from lakeward.read.file_slice import MergeCounts
+from lakeward.read.slice_input import MergeCounts
 from lakeward.table.file_group import FileSlice
 
 FILE_ID = "bc86f1d4-f4bf-4715-a7fd-f9bb1bc306ac-0"

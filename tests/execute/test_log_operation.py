@@ -23,7 +23,8 @@ from lakeward.format.log_writer import LogFileWriter, log_block_schema
 from lakeward.merge.log_fold import LogFold, Tombstones
 from lakeward.merge.merge_rules import MergeMode, MergeRules
 from lakeward.read import log_run as log_run_module
-from lakeward.read.file_slice import SliceInput, open_slice
+from lakeward.read.file_slice import open_slice
+from lakeward.read.slice_input import SliceInput
 from lakeward.storage.local import LocalStorage
 from tests.read.log_files import TABLE_SCHEMA, data_block, delete_block, row
 

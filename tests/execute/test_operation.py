@@ -20,7 +20,7 @@ from lakeward.execute.operation_spec import OperationSpec, finished_operations
 from lakeward.format.base_file import BaseFileWriter
 from lakeward.merge.hash_merge import HashMerge
 from lakeward.read import file_slice as file_slice_module
-from lakeward.read.file_slice import SliceInput
+from lakeward.read.slice_input import SliceInput
 from lakeward.storage.local import LocalStorage
 from tests.golden_tables import copy_golden, expected_rows
 from tests.our_reader import look

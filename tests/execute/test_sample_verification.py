@@ -18,10 +18,12 @@ from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.errors import Cancelled, Refused
 from lakeward.execute import slice_check
 from lakeward.execute.sample_verification import SampleReport, choose_slices, verify_sample
-from lakeward.execute.slice_check import CheckedSlice, SliceCheck, check_slice, check_slice_at
+from lakeward.execute.slice_check import check_slice
+from lakeward.execute.slice_check_spec import CheckedSlice, SliceCheck
+from lakeward.execute.task_entry import check_slice_at
 from lakeward.format.avro_schema import table_schema
 from lakeward.format.base_file import BaseFileWriter, open_base_file
-from lakeward.read.file_slice import SliceInput
+from lakeward.read.slice_input import SliceInput
 from lakeward.storage.local import LocalStorage
 from tests.clocks import SkippingClock
 from tests.crash.compacting import LOG, everything

@@ -18,8 +18,8 @@ from lakeward.execute.verification import (
 )
 from lakeward.merge.merge_rules import MergeMode, MergeRules
 from lakeward.merge.reference import LogRecord
-from lakeward.read.file_slice import MergeCounts
 from lakeward.read.sample import SampledKey, SampleTap
+from lakeward.read.slice_input import MergeCounts
 
 COUNTS = MergeCounts(
     base_rows=10,

@@ -18,7 +18,7 @@ from lakeward.execute.operation import run_operation
 from lakeward.execute.operation_spec import OperationKind, OperationResult, OperationSpec
 from lakeward.format.commit_metadata import write_commit_metadata
 from lakeward.format.compaction_plan import METRICS, CompactionOperation, CompactionPlan, write_compaction_plan
-from lakeward.read.file_slice import SliceInput
+from lakeward.read.slice_input import SliceInput
 from lakeward.storage.local import LocalStorage
 from lakeward.table.file_group import FileSlice
 from lakeward.table.snapshot import TableSnapshot

@@ -17,7 +17,8 @@ from lakeward.format.avro_schema import table_schema
 from lakeward.format.file_name import parse_log_file
 from lakeward.merge.merge_rules import MergeMode, MergeRules
 from lakeward.merge.reference import merge_key
-from lakeward.read.file_slice import MergedSlice, SliceInput, open_slice
+from lakeward.read.file_slice import MergedSlice, open_slice
+from lakeward.read.slice_input import SliceInput
 from lakeward.storage.local import LocalStorage
 from tests.golden_tables import GOLDEN
 from tests.read.log_files import TABLE_SCHEMA, data_block, delete_block, row

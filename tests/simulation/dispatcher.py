@@ -14,7 +14,7 @@ from lakeward.dispatch.dispatcher import Done, Failure, Progress
 from lakeward.errors import LakewardError
 from lakeward.execute.operation_spec import OperationKind, OperationResult, OperationSpec
 from lakeward.format.file_name import parse_log_file
-from lakeward.read.file_slice import MergeCounts
+from lakeward.read.slice_input import MergeCounts
 from lakeward.storage.storage import Storage, join
 from tests.simulation.data_files import base_file, fold, log_file, read_base_file, read_log_file
 from tests.simulation.world import Process, World

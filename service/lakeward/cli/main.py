@@ -42,7 +42,7 @@ from lakeward.errors import LakewardError, UsageError
 from lakeward.execute.compaction import Compactor
 from lakeward.execute.compaction_options import CompactionOptions
 from lakeward.execute.inspection import inspect_table
-from lakeward.execute.operation import run_operation_at
+from lakeward.execute.task_entry import run_operation_at
 from lakeward.plan.decision import PlanOutcome
 from lakeward.plan.planner import SETTINGS, CompactionType, merge_settings, planner_of
 from lakeward.plan.selection import GroupFilter

@@ -53,8 +53,7 @@ from lakeward.daemon.status import ConfigStatus, ReloadOutcome, ServicePhase, Se
 from lakeward.daemon.status_report import table_detail
 from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.worker import Worker
-from lakeward.execute.operation import run_operation_at
-from lakeward.execute.slice_check import check_slice_at
+from lakeward.execute.task_entry import check_slice_at, run_operation_at
 from lakeward.state.migration import migrate
 from lakeward.state.records import DaemonRecord
 from lakeward.state.store import open_store

@@ -34,9 +34,10 @@ from lakeward.format.log_block import BlockType, HeaderKey
 from lakeward.format.log_writer import LogFileStats, LogFileWriter, log_block_schema
 from lakeward.merge.digest import Digest
 from lakeward.merge.log_fold import Tombstones
-from lakeward.read.file_slice import SHARE_OF_LOG_ROWS, MergeCounts
+from lakeward.read.file_slice import SHARE_OF_LOG_ROWS
 from lakeward.read.log_run import LogRun
 from lakeward.read.sample import SampledKey
+from lakeward.read.slice_input import MergeCounts
 from lakeward.storage.storage import Storage, join
 
 

@@ -19,7 +19,7 @@ from lakeward.execute.replay import keep_replay
 from lakeward.execute.serviced_table import ServicedTable, spell
 from lakeward.execute.targets import Target
 from lakeward.merge.merge_rules import MergeMode, MergeRules
-from lakeward.read.file_slice import SliceInput
+from lakeward.read.slice_input import SliceInput
 from lakeward.storage.storage import join
 from lakeward.table.snapshot import TableSnapshot
 

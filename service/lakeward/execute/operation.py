@@ -24,14 +24,7 @@ from lakeward.execute.verification import OutputSample, check_counts, check_dige
 from lakeward.format.base_file import BaseFileStats, BaseFileWriter, open_base_file
 from lakeward.merge.digest import Digest
 from lakeward.read.file_slice import MergedSlice, open_slice
-from lakeward.storage.opening import open_storage
 from lakeward.storage.storage import Storage, join
-
-
-def run_operation_at(location: str, spec: OperationSpec, task_attempt: int) -> OperationResult:
-    """`run_operation` on the storage of `location`; how executors, which share no objects with us, start."""
-    storage, _ = open_storage(location)
-    return run_operation(storage, spec, task_attempt)
 
 
 def run_operation(storage: Storage, spec: OperationSpec, task_attempt: int) -> OperationResult:

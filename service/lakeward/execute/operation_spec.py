@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lakeward.format.file_name import BaseFileName, LogFileName, WriteToken
-from lakeward.read.file_slice import MergeCounts, SliceInput
+from lakeward.read.slice_input import MergeCounts, SliceInput
 from lakeward.storage.storage import FileStatus, join
 
 _LOG_VERSION = 1  # from table version 8 on every log file has an instant of its own, and none a second version

@@ -21,11 +21,11 @@ from lakeward.execute.merging import merge_rules
 from lakeward.execute.refusal import refuse
 from lakeward.execute.scheduling import NEWEST
 from lakeward.execute.serviced_table import Guard
-from lakeward.execute.slice_check import CheckedSlice, ExpectedFile, SliceCheck
+from lakeward.execute.slice_check_spec import CheckedSlice, ExpectedFile, SliceCheck
 from lakeward.format.commit_metadata import WriteStat, read_commit_metadata
 from lakeward.format.instant import State
 from lakeward.plan.eligibility import find_refusals
-from lakeward.read.file_slice import MEMORY_BYTES, SliceInput
+from lakeward.read.slice_input import MEMORY_BYTES, SliceInput
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId

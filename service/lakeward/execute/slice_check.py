@@ -14,60 +14,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.errors import BrokenFile, NotFound, Unsupported, VerificationFailed
+from lakeward.execute.slice_check_spec import CheckedSlice, SliceCheck
 from lakeward.execute.verification import OutputSample, check_counts, check_sample
 from lakeward.merge.digest import Digest
 from lakeward.merge.key_index import hash_keys
 from lakeward.merge.merge_rules import RECORD_KEY_FIELD
-from lakeward.read.file_slice import SliceInput, open_slice
-from lakeward.storage.opening import open_storage
+from lakeward.read.file_slice import open_slice
+from lakeward.read.slice_input import SliceInput
 from lakeward.storage.storage import Storage, join
 
 DUPLICATES_TOLD = 3
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectedFile:
-    """What the commit that wrote a file says of it."""
-
-    path: str
-    """Relative to the base path."""
-    size_bytes: int | None
-    """None where the commit is not on the active timeline or does not say."""
-    rows: int | None = None
-    """Of a base file."""
-
-
-@dataclass(frozen=True, slots=True)
-class SliceCheck:
-    """What a task needs to know; picklable."""
-
-    slice: SliceInput
-    files: tuple[ExpectedFile, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CheckedSlice:
-    """What was found."""
-
-    rows: int
-    keys: int
-    """How many were merged again the slow way."""
-    problems: tuple[str, ...]
-    not_merged: str | None = None
-    """Why the slice was not read to its end, where this release cannot."""
-
-
-def check_slice_at(location: str, check: SliceCheck, task_attempt: int) -> CheckedSlice:
-    """`check_slice` on the storage of `location`; how executors start."""
-    storage, _ = open_storage(location)
-    return check_slice(storage, check, task_attempt)
 
 
 def check_slice(storage: Storage, check: SliceCheck, task_attempt: int) -> CheckedSlice:

@@ -18,8 +18,8 @@ import pyarrow as pa
 from lakeward.errors import VerificationFailed
 from lakeward.merge.merge_rules import FILE_NAME_FIELD, MergeRules, default_is_comparable
 from lakeward.merge.reference import Row, fold_key, merge_key
-from lakeward.read.file_slice import MergeCounts
 from lakeward.read.sample import SampledKey, SampleTap, pick_rows
+from lakeward.read.slice_input import MergeCounts
 
 
 def check_counts(counts: MergeCounts, *, rows_written: int) -> None:

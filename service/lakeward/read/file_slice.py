@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
@@ -26,50 +25,14 @@ from lakeward.format.base_file import count_rows, open_base_file
 from lakeward.format.file_name import resolve
 from lakeward.merge.hash_merge import HashMerge
 from lakeward.merge.log_fold import record_keys
-from lakeward.merge.merge_rules import RECORD_KEY_FIELD, MergeRules
+from lakeward.merge.merge_rules import RECORD_KEY_FIELD
 from lakeward.read.log_run import LogRun
 from lakeward.read.log_scan import LogScan
 from lakeward.read.sample import SampleTap
+from lakeward.read.slice_input import MergeCounts, SliceInput
 from lakeward.storage.storage import Storage
 
-MEMORY_BYTES = 512 * 1024 * 1024
 SHARE_OF_LOG_ROWS = 4  # a quarter of the budget; the rest is the interpreter, the index, batches and row groups
-
-
-@dataclass(frozen=True, slots=True)
-class SliceInput:
-    """One slice to merge; travels to executors."""
-
-    partition_path: str
-    file_id: str
-    base_file: str | None
-    """Relative to the base path."""
-    log_files: tuple[str, ...]
-    """Relative to the base path, in comparator order."""
-    base_path: str
-    instant: str
-    """The instant the merge is for: blocks of later instants are left out."""
-    schema: str
-    """Avro schema JSON of the table, without meta columns."""
-    rules: MergeRules
-    memory_bytes: int = MEMORY_BYTES
-
-
-@dataclass(frozen=True, slots=True)
-class MergeCounts:
-    base_rows: int
-    log_files: int
-    log_blocks: int
-    corrupt_blocks: int
-    rollback_blocks: int
-    log_records: int
-    """Records of the blocks that count, deletes included."""
-    log_keys: int
-    updated: int
-    inserted: int
-    deleted: int
-    """Base rows that a log record deleted."""
-    rows: int
 
 
 class MergedSlice:

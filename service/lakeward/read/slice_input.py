@@ -1,0 +1,48 @@
+"""What merging one file slice needs to know, and what it counts: the values that travel to executors and back.
+
+Touches: nothing; they import neither readers nor kernels, so that whoever only sends work stays small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakeward.merge.merge_rules import MergeRules
+
+MEMORY_BYTES = 512 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class SliceInput:
+    """One slice to merge; travels to executors."""
+
+    partition_path: str
+    file_id: str
+    base_file: str | None
+    """Relative to the base path."""
+    log_files: tuple[str, ...]
+    """Relative to the base path, in comparator order."""
+    base_path: str
+    instant: str
+    """The instant the merge is for: blocks of later instants are left out."""
+    schema: str
+    """Avro schema JSON of the table, without meta columns."""
+    rules: MergeRules
+    memory_bytes: int = MEMORY_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class MergeCounts:
+    base_rows: int
+    log_files: int
+    log_blocks: int
+    corrupt_blocks: int
+    rollback_blocks: int
+    log_records: int
+    """Records of the blocks that count, deletes included."""
+    log_keys: int
+    updated: int
+    inserted: int
+    deleted: int
+    """Base rows that a log record deleted."""
+    rows: int
