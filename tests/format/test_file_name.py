@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lakeward.errors import UntrustedName
 from lakeward.format.file_name import (
+    HFILE,
     BaseFileName,
     LogFileName,
     WriteToken,
@@ -237,3 +238,23 @@ def test_file_ids_that_break_names_are_refused(file_id: str) -> None:
     """A file id with a separator of the file-name grammar would make another file's name."""
     with pytest.raises(UntrustedName):
         check_file_id(file_id)
+
+
+HFILE_BASE = "record-index-a%2Fb%2Dc-0000-0_3-89-248_20261121114133085.hfile"
+
+
+def test_base_files_of_a_metadata_table():
+    """Are names where somebody asks for them, and then those of a data table are none."""
+    parsed = parse_base_file(HFILE_BASE, extension=HFILE)
+
+    assert parsed == BaseFileName("record-index-a%2Fb%2Dc-0000-0", "3-89-248", "20261121114133085", HFILE)
+    assert parsed is not None and parsed.text == HFILE_BASE
+    assert parse_base_file(HFILE_BASE) is None and parse_base_file(BASE, extension=HFILE) is None
+    assert check_file_name(HFILE_BASE, extension=HFILE) == HFILE_BASE
+    assert check_file_name(LOG, extension=HFILE) == LOG
+    assert resolve("/m", f"files/{HFILE_BASE}", extension=HFILE) == f"/m/files/{HFILE_BASE}"
+    for call in (check_file_name, lambda name: resolve("/t", name), lambda name: resolve("/t", f"p/{name}")):
+        with pytest.raises(UntrustedName):
+            call(HFILE_BASE)
+    with pytest.raises(UntrustedName):
+        check_file_name(BASE, extension=HFILE)

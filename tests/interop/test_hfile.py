@@ -5,20 +5,13 @@ The native reader and writer are those of Hudi 1.2.0; HBase's, which Hudi used u
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Iterator
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakeward.format.hfile_block import HFileCodec
 from lakeward.format.hfile_reader import HFileReader
-from lakeward.format.hfile_writer import BLOCK_BYTES, HFileWriter
-from tests.conftest import IN_CI
-from tests.hudi.hbase_hfiles import MISSING
+from lakeward.format.hfile_writer import BLOCK_BYTES
 from tests.hudi.hfile_java import (
     FOUND,
     Entries,
@@ -29,62 +22,12 @@ from tests.hudi.hfile_java import (
     read_entries,
     write_entries,
 )
-from tests.hudi.metadata_table import write_table_with_metadata
+from tests.interop.hfile_cases import ENTRY, OURS, THEIRS, probes, write_ours
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
-
-GZIP, NONE = HFileCodec.GZIP, HFileCodec.NONE
-
-
-def numbered(count: int, value_bytes: int = 20) -> Entries:
-    """Keys with a gap after each."""
-    return [(b"key-%09d" % (2 * n), (b"%d." % n * value_bytes)[: n % (value_bytes + 1)]) for n in range(count)]
-
-
-ENTRY = 21 + 13 + 38  # 72 bytes each, as in the report of Hudi's lost rows
-LOSING: Entries = [(b"key-%09d" % n, sha256(b"%d" % n).hexdigest()[:38].encode()) for n in range(30_000)]
-TEXTS = ("k", "ключ-", "ü", "鍵", "😀x", "！", "id:7,part:", "")
-TEXT: Entries = sorted((f"{text}{n}".encode(), text.encode()) for text in TEXTS for n in range(100))
-LONG: Entries = [
-    (letter * length, letter) for letter in (b"a", b"b", b"c") for length in (1, 115, 116, 126, 200, 32_767)
-]
-
-OURS: dict[str, tuple[Entries, HFileCodec, int]] = {
-    "empty": ([], GZIP, BLOCK_BYTES),
-    "empty, not compressed": ([], NONE, BLOCK_BYTES),
-    "one": ([(b"key", b"value")], GZIP, BLOCK_BYTES),
-    "one, not compressed": ([(b"key", b"value")], NONE, BLOCK_BYTES),
-    "one without a value": ([(b"key", b"")], GZIP, BLOCK_BYTES),
-    "a block each": (numbered(300), GZIP, 1),
-    "a byte below a block": (LOSING[:30], GZIP, 5 * ENTRY - 1),
-    "exactly a block": (LOSING[:30], NONE, 5 * ENTRY),
-    "a byte above a block": (LOSING[:30], GZIP, 5 * ENTRY + 1),
-    "the last block with one entry": (LOSING[:31], NONE, 5 * ENTRY),
-    "an entry beyond the block size": ([(b"a", b"1"), (b"b", b"2" * 3_000_000), (b"c", b"3")], GZIP, BLOCK_BYTES),
-    "rows that Hudi lost": (LOSING, GZIP, BLOCK_BYTES),
-    "rows that Hudi lost, not compressed": (LOSING, NONE, BLOCK_BYTES),
-    "text": (TEXT, GZIP, 1000),
-    "long keys": (sorted(LONG), NONE, 1000),
-    "200,000": (numbered(200_000), GZIP, BLOCK_BYTES),
-}
-
-
-def write_ours(path: Path, entries: Entries, codec: HFileCodec, block_bytes: int) -> None:
-    with path.open("wb") as sink:
-        writer = HFileWriter(sink, codec=codec, block_bytes=block_bytes)
-        for key, value in entries:
-            writer.add(key, value)
-        stats = writer.finish({"schema": "{ключ}".encode()}, meta_blocks={"bloomFilter": b"AAAA"})
-    assert stats.size_bytes == path.stat().st_size
-
-
-def probes(entries: Entries) -> list[bytes]:
-    """Every key, a key that is not there behind each, and one behind them all; in order, as Hudi's reader wants."""
-    keys = [key for key, _ in entries]
-    return sorted({*keys, *(key + b"!" for key in keys if len(key) < 32_767), b"\xf4\x8f\xbf\xbf"})
 
 
 def assert_answers(answers: list[tuple[int, bytes]], entries: Entries) -> None:
@@ -171,9 +114,9 @@ def test_we_find_what_hudi_sorts_as_java_does(native: Any, tmp_path: Path):
         assert_read(hfile, entries)
 
 
-def test_we_read_every_key_of_a_metadata_table(spark: SparkSession, native: Any, tmp_path: Path):
+def test_we_read_every_key_of_a_metadata_table(table_with_metadata: Path, native: Any, tmp_path: Path):
     """Base files and log blocks of every partition of Hudi 1.2.0's metadata table hold for us what Hudi finds."""
-    places = list(hfiles_below(write_table_with_metadata(spark, tmp_path / "table")))
+    places = list(hfiles_below(table_with_metadata / ".hoodie" / "metadata"))
 
     assert_partitions(places)
     for place in places:
@@ -188,43 +131,6 @@ def assert_partitions(places: list[HFilePlace]) -> None:
         of_partition = [place for place in places if place.path.parent.name == partition]
         assert any(place.offset == 0 for place in of_partition), partition
         assert any(place.offset > 0 for place in of_partition), partition
-
-
-THEIRS: dict[str, Entries] = {
-    "empty,65536,GZ,131072,CRC32C": [],
-    "one,65536,GZ,131072,CRC32C": [(b"key", b"value")],
-    "small,65536,NONE,131072,CRC32": numbered(100),
-    "unchecked,1024,NONE,131072,NULL": numbered(500),
-    "fake keys,16384,GZ,131072,CRC32C": numbered(20_000),
-    "leaf indexes,1024,NONE,2000,CRC32": numbered(5_000),
-    "intermediate indexes,512,GZ,300,CRC32C": numbered(20_000),
-    "long keys,1024,GZ,200,CRC32C": sorted(LONG),
-    "text,256,GZ,500,CRC32C": TEXT,
-}
-
-
-@pytest.fixture(scope="module")
-def by_hbase(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The folder in which HBase left what it read and wrote."""
-    folder = tmp_path_factory.mktemp("hbase")
-    for name in ("ours", "theirs", "scratch"):
-        (folder / name).mkdir()
-    for name, (entries, codec, block_bytes) in OURS.items():
-        write_ours(folder / "ours" / f"{name}.hfile", entries, codec, block_bytes)
-        write_entries(folder / "ours" / f"{name}.keys", [(key, b"") for key in probes(entries)])
-    for name, entries in THEIRS.items():
-        write_entries(folder / "theirs" / f"{name}.entries", entries)
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.hudi.hbase_hfiles", str(folder), str(folder / "scratch")],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    if done.returncode == MISSING:
-        (pytest.fail if IN_CI else pytest.skip)(done.stderr[-1000:])
-    assert done.returncode == 0, done.stderr[-5000:]
-    yield folder
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -30,7 +30,6 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-import xxhash
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
     ConnectionClosedError,
@@ -48,6 +47,7 @@ from lakeward.clock import Clock
 from lakeward.commit.owner import Owner, parse_owner
 from lakeward.commit.table_lock import OnWait, TableLock, wait_silently
 from lakeward.errors import LockHeld, LockLost, LockServiceAway, Refused
+from lakeward.format.hash_id import hash_id
 from lakeward.storage.storage import Storage
 from lakeward.table.table_config import load_table_config
 
@@ -59,9 +59,6 @@ POLL_SECONDS = 0.5
 
 _IMPLICIT_BASE_PATH = "/tmp/"
 _IMPLICIT_LOCK_KEY = "lock_key"
-_HASH_SEED = 0xFFFFFFFFDABADABA
-"""Of Hudi's HashID: 0xdabadaba, a negative int, as 64 bits."""
-
 _ORDERED_BY = "lock-"
 _Trouble = (KazooException, KazooTimeoutError)
 """What the client raises when the server says no or nothing."""
@@ -119,7 +116,7 @@ def check_node_path(path: str) -> None:
 def implicit_base_path(base_path: str) -> str:
     """Where Hudi's implicit provider keeps the lock of the table at `base_path`, spelled as its writers spell it."""
     spelled = re.sub(r"^s3a(?=://)", "s3", base_path, flags=re.IGNORECASE)
-    return _IMPLICIT_BASE_PATH + xxhash.xxh64(spelled.encode(), seed=_HASH_SEED).hexdigest().upper()
+    return _IMPLICIT_BASE_PATH + hash_id(spelled).hex().upper()
 
 
 class ZooKeeperLock(TableLock):

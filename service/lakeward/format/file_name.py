@@ -1,6 +1,6 @@
 r"""The names of data files, and the gate that every name from a table's metadata passes before it is used.
 
-    base file             <file id>_<write token>_<instant>.parquet
+    base file             <file id>_<write token>_<instant>.parquet; .hfile in a metadata table
     log file              .<file id>_<instant>.log.<version>[_<write token>][.cdc]
     partition path        <part>/<part>/..., empty for the one partition of an unpartitioned table
 
@@ -28,7 +28,11 @@ _NEVER = r"/\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
 _FILE_ID = rf"(?P<file_id>[^._{_NEVER}]+)"
 _INSTANT = r"(?P<instant>[0-9]+)"
 
-_BASE_FILE = re.compile(rf"{_FILE_ID}_(?P<write_token>[A-Za-z0-9-]+)_{_INSTANT}\.parquet")
+PARQUET = "parquet"
+HFILE = "hfile"
+"""What a metadata table's base files are, and no data table's."""
+
+_BASE_FILE = re.compile(rf"{_FILE_ID}_(?P<write_token>[A-Za-z0-9-]+)_{_INSTANT}\.(?P<extension>{PARQUET}|{HFILE})")
 _LOG_FILE = re.compile(
     rf"\.{_FILE_ID}_{_INSTANT}\.log\.(?P<version>0|[1-9][0-9]{{0,9}})"
     r"(_(?P<write_token>[0-9]+-[0-9]+-[0-9]+)(?P<suffix>\.cdc)?)?"
@@ -56,10 +60,11 @@ class BaseFileName:
     file_id: str
     write_token: str
     instant: str
+    extension: str = PARQUET
 
     @property
     def text(self) -> str:
-        return f"{self.file_id}_{self.write_token}_{self.instant}.parquet"
+        return f"{self.file_id}_{self.write_token}_{self.instant}.{self.extension}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +92,11 @@ class LogFileName:
         return self.suffix == ".cdc"
 
 
-def parse_base_file(name: str) -> BaseFileName | None:
+def parse_base_file(name: str, *, extension: str = PARQUET) -> BaseFileName | None:
     match = _BASE_FILE.fullmatch(name)
-    return None if match is None else BaseFileName(match["file_id"], match["write_token"], match["instant"])
+    if match is None or match["extension"] != extension:
+        return None
+    return BaseFileName(match["file_id"], match["write_token"], match["instant"], extension)
 
 
 def parse_log_file(name: str) -> LogFileName | None:
@@ -101,9 +108,9 @@ def parse_log_file(name: str) -> LogFileName | None:
     )
 
 
-def check_file_name(name: str) -> str:
-    """`name` itself, if it is a base file's or a log file's. Raises `UntrustedName`."""
-    if parse_base_file(name) is None and parse_log_file(name) is None:
+def check_file_name(name: str, *, extension: str = PARQUET) -> str:
+    """`name` itself, if it is a log file's or that of a base file with the extension. Raises `UntrustedName`."""
+    if parse_base_file(name, extension=extension) is None and parse_log_file(name) is None:
         raise _untrusted(name, "It is the name of neither a base file nor a log file.")
     return name
 
@@ -131,13 +138,17 @@ def check_relative_path(path: str) -> str:
     return path
 
 
-def resolve(base_path: str, relative_path: str) -> str:
-    """The path of a data file that metadata names `<partition path>/<file>`. Raises `UntrustedName`."""
+def resolve(base_path: str, relative_path: str, *, extension: str = PARQUET) -> str:
+    """The path of a data file that metadata names `<partition path>/<file>`. Raises `UntrustedName`.
+
+    Args:
+        extension: of base files, `HFILE` for those of a metadata table (and below its own base path).
+    """
     partition_path, slash, name = relative_path.rpartition("/")
     if slash and not partition_path:
         raise _untrusted(relative_path, "It is absolute.")
     check_relative_path(partition_path)
-    check_file_name(name)
+    check_file_name(name, extension=extension)
     return join(base_path, relative_path)
 
 
