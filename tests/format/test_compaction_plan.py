@@ -190,6 +190,19 @@ def test_hostile_names_in_a_plan_are_refused(fields: dict[str, Any]) -> None:
         read_compaction_plan(changed(**fields), file="x")
 
 
+def test_base_files_of_a_metadata_table_are_named_where_they_belong() -> None:
+    """A plan of a metadata table names HFiles, a plan of any other table never does."""
+    name = f"{FILE_ID}_0-0-0_{T}.hfile"
+    data = changed(dataFilePath=name)
+
+    (operation,) = read_compaction_plan(data, file="f", extension="hfile").operations
+    assert operation.base_file == name
+    with pytest.raises(UntrustedName):
+        read_compaction_plan(data, file="f")
+    with pytest.raises(UntrustedName):
+        read_compaction_plan(V9_PLAN.read_bytes(), file="f", extension="hfile")
+
+
 def test_hostile_names_are_not_written_either() -> None:
     """The same gate stands before our own plans."""
     with pytest.raises(UntrustedName):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -41,10 +42,17 @@ _CLASSES = {
 
 
 def java_hfiles(spark: SparkSession, name: str) -> Any:
-    """An object of the class `NativeHFiles` or `HBaseHFiles`, whose source lies beside this module."""
+    """An object of the class `NativeHFiles` or `HBaseHFiles`."""
+    return java_object(spark, name, _CLASSES[name])
+
+
+@cache  # py4j remembers methods by the name of a class, so a class may be compiled only once
+def java_object(spark: SparkSession, name: str, bundled: str) -> Any:
+    """An object of the Java class `name`, whose source lies beside this module, compiled against the bundle that has
+    the class `bundled`."""
     jvm = spark._jvm
     assert jvm is not None
-    known: Any = getattr(jvm, _CLASSES[name])
+    known: Any = getattr(jvm, bundled)
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(known._java_lang_class.getClassLoader())
     compiler.cook(Path(__file__).with_name(f"{name}.java").read_text())

@@ -120,6 +120,23 @@ def test_checksum_covers_database_and_name() -> None:
     assert named.checksum == zlib.crc32(b"d.t")
 
 
+def test_metadata_partitions_are_built_or_being_built() -> None:
+    """Readers use the first kind only, writers keep both."""
+    key = "hoodie.table.metadata.partitions"
+    config = TableConfig({key: "files, column_stats", f"{key}.inflight": "record_index"})
+
+    assert config.built_metadata_partitions == ("files", "column_stats")
+    assert config.metadata_partitions == ("files", "column_stats", "record_index")
+    assert TableConfig({}).metadata_partitions == ()
+
+
+def test_base_files_end_in_the_name_of_their_format() -> None:
+    """Parquet where the table does not say, and where it says what we do not read."""
+    assert TableConfig({}).base_file_extension == "parquet"
+    assert TableConfig({"hoodie.table.base.file.format": "ORC"}).base_file_extension == "parquet"
+    assert TableConfig({"hoodie.table.base.file.format": "HFILE"}).base_file_extension == "hfile"
+
+
 def test_old_names_are_understood() -> None:
     """What 0.x releases called precombine field and merger strategy is read; the new name wins."""
     old = TableConfig({"hoodie.table.precombine.field": "a", "hoodie.compaction.record.merger.strategy": "s"})

@@ -18,7 +18,7 @@ from typing import Any
 
 from lakeward.errors import UntrustedName
 from lakeward.format.avro_container import read_record, write_record
-from lakeward.format.file_name import check_file_id, check_relative_path, parse_base_file, parse_log_file
+from lakeward.format.file_name import PARQUET, check_file_id, check_relative_path, parse_base_file, parse_log_file
 from lakeward.format.record_fields import RecordFields
 
 METRICS = ("TOTAL_LOG_FILES", "TOTAL_LOG_FILES_SIZE", "TOTAL_IO_READ_MB", "TOTAL_IO_WRITE_MB", "TOTAL_IO_MB")
@@ -126,13 +126,17 @@ def _plan_schema(*, with_types: bool) -> dict[str, Any]:
     }
 
 
-def read_compaction_plan(data: bytes, *, file: str) -> CompactionPlan:
-    """The content of a requested compaction or log compaction. Raises `BrokenFile`, `UntrustedName`."""
+def read_compaction_plan(data: bytes, *, file: str, extension: str = PARQUET) -> CompactionPlan:
+    """The content of a requested compaction or log compaction. Raises `BrokenFile`, `UntrustedName`.
+
+    Args:
+        extension: of the table's base files.
+    """
     fields = RecordFields(read_record(data, file=file), file=file)
     version = fields.integer("version")
     if version not in _VERSIONS:
         raise fields.broken("version", " or ".join(str(known) for known in _VERSIONS))
-    operations = tuple(_operation(each) for each in fields.records("operations"))
+    operations = tuple(_operation(each, extension) for each in fields.records("operations"))
     groups = {(operation.partition_path, operation.file_id) for operation in operations}
     if len(groups) < len(operations):
         raise fields.broken("operations", "one operation for each file group")
@@ -167,7 +171,7 @@ def write_compaction_plan(plan: CompactionPlan) -> bytes:
     )
 
 
-def _operation(fields: RecordFields) -> CompactionOperation:
+def _operation(fields: RecordFields, extension: str) -> CompactionOperation:
     operation = CompactionOperation(
         partition_path=fields.text("partitionPath") or "",
         file_id=fields.text("fileId") or "",
@@ -178,17 +182,17 @@ def _operation(fields: RecordFields) -> CompactionOperation:
         bootstrap_file=fields.text("bootstrapFilePath") or None,
         operation_type=fields.text("operationType"),
     )
-    _check_names(operation)
+    _check_names(operation, extension)
     if len(set(operation.log_files)) < len(operation.log_files):
         raise fields.broken("deltaFilePaths", "a list that names each log once")
     return operation
 
 
-def _check_names(operation: CompactionOperation) -> None:
+def _check_names(operation: CompactionOperation, extension: str = PARQUET) -> None:
     check_relative_path(operation.partition_path)
     check_file_id(operation.file_id)
     if operation.base_file is not None:
-        base = parse_base_file(operation.base_file)
+        base = parse_base_file(operation.base_file, extension=extension)
         if base is None or base.file_id != operation.file_id:
             raise _foreign(operation, operation.base_file, "base file")
     for name in operation.log_files:

@@ -25,7 +25,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lakeward.format.file_name import BaseFileName, parse_base_file, parse_log_file
+from lakeward.format.file_name import PARQUET, BaseFileName, parse_base_file, parse_log_file
 from lakeward.format.instant import State, comparable_time
 from lakeward.format.partition_metadata import is_partition_metadata
 from lakeward.storage.storage import FileStatus, join
@@ -98,7 +98,7 @@ def build_file_groups(
     return FileSystemView(tuple(groups), tuple(frozen), tuple(uncommitted), tuple(unrecognised))
 
 
-def sort_files(partition_path: str, files: Iterable[FileStatus]) -> PartitionFiles:
+def sort_files(partition_path: str, files: Iterable[FileStatus], *, extension: str = PARQUET) -> PartitionFiles:
     """Tell base files and logs by their names. Hudi takes any name with the base format's extension in it for a
     base file, so such a name that fits no grammar is worth reporting; everything else is not ours to judge."""
     base_files: list[BaseFile] = []
@@ -106,11 +106,11 @@ def sort_files(partition_path: str, files: Iterable[FileStatus]) -> PartitionFil
     unrecognised: list[str] = []
     for status in files:
         path = join(partition_path, status.name)
-        if (base := parse_base_file(status.name)) is not None:
+        if (base := parse_base_file(status.name, extension=extension)) is not None:
             base_files.append(_base_file(base, path, status))
         elif (log := parse_log_file(status.name)) is not None:
             log_files.append(LogFile(log, path, status.size))
-        elif ".parquet" in status.name and not status.name.startswith(".") and not is_partition_metadata(status.name):
+        elif _looks_like_base_file(status.name, extension):
             unrecognised.append(path)
     return PartitionFiles(partition_path, tuple(base_files), tuple(log_files), tuple(unrecognised))
 
@@ -119,6 +119,10 @@ def archived_log_instants(partitions: Iterable[PartitionFiles], timeline: Timeli
     """The instants of logs that the active timeline does not know: their completion times are in the history."""
     known = {instant.time for instant in timeline.instants}
     return frozenset(log.instant for partition in partitions for log in partition.log_files) - known
+
+
+def _looks_like_base_file(name: str, extension: str) -> bool:
+    return f".{extension}" in name and not name.startswith(".") and not is_partition_metadata(name)
 
 
 def _base_file(name: BaseFileName, path: str, status: FileStatus) -> BaseFile:

@@ -55,7 +55,7 @@ from lakeward.table.file_change import (
 from lakeward.table.file_group import BaseFile
 from lakeward.table.file_inventory import SILENT_ROWS, UNKNOWN_ROWS, BaseFileKnowledge, FileInventory
 from lakeward.table.file_system_view import PartitionFiles, archived_log_instants, sort_files
-from lakeward.table.partition import find_partitions
+from lakeward.table.listing import ListingSource, find_table_partitions
 from lakeward.table.service_instants import ServiceInstant, read_service_instants
 from lakeward.table.snapshot import (
     SCHEMA_FOLDER,
@@ -107,12 +107,19 @@ class IncrementalView:
         timezone: str | None = None,
         clock: Clock,
         rebuild_seconds: float = REBUILD_SECONDS,
+        listing: ListingSource = ListingSource.STORAGE,
     ) -> None:
+        """
+        Args:
+            listing: what tells the partitions and their files where everything is looked at anew; a partition that is
+                doubtful is always listed itself.
+        """
         self._storage = storage
         self._base_path = base_path
         self._timezone = timezone
         self._clock = clock
         self._rebuild_seconds = rebuild_seconds
+        self._listing = listing
         self._state: _Known | None = None
 
     def refresh(self) -> Change:
@@ -210,7 +217,9 @@ class IncrementalView:
         inventory = FileInventory() if before is None else before.inventory
         now = self._clock.monotonic()
         known = _Known(loaded, properties, entries, timeline, inventory, built_at=now, properties_at=now)
-        partitions = find_partitions(self._storage, self._base_path)
+        partitions = find_table_partitions(
+            self._storage, self._base_path, loaded.config, timeline, source=self._listing, clock=self._clock
+        )
         if before is not None:
             before.is_torn = True  # its inventory is the new one's
         differs = inventory.keep_partitions(partition.path for partition in partitions)

@@ -6,9 +6,9 @@ and never the reverse: a completed instant whose files were listed too early.
 
     properties -> timeline -> plans of pending instants -> newest schema -> partitions and files -> history
 
-Touches: storage, reading only: one listing a folder; of completed instants only replacecommits, the plans of log
-         compactions, the newest writes and those that wrote a base file under logs are opened, of data files only
-         the last bytes of those base files that a service would rewrite.
+Touches: storage, reading only: one listing a folder, or the metadata table in its place; of completed instants only
+         replacecommits, the plans of log compactions, the newest writes and those that wrote a base file under logs
+         are opened, of data files only the last bytes of those base files that a service would rewrite.
 Keeps:   1. what cannot be read is in the snapshot as broken or frozen, it does not end the look;
          2. a name from a plan is used only after the file-name grammar accepted it.
 """
@@ -31,7 +31,7 @@ from lakeward.table.file_system_view import (
     build_file_groups,
     sort_files,
 )
-from lakeward.table.partition import find_partitions, list_partitions
+from lakeward.table.listing import ListingSource, find_table_partitions
 from lakeward.table.table_config import LoadedConfig, TableConfig, hoodie_folder, load_table_config
 from lakeward.table.timeline import BrokenInstant, Timeline, load_timeline
 from lakeward.table.timeline_reader import LogCompaction, TimelineContent, TimelineReader, WriteProfile
@@ -107,6 +107,7 @@ def take_snapshot(
     clock: Clock,
     only: Collection[GroupId] | None = None,
     memory: BaseFileMemory | None = None,
+    listing: ListingSource = ListingSource.STORAGE,
 ) -> TableSnapshot:
     """The table as it is now.
 
@@ -115,12 +116,15 @@ def take_snapshot(
         only: the file groups that matter to the caller. The timeline is read whole, but only their partitions are
             listed, and of other base files nothing is read: what the snapshot says of other groups is not all there is.
         memory: of an earlier look at this table.
+        listing: what tells the partitions and their files. The metadata table knows no files of instants that did not
+            complete, so the snapshot has none of these either.
     """
     loaded = load_table_config(storage, base_path, clock=clock)
     timeline = load_timeline(storage, base_path, loaded.config)
     reader = TimelineReader(storage, base_path, loaded.config, timeline)
     content = reader.read()
-    found = find_partitions(storage, base_path) if only is None else list_partitions(storage, base_path, _places(only))
+    places = None if only is None else _places(only)
+    found = find_table_partitions(storage, base_path, loaded.config, timeline, source=listing, clock=clock, only=places)
     files = [sort_files(partition.path, partition.files) for partition in found]
     archived = load_archived_times(storage, base_path, loaded.config, archived_log_instants(files, timeline))
     known = memory or BaseFileMemory()

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from lakeward.clock import Clock
 from lakeward.errors import BrokenFile, NotATable, NotFound
+from lakeward.format.file_name import HFILE, PARQUET
 from lakeward.format.java_properties import parse_properties
 from lakeward.storage.storage import Storage, join
 
@@ -139,10 +140,19 @@ class TableConfig:
         return (self.get("hoodie.table.base.file.format") or "PARQUET").upper()
 
     @property
+    def base_file_extension(self) -> str:
+        """Of the names that are parsed as base files': a metadata table's are HFiles."""
+        return HFILE if self.base_file_format == "HFILE" else PARQUET
+
+    @property
     def metadata_partitions(self) -> tuple[str, ...]:
         """Partitions of the metadata table, built or being built; any means that writers keep one."""
-        built = self._list("hoodie.table.metadata.partitions")
-        return built + self._list("hoodie.table.metadata.partitions.inflight")
+        return self.built_metadata_partitions + self._list("hoodie.table.metadata.partitions.inflight")
+
+    @property
+    def built_metadata_partitions(self) -> tuple[str, ...]:
+        """Those that readers may use; with `files` among them there is a metadata table."""
+        return self._list("hoodie.table.metadata.partitions")
 
     @property
     def cdc_enabled(self) -> bool:

@@ -95,6 +95,7 @@ class TimelineReader:
         self._base_path = base_path
         self.folder = timeline_folder(base_path, config)
         self._layout = config.layout
+        self._extension = config.base_file_extension
         self._timeline = timeline
         self._known_broken = {broken.instant.file_name for broken in timeline.broken}
         self._memory: Memory = {} if memory is None else memory
@@ -250,7 +251,7 @@ class TimelineReader:
 
     def _plan(self, instant: Instant, *, is_needed: bool = True) -> CompactionPlan | None:
         def parse(instant: Instant, data: bytes) -> CompactionPlan:
-            return read_compaction_plan(data, file=self._path(instant))
+            return read_compaction_plan(data, file=self._path(instant), extension=self._extension)
 
         return self._remembered(instant, parse, is_needed=is_needed)
 

@@ -1,0 +1,50 @@
+"""Where the names of a table's files come from: the storage, or the table's metadata table.
+
+The storage is listed unless a caller says otherwise: that needs nothing to be in step, and it also finds files of
+instants that never completed.
+
+Touches: storage, reading only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from lakeward.clock import Clock
+from lakeward.storage.storage import Storage
+from lakeward.table.metadata_table import has_metadata_table
+from lakeward.table.partition import Partition, find_partitions, list_partitions
+from lakeward.table.table_config import TableConfig
+from lakeward.table.timeline import Timeline
+
+
+class ListingSource(StrEnum):
+    STORAGE = "storage"
+    METADATA = "metadata"
+    """The metadata table where the table has one, else the storage."""
+
+
+def find_table_partitions(
+    storage: Storage,
+    base_path: str,
+    config: TableConfig,
+    timeline: Timeline,
+    *,
+    source: ListingSource,
+    clock: Clock,
+    only: Iterable[str] | None = None,
+) -> tuple[Partition, ...]:
+    """The partitions of the table and their files, by path. `timeline` was read before.
+
+    Args:
+        only: the partitions that matter; those of them that are none are left out.
+    """
+    if source is ListingSource.METADATA and has_metadata_table(config):
+        # Imported here: a daemon that watches tables by listing them needs no Arrow and no Numba in memory.
+        from lakeward.table.metadata_listing import load_listing
+
+        listing = load_listing(storage, base_path, config, timeline, clock=clock)
+        known = listing.partitions()
+        return listing.list_partitions(known if only is None else set(only).intersection(known))
+    return find_partitions(storage, base_path) if only is None else list_partitions(storage, base_path, only)
