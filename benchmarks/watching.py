@@ -3,11 +3,12 @@
     python -m benchmarks.watching [--tables N] [--groups N] [--commits N] [--seconds N]
 
 The tables are on disk as a service sees them: real timeline files, base files of which only the footer is real, logs
-without content. All tables are planned once, as a daemon does when it starts; then nothing happens for a while, each
-table being looked at every 10 seconds; then commits of one file group arrive at random tables.
+without content. `lakeward run` finds and plans them all, in shadow, so that nothing is compacted; then nothing happens
+for a while, each table being looked at every 10 seconds. Then, in a process that has the watcher and the planner only,
+commits of one file group arrive at random tables.
 
-    idle CPU        of one core, while nothing changes
-    memory          resident, after the idle time, with the libraries that the daemon imports
+    idle CPU        of one core, of the whole daemon, while nothing changes
+    memory          resident, of the whole daemon, after the idle time
     refresh         from the look that finds a commit to the table being up to date
     commit to plan  from that look to the plan; how long a commit waits for the look is the interval
 
@@ -32,6 +33,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from benchmarks.measure import machine
 from benchmarks.watching_process import INTERVAL_SECONDS
 from lakeward.format.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
@@ -43,11 +46,30 @@ RSS_MB_MAX = 250.0
 REFRESH_MS_MAX = 20.0
 PLAN_SECONDS_MAX = 2.0
 
+DAEMON_START_SECONDS = 180.0
+DAEMON_CONFIG = """
+[service]
+state_folder = "{own}/state"
+listen = "127.0.0.1:0"
+log_format = "json"
+log_level = "debug"
+
+[state]
+url = "sqlite:///{own}/lakeward.db"
+
+[discovery]
+roots = ["{tables}"]
+
+[defaults]
+interval = "{interval:.0f}s"
+"""
+
 PARTITIONS = 10
 COMMITS = 30
 LOGS_PER_GROUP = 4
 FOOTER = b"\x00" + (1).to_bytes(4, "little") + b"PAR1"
-SCHEMA = json.dumps({"type": "record", "name": "r", "fields": [{"name": f"c{n}", "type": "long"} for n in range(30)]})
+COLUMNS = ("id", "ts", *(f"c{number}" for number in range(30)))
+SCHEMA = json.dumps({"type": "record", "name": "r", "fields": [{"name": name, "type": "long"} for name in COLUMNS]})
 PROPERTIES = """hoodie.table.name=t
 hoodie.table.checksum=498511606
 hoodie.table.version=9
@@ -146,8 +168,8 @@ def main() -> int:
             WrittenTable(Path(folder, f"table-{number:03}"), arguments.groups, arguments.seed + number)
             for number in range(arguments.tables)
         ]
-        # Those who wrote the tables are not those who watch them: the watcher's memory is its own.
-        figures = watch_in_a_process_of_its_own(tables, arguments)
+        daemon = idle_daemon(Path(folder), len(tables), arguments.seconds)
+        figures = daemon | watch_in_a_process_of_its_own(tables, arguments)
     within = (
         figures["idle_cpu_percent"] <= CPU_PERCENT_MAX
         and figures["rss_mb"] <= RSS_MB_MAX
@@ -180,9 +202,43 @@ def main() -> int:
     return 0 if within else 1
 
 
+def idle_daemon(folder: Path, tables: int, seconds: float) -> dict[str, Any]:
+    """What `lakeward run` costs while it watches the tables below `folder` and nothing happens."""
+    with tempfile.TemporaryDirectory(prefix="watching-daemon-") as own:
+        config = Path(own, "lakeward.toml")
+        config.write_text(DAEMON_CONFIG.format(tables=folder, own=own, interval=INTERVAL_SECONDS))
+        log = Path(own, "log")
+        command = [sys.executable, "-m", "lakeward.cli.main", "run", "--config", str(config)]
+        with log.open("w") as lines, subprocess.Popen(command, stdout=lines, stderr=lines) as child:
+            try:
+                return _measure_daemon(child, log, tables, seconds)
+            finally:
+                child.terminate()
+
+
+def _measure_daemon(child: subprocess.Popen[bytes], log: Path, tables: int, seconds: float) -> dict[str, Any]:
+    process = psutil.Process(child.pid)
+    began = time.monotonic()
+    while log.read_text().count('"event": "planned"') < tables:
+        assert child.poll() is None, log.read_text()
+        assert time.monotonic() - began < DAEMON_START_SECONDS, "it did not plan them all"
+        time.sleep(0.5)
+    planned = time.monotonic() - began
+    time.sleep(2 * INTERVAL_SECONDS)  # what was planned is written to the store
+    times, at = process.cpu_times(), time.monotonic()
+    time.sleep(seconds)
+    after, passed = process.cpu_times(), time.monotonic() - at
+    used = after.user + after.system - times.user - times.system
+    return {
+        "idle_cpu_percent": round(100 * used / passed, 2),
+        "rss_mb": round(process.memory_info().rss / 1_000_000, 1),
+        "all_planned_seconds": round(planned, 1),
+    }
+
+
 def watch_in_a_process_of_its_own(tables: Sequence[WrittenTable], arguments: argparse.Namespace) -> dict[str, Any]:
     """The child says when it is ready for a commit, and what it measured in the end; one line each."""
-    command = [sys.executable, "-m", "benchmarks.watching_process", str(arguments.seconds)]
+    command = [sys.executable, "-m", "benchmarks.watching_process"]
     chance = random.Random(arguments.seed)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdin is not None and child.stdout is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -28,8 +28,8 @@ def test_one_holder_at_a_time(store: Store, clock: SettableClock) -> None:
     assert store.acquire_lease("other", "h2", SECONDS, clock.now()) is not None
     assert [(each.table, each.holder) for each in store.leases(clock.now())] == [("orders", "h1"), ("other", "h2")]
 
-    renewed = store.renew_lease(lease, SECONDS, clock.now())
-    assert renewed is not None and renewed.token == lease.token and renewed.until >= lease.until
+    (renewed,) = store.renew_leases([lease], SECONDS, clock.now())
+    assert renewed.token == lease.token and renewed.until >= lease.until
     store.release_lease(lease)
     assert [each.table for each in store.leases(clock.now())] == ["other"]
     assert store.acquire_lease("orders", "h2", SECONDS, clock.now()) is not None
@@ -63,14 +63,14 @@ def test_a_lease_that_was_taken_over_is_over(store: Store, clock: SettableClock)
     old = store.acquire_lease("orders", "h1", 0.0, clock.now())
     new = store.acquire_lease("orders", "h2", SECONDS, clock.now())
     assert old is not None and new is not None
-    assert store.renew_lease(old, SECONDS, clock.now()) is None
+    assert store.renew_leases([old], SECONDS, clock.now()) == ()
     store.release_lease(old)
     assert [(each.holder, each.token) for each in store.leases(clock.now())] == [("h2", new.token)]
 
     store.release_lease(new)
     again = store.acquire_lease("orders", "h2", SECONDS, clock.now())
     assert again is not None
-    assert store.renew_lease(new, SECONDS, clock.now()) is None, "the token counts, not the name"
+    assert store.renew_leases([new], SECONDS, clock.now()) == (), "the token counts, not the name"
     store.release_lease(new)
     assert [each.token for each in store.leases(clock.now())] == [again.token]
 
@@ -80,8 +80,23 @@ def test_a_lease_that_ran_out_and_was_not_taken_is_renewed(store: Store, clock: 
     lease = store.acquire_lease("orders", "h1", 0.0, clock.now())
     assert lease is not None
     assert store.leases(clock.now() + 1) == ()
-    assert store.renew_lease(lease, SECONDS, clock.now()) is not None
+    assert [each.token for each in store.renew_leases([lease], SECONDS, clock.now())] == [lease.token]
     assert store.acquire_lease("orders", "h2", SECONDS, clock.now()) is None
+
+
+def test_many_are_renewed_together(store: Store, clock: SettableClock) -> None:
+    """Each for itself: those that were taken over are missing, the others are later, and nobody else's is touched."""
+    held = [store.acquire_lease(f"t{n}", "h1", 0.0 if n % 10 == 0 else SECONDS, clock.now()) for n in range(450)]
+    taken = [store.acquire_lease(f"t{n}", "h2", SECONDS, clock.now()) for n in range(0, 450, 10)]
+    assert all(held) and all(taken)
+
+    renewed = store.renew_leases([lease for lease in held if lease], 2 * SECONDS, clock.now())
+
+    assert {lease.table for lease in renewed} == {f"t{n}" for n in range(450) if n % 10}
+    now = {lease.table: lease for lease in store.leases(clock.now())}
+    assert all(now[lease.table] == lease for lease in renewed)
+    assert all(now[lease.table] == lease for lease in taken if lease)
+    assert store.renew_leases([], SECONDS, clock.now()) == ()
 
 
 def test_only_one_of_many_gets_it(open_again: Callable[[], Store], clock: SettableClock) -> None:
@@ -113,9 +128,9 @@ def test_a_holder_counts_from_before_it_asked(store: Store, clock: SettableClock
             clock.sleep(10.0)
             return store.acquire_lease(table, holder, seconds, now)
 
-        def renew_lease(self, lease: Lease, seconds: float, now: float) -> Lease | None:
+        def renew_leases(self, held: Sequence[Lease], seconds: float, now: float) -> tuple[Lease, ...]:
             clock.sleep(15.0)
-            return store.renew_lease(lease, seconds, now)
+            return store.renew_leases(held, seconds, now)
 
     asked_at = clock.monotonic()
     held = take(SlowStore(), "orders", "h1", SECONDS, clock)
@@ -126,8 +141,7 @@ def test_a_holder_counts_from_before_it_asked(store: Store, clock: SettableClock
     assert take(SlowStore(), "orders", "h2", SECONDS, clock) is None
 
     asked_at = clock.monotonic()
-    held = keep(SlowStore(), held, SECONDS, clock)
-    assert held is not None and held.asked_at == asked_at
+    assert keep(SlowStore(), [held], SECONDS, clock)["orders"].asked_at == asked_at
 
 
 @dataclass
@@ -161,7 +175,7 @@ class Holder:
             if self.held is None:
                 self.answer = store.acquire_lease("orders", self.name, SECONDS, now)
             else:
-                self.answer = store.renew_lease(self.held.lease, SECONDS, now)
+                self.answer = next(iter(store.renew_leases([self.held.lease], SECONDS, now)), None)
             self.is_answered = True
         elif rng.random() < 0.1:  # the answer is lost
             self.asked_at = None

@@ -267,7 +267,7 @@ def test_clearing_keeps_what_no_timeline_tells(store: Store) -> None:
     assert store.decisions("orders") == () and store.observed_plans("orders") == () and store.planning("orders") is None
     assert [job.id for job in store.jobs()] == ["j1"]
     assert store.controls(NOW) and store.parked(NOW) and store.tables()
-    assert lease is not None and store.renew_lease(lease, 60, NOW) is not None
+    assert lease is not None and store.renew_leases([lease], 60, NOW)
 
 
 def test_many_threads_write_at_once(store: Store, open_again: Callable[[], Store]) -> None:

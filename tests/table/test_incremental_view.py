@@ -14,7 +14,12 @@ import pytest
 from lakeward.errors import NotATable
 from lakeward.format.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
 from lakeward.storage.local import LocalStorage
-from lakeward.table.incremental_view import PROPERTIES_SECONDS, REBUILD_SECONDS, Change, IncrementalView
+from lakeward.table.incremental_view import (
+    PROPERTIES_SECONDS,
+    REBUILD_SECONDS,
+    Change,
+    IncrementalView,
+)
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
 from tests.clocks import SkippingClock
 from tests.faults import Fault, FaultKind, FaultyStorage
@@ -99,13 +104,34 @@ class Watched:
 
 
 def test_an_unchanged_table_costs_one_listing(tmp_path: Path) -> None:
-    """Of its timeline, and nothing else is called."""
+    """Of its timeline, and nothing else is called but for that folder's own time."""
     watched = Watched(tmp_path)
     assert watched.view.refresh().rebuilt
     watched.calls()
 
     assert watched.view.refresh() == Change(changed=False)
-    assert watched.calls() == ["list T/.hoodie/timeline"]
+    assert watched.calls() == ["stat T/.hoodie/timeline", "list T/.hoodie/timeline"]
+
+
+def test_a_table_that_has_been_calm_for_long_costs_no_listing(tmp_path: Path) -> None:
+    """Its timeline's folder says by its own time that nothing came; what comes is seen at once."""
+    watched = Watched(tmp_path)
+    watched.view.refresh()
+    watched.clock.sleep(PROPERTIES_SECONDS)
+    watched.view.refresh()
+    watched.calls()
+
+    for _ in range(5):
+        watched.clock.sleep(10)
+        assert watched.view.refresh() == Change(changed=False)
+    assert watched.calls() == ["stat T/.hoodie/timeline"] * 5
+    watched.commit(("a/f1-0_1-0-0_T.parquet", 100))
+    assert watched.view.refresh().changed
+    assert_equal(watched.view.snapshot(), looked_at(watched.history.base), "after the commit")
+    watched.clock.sleep(10)
+    watched.calls()
+    assert watched.view.refresh() == Change(changed=False)
+    assert watched.calls() == ["stat T/.hoodie/timeline", "list T/.hoodie/timeline"], "calm has to be proved anew"
 
 
 def test_a_commit_of_one_group_costs_one_update(tmp_path: Path) -> None:
@@ -120,7 +146,8 @@ def test_a_commit_of_one_group_costs_one_update(tmp_path: Path) -> None:
 
     assert (change.changed, change.rebuilt, change.partitions_listed) == (True, False, 0)
     assert [instant.file_name for instant in change.instants] == [name]
-    assert watched.calls() == ["list T/.hoodie/timeline", "list T/.hoodie", f"read T/.hoodie/timeline/{name}"]
+    listed = ["stat T/.hoodie/timeline", "list T/.hoodie/timeline", "list T/.hoodie"]
+    assert watched.calls() == [*listed, f"read T/.hoodie/timeline/{name}"]
     assert watched.view.snapshot().file_groups[0].slices[0].log_files[-1].size == 77
     assert_equal(watched.view.snapshot(), looked_at(watched.history.base), "after the commit")
 

@@ -68,6 +68,7 @@ TRIM_SECONDS = 3600.0
 ENGINE_SECONDS = 30.0
 """Between two looks at whether the Spark session still answers."""
 
+VERSION = version("lakeward")
 SHOW_SECONDS = 1.0
 """How old the status may be that pages and metrics see."""
 
@@ -152,7 +153,7 @@ class App:
         daemon = DaemonRecord(
             holder,
             settings.service.name,
-            version("lakeward"),
+            VERSION,
             started_at=clock.now(),
             beat_at=clock.now(),
             address=settings.service.listen,
@@ -346,7 +347,7 @@ class App:
             started_at=self._started_at,
             config=self._config,
             spark=self._engines.status,
-            version=version("lakeward"),
+            version=VERSION,
         )
 
     def _detail(self, name: str) -> TableDetail | None:

@@ -53,6 +53,8 @@ class Leases:
         self._seconds = seconds
         self._clock = clock
         self._held: dict[str, HeldLease] = {}
+        self._safe_until = math.inf
+        """Before this moment no lease that is held runs out. May be too early, never too late."""
         self._lock = threading.Lock()
 
     @property
@@ -105,9 +107,12 @@ class Leases:
         """Forget the leases that are not safe any more. Asks nobody; for every step of the loop."""
         now = self._clock.monotonic()
         with self._lock:
+            if now < self._safe_until:
+                return {}
             over = [table for table, held in self._held.items() if not held.is_safe(now)]
             for table in over:
                 del self._held[table]
+            self._safe_until = min((held.safe_until for held in self._held.values()), default=math.inf)
         return dict.fromkeys(over, "The lease was not renewed in time; the store did not answer, or we slept.")
 
     def release(self, tables: Iterable[str]) -> None:
@@ -121,14 +126,15 @@ class Leases:
     def _renew(self, lost: dict[str, str]) -> None:
         with self._lock:
             due = [held for held in self._held.values() if held.is_due(self._clock.monotonic())]
-        for held in due:
-            kept = terms.keep(self._store, held, self._seconds, self._clock)
-            table = held.lease.table
+        if not due:
+            return
+        kept = terms.keep(self._store, due, self._seconds, self._clock)
+        for table in (held.lease.table for held in due):
             with self._lock:
                 if table not in self._held:
                     continue  # it expired while the store was asked; whoever waits for it was told so
-                if kept is not None:
-                    self._held[table] = kept
+                if table in kept:
+                    self._held[table] = kept[table]
                     continue
                 del self._held[table]
             lost[table] = "Another daemon took the lease."
@@ -154,4 +160,5 @@ class Leases:
             return False
         with self._lock:
             self._held[table] = held
+            self._safe_until = min(self._safe_until, held.safe_until)
         return True

@@ -17,6 +17,7 @@ Keeps:   two holders are never both safe, as long as a holder's clock runs at mo
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -32,7 +33,7 @@ class Leases(Protocol):
 
     def acquire_lease(self, table: str, holder: str, seconds: float, now: float) -> Lease | None: ...
 
-    def renew_lease(self, lease: Lease, seconds: float, now: float) -> Lease | None: ...
+    def renew_leases(self, held: Sequence[Lease], seconds: float, now: float) -> tuple[Lease, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +68,8 @@ def take(leases: Leases, table: str, holder: str, seconds: float, clock: Clock) 
     return None if lease is None else HeldLease(lease, seconds, asked_at)
 
 
-def keep(leases: Leases, held: HeldLease, seconds: float, clock: Clock) -> HeldLease | None:
-    """The same lease for longer; None when somebody else has taken it."""
+def keep(leases: Leases, held: Sequence[HeldLease], seconds: float, clock: Clock) -> dict[str, HeldLease]:
+    """The same leases for longer, by table; those that somebody else has taken are missing."""
     asked_at = clock.monotonic()
-    lease = leases.renew_lease(held.lease, seconds, clock.now())
-    return None if lease is None else HeldLease(lease, seconds, asked_at)
+    kept = leases.renew_leases([each.lease for each in held], seconds, clock.now())
+    return {lease.table: HeldLease(lease, seconds, asked_at) for lease in kept}

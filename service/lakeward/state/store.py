@@ -79,6 +79,9 @@ R = TypeVar("R")
 DAY_SECONDS = 86400.0
 TEXT_LENGTH_MAX = 8000
 """Of errors, reasons and events; a longer one is cut."""
+RENEWED_AT_ONCE = 200
+"""Leases in one statement: SQLite bounds how deep a condition may be."""
+
 BEAT_SECONDS = 60.0
 """A daemon whose last beat is older counts as gone."""
 
@@ -484,20 +487,29 @@ class Store:
         ).returning(leases.c.token, leases.c.until)
         return self._lease("acquire_lease", statement, table, holder)
 
-    def renew_lease(self, lease: Lease, seconds: float, now: float) -> Lease | None:
-        """The same lease until later; None when somebody else has taken it since. Use `lease.keep`.
+    def renew_leases(self, held: Sequence[Lease], seconds: float, now: float) -> tuple[Lease, ...]:
+        """The same leases until later; those that somebody else has taken since are missing. Use `lease.keep`.
 
-        One that ran out and was not taken is renewed: nobody else had it meanwhile.
+        One that ran out and was not taken is renewed: nobody else had it meanwhile. All are renewed together, since
+        each write of its own would wait for the disk.
         """
-        held = and_(leases.c.table_name == lease.table, leases.c.holder == lease.holder, leases.c.token == lease.token)
-        statement = update(leases).where(held).values(until=self._database.clock(now) + seconds)
-        statement = statement.returning(leases.c.token, leases.c.until)
-        return self._lease("renew_lease", statement, lease.table, lease.holder)
+        until = self._database.clock(now) + seconds
+
+        def work(connection: Connection) -> list[list[Any]]:
+            renewed: list[list[Any]] = []
+            for start in range(0, len(held), RENEWED_AT_ONCE):
+                statement = update(leases).where(or_(*map(_is_held, held[start : start + RENEWED_AT_ONCE])))
+                returning = (leases.c.table_name, leases.c.holder, leases.c.token, leases.c.until)
+                rows = connection.execute(statement.values(until=until).returning(*returning))
+                renewed += [list(row) for row in rows]
+            return renewed
+
+        kept = self._write("renew_leases", work, serializable=False)
+        return tuple(Lease(table, holder, int(token), float(until)) for table, holder, token, until in kept)
 
     def release_lease(self, lease: Lease) -> None:
         """Let others in at once. The row stays, for its token."""
-        held = and_(leases.c.table_name == lease.table, leases.c.holder == lease.holder, leases.c.token == lease.token)
-        statement = update(leases).where(held).values(holder=None, until=0.0)
+        statement = update(leases).where(_is_held(lease)).values(holder=None, until=0.0)
         self._write("release_lease", lambda connection: _execute(connection, statement), serializable=False)
 
     def leases(self, now: float) -> tuple[Lease, ...]:
@@ -636,6 +648,11 @@ class Store:
         insert = self._database.insert(table)
         others = {column.name: insert.excluded[column.name] for column in table.c if not column.primary_key}
         connection.execute(insert.on_conflict_do_update(index_elements=keys, set_=others), list(rows))
+
+
+def _is_held(lease: Lease) -> Any:
+    """Whether a row of `leases` still is this one: the token counts, not the name alone."""
+    return and_(leases.c.table_name == lease.table, leases.c.holder == lease.holder, leases.c.token == lease.token)
 
 
 def _execute(connection: Connection, statement: Any) -> None:

@@ -1,10 +1,12 @@
-"""A table that is watched: each look costs one listing, each commit costs what it changed.
+"""A table that is watched: each look costs one listing or less, each commit costs what it changed.
 
 The first look lists everything, as `take_snapshot` does. From then on the view keeps the inventory of data files, and
 what was read of timeline files. A look lists the folder of the timeline; a completed instant that was not there before
 changes the inventory by its own metadata, or by listing the partitions it names. Slices are never kept: a snapshot
 builds them anew from the inventory, by the code that builds them from listings, so there is one truth about slices.
 
+    the timeline's folder calm (table/calm_folder.py) --> nothing else happens, for a minute at most
+        | not, or cannot be told
     timeline listed --same--> nothing else happens
         | differs
     .hoodie listed --other properties--> everything is looked at anew
@@ -44,6 +46,7 @@ from lakeward.storage.storage import FileStatus, Storage, join
 from lakeward.table.archived_timeline import ArchivedTimes, load_archived_times
 from lakeward.table.backlog import Backlog, backlog_of
 from lakeward.table.base_file_facts import BaseFileFacts, read_base_file_facts
+from lakeward.table.calm_folder import CalmFolder
 from lakeward.table.file_change import (
     ADDS_FILES,
     TOUCHES_NO_FILE,
@@ -77,7 +80,7 @@ from lakeward.table.timeline_reader import Memory, TimelineReader
 
 REBUILD_SECONDS = 6 * 3600.0
 PROPERTIES_SECONDS = 60.0
-"""How late a changed property may be noticed that no instant came with."""
+"""How late a changed property may be noticed that no instant came with, or a timeline file that grew in place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +130,13 @@ class IncrementalView:
         known = self._state
         if known is None or known.is_torn or self._clock.monotonic() - known.built_at >= self._rebuild_seconds:
             return self._rebuild(known)
-        entries = self._storage.list(timeline_folder(self._base_path, known.loaded.config))
         asked_at = self._clock.monotonic()
-        if entries == known.entries and asked_at - known.properties_at < PROPERTIES_SECONDS:
+        is_recent = asked_at - known.properties_at < PROPERTIES_SECONDS
+        if is_recent and known.folder.is_calm():
+            return UNCHANGED
+        known.folder.before_listing()
+        entries = self._storage.list(timeline_folder(self._base_path, known.loaded.config))
+        if is_recent and entries == known.entries:
             return UNCHANGED
         properties = self._look_at_properties()
         if properties != known.properties:
@@ -211,12 +218,14 @@ class IncrementalView:
         properties = self._look_at_properties()
         loaded = load_table_config(self._storage, self._base_path, clock=self._clock)
         folder = timeline_folder(self._base_path, loaded.config)
+        calm = CalmFolder(self._storage, folder, self._clock)
+        calm.before_listing()
         entries = self._storage.list(folder)
         listing = _timeline_files(entries)
         timeline = read_timeline(listing, self._base_path, loaded.config.layout)
         inventory = FileInventory() if before is None else before.inventory
         now = self._clock.monotonic()
-        known = _Known(loaded, properties, entries, timeline, inventory, built_at=now, properties_at=now)
+        known = _Known(loaded, properties, calm, entries, timeline, inventory, built_at=now, properties_at=now)
         partitions = find_table_partitions(
             self._storage, self._base_path, loaded.config, timeline, source=self._listing, clock=self._clock
         )
@@ -387,6 +396,7 @@ class _Known:
         self,
         loaded: LoadedConfig,
         properties: _Properties,
+        folder: CalmFolder,
         entries: list[FileStatus],
         timeline: Timeline,
         inventory: FileInventory,
@@ -396,8 +406,10 @@ class _Known:
     ) -> None:
         self.loaded = loaded
         self.properties = properties
+        self.folder = folder
+        """That of the timeline."""
         self.entries = entries
-        """The folder of the timeline, as it was listed."""
+        """What is in it, as it was listed."""
         self.listing = _timeline_files(entries)
         self.timeline = timeline
         self.inventory = inventory
