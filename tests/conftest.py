@@ -37,16 +37,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def table_with_metadata(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table by released Hudi with every partition of its metadata table. Whoever changes it works on a copy."""
-    from tests.hudi.metadata_table import write_table_with_metadata
-
-    path = tmp_path_factory.mktemp("metadata") / "table"
-    write_table_with_metadata(spark, path)
-    return path
-
-
-@pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[PostgresServer]:
     """A real PostgreSQL, one for each pytest process. Where it cannot be had: skipped, but red in CI."""
     from tests.services import PostgresServer, ServiceMissing

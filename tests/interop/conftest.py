@@ -15,6 +15,7 @@ import pytest
 from tests.conftest import IN_CI
 from tests.hudi.hbase_hfiles import MISSING
 from tests.hudi.hfile_java import write_entries
+from tests.hudi.metadata_table import write_table_with_metadata
 from tests.interop.hfile_cases import OURS, THEIRS, probes, write_ours
 
 
@@ -57,3 +58,13 @@ def _run_hbase(folder: Path) -> None:
     if done.returncode == MISSING:
         (pytest.fail if IN_CI else pytest.skip)(done.stderr[-1000:])
     assert done.returncode == 0, done.stderr[-5000:]
+
+
+@pytest.fixture(scope="session")
+def table_with_metadata(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table by released Hudi with every partition of its metadata table. Whoever changes it works on a copy."""
+
+    def make(folder: Path) -> None:
+        write_table_with_metadata(request.getfixturevalue("spark"), folder / "table")
+
+    return made_once(tmp_path_factory, "metadata", make) / "table"

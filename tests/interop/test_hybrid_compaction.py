@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
-MODES = ("EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING")
+EVENT, COMMIT = "EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"
 
 # Hudi's bloom filters make even the smallest base file some 430 KiB large, so the thresholds of tables of forty rows:
 SETTINGS = (
@@ -94,9 +94,16 @@ def values(table: HudiTable) -> dict[str, str]:
     return {row["id"]: row["v"] for row in found}
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("form", ["split", "hybrid"])
-def test_full_log_and_nothing_in_one_go(spark: SparkSession, tmp_path: Path, mode: str, form: str) -> None:
+@pytest.mark.parametrize(
+    ("form", "mode"),
+    [
+        ("split", EVENT),
+        ("hybrid", COMMIT),
+        pytest.param("split", COMMIT, marks=pytest.mark.wide),
+        pytest.param("hybrid", EVENT, marks=pytest.mark.wide),
+    ],
+)
+def test_full_log_and_nothing_in_one_go(spark: SparkSession, tmp_path: Path, form: str, mode: str) -> None:
     """Each group gets what its sizes say; every query answers as before; a second table lives on with Hudi alone."""
     table = table_of_four(spark, tmp_path / "table", mode)
     before, before_by_hudi_rs = table.snapshot(), table.read_by_hudi_rs()
@@ -128,7 +135,7 @@ def test_full_log_and_nothing_in_one_go(spark: SparkSession, tmp_path: Path, mod
     assert table.read_optimized(with_meta=False) == twin.read_optimized(with_meta=False)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", [EVENT, pytest.param(COMMIT, marks=pytest.mark.wide)])
 def test_log_log_full(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     """A LOG, a LOG over its output and newer logs, a FULL over all: rows as in a table that was never serviced."""
     table = table_of_four(spark, tmp_path / "table", mode)
@@ -145,7 +152,7 @@ def test_log_log_full(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     assert table.read_optimized() == table.snapshot()
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", [EVENT, pytest.param(COMMIT, marks=pytest.mark.wide)])
 def test_incremental_queries_of_the_past_do_not_see_a_log(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     """Between any two commits before it the same rows come as before, and as in a twin that Hudi log-compacted."""
     table = table_of_four(spark, tmp_path / "table", mode)
@@ -164,7 +171,7 @@ def test_incremental_queries_of_the_past_do_not_see_a_log(spark: SparkSession, t
 
 def test_hudi_log_compacts_after_us_and_we_after_it(spark: SparkSession, tmp_path: Path) -> None:
     """Outputs of either are sources of the other."""
-    table = table_of_four(spark, tmp_path / "table", MODES[0])
+    table = table_of_four(spark, tmp_path / "table", EVENT)
     twin = table.copy_to(tmp_path / "twin")
     compact(table, "--type", "log")
     for number, value in enumerate("ghi", start=20):
@@ -186,7 +193,7 @@ def test_hudi_plans_a_full_over_our_pending_log(
     spark: SparkSession, tmp_path: Path, first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Either may finish first: the rows are right, and what was overtaken is dropped with its reason."""
-    table = table_of_four(spark, tmp_path / "table", MODES[0])
+    table = table_of_four(spark, tmp_path / "table", EVENT)
     before = table.snapshot()
     leave_pending(monkeypatch, lambda: lakeward("compact", str(table.path), "--writers", "stopped", "--type", "log"))
     (pending,) = table.pending_instants()
@@ -208,7 +215,7 @@ def test_hudi_plans_a_full_over_our_pending_log(
 def test_our_full_beside_hudis_pending_log(spark: SparkSession, tmp_path: Path, first: str) -> None:
     """Its pending log compaction is finished by us before a FULL is planned; where Hudi finishes a FULL over it first,
     nothing of it can be carried out any more, and the plan, which is not ours, is left where it is."""
-    table = table_of_four(spark, tmp_path / "table", MODES[0])
+    table = table_of_four(spark, tmp_path / "table", EVENT)
     before = table.snapshot()
     schedule_log_compaction(spark, table)
     (pending,) = table.pending_instants()
@@ -246,7 +253,7 @@ def schedule_log_compaction(spark: SparkSession, table: HudiTable, *, run: bool 
 
 def test_hudis_pending_compaction_comes_first(spark: SparkSession, tmp_path: Path) -> None:
     """Hudi's pending plan is finished by us before we plan a LOG; nothing is planned twice."""
-    table = table_of_four(spark, tmp_path / "table", MODES[1])
+    table = table_of_four(spark, tmp_path / "table", COMMIT)
     before = table.snapshot()
     instant = table.schedule_compaction()
     assert set(choices(table).values()) == {"NONE"}
@@ -257,7 +264,7 @@ def test_hudis_pending_compaction_comes_first(spark: SparkSession, tmp_path: Pat
 
 def test_the_oldest_release_reads_and_writes_what_we_made(spark: SparkSession, tmp_path: Path) -> None:
     """Hudi 1.1.1 sees the rows that 1.2.0 sees, with a LOG output and a new base file among them, and upserts."""
-    table = table_of_four(spark, tmp_path / "table", MODES[0])
+    table = table_of_four(spark, tmp_path / "table", EVENT)
     compact(table)
     snapshot, read_optimized = table.snapshot(with_meta=False), table.read_optimized(with_meta=False)
     scratch = tmp_path / "scratch"

@@ -70,9 +70,9 @@ def schedule_and_leave(table: HudiTable, whose: str) -> str:
     ("whose", "mode"),
     [
         ("Hudi's", EVENT),
-        ("Hudi's", COMMIT),
         ("our FULL", EVENT),
         ("our LOG", COMMIT),
+        pytest.param("Hudi's", COMMIT, marks=pytest.mark.wide),
         pytest.param("our FULL", COMMIT, marks=pytest.mark.wide),
         pytest.param("our LOG", EVENT, marks=pytest.mark.wide),
     ],

@@ -69,7 +69,7 @@ ENGINE_SECONDS = 30.0
 """Between two looks at whether the Spark session still answers."""
 
 VERSION = version("lakeward")
-SHOW_SECONDS = 1.0
+SHOW_SECONDS = 2.0
 """How old the status may be that pages and metrics see."""
 
 RENEWALS_PER_LEASE = 6
@@ -339,7 +339,7 @@ class App:
         return self._status
 
     def _show(self, *, now: bool = False) -> None:
-        """Let the HTTP thread see where everything stands: every second, since it is work for each table."""
+        """Let the HTTP thread see where everything stands: now and then, since it is work for each table."""
         if not now and self._clock.monotonic() - self._shown().at_monotonic < SHOW_SECONDS:
             return
         self._status = self._service.status(

@@ -55,13 +55,14 @@ from lakeward.daemon.status import (
 from lakeward.daemon.status_report import limitations, table_status
 from lakeward.daemon.worker import JobReport, PlanAnswer, PollAnswer, Worker
 from lakeward.errors import Cancelled, EngineLost
-from lakeward.state.records import (
-    ControlRecord,
-)
+from lakeward.state.records import ControlRecord
 from lakeward.state.records import TargetKind as StoredTarget
 from lakeward.state.store import Store
 
 T = TypeVar("T")
+
+TOGETHER_SECONDS = 0.25
+"""What becomes due within so short a time is begun at once: each coming round costs as much as what it begins."""
 
 
 @dataclass(slots=True)
@@ -164,7 +165,7 @@ class Service:
         self._recorder.send()
         wake = self._scheduler.next_wake
         tick = self._settings.service.tick
-        return tick if wake is None else min(tick, max(0.0, wake - self._clock.now()))
+        return tick if wake is None else min(tick, max(TOGETHER_SECONDS, wake - self._clock.now()))
 
     def apply(self, settings: Settings) -> None:
         """Go on with other settings, for all tables at once."""

@@ -130,6 +130,8 @@ class Worker:
         self._clock = clock
         self._unmergeable: dict[str, dict[GroupId, _Unmergeable]] = {}
         self._backlogs: dict[str, Backlog | None] = {}
+        self._foreign: dict[str, ServiceInstant | None] = {}
+        """The newest of each table, as of the last poll that found a change."""
         self._zones: dict[str, tzinfo | None] = {}
         self._committed: dict[str, list[str]] = {}
         """By table: instants of ours that no sample was taken from yet."""
@@ -144,10 +146,11 @@ class Worker:
     def _poll(self, table: ServedTable) -> PollAnswer:
         started = self._clock.monotonic()
         polled = self._watcher.poll(table.name, table.base_path, timezone=table.settings.timezone)
-        foreign = foreign_instants(
-            self._watcher.service_instants(table.name), self._identity, watched_since=table.watched_since
-        )
-        newest = max(foreign, key=lambda instant: instant.time, default=None)
+        if polled.changed or table.name not in self._foreign:
+            instants = self._watcher.service_instants(table.name)
+            foreign = foreign_instants(instants, self._identity, watched_since=table.watched_since)
+            self._foreign[table.name] = max(foreign, key=lambda instant: instant.time, default=None)
+        newest = self._foreign[table.name]
         return PollAnswer(polled.changed, newest, self._clock.monotonic() - started, polled.writer_bytes)
 
     def plan(self, table: ServedTable, left_alone: Mapping[GroupId, Reason], guard: Guard) -> PlanAnswer:
@@ -324,6 +327,7 @@ class Worker:
     def forget(self, table: str) -> None:
         self._watcher.forget(table)
         self._backlogs.pop(table, None)
+        self._foreign.pop(table, None)
         self._zones.pop(table, None)
         self._unmergeable.pop(table, None)
         self._committed.pop(table, None)
