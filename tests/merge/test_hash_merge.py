@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from lakeward.errors import BrokenFile, Unsupported
 from lakeward.merge.hash_merge import HashMerge
 from lakeward.merge.log_fold import LogFold
-from lakeward.merge.merge_rules import MergeMode, MergeRules, default_is_comparable
+from lakeward.merge.merge_rules import MergeMode, MergeRules
+from lakeward.merge.ordering_type import default_is_comparable
 from lakeward.merge.reference import LogRecord, merge_key
 
 SMALL = st.integers(-2, 4)

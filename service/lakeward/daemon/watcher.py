@@ -84,6 +84,10 @@ class Watcher:
                 writer_bytes=change.writer_bytes,
             )
 
+    def is_watched(self, table: str) -> bool:
+        """False where the next poll has to look at everything."""
+        return table in self._tables
+
     def snapshot(self, table: str) -> TableSnapshot:
         """As of the last poll."""
         watched = self._polled(table)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from pathlib import Path
@@ -29,6 +30,7 @@ from lakeward.daemon.events import Job, JobResult, Problem, ProblemKind, Service
 from lakeward.daemon.log import log_context
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import JobFigures
+from lakeward.daemon.turn import Turn
 from lakeward.daemon.watcher import Watcher
 from lakeward.dispatch.dispatcher import Dispatcher
 from lakeward.errors import LakewardError, Refused
@@ -130,6 +132,7 @@ class Worker:
         self._clock = clock
         self._unmergeable: dict[str, dict[GroupId, _Unmergeable]] = {}
         self._backlogs: dict[str, Backlog | None] = {}
+        self._turn = Turn()
         self._foreign: dict[str, ServiceInstant | None] = {}
         """The newest of each table, as of the last poll that found a change."""
         self._zones: dict[str, tzinfo | None] = {}
@@ -145,7 +148,8 @@ class Worker:
 
     def _poll(self, table: ServedTable) -> PollAnswer:
         started = self._clock.monotonic()
-        polled = self._watcher.poll(table.name, table.base_path, timezone=table.settings.timezone)
+        with nullcontext() if self._watcher.is_watched(table.name) else self._turn.taken():
+            polled = self._watcher.poll(table.name, table.base_path, timezone=table.settings.timezone)
         if polled.changed or table.name not in self._foreign:
             instants = self._watcher.service_instants(table.name)
             foreign = foreign_instants(instants, self._identity, watched_since=table.watched_since)
@@ -155,7 +159,7 @@ class Worker:
 
     def plan(self, table: ServedTable, left_alone: Mapping[GroupId, Reason], guard: Guard) -> PlanAnswer:
         """Decide for every file group, on what the last poll saw. Writes nothing. Raises `Refused`."""
-        with log_context(table=table.name):
+        with log_context(table=table.name), self._turn.taken():
             return self._plan(table, left_alone, guard)
 
     def _plan(self, table: ServedTable, left_alone: Mapping[GroupId, Reason], guard: Guard) -> PlanAnswer:

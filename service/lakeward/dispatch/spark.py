@@ -21,8 +21,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import pyarrow as pa
-
 from lakeward.dispatch.dispatcher import (
     Done,
     Failure,
@@ -38,6 +36,7 @@ from lakeward.dispatch.spark_failure import mark, marked_index, what_happened
 from lakeward.errors import EngineLost, LakewardError, Refused, TaskFailed
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 OUTCOME_COLUMNS = "index long, outcome binary"
@@ -229,6 +228,7 @@ def _runner(
     task: Callable[[Spec, int], Result], specs: list[Spec]
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        import pyarrow as pa
         from pyspark import TaskContext
 
         context = TaskContext.get()

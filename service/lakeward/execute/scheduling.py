@@ -22,12 +22,10 @@ from lakeward.execute.pending_work import PendingWork
 from lakeward.execute.progress import Phase
 from lakeward.execute.serviced_table import ServicedTable, spell, zone_of
 from lakeward.execute.targets import find_targets
-from lakeward.format.avro_schema import table_schema
 from lakeward.format.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.format.instant import format_instant_time
 from lakeward.plan.decision import Form, PlanOutcome, Reason
 from lakeward.plan.planner import Planner
-from lakeward.read.log_scan import check_ordering, scan_slice_heads
 from lakeward.storage.storage import join
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.service_instants import PLANNED_BY
@@ -111,6 +109,10 @@ def schedule(
 
 def _check_logs(table: ServicedTable, snapshot: TableSnapshot, group_id: GroupId, logs: Sequence[str]) -> None:
     """Read the block heads of a slice's logs. Raises `Unsupported` where we cannot merge them."""
+    # Arrow, which takes 50 MB, is not needed before something is to be merged.
+    from lakeward.format.avro_schema import table_schema
+    from lakeward.read.log_scan import check_ordering, scan_slice_heads
+
     try:
         scan = scan_slice_heads(table.storage, table.base_path, logs, instant=NEWEST)
         assert snapshot.schema is not None, "eligibility refuses a table without a schema"

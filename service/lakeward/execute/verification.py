@@ -16,7 +16,8 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from lakeward.errors import VerificationFailed
-from lakeward.merge.merge_rules import FILE_NAME_FIELD, MergeRules, default_is_comparable
+from lakeward.merge.merge_rules import FILE_NAME_FIELD, MergeRules
+from lakeward.merge.ordering_type import default_is_comparable, ordering_type
 from lakeward.merge.reference import Row, fold_key, merge_key
 from lakeward.read.sample import SampledKey, SampleTap, pick_rows
 from lakeward.read.slice_input import MergeCounts
@@ -59,7 +60,7 @@ def check_sample(
     sample: Mapping[str, SampledKey], output: Sequence[Row], *, rules: MergeRules, schema: pa.Schema
 ) -> None:
     """Merge the sampled keys again and raise unless the output has exactly their surviving rows."""
-    integer_ordering = default_is_comparable(rules.ordering_type(schema))
+    integer_ordering = default_is_comparable(ordering_type(rules, schema))
     found: dict[str, Row] = {}
     for row in output:
         key = str(row["_hoodie_record_key"])
@@ -101,7 +102,7 @@ def check_folded_sample(
     """
     if sample.keys() != output.keys():
         raise _failed(f"the output has not the same keys: {sorted(sample.keys() ^ output.keys())[0]!r} is in one only")
-    integer_ordering = default_is_comparable(rules.ordering_type(schema))
+    integer_ordering = default_is_comparable(ordering_type(rules, schema))
     for key, inputs in sample.items():
         if len(output[key].logs) != 1:
             raise _failed(f"the key {key!r} came out {len(output[key].logs)} times")

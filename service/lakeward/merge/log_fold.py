@@ -41,10 +41,9 @@ from lakeward.merge.merge_rules import (
     RECORD_KEY_FIELD,
     MergeMode,
     MergeRules,
-    default_is_comparable,
-    ordering_wrappers,
 )
 from lakeward.merge.ordering import OrderingCodes, decode_ordering, encode_ordering, needs_ranks
+from lakeward.merge.ordering_type import default_is_comparable, ordering_type, ordering_wrappers
 
 
 class Kind(IntEnum):
@@ -190,7 +189,7 @@ class LogFold:
         self._schema = schema
         self._rules = rules
         self._by_event_time = rules.mode is MergeMode.EVENT_TIME_ORDERING
-        self._ordering_type = rules.ordering_type(schema)
+        self._ordering_type = ordering_type(rules, schema)
         self._ranked = needs_ranks(self._ordering_type)
         self._default_compares = default_is_comparable(self._ordering_type)
         self._keys = KeyIndex()

@@ -24,6 +24,7 @@ from lakeward.format.file_name import resolve
 from lakeward.format.log_block import BlockType, HeaderKey, LogBlock
 from lakeward.merge.log_fold import LogFold, Tombstones, delete_ordering
 from lakeward.merge.merge_rules import MergeRules
+from lakeward.merge.ordering_type import ordering_type
 from lakeward.read.log_scan import LogScan, scan_slice_heads
 from lakeward.read.sample import SampleTap
 from lakeward.storage.storage import Storage
@@ -116,7 +117,7 @@ class LogRun:
             deleted = read_delete_block(file, block)
             values = delete_ordering(
                 deleted.ordering,
-                self._rules.ordering_type(self.schema),
+                ordering_type(self._rules, self.schema),
                 wrapper=deleted.wrapper,
                 rows=len(deleted.keys),
                 source=block.where,

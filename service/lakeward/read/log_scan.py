@@ -24,6 +24,7 @@ import pyarrow as pa
 from lakeward.errors import BrokenFile, NotFound, Unsupported
 from lakeward.format.log_block import BlockType, CorruptBlock, HeaderKey, LogBlock, read_content_range, scan_blocks
 from lakeward.merge.merge_rules import MergeRules
+from lakeward.merge.ordering_type import ordering_type
 from lakeward.storage.storage import Storage, join
 
 ROLLBACK_COMMAND = "0"
@@ -80,7 +81,7 @@ def check_ordering(scan: LogScan, rules: MergeRules, schema: pa.Schema) -> None:
     string (seen on real tables; Avro blocks and other types are right). Merging such a slice would change what its
     queries return.
     """
-    kind = rules.ordering_type(schema)
+    kind = ordering_type(rules, schema)
     if kind is None or not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         return
     for block in scan.blocks:

@@ -1,0 +1,38 @@
+"""One at a time, unless somebody takes long."""
+
+from __future__ import annotations
+
+import threading
+
+from lakeward.daemon.turn import Turn
+
+
+def test_whoever_comes_waits_for_who_is_there() -> None:
+    """And begins as soon as that one has ended."""
+    turn, order, begun = Turn(patience=60.0), [], threading.Event()
+
+    def second() -> None:
+        begun.set()
+        with turn.taken():
+            order.append("second")
+
+    with turn.taken():
+        thread = threading.Thread(target=second)
+        thread.start()
+        begun.wait(60)
+        order.append("first")
+    thread.join(60)
+    assert order == ["first", "second"]
+
+
+def test_nobody_waits_for_one_that_hangs() -> None:
+    """After his patience is over he begins beside it; and the turn is still the other's to give back."""
+    turn, order = Turn(patience=0.0), []
+    with turn.taken():
+        with turn.taken():
+            order.append("beside")
+        with turn.taken():
+            order.append("and another")
+    with turn.taken():
+        assert order == ["beside", "and another"]
+        assert not turn._lock.acquire(blocking=False), "it is ours"
