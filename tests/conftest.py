@@ -13,7 +13,7 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.services import PostgresServer, ZooKeeperServer
+    from tests.services import PostgresServer, S3Server, ZooKeeperServer
 
 IN_CI = os.environ.get("CI") == "true"
 
@@ -69,6 +69,27 @@ def zookeeper() -> Iterator[ZooKeeperServer]:
         (pytest.fail if IN_CI else pytest.skip)(str(missing))
     yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """A real S3-compatible server, one for each pytest process. Where it cannot be had: skipped, but red in CI."""
+    from tests.services import S3Server, ServiceMissing
+
+    try:
+        server = S3Server().__enter__()
+    except ServiceMissing as missing:
+        (pytest.fail if IN_CI else pytest.skip)(str(missing))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def bucket(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
+    """URL of an empty bucket, and the environment by which it is reached. Who uses it is marked `services`."""
+    for key, value in s3_server.environment.items():
+        monkeypatch.setenv(key, value)
+    return f"s3://{s3_server.create_bucket()}"
 
 
 _skipped_interop: list[str] = []

@@ -5,6 +5,8 @@ system user and to open up folders, which is too much for a test. As root the se
 nobody cannot reach the wheel.
 
 ZooKeeper comes with PySpark, whose jars hold all of it.
+
+S3 is moto's server, which keeps its objects in memory and refuses conditional writes as S3 does.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -247,32 +250,96 @@ class ZooKeeperServer:
         client.close()
 
 
-class DroppingProxy:
+class S3Server:
+    """One server on a port of its own; whoever uses it has a bucket of its own there."""
+
+    def __init__(self) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port: int = probe.getsockname()[1]
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> S3Server:
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """By which a process of ours, or another, finds it and may use it."""
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ACCESS_KEY_ID": "anybody",
+            "AWS_SECRET_ACCESS_KEY": "anything",
+            "AWS_REGION": "us-east-1",
+        }
+
+    def create_bucket(self) -> str:
+        name = f"lake-{uuid.uuid4().hex[:12]}"
+        self.put(name, b"")
+        return name
+
+    def put(self, path: str, data: bytes) -> None:
+        """Without conditions: as a program that knows nothing of us would."""
+        urllib.request.urlopen(urllib.request.Request(f"{self.url}/{path}", data=data, method="PUT")).close()
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def _start(self) -> None:
+        if importlib.util.find_spec("moto") is None or importlib.util.find_spec("obstore") is None:
+            raise ServiceMissing("The S3 server or its client is not installed: pip install moto[s3] obstore")
+        command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
+        with tempfile.TemporaryFile() as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_die_with_parent
+            )
+            deadline = time.monotonic() + START_SECONDS
+            while True:
+                try:
+                    urllib.request.urlopen(f"{self.url}/moto-api/").close()
+                    return
+                except OSError as error:
+                    if self._process.poll() is not None or time.monotonic() > deadline:
+                        log.seek(0)
+                        raise ServiceMissing(f"The S3 server does not answer: {error}. {log.read()!r}") from error
+                time.sleep(0.05)
+
+
+class _Dropping:
     """Stands between a client and a server's socket, and loses a reply when told to.
 
-    `drop_after(text)`: the next query that holds `text` still reaches the server and is carried out there; its answer
+    `drop_after(text)`: the next request that holds `text` still reaches the server and is carried out there; its answer
     is thrown away and the connection closed.
     """
 
-    def __init__(self, server: PostgresServer) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="lakeward-proxy-", dir="/tmp"))
+    def __init__(self, listener: socket.socket) -> None:
         self.dropped = 0
-        self._target = str(server.folder / ".s.PGSQL.5432")
         self._needle: bytes | None = None
-        self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(str(self.folder / ".s.PGSQL.5432"))
+        self._listener = listener
         self._listener.listen()
         threading.Thread(target=self._accept, daemon=True).start()
-
-    def url(self, database: str) -> str:
-        return f"postgresql://postgres@/{database}?host={self.folder}"
 
     def drop_after(self, text: str) -> None:
         self._needle = text.encode()
 
     def close(self) -> None:
         self._listener.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _connect(self) -> socket.socket:
+        raise NotImplementedError
 
     def _accept(self) -> None:
         while True:
@@ -280,8 +347,7 @@ class DroppingProxy:
                 client, _ = self._listener.accept()
             except OSError:  # closed
                 return
-            server = socket.socket(socket.AF_UNIX)
-            server.connect(self._target)
+            server = self._connect()
             dropping = threading.Event()
             threading.Thread(target=self._forward, args=(client, server, dropping), daemon=True).start()
             threading.Thread(target=self._answer, args=(server, client, dropping), daemon=True).start()
@@ -302,6 +368,43 @@ class DroppingProxy:
             client.sendall(data)
         _end(client)
         _end(server)
+
+
+class DroppingProxy(_Dropping):
+    """Before PostgreSQL."""
+
+    def __init__(self, server: PostgresServer) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="lakeward-proxy-", dir="/tmp"))
+        self._target = str(server.folder / ".s.PGSQL.5432")
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(self.folder / ".s.PGSQL.5432"))
+        super().__init__(listener)
+
+    def url(self, database: str) -> str:
+        return f"postgresql://postgres@/{database}?host={self.folder}"
+
+    def close(self) -> None:
+        super().close()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _connect(self) -> socket.socket:
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(self._target)
+        return server
+
+
+class DroppingS3(_Dropping):
+    """Before S3."""
+
+    def __init__(self, server: S3Server) -> None:
+        self._port = server.port
+        listener = socket.socket()
+        listener.bind(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        super().__init__(listener)
+
+    def _connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self._port))
 
 
 def _receive(source: socket.socket) -> bytes:
@@ -339,6 +442,8 @@ def main() -> int:
             client = zookeeper.client()
             print(client.command(b"srvr").splitlines()[0])
             client.stop()
+        with S3Server() as s3:
+            print(f"S3 at {s3.url}")
     except ServiceMissing as missing:
         print(missing, file=sys.stderr)
         return 1

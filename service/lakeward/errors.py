@@ -187,6 +187,12 @@ class AlreadyExists(LakewardError):
     code = "LW-EXISTS"
 
 
+class VersionChanged(LakewardError):
+    """A file that was to be replaced is another one by now, or gone."""
+
+    code = "LW-CHANGED"
+
+
 class NotFound(LakewardError):
     """A file that must be there is not."""
 

@@ -64,6 +64,9 @@ def test_a_verb_that_writes_needs_one_statement_about_writers(
         (("--lock", "zookeeper", "--lock-zookeeper", "zk", "--lock-zookeeper-path", "locks"), "/hudi/locks"),
         (("--lock", "zookeeper", "--lock-zookeeper", "zk", "--lock-expire", "5"), "--lock-expire"),
         (("--lock", "filesystem", "--lock-zookeeper", "zk"), "--lock zookeeper"),
+        (("--lock", "storage", "--lock-expire", "5"), "--lock-expire"),
+        (("--lock", "storage"), "--lock filesystem"),
+        ((), "hoodie.write.lock.provider=org.apache.hudi.client.transaction.lock.StorageBasedLockProvider"),
     ],
 )
 def test_a_lock_must_be_one_that_the_writers_can_take(
@@ -130,7 +133,7 @@ def test_a_held_lock_exits_five(table: Path, capfd: pytest.CaptureFixture[str]) 
         ("compact", "TABLE", "--writers", "stopped", "--wait", "forever"),
         ("compact", "TABLE", "--writers", "stopped", "--spark-conf", "novalue"),
         ("inspect", "/no/such/table"),
-        ("inspect", "s3://bucket/table"),
+        ("inspect", "hdfs://name/table"),
     ],
 )
 def test_wrong_words_exit_two(table: Path, arguments: tuple[str, ...], capfd: pytest.CaptureFixture[str]) -> None:

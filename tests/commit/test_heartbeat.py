@@ -8,10 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.commit.heartbeat import EXPIRY_SECONDS, Heartbeat, Life, heartbeat_path, look
-from lakeward.errors import AlreadyExists
+from lakeward.commit.heartbeat import (
+    EXPIRY_SECONDS,
+    Announced,
+    Heartbeat,
+    Life,
+    check_alive,
+    find_announced,
+    heartbeat_path,
+    look,
+    take_over,
+)
+from lakeward.commit.owner import Owner
+from lakeward.errors import AlreadyExists, AttemptLost
 from lakeward.storage.local import LocalStorage
 from tests.clocks import SkippingClock
+from tests.memory_objects import MemoryObjects, Objects
 from tests.processes import ScriptedProcesses
 
 INSTANT = "20261121043710038"
@@ -61,3 +73,107 @@ def test_of_two_starters_one_wins_and_the_loser_touches_nothing(tmp_path: Path) 
     loser.stop()
     assert winner.is_ours()
     assert not loser.is_ours()
+
+
+# ---------------------------------------------------------------------------------------------- in an object store
+
+BASE = "s3://lake/orders"
+
+
+def in_store(store: MemoryObjects, owner: Owner) -> Heartbeat:
+    return Heartbeat(store, BASE, INSTANT, owner)
+
+
+def test_a_beat_in_an_object_store_is_a_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the line by itself, which makes it young again; never of somebody else's."""
+    store, processes = MemoryObjects(Objects()), ScriptedProcesses()
+    ours, theirs = (in_store(store, processes.new_owner()) for _ in range(2))
+    monkeypatch.setattr("tests.memory_objects.time.time", lambda: 1000.0)
+    ours.start()
+    monkeypatch.setattr("tests.memory_objects.time.time", lambda: 1020.0)
+    theirs.beat()
+    status = store.stat(heartbeat_path(BASE, INSTANT))
+    assert status is not None and status.modified == 1000.0
+    ours.beat()
+    status = store.stat(heartbeat_path(BASE, INSTANT))
+    assert status is not None and status.modified == 1020.0
+    assert ours.is_ours() and not theirs.is_ours()
+    theirs.stop()
+    ours.stop()
+    ours.beat()
+    assert store.stat(heartbeat_path(BASE, INSTANT)) is None
+
+
+def test_of_announcing_and_taking_over_one_succeeds() -> None:
+    """What is announced stays; what is taken over announces nothing. Either can be done twice."""
+    store, processes = MemoryObjects(Objects()), ScriptedProcesses()
+    publisher, undoer = processes.new_owner(), processes.new_owner()
+    ours = in_store(store, publisher)
+    ours.start()
+    ours.announce("1_2.commit")
+    ours.announce("1_2.commit")
+    ours.beat()
+    assert ours.is_ours()
+    assert not take_over(store, BASE, INSTANT, by=undoer)
+    assert find_announced(store, BASE, INSTANT) == Announced(publisher.attempt, "1_2.commit")
+    ours.stop()
+
+    assert take_over(store, BASE, INSTANT, by=undoer)
+    with pytest.raises(AttemptLost):
+        ours.announce("1_2.commit")
+    ours.start()
+    assert take_over(store, BASE, INSTANT, by=undoer)
+    assert take_over(store, BASE, INSTANT, by=undoer)
+    with pytest.raises(AttemptLost):
+        ours.announce("1_2.commit")
+    assert not ours.is_ours() and find_announced(store, BASE, INSTANT) is None
+    sign = look(store, BASE, INSTANT, clock=SkippingClock(), processes=processes)
+    assert (sign.life, sign.owner) == (Life.ALIVE, undoer)  # who undoes it is alive, or dead and undone in turn
+    in_store(store, undoer).stop()
+    assert look(store, BASE, INSTANT, clock=SkippingClock(), processes=processes).life is Life.ABSENT
+
+
+@pytest.mark.parametrize("announces", [True, False])
+def test_a_beat_between_look_and_write_is_no_obstacle(announces: bool) -> None:
+    """It changes the version and nothing else, so whoever met it looks again."""
+    objects, processes = Objects(), ScriptedProcesses()
+    owner = processes.new_owner()
+    ours, store = in_store(MemoryObjects(objects), owner), MemoryObjects(objects)
+    ours.start()
+    beats = iter([ours.beat, ours.beat])
+    store.before = lambda write: next(beats, lambda: None)()
+    if announces:
+        in_store(store, owner).announce("1_2.commit")
+    else:
+        assert take_over(store, BASE, INSTANT, by=processes.new_owner())
+    assert len(store.writes) == 3
+    assert (find_announced(store, BASE, INSTANT) is not None) == announces
+
+
+def test_tasks_work_for_an_attempt_that_is_alive() -> None:
+    """Not for one that is undone, gone, another, or publishing without them."""
+    store, processes = MemoryObjects(Objects()), ScriptedProcesses()
+    owner = processes.new_owner()
+    ours = in_store(store, owner)
+
+    def check(attempt: int = owner.attempt) -> bool:
+        try:
+            check_alive(store, BASE, INSTANT, attempt)
+        except AttemptLost:
+            return False
+        return True
+
+    assert not check()
+    ours.start()
+    assert check() and not check(owner.attempt + 1)
+    ours.beat()
+    assert check()
+    ours.announce("1_2.commit")
+    assert not check()
+    ours.stop()
+    ours.start()
+    take_over(store, BASE, INSTANT, by=owner)
+    assert not check()
+    ours.stop()
+    store.create(heartbeat_path(BASE, INSTANT), b"")
+    assert not check()

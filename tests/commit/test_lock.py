@@ -9,8 +9,11 @@ import pytest
 
 from lakeward.commit.file_system_lock import FLINK_LOCK, SPARK_LOCK, FileSystemLock, FileSystemLockOptions
 from lakeward.commit.lock import LockOptions, open_lock, provider_options, stopped_writers_options
+from lakeward.commit.storage_lock import StorageLock, StorageLockOptions
 from lakeward.commit.zookeeper_lock import ZooKeeperLock, ZooKeeperLockOptions
+from lakeward.errors import Refused
 from lakeward.storage.local import LocalStorage
+from lakeward.storage.opening import open_storage
 from tests.clocks import SkippingClock
 from tests.processes import ScriptedProcesses
 
@@ -34,6 +37,38 @@ def test_options_say_which_lock(tmp_path: Path, options: LockOptions, kind: type
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("options", "kind"),
+    [
+        (StorageLockOptions(), StorageLock),
+        (stopped_writers_options(wait_seconds=1.0), StorageLock),
+        (ZooKeeperLockOptions("zk:2181", "/locks", "orders"), ZooKeeperLock),
+    ],
+)
+def test_in_an_object_store(options: LockOptions, kind: type) -> None:
+    """An object keeps our own processes apart too."""
+    processes = ScriptedProcesses()
+    storage, base_path = open_storage("s3://lake/orders")
+    lock = open_lock(storage, base_path, processes.new_owner(), options, clock=SkippingClock(), processes=processes)
+    assert type(lock) is kind
+
+
+@pytest.mark.parametrize(
+    ("location", "options", "instead"),
+    [
+        ("/data/orders", StorageLockOptions(), "--lock filesystem"),
+        ("s3://lake/orders", FileSystemLockOptions(), "--lock storage"),
+    ],
+)
+def test_a_lock_that_no_writer_could_take(location: str, options: LockOptions, instead: str) -> None:
+    """Is refused as Hudi refuses it, with one that both could."""
+    processes = ScriptedProcesses()
+    storage, base_path = open_storage(location)
+    with pytest.raises(Refused) as error:
+        open_lock(storage, base_path, processes.new_owner(), options, clock=SkippingClock(), processes=processes)
+    assert instead in error.value.remedy
+
+
 def test_with_stopped_writers_a_file_keeps_our_own_apart() -> None:
     """Spark's; Flink's is for Flink's writers."""
     assert stopped_writers_options(wait_seconds=5.0).paths == (SPARK_LOCK,)
@@ -50,6 +85,7 @@ def test_options_travel() -> None:
     ("options", "own"),
     [
         (FileSystemLockOptions(), {"provider": f"{PROVIDERS}.FileSystemBasedLockProvider"}),
+        (StorageLockOptions(), {"provider": f"{PROVIDERS}.StorageBasedLockProvider"}),
         (
             ZooKeeperLockOptions("zk:2181"),
             {"provider": f"{PROVIDERS}.ZookeeperBasedImplicitBasePathLockProvider", "zookeeper.url": "zk:2181"},

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from lakeward.commit.transition import ServiceAction, TimelineFiles
-from lakeward.errors import AlreadyExists, AttemptLost, OutcomeUnknown
+from lakeward.errors import AlreadyExists, AttemptLost, BrokenFile, OutcomeUnknown
 from tests.faults import Fault, FaultKind, FaultyStorage
+from tests.memory_objects import MemoryObjects, Objects
 
 INSTANT = "20261121050000000"
 COMPLETION = "20261121050001000"
@@ -129,3 +130,73 @@ def test_no_inflight_stays_without_its_plan(tmp_path: Path) -> None:
     with pytest.raises(AttemptLost):
         steps.begin()
     assert list(tmp_path.iterdir()) == []
+
+
+def in_store(store: MemoryObjects) -> TimelineFiles:
+    steps = TimelineFiles(store, "s3://lake/timeline", INSTANT, ServiceAction.COMPACTION)
+    steps.request(b"plan")
+    steps.begin()
+    store.create("s3://lake/staged", b"metadata")
+    return steps
+
+
+def test_in_an_object_store_the_file_is_announced_and_then_created() -> None:
+    """In this order, since whoever comes later creates what was announced. It may be there by then."""
+    store = MemoryObjects(Objects())
+    steps = in_store(store)
+    name = f"{INSTANT}_{COMPLETION}.commit"
+    announced: list[str] = []
+
+    def announce(completed: str) -> None:
+        assert steps.find_completed() is None
+        announced.append(completed)
+        steps.finish("s3://lake/staged", completed)  # somebody was faster
+
+    assert steps.complete("s3://lake/staged", COMPLETION, announce=announce) == f"s3://lake/timeline/{name}"
+    assert announced == [name]
+    assert store.read(f"s3://lake/timeline/{name}") == b"metadata"
+    steps.finish("s3://lake/staged", name)
+
+
+def test_what_cannot_be_announced_is_not_created() -> None:
+    """Another process took the attempt over."""
+    steps = in_store(MemoryObjects(Objects()))
+
+    def announce(completed: str) -> None:
+        raise AttemptLost
+
+    with pytest.raises(AttemptLost):
+        steps.complete("s3://lake/staged", COMPLETION, announce=announce)
+    assert steps.find_completed() is None
+
+
+def test_what_was_announced_is_finished_as_it_was_prepared_or_not_at_all() -> None:
+    """Another content under the same name is nobody's to explain; nor is one that is gone."""
+    store = MemoryObjects(Objects())
+    steps = in_store(store)
+    name = f"{INSTANT}_{COMPLETION}.commit"
+    store.create(f"s3://lake/timeline/{name}", b"other")
+    with pytest.raises(AlreadyExists):
+        steps.finish("s3://lake/staged", name)
+    with pytest.raises(OutcomeUnknown, match="gone"):
+        steps.finish("s3://lake/nothing", name.replace("commit", "deltacommit"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../hoodie.properties",
+        f"{INSTANT}.compaction.inflight",
+        f"20261121050000001_{COMPLETION}.commit",
+        f"x/{INSTANT}_{COMPLETION}.commit",
+        "",
+    ],
+)
+def test_a_heartbeat_names_no_other_file(name: str) -> None:
+    """Whoever can write one must not have us create what it wants."""
+    store = MemoryObjects(Objects())
+    steps = in_store(store)
+    before = len(store.writes)
+    with pytest.raises(BrokenFile):
+        steps.finish("s3://lake/staged", name)
+    assert len(store.writes) == before

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from lakeward.commit.file_system_lock import FLINK_LOCK, SPARK_LOCK, FileSystemLockOptions
 from lakeward.commit.lock import LockOptions
+from lakeward.commit.storage_lock import StorageLockOptions
 from lakeward.commit.zookeeper_lock import ZooKeeperLockOptions
 from lakeward.daemon.config import LockSettings, Settings, TableSettings, Writers
 from lakeward.daemon.events import Service
@@ -58,7 +59,8 @@ def test_sizes(written: object, size: int) -> None:
         ("locks", "expire", 30),
         ("discovery", "roots", "/data"),
         ("discovery", "roots", ["data"]),
-        ("discovery", "roots", ["s3://bucket/data"]),
+        ("discovery", "roots", ["hdfs://name/data"]),
+        ("discovery", "roots", ["s3://bucket//data/../x"]),
         ("discovery", "include", [""]),
         ("discovery", "include", ["[ab"]),
         ("defaults", "services", ["cleaning"]),
@@ -180,7 +182,8 @@ def test_named_tables() -> None:
     ("locks", "options"),
     [
         ({"writers": "share", "wait": 5, "expire": 60}, FileSystemLockOptions((SPARK_LOCK, FLINK_LOCK), 5, 60)),
-        ({"writers": "stopped"}, FileSystemLockOptions((SPARK_LOCK,), 60, None)),
+        ({"writers": "stopped"}, FileSystemLockOptions((SPARK_LOCK,), 60, None, shared=False)),
+        ({"writers": "share", "provider": "storage", "wait": 5}, StorageLockOptions(wait_seconds=5)),
         ({}, FileSystemLockOptions((SPARK_LOCK, FLINK_LOCK), 60, None)),
         (
             {"writers": "share", "provider": "zookeeper", "zookeeper": {"url": "zk:2181"}},
@@ -197,7 +200,7 @@ def test_named_tables() -> None:
         ),
         (
             {"writers": "stopped", "provider": "zookeeper", "zookeeper": {"url": "zk:2181"}},
-            FileSystemLockOptions((SPARK_LOCK,), 60, None),
+            FileSystemLockOptions((SPARK_LOCK,), 60, None, shared=False),
         ),
     ],
 )

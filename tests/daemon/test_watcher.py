@@ -50,7 +50,7 @@ def test_one_bad_path_affects_itself_only(histories: list[TableHistory], tmp_pat
         with pytest.raises(NotATable):
             watcher.poll("empty", str(tmp_path))
         with pytest.raises(LakewardError):
-            watcher.poll("elsewhere", "s3://bucket/table")
+            watcher.poll("elsewhere", "hdfs://name/table")
         watcher.poll("a", str(histories[0].base))
     assert watcher.snapshot("a").file_groups
 

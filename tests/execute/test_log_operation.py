@@ -20,12 +20,14 @@ from lakeward.execute.operation_spec import OperationKind, OperationResult, Oper
 from lakeward.format.avro_schema import table_schema
 from lakeward.format.log_block import BlockType, HeaderKey, LogBlock, scan_blocks
 from lakeward.format.log_writer import LogFileWriter, log_block_schema
+from lakeward.format.stats_value import StatsVersion
 from lakeward.merge.log_fold import LogFold, Tombstones
 from lakeward.merge.merge_rules import MergeMode, MergeRules
 from lakeward.read import log_run as log_run_module
 from lakeward.read.file_slice import open_slice
 from lakeward.read.slice_input import SliceInput
 from lakeward.storage.local import LocalStorage
+from lakeward.table.index_definitions import IndexedColumns
 from tests.read.log_files import TABLE_SCHEMA, data_block, delete_block, row
 
 SCHEMA = json.dumps(TABLE_SCHEMA)
@@ -329,3 +331,17 @@ def test_checks_can_be_left_out(table: Table, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(log_operation_module, "LogFileWriter", SofteningWriter)
     result = run_operation(STORAGE, replace(table.spec("400"), verify=False), 0)
     assert result.digest == ""
+
+
+def test_columns_are_measured_for_the_metadata_table(table: Table) -> None:
+    """Of the rows that the log keeps; deletes are no rows."""
+    indexed = IndexedColumns({"_hoodie_record_key": "string", "ts": "long"}, StatsVersion.V2)
+    spec = replace(table.spec("400"), indexed=indexed)
+    result = run_operation(STORAGE, spec, 0)
+
+    measured = {str(record.column): record for record in result.column_stats}
+    assert measured.keys() == indexed.columns.keys()
+    kept = measured["ts"]
+    assert (kept.min_value, kept.max_value, kept.value_count, kept.null_count) == (13, 13, 1, 0)
+    assert (kept.file_name, kept.total_size) == (result.file_name, 0)
+    assert result.counts.rows == 1

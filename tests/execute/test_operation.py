@@ -18,10 +18,12 @@ from lakeward.execute.merging import merge_rules
 from lakeward.execute.operation import run_operation
 from lakeward.execute.operation_spec import OperationSpec, finished_operations
 from lakeward.format.base_file import BaseFileWriter
+from lakeward.format.stats_value import StatsVersion
 from lakeward.merge.hash_merge import HashMerge
 from lakeward.read import file_slice as file_slice_module
 from lakeward.read.slice_input import SliceInput
 from lakeward.storage.local import LocalStorage
+from lakeward.table.index_definitions import IndexedColumns
 from tests.golden_tables import copy_golden, expected_rows
 from tests.our_reader import look
 
@@ -157,3 +159,19 @@ def test_checks_can_be_left_out(spec: OperationSpec, monkeypatch: pytest.MonkeyP
     assert result.digest == ""
     rows = pq.read_table(Path(spec.attempt_folder) / result.file_name).to_pylist()
     assert json.dumps(rows[0]).count("base1") == 1
+
+
+def test_columns_are_measured_for_the_metadata_table(spec: OperationSpec) -> None:
+    """Those that are indexed, in the file as it was written; by default none are."""
+    columns = {"_hoodie_record_key": "string", "ts": "long"}
+    assert run_operation(LocalStorage(), spec, 0).column_stats == ()
+
+    result = run_operation(LocalStorage(), replace(spec, indexed=IndexedColumns(columns, StatsVersion.V2)), 1)
+
+    measured = {str(record.column): record for record in result.column_stats}
+    assert measured.keys() == columns.keys()
+    rows = expected_rows("v9")
+    for column, record in measured.items():
+        values = [row[column] for row in rows]
+        assert (record.min_value, record.max_value) == (min(values), max(values))
+        assert (record.file_name, record.value_count) == (result.file_name, len(rows))

@@ -41,6 +41,8 @@ def start_spark(
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     ensure_java()
     java_options = f"-Duser.timezone=UTC -Dderby.system.home={scratch}"
+    # Hudi's bloom index by the metadata table sends a lock to tasks, which Java 17 keeps its fields to itself of.
+    java_options += " --add-opens=java.base/java.util.concurrent.locks=ALL-UNNAMED"
     if not at_full_speed:
         java_options += " -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
     log4j = Path(__file__).with_name("log4j2.properties")

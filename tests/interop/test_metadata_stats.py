@@ -59,7 +59,7 @@ from tests.our_reader import look
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.interop, pytest.mark.slow]
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.wide]
 
 OLDER = "1.0.2"
 """Writes table version 8, whose statistics are of version 1."""

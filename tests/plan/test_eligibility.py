@@ -158,10 +158,24 @@ CASES: list[tuple[str, str, Change]] = [
     ("table-version", "hoodie.table.version", prop("hoodie.table.version", "10")),
     ("table-version", "hoodie.table.version", prop("hoodie.table.version", None)),
     ("timeline-layout", "hoodie.timeline.layout.version", prop("hoodie.timeline.layout.version", "3")),
-    ("metadata-table", "hoodie.table.metadata.partitions", prop("hoodie.table.metadata.partitions", "files")),
     (
-        "metadata-table",
+        "metadata-partition",
         "hoodie.table.metadata.partitions",
+        prop("hoodie.table.metadata.partitions", "files,expr_index_idx_datestr"),
+    ),
+    (
+        "metadata-partition",
+        "hoodie.table.metadata.partitions",
+        prop("hoodie.table.metadata.partitions", "files,vector_index"),
+    ),
+    (
+        "metadata-partition",
+        "hoodie.table.metadata.partitions",
+        prop("hoodie.table.metadata.partitions", "column_stats"),
+    ),
+    (
+        "metadata-partition-inflight",
+        "hoodie.table.metadata.partitions.inflight",
         prop("hoodie.table.metadata.partitions.inflight", "record_index"),
     ),
     ("cdc-enabled", "hoodie.table.cdc.enabled", prop("hoodie.table.cdc.enabled", "true")),
@@ -269,11 +283,20 @@ def test_timezone_disagrees(table: Path) -> None:
     assert "Asia/Tokyo" in refusal.why and "+00:00" in refusal.why
 
 
+def test_a_metadata_table_in_an_object_store(table: Path) -> None:
+    """Refused: there is no renaming there, on which its commit rests."""
+    prop("hoodie.table.metadata.partitions", "files")(table)
+    snapshot = take_snapshot(LocalStorage(), str(table), clock=SkippingClock())
+
+    (refusal,) = find_refusals(replace(snapshot, base_path="s3://lake/table"))
+    assert refusal.id == "metadata-table-in-object-store"
+
+
 def test_every_refusal_has_a_fixture() -> None:
     """No id without a case here."""
     source = Path(eligibility.__file__).read_text()
     ids = set(re.findall(r'Refusal\(\s*"([a-z-]+)"', source)) | set(re.findall(r'\(\s*"([a-z-]+)", "hoodie', source))
-    tested = {case[0] for case in CASES} | {"timezone-disagrees"}
+    tested = {case[0] for case in CASES} | {"timezone-disagrees", "metadata-table-in-object-store"}
     assert ids <= tested, ids - tested
     assert len(ids) > 25
 
@@ -286,6 +309,9 @@ def test_every_refusal_has_a_fixture() -> None:
         prop("hoodie.table.legacy.payload.class", "org.apache.hudi.common.model.DefaultHoodieRecordPayload"),
         prop("hoodie.table.timeline.timezone", "UTC"),
         prop("hoodie.table.metadata.partitions", ""),
+        prop("hoodie.table.metadata.partitions", "files"),
+        prop("hoodie.table.metadata.partitions", "bloom_filters,column_stats,files,partition_stats,record_index"),
+        prop("hoodie.table.metadata.partitions", "files,record_index,secondary_index_by_name"),
         prop("hoodie.table.partial.update.mode", "NONE"),
         prop("hoodie.something.nobody.knows", "1"),
         timeline_file("20261121043711000.rollback.requested", b""),

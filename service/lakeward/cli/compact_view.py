@@ -13,7 +13,7 @@ from rich.console import Console
 from lakeward.cli.plan_view import decision_as_json
 from lakeward.commit.transition import ServiceAction
 from lakeward.execute.compaction import CompactedPlan, CompactionReport
-from lakeward.execute.operation_spec import OperationKind
+from lakeward.execute.operation_spec import OperationKind, OperationResult
 from lakeward.plan.decision import Choice, PlanOutcome
 from lakeward.quantities import spell_size
 
@@ -89,6 +89,12 @@ def _plan_as_json(plan: CompactedPlan) -> dict[str, Any]:
         "read_bytes_after": plan.read_bytes_after,
         "base_bytes_left": plan.base_bytes_left,
         "peak_memory_bytes": plan.peak_memory_bytes,
-        "operations": [asdict(operation) for operation in plan.operations],
+        "operations": [_operation_as_json(operation) for operation in plan.operations],
         "dropped": [asdict(dropped) for dropped in plan.dropped],
     }
+
+
+def _operation_as_json(operation: OperationResult) -> dict[str, Any]:
+    fields = asdict(operation)
+    del fields["column_stats"]  # a report has none
+    return fields

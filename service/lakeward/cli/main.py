@@ -33,6 +33,7 @@ from lakeward.clock import SystemClock
 from lakeward.commit.file_system_lock import FileSystemLockOptions
 from lakeward.commit.lock import SHARING_OPTIONS, provider_options
 from lakeward.commit.owner import Processes
+from lakeward.commit.storage_lock import StorageLockOptions
 from lakeward.commit.zookeeper_lock import ZooKeeperLockOptions, check_node_path, check_servers
 from lakeward.daemon.config import Codec, LockProvider, LockSettings, SparkSettings, Writers, ZooKeeperSettings
 from lakeward.dispatch.dispatcher import Dispatcher, own_versions
@@ -418,16 +419,16 @@ def _zookeeper(configured: ZooKeeperSettings, place: Mapping[str, str]) -> ZooKe
 
 def _check_provider(locks: LockSettings, place: Mapping[str, str], expire_minutes: float | None) -> None:
     """What belongs to one provider is not said of another, and ZooKeeper is somewhere."""
+    if expire_minutes is not None and locks.provider is not LockProvider.FILESYSTEM:
+        raise UsageError(
+            f"--lock-expire does not go with --lock {locks.provider}.",
+            why="A lock there does not grow old: it ends by itself when its holder is gone.",
+            remedy="Leave it out.",
+        )
     if locks.provider is not LockProvider.ZOOKEEPER:
         if place:
             _refuse_statement("--lock-zookeeper goes with --lock zookeeper.", locks)
         return
-    if expire_minutes is not None:
-        raise UsageError(
-            "--lock-expire does not go with ZooKeeper.",
-            why="A lock there does not grow old: it ends when its holder's session does.",
-            remedy="Leave it out.",
-        )
     if locks.zookeeper.url is None:
         _refuse_statement("--lock zookeeper needs --lock-zookeeper HOST:PORT, or locks.zookeeper.url.", locks)
     if locks.zookeeper.lock_key is not None and locks.zookeeper.base_path is None:
@@ -440,6 +441,7 @@ def _refuse_statement(what: str, locks: LockSettings) -> NoReturn:
     ways = [f"{_spelled(provider_options(place))} (pass --lock zookeeper --lock-zookeeper {servers} and the same path)"]
     if locks.provider is not LockProvider.ZOOKEEPER:
         ways.insert(0, f"{_spelled(provider_options(FileSystemLockOptions()))} (pass --lock filesystem)")
+        ways.insert(1, f"in object stores {_spelled(provider_options(StorageLockOptions()))} (pass --lock storage)")
     raise UsageError(
         what,
         why="A compaction beside a writer that does not share its lock can lose that writer's rows; "

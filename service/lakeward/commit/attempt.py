@@ -7,10 +7,15 @@ that still believes in the attempt can move a file out of it or publish the comm
     t0 A moves its files in and is stopped; t1 B, the lock being expired, takes over and renames A's folder away;
     t2 B sees no commit of A, deletes A's moved files; t3 A wakes: its link fails, for the folder is gone.
 
+In an object store nothing is renamed. Tasks write to the final places, markers first, and only while the heartbeat
+says that their attempt is alive. Undoing an attempt takes its heartbeat over *first*: from then on it can announce
+nothing, and without that it creates no completed file. One that has announced is not undone but finished.
+
 Touches: `.hoodie/.temp/<instant>/`, and base and log files of that instant in the plan's file groups.
 Keeps:   1. a data file is deleted only if its name carries the instant of a plan of compaction, the file group is in
             that plan, no completed instant names it, and we hold the lock: the one deletion by listing there is;
          2. a marker exists before its data file stands in a partition, as Hudi's rollback expects.
+See:     docs/decisions/0012-attempts-in-object-stores.md
 """
 
 from __future__ import annotations
@@ -18,9 +23,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from lakeward.commit.heartbeat import find_announced, take_over
+from lakeward.commit.owner import Owner
+from lakeward.commit.transition import TimelineFiles
 from lakeward.errors import AttemptLost, NotFound
 from lakeward.format.file_name import parse_base_file, parse_log_file
-from lakeward.storage.storage import FileStatus, Storage, join, parent
+from lakeward.storage.storage import FileStatus, RenamingStorage, Storage, VersionedStorage, join, parent
 
 COMMIT_FILE = "commit"
 
@@ -39,6 +47,18 @@ def temp_folder(base_path: str, instant: str) -> str:
     return join(base_path, ".hoodie/.temp", instant)
 
 
+def attempt_folder(base_path: str, instant: str, number: int) -> str:
+    return join(temp_folder(base_path, instant), f"attempt-{number}")
+
+
+def write_marker(storage: Storage, base_path: str, instant: str, winner: Winner) -> None:
+    kind = "MERGE" if winner.replaces_base_file else "CREATE"
+    name = f"{winner.file_name}.marker.{kind}"
+    marker = join(temp_folder(base_path, instant), winner.partition_path, name)
+    storage.make_folder(parent(marker))
+    storage.create(marker, b"")
+
+
 class Attempt:
     """One attempt at the plan of `instant`."""
 
@@ -46,21 +66,22 @@ class Attempt:
         self._storage = storage
         self._base_path = base_path
         self._instant = instant
-        self.folder = join(temp_folder(base_path, instant), f"attempt-{number}")
+        self.folder = attempt_folder(base_path, instant, number)
 
     def start(self) -> None:
         self._storage.make_folder(self.folder)
 
     def write_markers(self, winners: Iterable[Winner]) -> None:
+        if not isinstance(self._storage, RenamingStorage):
+            return  # the tasks did, before they wrote
         for winner in winners:
-            kind = "MERGE" if winner.replaces_base_file else "CREATE"
-            name = f"{winner.file_name}.marker.{kind}"
-            marker = join(temp_folder(self._base_path, self._instant), winner.partition_path, name)
-            self._storage.make_folder(parent(marker))
-            self._storage.create(marker, b"")
+            write_marker(self._storage, self._base_path, self._instant, winner)
 
     def move_in(self, winners: Iterable[Winner]) -> None:
         """Give the winners their places in the table. They stay invisible until the commit exists."""
+        if not isinstance(self._storage, RenamingStorage):
+            self._check_in(winners)
+            return
         for winner in winners:
             source = join(self.folder, winner.file_name)
             try:
@@ -71,6 +92,21 @@ class Attempt:
                     why="Another process took this attempt over.",
                     remedy="Run the command again: it finishes what is left, if anything is.",
                 ) from error
+
+    def _check_in(self, winners: Iterable[Winner]) -> None:
+        """The tasks wrote them to their places; nobody deleted one since."""
+        names: dict[str, set[str]] = {}
+        for winner in winners:
+            names.setdefault(winner.partition_path, set()).add(winner.file_name)
+        for partition_path, wanted in names.items():
+            folder = join(self._base_path, partition_path)
+            gone = wanted - {status.name for status in self._storage.list(folder)}
+            if gone:
+                raise AttemptLost(
+                    f"{join(folder, min(gone))} is no longer there.",
+                    why="Another process took this attempt over.",
+                    remedy="Run the command again: it finishes what is left, if anything is.",
+                )
 
     def stage_commit(self, content: bytes) -> str:
         """Write the commit metadata where `TimelineFiles.complete` links it from."""
@@ -103,7 +139,26 @@ def strays(
     return found
 
 
-def put_aside(storage: Storage, base_path: str, instant: str, *, by: int) -> list[str]:
+def finish_announced(storage: Storage, base_path: str, instant: str, files: TimelineFiles) -> bool:
+    """Publish what an attempt at `instant` announced and may not have published. False where nothing was announced."""
+    if isinstance(storage, RenamingStorage) or (announced := find_announced(storage, base_path, instant)) is None:
+        return False
+    files.finish(join(attempt_folder(base_path, instant, announced.attempt), COMMIT_FILE), announced.completed)
+    return True
+
+
+def exclude(storage: Storage, base_path: str, instant: str, files: TimelineFiles, *, by: Owner) -> None:
+    """No attempt that has begun at `instant` can publish from here on, unless it has announced that it will: what it
+    announced is then published here."""
+    if isinstance(storage, RenamingStorage):
+        put_aside(storage, base_path, instant, by=by.attempt)
+        return
+    assert isinstance(storage, VersionedStorage), "a storage renames, or it replaces on conditions"
+    if not take_over(storage, base_path, instant, by=by):
+        finish_announced(storage, base_path, instant, files)
+
+
+def put_aside(storage: RenamingStorage, base_path: str, instant: str, *, by: int) -> list[str]:
     """Rename the folders of all attempts at `instant` away, so that nobody can publish from them. Returns them."""
     aside = []
     for status in storage.list(temp_folder(base_path, instant)):

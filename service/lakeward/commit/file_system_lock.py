@@ -27,7 +27,7 @@ from lakeward.clock import Clock
 from lakeward.commit.owner import Owner, Processes, parse_owner
 from lakeward.commit.table_lock import OnWait, TableLock, wait_silently
 from lakeward.errors import AlreadyExists, LakewardError, LockHeld, LockLost, NotFound
-from lakeward.storage.storage import Storage, join, parent
+from lakeward.storage.storage import RenamingStorage, join, parent
 
 SPARK_LOCK = ".hoodie/lock"
 FLINK_LOCK = ".hoodie/.aux/lock"
@@ -51,6 +51,8 @@ class FileSystemLockOptions:
     wait_seconds: float = 60.0
     expire_seconds: float | None = None
     """Age at which the writers' configuration lets a lock expire; None = never, Hudi's default."""
+    shared: bool = True
+    """False: with nobody but our own processes, so that in an object store another lock does as well."""
 
 
 class FileSystemLock(TableLock):
@@ -58,7 +60,7 @@ class FileSystemLock(TableLock):
 
     def __init__(
         self,
-        storage: Storage,
+        storage: RenamingStorage,
         base_path: str,
         owner: Owner,
         options: FileSystemLockOptions,

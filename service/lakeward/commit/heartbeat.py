@@ -4,26 +4,41 @@ Hudi looks at the file's modification time only: older than two missed intervals
 HoodieHeartbeatClient, Hudi 1.2). We also write one line into it that names the attempt, so that our own dead
 processes need not be waited for, and so that an attempt can see that another one took its place.
 
+In an object store it is also what an attempt lives and dies by, for nothing can be renamed away there. Each step is a
+conditional write, so of two who want the next one goes on:
+
+    alive --announce--> publishing        the completed file is named; whoever comes later creates that very file
+    alive --take_over--> being undone     whoever was alive can announce nothing any more
+
 Touches: the heartbeat file.
 Keeps:   1. a heartbeat is created only where there is none: of two starters one wins;
-         2. beating never writes content, so it cannot overwrite a successor's line.
+         2. beating never changes content, so it cannot overwrite a successor's line;
+         3. what was announced is never undone.
+See:     docs/decisions/0012-attempts-in-object-stores.md
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import StrEnum
+
+import orjson
 
 from lakeward.clock import Clock
 from lakeward.commit.owner import Owner, Processes, parse_owner
-from lakeward.errors import NotFound
-from lakeward.storage.storage import Storage, join
+from lakeward.errors import AttemptLost, NotFound, TryLater, VersionChanged
+from lakeward.storage.storage import RenamingStorage, Storage, VersionedStorage, join
 
 EXPIRY_SECONDS = 120.0
 """Hudi's default: `hoodie.client.heartbeat.interval_in_ms` (60 s) times tolerable misses (2)."""
 
 INTERVAL_SECONDS = 20.0
 """How often we beat: often enough that a few late beats do not look like death."""
+
+_PUBLISHING = "publishing"
+_UNDOING = "undoing"
+_TRIES = 20
+"""Each may meet a beat of the other's, and so many in a row are no beats."""
 
 
 class Life(StrEnum):
@@ -62,13 +77,25 @@ def look(storage: Storage, base_path: str, instant: str, *, clock: Clock, proces
     return Sign(Life.EXPIRED if age_seconds > EXPIRY_SECONDS else Life.ALIVE, owner, age_seconds)
 
 
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """An attempt has begun to publish."""
+
+    attempt: int
+    completed: str
+    """Name of the completed file."""
+
+
 class Heartbeat:
     """The heartbeat of our attempt at `instant`."""
 
     def __init__(self, storage: Storage, base_path: str, instant: str, owner: Owner) -> None:
         self._storage = storage
         self._path = heartbeat_path(base_path, instant)
+        self._owner = owner
         self._line = owner.to_line()
+        self._announced: bytes | None = None
+        """Our line since we began to publish."""
 
     def start(self) -> None:
         """Begin beating. Raises `AlreadyExists` when another attempt does."""
@@ -76,20 +103,119 @@ class Heartbeat:
         self._storage.create(self._path, self._line)
 
     def beat(self) -> None:
-        if self.is_ours():
-            self._storage.touch(self._path)
+        if isinstance(self._storage, RenamingStorage):
+            if self.is_ours():
+                self._storage.touch(self._path)
+            return
+        try:
+            line, version = _versioned(self._storage).read_version(self._path)
+            if self._is_ours(line):
+                _versioned(self._storage).replace(self._path, line, expected=version)
+        except (NotFound, VersionChanged):
+            return  # we announce just now, or another took our place
 
     def is_ours(self) -> bool:
         try:
-            return self._storage.read(self._path) == self._line
+            return self._is_ours(self._storage.read(self._path))
         except NotFound:
             return False
 
+    def announce(self, completed: str) -> None:
+        """Say in an object store that the file of this name will be created. Raises `AttemptLost`."""
+        storage = _versioned(self._storage)
+        self._announced = _line_with(self._owner, _PUBLISHING, completed)
+        for _ in range(_TRIES):
+            try:
+                line, version = storage.read_version(self._path)
+                if line == self._announced:
+                    return
+                if line != self._line:
+                    break
+                storage.replace(self._path, self._announced, expected=version)
+                return
+            except NotFound:
+                break
+            except VersionChanged:
+                continue  # our own beat, as a rule
+        raise AttemptLost(
+            f"{self._path} is no longer ours.",
+            why="Another process took this attempt over.",
+            remedy="Run the command again: it finishes what is left, if anything is.",
+        )
+
     def stop(self) -> None:
-        if self.is_ours():
+        try:
+            ours = parse_owner(self._storage.read(self._path)) == self._owner
+        except NotFound:
+            return
+        if ours:
             self._storage.delete(self._path)
+
+    def _is_ours(self, line: bytes) -> bool:
+        return line == self._line or line == self._announced
+
+
+def find_announced(storage: Storage, base_path: str, instant: str) -> Announced | None:
+    """What whoever has the heartbeat said that it will create."""
+    try:
+        return _announced_in(storage.read(heartbeat_path(base_path, instant)))
+    except NotFound:
+        return None
+
+
+def take_over(storage: VersionedStorage, base_path: str, instant: str, *, by: Owner) -> bool:
+    """Make the heartbeat ours to undo the attempt with. False where something was announced, which stays."""
+    path = heartbeat_path(base_path, instant)
+    undoing = _line_with(by, _UNDOING, True)
+    for _ in range(_TRIES):
+        try:
+            line, version = storage.read_version(path)
+            if _announced_in(line) is not None:
+                return False
+            storage.replace(path, undoing, expected=version)
+            return True
+        except NotFound:
+            return True  # without a heartbeat nothing can be announced
+        except VersionChanged:
+            continue
+    raise TryLater(
+        f"{path} changes again and again.",
+        why="Whoever it belongs to is alive.",
+        remedy="Run the command again when it has finished.",
+    )
+
+
+def check_alive(storage: Storage, base_path: str, instant: str, attempt: int) -> None:
+    """Raise `AttemptLost` unless that attempt is alive and not publishing yet: for its tasks."""
+    path = heartbeat_path(base_path, instant)
+    try:
+        line = storage.read(path)
+    except NotFound:
+        line = b""
+    owner = parse_owner(line)
+    if owner is None or line != owner.to_line() or owner.attempt != attempt:
+        raise AttemptLost(
+            f"{path} does not say that attempt {attempt} is alive.",
+            why="It was undone, or another process took it over, or it published without this task.",
+            remedy="Nothing is to be done: whoever started the task knows.",
+        )
 
 
 def remove_heartbeat(storage: Storage, base_path: str, instant: str) -> None:
     """Remove the heartbeat of an attempt that was undone. Under the table lock."""
     storage.delete(heartbeat_path(base_path, instant))
+
+
+def _line_with(owner: Owner, key: str, value: object) -> bytes:
+    return orjson.dumps(asdict(owner) | {key: value}) + b"\n"
+
+
+def _announced_in(line: bytes) -> Announced | None:
+    owner = parse_owner(line)
+    completed = orjson.loads(line).get(_PUBLISHING) if owner is not None else None
+    return Announced(owner.attempt, completed) if owner is not None and isinstance(completed, str) else None
+
+
+def _versioned(storage: Storage) -> VersionedStorage:
+    assert isinstance(storage, VersionedStorage), "a storage renames, or it replaces on conditions"
+    return storage

@@ -3,7 +3,7 @@
 After the commit only the attempt's folder and the heartbeat remain to be removed, and a process may die before it
 does so. Both carry our mark: an `attempt-` folder, a line that parses as one of our owners.
 
-Touches: `.hoodie/.temp`, `.hoodie/.heartbeat`, temporary names in the timeline folder and beside the lock files.
+Touches: `.hoodie/.temp`, `.hoodie/.heartbeat`, temporary names in the timeline folders and beside the lock files.
 Keeps:   1. the folder and heartbeat of an instant are removed only when its completed file exists;
          2. nothing without our mark is touched: other engines clean up after themselves;
          3. called under the table lock.
@@ -24,8 +24,19 @@ AGE_SECONDS_MIN = 60.0
 """A temporary name beside a lock file that is younger may belong to a process that is creating its lock just now."""
 
 
-def tidy(storage: Storage, base_path: str, timeline_folder: str, *, clock: Clock) -> None:
-    """Remove the leftovers of completed instants of ours. Idempotent."""
+def tidy(
+    storage: Storage,
+    base_path: str,
+    timeline_folder: str,
+    *,
+    clock: Clock,
+    metadata_timeline_folder: str | None = None,
+) -> None:
+    """Remove the leftovers of completed instants of ours. Idempotent.
+
+    Args:
+        metadata_timeline_folder: of a table with a metadata table.
+    """
     for status in storage.list(join(base_path, ".hoodie/.temp")):
         ours = status.is_folder and _has_attempt(storage, status.path)
         if ours and find_completed(storage, timeline_folder, status.name) is not None:
@@ -35,7 +46,10 @@ def tidy(storage: Storage, base_path: str, timeline_folder: str, *, clock: Clock
         if ours and find_completed(storage, timeline_folder, status.name) is not None:
             remove_heartbeat(storage, base_path, status.name)
     # These files are created under the lock that we hold, so a temporary name is a dead process's.
-    for folder in (timeline_folder, join(base_path, ".hoodie/.heartbeat")):
+    folders = [timeline_folder, join(base_path, ".hoodie/.heartbeat")]
+    if metadata_timeline_folder is not None:
+        folders.append(metadata_timeline_folder)
+    for folder in folders:
         for status in storage.list(folder):
             if status.name.endswith(TEMPORARY_SUFFIX):
                 storage.delete(status.path)

@@ -15,34 +15,45 @@ Keeps:   1. a next state is created only where the one before it exists;
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 
-from lakeward.errors import AlreadyExists, AttemptLost, LakewardError, NotFound, OutcomeUnknown
+from lakeward.errors import AlreadyExists, AttemptLost, BrokenFile, LakewardError, NotFound, OutcomeUnknown
 from lakeward.format.instant import State, instant_file_name, parse_instant
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import RenamingStorage, Storage, join
 
 LAYOUT = 2
 
 
-class ServiceAction(Enum):
-    """What a service is called on the timeline while it is pending, and when it is completed."""
+class TimelineAction(Enum):
+    """What something is called on the timeline while it is pending, and when it is completed."""
+
+    @property
+    def pending(self) -> str:
+        return str(self.value[0])
+
+    @property
+    def completed(self) -> str:
+        return str(self.value[1])
+
+
+class ServiceAction(TimelineAction):
+    """On the timeline of a table."""
 
     COMPACTION = ("compaction", "commit")
     LOG_COMPACTION = ("logcompaction", "deltacommit")
 
-    @property
-    def pending(self) -> str:
-        return self.value[0]
 
-    @property
-    def completed(self) -> str:
-        return self.value[1]
+class MetadataAction(TimelineAction):
+    """On the timeline of its metadata table, at the same instant."""
+
+    DELTA_COMMIT = ("deltacommit", "deltacommit")
 
 
 class TimelineFiles:
-    """The files of one instant of a service that Lakeward carries out."""
+    """The files of one instant that Lakeward carries out."""
 
-    def __init__(self, storage: Storage, timeline_folder: str, instant: str, action: ServiceAction) -> None:
+    def __init__(self, storage: Storage, timeline_folder: str, instant: str, action: TimelineAction) -> None:
         self._storage = storage
         self._folder = timeline_folder
         self._instant = instant
@@ -81,11 +92,12 @@ class TimelineFiles:
             self._storage.delete(self.inflight)
             raise _gone(self.requested)
 
-    def complete(self, staged: str, completion_time: str) -> str:
+    def complete(self, staged: str, completion_time: str, *, announce: Callable[[str], None] | None = None) -> str:
         """Publish the commit prepared in the file `staged`; this makes the new files exist for readers.
 
         The staged file lies in the attempt's folder. Whoever takes an attempt over renames that folder away first,
-        so that this link fails however late it is made.
+        so that this link fails however late it is made. Where nothing can be renamed, `announce` names the completed
+        file before it is created: either it fails, or whoever comes later creates the file instead of undoing us.
         """
         if not self.is_inflight():
             raise _gone(self.inflight)
@@ -94,12 +106,17 @@ class TimelineFiles:
             content = self._storage.read(staged)
         except NotFound as error:
             raise _gone(staged) from error
-        try:
-            self._storage.link(staged, target)
-        except NotFound as error:
-            raise _gone(staged) from error
-        except (LakewardError, OSError) as error:
-            _confirm(self._storage, target, content, error)
+        if isinstance(self._storage, RenamingStorage):
+            try:
+                self._storage.link(staged, target)
+            except NotFound as error:
+                raise _gone(staged) from error
+            except (LakewardError, OSError) as error:
+                _confirm(self._storage, target, content, error)
+        else:
+            assert announce is not None, "without renames nothing else keeps two attempts apart"
+            announce(target.rpartition("/")[2])
+            self._finish(target, content)
         if self._storage.read(target) != content:
             raise OutcomeUnknown(
                 f"{target} does not read back as it was written.",
@@ -107,6 +124,27 @@ class TimelineFiles:
                 remedy="Look at the file before anything else touches the table; nothing was deleted.",
             )
         return target
+
+    def finish(self, staged: str, name: str) -> None:
+        """Create the completed file that an attempt announced, from what it prepared. Whoever else does so at the same
+        time creates the same."""
+        named = parse_instant(name, LAYOUT)
+        if named is None or (named.time, named.state) != (self._instant, State.COMPLETED):
+            raise BrokenFile(
+                f"The heartbeat of {self._instant} announces {name!r}.",
+                why="That is not the name of a completed file of this instant.",
+                remedy="Find out who wrote that file in .hoodie/.heartbeat; nothing was created by that name.",
+            )
+        try:
+            content = self._storage.read(staged)
+        except NotFound as error:
+            raise OutcomeUnknown(
+                f"{name} was announced, and what was to be in it is gone: {staged}.",
+                why="Another program removed the temporary files of a compaction that was about to be published.",
+                remedy="When no process that carried it out can be left, delete the instant's file in "
+                ".hoodie/.heartbeat; the compaction is then carried out again.",
+            ) from error
+        self._finish(join(self._folder, name), content)
 
     def undo(self) -> None:
         """Take back `begin`; the plan stays."""
@@ -116,6 +154,12 @@ class TimelineFiles:
         """Take back `request`. A compaction's plan opens file slices; whoever takes it back saw that none is needed."""
         assert not self.is_inflight(), "undo comes first"
         self._storage.delete(self.requested)
+
+    def _finish(self, target: str, content: bytes) -> None:
+        try:
+            self._storage.create(target, content)
+        except (LakewardError, OSError) as error:
+            _confirm(self._storage, target, content, error)
 
     def _path(self, action: str, state: State, completion_time: str | None = None) -> str:
         return join(self._folder, instant_file_name(self._instant, action, state, LAYOUT, completion_time))

@@ -38,6 +38,7 @@ from pydantic import (
 
 from lakeward.commit.file_system_lock import FileSystemLockOptions
 from lakeward.commit.lock import LockOptions, stopped_writers_options
+from lakeward.commit.storage_lock import StorageLockOptions
 from lakeward.commit.zookeeper_lock import ZooKeeperLockOptions, check_node_path, check_servers
 from lakeward.daemon.events import ForeignServices, Service
 from lakeward.daemon.window import Window
@@ -164,6 +165,7 @@ class LockProvider(StrEnum):
     """What keeps the lock that the writers share."""
 
     FILESYSTEM = "filesystem"
+    STORAGE = "storage"
     ZOOKEEPER = "zookeeper"
 
 
@@ -267,15 +269,15 @@ class LockSettings(_Section):
     """`stopped`: nobody else writes or services the tables. `share`: writers go on, and each of them uses the lock
     provider below. Not given: tables are planned and nothing is written."""
     provider: LockProvider = LockProvider.FILESYSTEM
-    """The lock that is shared. `filesystem`: Hudi's file-system lock provider with its default path. `zookeeper`:
-    Hudi's ZooKeeper lock providers."""
+    """The lock that is shared. `filesystem`: Hudi's file-system lock provider with its default path. `storage`: Hudi's
+    storage-based lock provider, for tables in object stores. `zookeeper`: Hudi's ZooKeeper lock providers."""
     zookeeper: ZooKeeperSettings = ZooKeeperSettings()
     """Where that lock is."""
     wait: DurationOrNone = 60.0
     """How long to wait for the lock of a table before its job is put off."""
     expire: Annotated[Duration, Field(ge=60), Kind("duration from 1m")] | None = None
     """After how long the writers let a lock expire (hoodie.write.lock.filesystem.expire, which counts minutes); not
-    given: never. Not for ZooKeeper, where a lock ends with its holder's session."""
+    given: never. For `filesystem` only: the other locks end by themselves when their holder dies."""
 
     @property
     def why_nothing_is_written(self) -> str | None:
@@ -294,6 +296,8 @@ class LockSettings(_Section):
             return stopped_writers_options(wait_seconds=self.wait, expire_seconds=self.expire)
         if self.provider is LockProvider.FILESYSTEM:
             return FileSystemLockOptions(wait_seconds=self.wait, expire_seconds=self.expire)
+        if self.provider is LockProvider.STORAGE:
+            return StorageLockOptions(wait_seconds=self.wait)
         assert self.zookeeper.url is not None, "a rule of the configuration"
         return ZooKeeperLockOptions(
             self.zookeeper.url,

@@ -12,11 +12,13 @@ from lakeward.commit.attempt import Attempt
 from lakeward.commit.heartbeat import Heartbeat, Life
 from lakeward.commit.transition import ServiceAction, TimelineFiles
 from lakeward.errors import AlreadyExists, AttemptLost, Conflict, LakewardError, TryLater
+from lakeward.execute.metadata_commit import indexed_columns_of
 from lakeward.execute.pending_work import PendingWork, groups_of, pending_plan
 from lakeward.execute.serviced_table import ServicedTable, spell
 from lakeward.execute.targets import Targets, find_targets
 from lakeward.execute.undoing import undo_attempt, undo_dead_attempt
 from lakeward.format.compaction_plan import CompactionPlan
+from lakeward.table.index_definitions import IndexedColumns
 from lakeward.table.service_instants import PLANNED_BY
 from lakeward.table.snapshot import TableSnapshot
 
@@ -35,6 +37,8 @@ class Claim:
     files: TimelineFiles
     heartbeat: Heartbeat
     attempt: Attempt
+    indexed: IndexedColumns | None
+    """Of which columns the metadata table wants statistics of the new files."""
 
 
 def claim_plan(table: ServicedTable, work: PendingWork) -> Claim | None:
@@ -53,6 +57,7 @@ def claim_plan(table: ServicedTable, work: PendingWork) -> Claim | None:
                 if frozenset(groups_of(plan)) != frozenset(work.groups):
                     raise _changed(work)
                 targets = find_targets(snapshot, instant, plan, action)
+                indexed = indexed_columns_of(table, snapshot)
                 fence()
                 if files.is_inflight() or sign.life is not Life.ABSENT:
                     undo_dead_attempt(table, files, PendingWork(instant, action, plan), fence=fence)
@@ -65,6 +70,7 @@ def claim_plan(table: ServicedTable, work: PendingWork) -> Claim | None:
                     files=files,
                     heartbeat=Heartbeat(table.storage, table.base_path, instant, table.owner),
                     attempt=Attempt(table.storage, table.base_path, instant, table.owner.attempt),
+                    indexed=indexed,
                 )
                 _begin(claim)
                 return claim

@@ -14,7 +14,7 @@ Keeps:   1. nothing is written before every refusal was considered, under the lo
          2. a failed attempt leaves the plan and nothing else, and never a `.logcompaction.inflight`;
          3. nothing is undone while a commit of the instant exists or might exist;
          4. a file group that is to be left alone is in no plan that is made or carried out.
-Source:  metadata-table-free form of Hudi's compaction protocol (BaseHoodieTableServiceClient, Hudi 1.2).
+Source:  Hudi's compaction protocol (BaseHoodieTableServiceClient, Hudi 1.2).
 """
 
 from __future__ import annotations
@@ -247,7 +247,8 @@ class Compactor:
         table.observer.step(f"{spell(action)} {instant} committed at {completion_time}")
         self._clear(claim)
         chosen = {target.group_id for target in kept.of}
-        results = [result for result in results if (result.partition_path, result.file_id) in chosen]
+        # The statistics have gone where they belong; whoever keeps a report does not need them.
+        results = [replace(r, column_stats=()) for r in results if (r.partition_path, r.file_id) in chosen]
         return CompactedPlan(
             instant=instant,
             action=action,

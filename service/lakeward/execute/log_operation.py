@@ -1,6 +1,6 @@
 """A LOG operation, as it runs in a Spark task or in process: the oldest logs of a slice become one larger log.
 
-    logs --read, folded--> rows and deletes --written--> one log file in the attempt's folder
+    logs --read, folded--> rows and deletes --written--> one log file, which nobody sees yet
                                  |                            |
                               digests   == must be ==   digests of what a reader makes of logs and output together
 
@@ -12,7 +12,7 @@ knows that. A key is in the output once, as a row or as a delete, so the order o
 Hudi's fold is not associative by event time, so what is merged must begin with the slice's oldest log and hold all
 logs of an instant or none; the planner sees to that.
 
-Touches: reads the log files; writes one file into the attempt's folder, which is never created here.
+Touches: reads the log files; writes one file, where `execute/operation_output` says.
 Keeps:   1. a result is returned only for a file that, beside its sources, reads as they did without it;
          2. rows keep their commit times and sequence numbers, for incremental queries.
 """
@@ -20,25 +20,30 @@ Keeps:   1. a result is returned only for a file that, beside its sources, reads
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from lakeward.errors import Unsupported
+from lakeward.execute.operation_output import open_operation_output, output_path
 from lakeward.execute.operation_spec import OperationResult, OperationSpec
 from lakeward.execute.peak_memory import PeakMemory
 from lakeward.execute.verification import check_digest, check_folded_counts, check_folded_sample
 from lakeward.format.avro_schema import table_schema
+from lakeward.format.column_range import ColumnRange, ColumnRangeAccumulator
 from lakeward.format.log_block import BlockType, HeaderKey
+from lakeward.format.log_stats import log_column_stats
 from lakeward.format.log_writer import LogFileStats, LogFileWriter, log_block_schema
+from lakeward.format.metadata_record import ColumnStatsRecord
 from lakeward.merge.digest import Digest
 from lakeward.merge.log_fold import Tombstones
 from lakeward.read.file_slice import SHARE_OF_LOG_ROWS
 from lakeward.read.log_run import LogRun
 from lakeward.read.sample import SampledKey
 from lakeward.read.slice_input import MergeCounts
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 
 
 def run_log_operation(storage: Storage, spec: OperationSpec, task_attempt: int) -> OperationResult:
@@ -46,8 +51,8 @@ def run_log_operation(storage: Storage, spec: OperationSpec, task_attempt: int) 
     assert spec.slice.base_file is None and spec.slice.log_files
     started = time.monotonic()
     memory = PeakMemory()
-    path = join(spec.attempt_folder, spec.file_name(task_attempt))
-    written = _merge(storage, path, spec)
+    path = output_path(storage, spec, task_attempt)
+    written = _merge(storage, spec, task_attempt)
     if spec.verify:
         _verify(storage, path, spec, written)
     storage.create(spec.done_path(task_attempt, rows=written.stats.rows + written.stats.deletes), b"")
@@ -63,6 +68,7 @@ def run_log_operation(storage: Storage, spec: OperationSpec, task_attempt: int) 
         input_bytes=spec.input_bytes,
         seconds=time.monotonic() - started,
         peak_memory_bytes=memory.peak_bytes(),
+        column_stats=_column_stats(spec, task_attempt, written.ranges),
     )
 
 
@@ -91,9 +97,11 @@ class _Written:
     counts: MergeCounts
     sample: dict[str, SampledKey]
     digest: str
+    ranges: Mapping[str, ColumnRange]
+    """Of the indexed columns in the rows that were written."""
 
 
-def _merge(storage: Storage, path: str, spec: OperationSpec) -> _Written:
+def _merge(storage: Storage, spec: OperationSpec, task_attempt: int) -> _Written:
     with closing(_open_run(storage, spec)) as run:
         run.read()
         if run.fold.keys == 0:
@@ -103,9 +111,10 @@ def _merge(storage: Storage, path: str, spec: OperationSpec) -> _Written:
                 remedy="Compact the file group with --type full.",
             )
         digests = _Digests()
-        stats = _write(storage, path, spec, run, digests)
+        ranges = ColumnRangeAccumulator(spec.indexed.columns if spec.indexed is not None else (), run.schema)
+        stats = _write(storage, spec, run, digests, ranges, task_attempt)
         digest = digests.hexdigest if spec.verify else ""
-        return _Written(stats, _counts(run, stats), run.sample.keys, digest)
+        return _Written(stats, _counts(run, stats), run.sample.keys, digest, ranges.ranges)
 
 
 def _open_run(storage: Storage, spec: OperationSpec, *, unpublished: str | None = None) -> LogRun:
@@ -121,8 +130,15 @@ def _open_run(storage: Storage, spec: OperationSpec, *, unpublished: str | None 
     )
 
 
-def _write(storage: Storage, path: str, spec: OperationSpec, run: LogRun, digests: _Digests) -> LogFileStats:
-    with storage.open_output(path) as sink:
+def _write(
+    storage: Storage,
+    spec: OperationSpec,
+    run: LogRun,
+    digests: _Digests,
+    ranges: ColumnRangeAccumulator,
+    task_attempt: int,
+) -> LogFileStats:
+    with open_operation_output(storage, spec, task_attempt) as sink:
         writer = LogFileWriter(
             sink,
             run.schema,
@@ -135,12 +151,22 @@ def _write(storage: Storage, path: str, spec: OperationSpec, run: LogRun, digest
         for batch in run.rows():
             if spec.verify:
                 digests.rows.update(batch)
+            ranges.add(batch)
             writer.write(batch)
         for tombstones in run.tombstones():
             if spec.verify:
                 digests.update_deletes(tombstones)
             writer.write_deletes(tombstones.keys, tombstones.ordering, partition_path=spec.slice.partition_path)
         return writer.close()
+
+
+def _column_stats(
+    spec: OperationSpec, task_attempt: int, ranges: Mapping[str, ColumnRange]
+) -> tuple[ColumnStatsRecord, ...]:
+    if spec.indexed is None:
+        return ()
+    columns, version = spec.indexed.columns, spec.indexed.version
+    return tuple(log_column_stats(spec.file_name(task_attempt), ranges, columns=columns, version=version))
 
 
 def _verify(storage: Storage, path: str, spec: OperationSpec, written: _Written) -> None:

@@ -108,6 +108,7 @@ def _specs(table: ServicedTable, claim: Claim) -> list[OperationSpec]:
             input_bytes=target.input_bytes,
             codec=options.codec,
             verify=options.verify,
+            indexed=claim.indexed,
         )
         for index, target in enumerate(claim.targets.of)
     ]

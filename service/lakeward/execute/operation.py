@@ -1,30 +1,33 @@
 """One operation on one file slice, as it runs in a Spark task or in process; here FULL compaction of the slice.
 
-    base file + log files --read, merged--> batches --written--> one new base file in the attempt's folder
+    base file + log files --read, merged--> batches --written--> one new base file, which nobody sees yet
                                                |                        |
                                              digest  == must be ==  digest of what reads back
 
 A LOG operation is `execute/log_operation.py`'s. These modules and `read` are all that travels to executors, so they
 know neither SQL nor Spark.
 
-Touches: reads the slice's files; writes one file into the attempt's folder.
-Keeps:   1. a result is returned only for a file that reads back as what was merged;
-         2. the folder is never created here: a task that wakes up after its attempt was undone or committed
-            finds no folder and fails, instead of leaving a file behind.
+Touches: reads the slice's files; writes one file, where `execute/operation_output` says.
+Keeps:   a result is returned only for a file that reads back as what was merged.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 from lakeward.execute.log_operation import run_log_operation
+from lakeward.execute.operation_output import open_operation_output, output_path
 from lakeward.execute.operation_spec import OperationKind, OperationResult, OperationSpec
 from lakeward.execute.peak_memory import PeakMemory
 from lakeward.execute.verification import OutputSample, check_counts, check_digest, check_sample
 from lakeward.format.base_file import BaseFileStats, BaseFileWriter, open_base_file
+from lakeward.format.column_range import ColumnRange, ColumnRangeAccumulator
+from lakeward.format.metadata_record import ColumnStatsRecord
+from lakeward.format.parquet_stats import columns_to_watch, read_column_stats
 from lakeward.merge.digest import Digest
 from lakeward.read.file_slice import MergedSlice, open_slice
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage
 
 
 def run_operation(storage: Storage, spec: OperationSpec, task_attempt: int) -> OperationResult:
@@ -38,12 +41,13 @@ def run_full_operation(storage: Storage, spec: OperationSpec, task_attempt: int)
     """Merge the slice into one new base file."""
     started = time.monotonic()
     memory = PeakMemory()
-    path = join(spec.attempt_folder, spec.file_name(task_attempt))
+    path = output_path(storage, spec, task_attempt)
     digest = Digest()
     with open_slice(storage, spec.slice) as merged:
-        stats = _write(storage, path, spec, merged, digest, task_attempt)
+        stats, ranges = _write(storage, spec, merged, digest, task_attempt)
     if spec.verify:
         _verify(storage, path, spec, merged, stats, digest)
+    column_stats = _column_stats(storage, path, spec, ranges)
     storage.create(spec.done_path(task_attempt, rows=stats.rows), b"")
     return OperationResult(
         kind=spec.kind,
@@ -57,13 +61,17 @@ def run_full_operation(storage: Storage, spec: OperationSpec, task_attempt: int)
         input_bytes=spec.input_bytes,
         seconds=time.monotonic() - started,
         peak_memory_bytes=memory.peak_bytes(),
+        column_stats=column_stats,
     )
 
 
 def _write(
-    storage: Storage, path: str, spec: OperationSpec, merged: MergedSlice, digest: Digest, task_attempt: int
-) -> BaseFileStats:
-    with storage.open_output(path) as sink:
+    storage: Storage, spec: OperationSpec, merged: MergedSlice, digest: Digest, task_attempt: int
+) -> tuple[BaseFileStats, dict[str, ColumnRange]]:
+    """With the ranges of those indexed columns whose ranges the file does not say."""
+    watched = columns_to_watch(spec.indexed.columns, merged.schema) if spec.indexed is not None else ()
+    ranges = ColumnRangeAccumulator(watched, merged.schema)
+    with open_operation_output(storage, spec, task_attempt) as sink:
         writer = BaseFileWriter(
             sink,
             merged.schema,
@@ -74,8 +82,20 @@ def _write(
         for batch in merged.batches():
             if spec.verify:
                 digest.update(batch)
+            ranges.add(batch)
             writer.write(batch)
-        return writer.close()
+        return writer.close(), ranges.ranges
+
+
+def _column_stats(
+    storage: Storage, path: str, spec: OperationSpec, seen: Mapping[str, ColumnRange]
+) -> tuple[ColumnStatsRecord, ...]:
+    if spec.indexed is None:
+        return ()
+    with storage.open_input(path) as source:
+        name = path.rpartition("/")[2]
+        found = read_column_stats(source, spec.indexed.columns, file_name=name, version=spec.indexed.version, seen=seen)
+    return tuple(found)
 
 
 def _verify(

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lakeward.format.file_name import BaseFileName, LogFileName, WriteToken
+from lakeward.format.metadata_record import ColumnStatsRecord
 from lakeward.read.slice_input import MergeCounts, SliceInput
 from lakeward.storage.storage import FileStatus, join
+from lakeward.table.index_definitions import IndexedColumns
 
 _LOG_VERSION = 1  # from table version 8 on every log file has an instant of its own, and none a second version
 
@@ -42,6 +44,8 @@ class OperationSpec:
     codec: str = "zstd"
     verify: bool = True
     kind: OperationKind = OperationKind.FULL
+    indexed: IndexedColumns | None = None
+    """Of which columns the metadata table wants statistics; None where it has none."""
 
     def file_name(self, task_attempt: int) -> str:
         """The new file's name. Two attempts of a task never write to the same name."""
@@ -74,6 +78,8 @@ class OperationResult:
     peak_memory_bytes: int = 0
     """Of the process that ran it, interpreter included; 0 where nobody can tell. That of whatever the process did
     before is in it where the system does not let a process reset its peak."""
+    column_stats: tuple[ColumnStatsRecord, ...] = ()
+    """Of the columns that the operation was told."""
 
 
 def finished_operations(statuses: Iterable[FileStatus]) -> dict[int, int]:

@@ -1,13 +1,22 @@
 """Make the results of a plan visible: under the lock look again, move the files in, publish `T_C.commit`.
 
-Touches: the attempt's folder, files of the instant in the plan's file groups, the timeline; under the table lock.
+    look -> files in -> strays out -> metadata table's commit, where there is one -> commit
+
+The metadata table's commit counts from the moment that ours is complete; in the other order there would be a time in
+which readers who list by it do not see what is committed.
+
+Touches: the attempt's folder, files of the instant in the plan's file groups and in the metadata table, the timelines;
+         under the table lock.
 Keeps:   1. what is published is what is still right: an operation whose slice changed publishes nothing;
-         2. past the commit no file of the instant is in the plan's groups but those that it names.
+         2. past the commit no file of the instant is in the plan's groups but those that it names;
+         3. completion times are greater than everything on both timelines, the commit's greater than the metadata
+            table's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from lakeward.commit.attempt import Winner, strays
 from lakeward.commit.instant_time import next_time
@@ -16,6 +25,7 @@ from lakeward.errors import Conflict
 from lakeward.execute.claim import Claim, check_ours
 from lakeward.execute.compaction_commit import compaction_commit
 from lakeward.execute.log_compaction_commit import log_compaction_commit
+from lakeward.execute.metadata_commit import later, new_files, open_metadata_commit
 from lakeward.execute.operation_spec import OperationKind, OperationResult
 from lakeward.execute.pending_work import groups_of, pending_plan
 from lakeward.execute.progress import Phase
@@ -23,7 +33,11 @@ from lakeward.execute.serviced_table import ServicedTable, spell, zone_of
 from lakeward.execute.targets import Target, Targets, find_targets
 from lakeward.format.commit_metadata import write_commit_metadata
 from lakeward.table.file_system_view import GroupId
+from lakeward.table.metadata_table import has_metadata_table
 from lakeward.table.snapshot import TableSnapshot
+
+if TYPE_CHECKING:
+    from lakeward.commit.metadata_writer import MetadataCommit
 
 
 def publish(table: ServicedTable, claim: Claim, results: Sequence[OperationResult]) -> tuple[str | None, Targets]:
@@ -35,11 +49,14 @@ def publish(table: ServicedTable, claim: Claim, results: Sequence[OperationResul
     with table.measured(Phase.COMMIT):
         by_group = {(result.partition_path, result.file_id): result for result in results}
         claim.attempt.write_markers(_winner(target, by_group[target.group_id]) for target in claim.targets.of)
-        return _publish(table, claim, by_group)
+        return _publish(table, claim, by_group, _prepare_metadata(table, claim, results))
 
 
 def _publish(
-    table: ServicedTable, claim: Claim, by_group: Mapping[GroupId, OperationResult]
+    table: ServicedTable,
+    claim: Claim,
+    by_group: Mapping[GroupId, OperationResult],
+    prepared: MetadataCommit | None,
 ) -> tuple[str | None, Targets]:
     with table.locked() as fence:
         snapshot = table.look(only=frozenset(groups_of(claim.plan)))
@@ -52,7 +69,10 @@ def _publish(
         slices = [target.slice for target in targets.of]
         commit = log_compaction_commit if claim.action is ServiceAction.LOG_COMPACTION else compaction_commit
         staged = claim.attempt.stage_commit(write_commit_metadata(commit(slices, kept, snapshot.schema or "")))
-        completion_time = next_time(floor=snapshot.timeline.latest_time, zone=zone_of(snapshot), clock=table.clock)
+        metadata = metadata_staged = None
+        if has_metadata_table(snapshot.config):
+            metadata = prepared or open_metadata_commit(table, claim)
+            metadata_staged = metadata.stage(snapshot, new_files(kept), fence=fence)
         fence()
         claim.attempt.move_in(winners)
         names = frozenset(winner.file_name for winner in winners)
@@ -60,9 +80,27 @@ def _publish(
         fence()  # else what was listed could be of an attempt that took our place while we slept
         for stray in left:
             table.storage.delete(stray.path)
+        zone, floor = zone_of(snapshot), snapshot.timeline.latest_time
+        if metadata is not None and metadata_staged is not None:
+            floor = next_time(floor=later(floor, metadata_staged.latest_time), zone=zone, clock=table.clock)
+            fence()
+            metadata.publish(metadata_staged, floor, fence=fence)
+        completion_time = next_time(floor=floor, zone=zone, clock=table.clock)
         fence()
-        claim.files.complete(staged, completion_time)
+        claim.files.complete(staged, completion_time, announce=claim.heartbeat.announce)
     return completion_time, targets
+
+
+def _prepare_metadata(table: ServicedTable, claim: Claim, results: Sequence[OperationResult]) -> MetadataCommit | None:
+    """What can be done for the metadata table while nobody waits for the lock."""
+    if not has_metadata_table(claim.snapshot.config):
+        return None
+    snapshot = table.look(only=frozenset(groups_of(claim.plan)))
+    if not has_metadata_table(snapshot.config):
+        return None
+    commit = open_metadata_commit(table, claim)
+    commit.prepare(snapshot, new_files(results))
+    return commit
 
 
 def _still_right(table: ServicedTable, claim: Claim, snapshot: TableSnapshot) -> Targets:

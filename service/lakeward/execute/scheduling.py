@@ -18,6 +18,7 @@ from lakeward.commit.transition import ServiceAction
 from lakeward.dispatch.dispatcher import Dispatcher
 from lakeward.errors import Refused, Unsupported
 from lakeward.execute.merging import ChooseDispatcher, merge_rules
+from lakeward.execute.metadata_commit import latest_time
 from lakeward.execute.pending_work import PendingWork
 from lakeward.execute.progress import Phase
 from lakeward.execute.serviced_table import ServicedTable, spell, zone_of
@@ -94,7 +95,7 @@ def schedule(
     with table.measured(Phase.SCHEDULE), table.locked() as fence:
         snapshot = table.look()
         zone = zone_of(snapshot)
-        instant = next_time(floor=snapshot.timeline.latest_time, zone=zone, clock=table.clock)
+        instant = next_time(floor=latest_time(table, snapshot), zone=zone, clock=table.clock)
         outcome, _ = choose(table, planner, snapshot, checked, at=instant)
         for action, plan in _plans_of(outcome):
             if scheduled:

@@ -1,6 +1,6 @@
 """Take an attempt back, so that its plan can be carried out again: what a dead process left, or our own failed one.
 
-    folder aside -> no completed file? -> stray files -> folder -> .inflight -> heartbeat
+    folder aside -> no completed file? -> metadata table -> stray files -> folder -> .inflight -> heartbeat
 
 Touches: files of the instant, the timeline and the heartbeat, all through `commit` and under the table lock.
 Keeps:   1. nothing is undone while a commit of the instant exists or might exist;
@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakeward.commit.attempt import put_aside, remove_temp_folder, strays
+from lakeward.commit.attempt import exclude, finish_announced, remove_temp_folder, strays
 from lakeward.commit.heartbeat import Life, Sign, remove_heartbeat
+from lakeward.commit.metadata_recovery import take_back_metadata
 from lakeward.commit.tidy import tidy
 from lakeward.commit.transition import ServiceAction, TimelineFiles
 from lakeward.errors import AttemptLost
@@ -20,6 +21,7 @@ from lakeward.execute.pending_work import PendingWork, groups_of, pending_work
 from lakeward.execute.progress import Count
 from lakeward.execute.serviced_table import Fence, ServicedTable, spell
 from lakeward.format.compaction_plan import CompactionPlan
+from lakeward.table.metadata_table import has_metadata_table, metadata_base_path
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder
 
@@ -60,7 +62,7 @@ def undo_attempt(
 
     So what is deleted was listed before the lock was proved once more: no attempt that began later can be among it.
     """
-    put_aside(table.storage, table.base_path, instant, by=table.owner.attempt)
+    exclude(table.storage, table.base_path, instant, files, by=table.owner)
     # Nobody can publish any more, so from here on the answer to this question stays true.
     if (completed := files.find_completed()) is not None:
         raise AttemptLost(
@@ -68,6 +70,7 @@ def undo_attempt(
             why="Another process published just before its attempt was taken over.",
             remedy="Nothing is wrong; run the command again.",
         )
+    take_back_metadata(table.storage, table.base_path, instant, clock=table.clock, fence=fence)
     left = strays(table.storage, table.base_path, instant, groups_of(plan))
     fence()
     for stray in left:
@@ -86,21 +89,38 @@ def undo_dead_attempt(table: ServicedTable, files: TimelineFiles, work: PendingW
 
 
 def recover(table: ServicedTable, snapshot: TableSnapshot, *, fence: Fence) -> Recovery:
-    """Remove leftovers of ours, and undo the attempts of processes of ours that died. Under the lock.
+    """Remove leftovers of ours, and undo the attempts of processes of ours that died, or publish what they had
+    announced. Under the lock.
 
     A left-over `.logcompaction.inflight` can stop Hudi's writers, so this comes before all other work.
     """
-    tidy(table.storage, table.base_path, timeline_folder(table.base_path, snapshot.config), clock=table.clock)
+    _tidy(table, snapshot)
     undone, waiting = [], []
     for work in pending_work(snapshot):
         files = table.timeline_files(snapshot, work.instant, work.action)
         sign = table.sign_of_life(work.instant)
+        if sign.life is not Life.ALIVE and finish_announced(table.storage, table.base_path, work.instant, files):
+            table.observer.step(f"{spell(work.action)} {work.instant}: published what was announced before it died")
+            _tidy(table, snapshot)
+            continue
         if sign.life is not Life.ALIVE and _is_attempt_of_ours(work, files, sign):
             undo_dead_attempt(table, files, work, fence=fence)
             undone.append(UndoneAttempt(work.instant, work.action))
             sign = table.sign_of_life(work.instant)
         waiting.append(WaitingPlan(work, files.is_inflight(), sign))
     return Recovery(tuple(undone), tuple(waiting))
+
+
+def _tidy(table: ServicedTable, snapshot: TableSnapshot) -> None:
+    # The two timelines are laid out alike.
+    metadata_timeline = timeline_folder(metadata_base_path(table.base_path), snapshot.config)
+    tidy(
+        table.storage,
+        table.base_path,
+        timeline_folder(table.base_path, snapshot.config),
+        metadata_timeline_folder=metadata_timeline if has_metadata_table(snapshot.config) else None,
+        clock=table.clock,
+    )
 
 
 def _is_attempt_of_ours(work: PendingWork, files: TimelineFiles, sign: Sign) -> bool:

@@ -1,6 +1,7 @@
 """Take a plan back that waits for too long, so that its file groups are not hostage to it.
 
-    nobody alive, nothing completed, nothing built on it -> undo the attempt, if any -> delete `.requested`
+    nobody alive, nothing completed, nothing built on it -> undo the attempt, if any, and what is left of it in the
+    metadata table -> delete `.requested`
 
 A requested compaction opens file slices: logs that complete after it lie in a new slice. On layout 2 nothing but their
 completion time says so, so when the plan goes they belong to the old slice again, and every reader sees the rows it saw
@@ -19,6 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakeward.commit.heartbeat import Life, Sign
+from lakeward.commit.metadata_recovery import take_back_metadata
 from lakeward.commit.transition import ServiceAction, TimelineFiles
 from lakeward.execute.pending_work import PendingWork, pending_work
 from lakeward.execute.progress import Count
@@ -60,7 +62,10 @@ def unschedule(table: ServicedTable, instant: str, *, foreign: bool) -> Unschedu
         has_attempt = files.is_inflight() or sign.life is not Life.ABSENT
         if has_attempt:
             undo_dead_attempt(table, files, work, fence=fence)
-            fence()
+        else:
+            # What is complete there would count as soon as the plan is gone.
+            take_back_metadata(table.storage, table.base_path, instant, clock=table.clock, fence=fence)
+        fence()
         files.unschedule()
     table.observer.counted(Count.UNSCHEDULED_PLAN)
     table.observer.step(f"{spell(work.action)} {instant} unscheduled, file groups: {len(work.groups)}")

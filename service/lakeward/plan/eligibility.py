@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from lakeward.table.base_file_facts import OPERATION_COLUMN
+from lakeward.table.metadata_table import has_metadata_table
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import (
     BACKUP_FILE,
@@ -30,6 +31,10 @@ SUPPORTED_VERSIONS = frozenset({9})
 
 _METADATA_BOOTSTRAP_INSTANT = "00000000000001"
 """Base files of this instant hold meta columns only; the rows are in files outside the table."""
+
+_METADATA_PARTITIONS = frozenset({"files", "column_stats", "partition_stats", "bloom_filters", "record_index"})
+_METADATA_PREFIXES = ("secondary_index_",)
+"""Partitions of the metadata table that we write, or that want nothing of a compaction."""
 
 _MERGE_PROPERTIES = ("hoodie.record.merge.property.", "hoodie.payload.delete.")
 
@@ -51,6 +56,7 @@ def find_refusals(snapshot: TableSnapshot) -> tuple[Refusal, ...]:
     return (
         *_properties_file(snapshot),
         *_version(config),
+        *_metadata_table(snapshot),
         *_services_and_formats(config),
         *_merging(config),
         *_schema(snapshot),
@@ -97,15 +103,44 @@ def _version(config: TableConfig) -> Iterator[Refusal]:
         )
 
 
-def _services_and_formats(config: TableConfig) -> Iterator[Refusal]:
-    if config.metadata_partitions:
+def _metadata_table(snapshot: TableSnapshot) -> Iterator[Refusal]:
+    config = snapshot.config
+    built, inflight = config.built_metadata_partitions, config.inflight_metadata_partitions
+    unknown = [name for name in built if name not in _METADATA_PARTITIONS and not name.startswith(_METADATA_PREFIXES)]
+    if unknown:
         yield Refusal(
-            "metadata-table",
+            "metadata-partition",
             "hoodie.table.metadata.partitions",
-            f"The metadata table holds {', '.join(config.metadata_partitions)}, and readers that list files from it "
-            "would not see ours.",
-            "Write with hoodie.metadata.enable=false, so that Hudi drops the metadata table.",
+            f"The metadata table holds {', '.join(unknown)}, for which this release cannot write what Hudi's writers "
+            "would; queries that rely on it would miss rows.",
+            "Drop that index with Hudi, or leave compaction of this table to Hudi.",
         )
+    elif built and not has_metadata_table(config):
+        yield Refusal(
+            "metadata-partition",
+            "hoodie.table.metadata.partitions",
+            f"It names {', '.join(built)} and not `files`, without which there is no metadata table.",
+            "Let a Hudi writer write once with the metadata table on, or disable it.",
+        )
+    if inflight:
+        yield Refusal(
+            "metadata-partition-inflight",
+            "hoodie.table.metadata.partitions.inflight",
+            f"An indexer is building {', '.join(inflight)} in the metadata table, or died over it; it may not see what "
+            "is written meanwhile.",
+            "Wait for it, or drop that index with Hudi.",
+        )
+    if built and "://" in snapshot.base_path:
+        yield Refusal(
+            "metadata-table-in-object-store",
+            "hoodie.table.metadata.partitions",
+            "This release writes a metadata table in file systems only.",
+            "Write with hoodie.metadata.enable=false, so that Hudi drops the metadata table, or leave compaction of "
+            "this table to Hudi.",
+        )
+
+
+def _services_and_formats(config: TableConfig) -> Iterator[Refusal]:
     if config.cdc_enabled:
         yield Refusal(
             "cdc-enabled",

@@ -25,7 +25,7 @@ from lakeward.errors import BrokenFile, NotFound, Unsupported
 from lakeward.format.log_block import BlockType, CorruptBlock, HeaderKey, LogBlock, read_content_range, scan_blocks
 from lakeward.merge.merge_rules import MergeRules
 from lakeward.merge.ordering_type import ordering_type
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage, is_absolute, join
 
 ROLLBACK_COMMAND = "0"
 DELETE_BLOCK_VERSION = 3
@@ -119,7 +119,7 @@ def blocks_that_count(blocks: Iterable[LogBlock], instant: str) -> list[LogBlock
 
 
 def _scan_file(storage: Storage, base_path: str, path: str) -> Iterator[LogBlock | CorruptBlock]:
-    full_path = join(base_path, path)
+    full_path = path if is_absolute(path) else join(base_path, path)  # one that is not in the table yet
     status = storage.stat(full_path)
     if status is None:
         raise NotFound(f"The log file {path} does not exist.", why="A file slice of the timeline names it.")

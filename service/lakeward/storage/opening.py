@@ -10,11 +10,19 @@ from urllib.parse import unquote, urlsplit
 
 from lakeward.errors import UsageError
 from lakeward.storage.local import LocalStorage
+from lakeward.storage.object_store import ObjectStore
+from lakeward.storage.object_url import is_object_url, parse_object_url
 from lakeward.storage.storage import Storage
 
 
 def open_storage(location: str) -> tuple[Storage, str]:
-    """The storage and the absolute base path, without a trailing slash. Raises `UsageError` for other schemes."""
+    """The storage and the absolute base path, without a trailing slash. Raises `UsageError` for other schemes.
+
+    The base path leads to the same storage again: in a file system it is a path, in an object store the URL.
+    """
+    if is_object_url(location):
+        url = parse_object_url(location)
+        return ObjectStore(url), str(url)
     parts = urlsplit(location)
     if parts.scheme == "" or len(parts.scheme) == 1:  # a bare path, or a drive letter
         path = location
@@ -23,7 +31,7 @@ def open_storage(location: str) -> tuple[Storage, str]:
     else:
         raise UsageError(
             f"Tables at {parts.scheme}:// cannot be opened.",
-            why="This release reaches local and mounted file systems only.",
-            remedy="Give a path such as /data/orders or file:///data/orders.",
+            why="This release reaches local and mounted file systems, and object stores at s3, gs, abfs and wasb.",
+            remedy="Give a path such as /data/orders, or a URL such as s3://lake/orders.",
         )
     return LocalStorage(), os.path.abspath(path)

@@ -1,6 +1,17 @@
 """What the service needs of a place where tables live: one protocol, every effect on a table goes through it.
 
-Paths are absolute within a storage (`/data/orders/p=1/x.parquet`), with `/` between parts and no scheme.
+Paths are absolute, with `/` between parts: `/data/orders/p=1/x.parquet` in a file system, and in an object store with
+what it lies in, `s3://lake/orders/p=1/x.parquet`, which is how its tables are spelled elsewhere too.
+
+Every storage creates files that were not there, and that is enough to publish something once. To exclude a process
+that still believes in its attempt something more is needed, and storages differ in what they have of it:
+
+    RenamingStorage     a file or folder changes its name at once, and gets a second one: file systems
+    VersionedStorage    a file is replaced if it is still the one that was read: object stores
+
+Whoever needs either asks for it (`isinstance`), and neither imitates the other: a rename in an object store is a copy
+and a deletion, between which anything can happen.
+
 Tests wrap this protocol to fail, delay, tear or lose the reply of the n-th call, so each method is one effect.
 
 Touches: nothing itself; the adapters do.
@@ -11,7 +22,8 @@ Keeps:   1. `create` either makes the whole file or nothing, and never replaces 
 from __future__ import annotations
 
 import posixpath
-from typing import BinaryIO, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import BinaryIO, NamedTuple, Protocol, runtime_checkable
 
 
 class FileStatus(NamedTuple):
@@ -22,7 +34,7 @@ class FileStatus(NamedTuple):
     size: int
     """Bytes; 0 for a folder."""
     modified: float
-    """Seconds since the epoch."""
+    """Seconds since the epoch; of a folder 0 where it is but a part of names."""
     is_folder: bool
 
     @property
@@ -44,22 +56,17 @@ class Storage(Protocol):
         """A seekable reader. Raises `NotFound`."""
 
     def open_output(self, path: str) -> BinaryIO:
-        """A writer to a new file, durable once closed. Its folder must exist. Raises `AlreadyExists`, `NotFound`."""
+        """A writer to a new file, durable once closed. Raises `AlreadyExists`, also when it is closed.
+
+        A file system shows the file from the beginning, and its folder must exist (`NotFound`). An object store shows
+        it when it is closed, and not at all when its `with` block ends with an error.
+        """
 
     def create(self, path: str, data: bytes) -> None:
         """Create the file with all of `data`, or not at all. Raises `AlreadyExists`."""
 
-    def touch(self, path: str) -> None:
-        """Set the modification time to now, which is how heartbeats and locks are renewed. Raises `NotFound`."""
-
     def make_folder(self, path: str) -> None:
-        """Create the folder and those above it where missing."""
-
-    def rename(self, source: str, target: str) -> None:
-        """Move a file or folder. Raises `NotFound` without the source, `AlreadyExists` with the target."""
-
-    def link(self, source: str, target: str) -> None:
-        """Give the file a second name, atomically. Raises like `rename`."""
+        """Create the folder and those above it where missing; nothing where folders are but parts of names."""
 
     def delete(self, path: str) -> bool:
         """Delete one file; False when it was not there."""
@@ -71,9 +78,55 @@ class Storage(Protocol):
         """Bytes that can still be written below `path`, None where the storage cannot tell."""
 
 
+@runtime_checkable
+class RenamingStorage(Storage, Protocol):
+    """A file system: names are moved and added in one step, folders too."""
+
+    def touch(self, path: str) -> None:
+        """Set the modification time to now, which is how heartbeats and locks are renewed. Raises `NotFound`."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Move a file or folder. Raises `NotFound` without the source, `AlreadyExists` with the target."""
+
+    def link(self, source: str, target: str) -> None:
+        """Give the file a second name, atomically. Raises like `rename`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """Which content of a file was read or written."""
+
+    e_tag: str | None
+    generation: str | None
+    """Of stores that count; some tell it with one answer and not with another."""
+
+    def is_same(self, other: Version) -> bool:
+        if self.e_tag is not None and other.e_tag is not None:
+            return self.e_tag == other.e_tag
+        return self.generation is not None and self.generation == other.generation
+
+
+@runtime_checkable
+class VersionedStorage(Storage, Protocol):
+    """An object store with conditional writes: of two who replace the same version one is refused."""
+
+    def read_version(self, path: str) -> tuple[bytes, Version]:
+        """The whole file, and which one it is. Raises `NotFound`."""
+
+    def replace(self, path: str, data: bytes, *, expected: Version | None) -> Version:
+        """Write the whole file if it is still the `expected` one; None: if there is none.
+
+        Raises `VersionChanged` or `AlreadyExists` where it is another one. Any other error leaves the outcome open.
+        """
+
+
 def join(folder: str, *names: str) -> str:
     """`folder/name/…`, skipping empty names (the unpartitioned partition path is empty)."""
     return posixpath.join(folder, *(name for name in names if name))
+
+
+def is_absolute(path: str) -> bool:
+    return path.startswith("/") or "://" in path
 
 
 def parent(path: str) -> str:

@@ -147,12 +147,17 @@ class TableConfig:
     @property
     def metadata_partitions(self) -> tuple[str, ...]:
         """Partitions of the metadata table, built or being built; any means that writers keep one."""
-        return self.built_metadata_partitions + self._list("hoodie.table.metadata.partitions.inflight")
+        return self.built_metadata_partitions + self.inflight_metadata_partitions
 
     @property
     def built_metadata_partitions(self) -> tuple[str, ...]:
         """Those that readers may use; with `files` among them there is a metadata table."""
         return self._list("hoodie.table.metadata.partitions")
+
+    @property
+    def inflight_metadata_partitions(self) -> tuple[str, ...]:
+        """Those that an indexer is building."""
+        return self._list("hoodie.table.metadata.partitions.inflight")
 
     @property
     def cdc_enabled(self) -> bool:

@@ -1,0 +1,334 @@
+"""Write the metadata table's part of a commit: a delta commit of the same instant, complete before the commit itself.
+
+    prepare   no lock     read the metadata table, write the log files that depend on nothing but the new files into the
+                          attempt's folder, and read the statistics of the files beside them
+    stage     under lock  look again; what was prepared for another table is prepared anew; the statistics of
+                          partitions, which depend on all files there, and the commit
+    publish   under lock  .requested, .inflight, log files out of the folder to their places, the completed file
+
+Everything leaves the attempt's folder as data files do (`commit/attempt.py`): whoever takes the attempt over renames
+the folder away first, so that neither a log file nor the completed file comes out of it later. Hudi, too, can see by
+`.inflight` that there is something to take back, since no log file is in its place before that.
+
+Log files count as soon as the commit of the data table exists, so they must be whole; they are, once closed.
+
+Touches: the attempt's folder; of the metadata table, files of the instant.
+Keeps:   1. what is written is for the partitions, file groups, columns and schema that the table has under the lock;
+         2. a log file holds one block of one instant, and no other file carries its name;
+         3. memory: the statistics of files in the touched partitions; bloom filters one at a time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+
+from lakeward.clock import Clock
+from lakeward.commit.metadata_changes import (
+    NewFile,
+    bloom_filter_sources,
+    by_file_group,
+    column_stats_records,
+    counting_files,
+    files_records,
+    partition_stats_records,
+)
+from lakeward.commit.metadata_look import BLOOM_FILTERS, PARTITION_STATS, MetadataLook, look_at_metadata
+from lakeward.commit.metadata_recovery import check_not_rolled_back, take_back_metadata
+from lakeward.commit.transition import MetadataAction, TimelineFiles
+from lakeward.errors import AlreadyExists, AttemptLost, Conflict, NotFound
+from lakeward.format.avro_schema import META_COLUMNS
+from lakeward.format.commit_metadata import CommitMetadata, RuntimeStats, WriteStat, write_commit_metadata
+from lakeward.format.file_name import LogFileName, WriteToken
+from lakeward.format.metadata_codec import metadata_codec
+from lakeward.format.metadata_key import column_prefix, column_stats_key
+from lakeward.format.metadata_log_file import MetadataLogStats, write_metadata_log
+from lakeward.format.metadata_record import (
+    BloomFilterRecord,
+    ColumnStatsRecord,
+    MetadataRecord,
+)
+from lakeward.format.parquet_stats import read_bloom_filter
+from lakeward.format.partition_stats import partition_stats
+from lakeward.storage.storage import RenamingStorage, join
+from lakeward.table.index_definitions import COLUMN_STATS, IndexedColumns
+from lakeward.table.metadata_reader import MetadataReader
+from lakeward.table.metadata_table import FILES
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import timeline_folder
+
+COMMIT_FILE = "metadata-commit"
+
+_LOG_VERSION = 1
+_PREFIX_LENGTH = 24
+"""Characters by which a key of column_stats says its column and partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class StagedCommit:
+    """A delta commit that is whole but for its completion time."""
+
+    latest_time: str | None
+    """The greatest time on the metadata table's timeline; every new one must be greater."""
+    files: TimelineFiles
+    content: str
+    """The path of what will be the completed file."""
+    logs: Mapping[str, str]
+    """The place of each log file in the metadata table, by its name in the attempt's folder."""
+
+
+class MetadataCommit:
+    """The delta commit of one attempt at `instant`."""
+
+    def __init__(
+        self,
+        storage: RenamingStorage,
+        instant: str,
+        *,
+        folder: str,
+        number: int,
+        measured: IndexedColumns | None,
+        is_pending: Callable[[], bool],
+        clock: Clock,
+    ) -> None:
+        """
+        Args:
+            folder: the attempt's.
+            number: the attempt's.
+            measured: of which columns the new files have statistics.
+            is_pending: whether some attempt is under way at the data table's instant.
+        """
+        self._storage = storage
+        self._instant = instant
+        self._folder = folder
+        self._number = number
+        self._measured = measured
+        self._is_pending = is_pending
+        self._clock = clock
+        self._prepared: tuple[object, ...] | None = None
+        """The table and the files that the logs in the folder were written for."""
+        self._logs: dict[str, WriteStat] = {}
+        """In the folder, by name."""
+        self._known: dict[tuple[str, str], list[ColumnStatsRecord]] = {}
+        """What column_stats has of a file, by partition path and name. Files never change, so neither does this."""
+
+    def prepare(self, snapshot: TableSnapshot, files: Sequence[NewFile]) -> None:
+        """Do what can be done before the table lock is held. `snapshot` shows the partitions of `files` whole."""
+        look = look_at_metadata(self._storage, snapshot, clock=self._clock)
+        self._write_logs(look, files)
+        if look.has_partition_stats:
+            self._learn(
+                look, counting_files(snapshot.file_groups, files, instant=self._instant), files, everything=True
+            )
+
+    def stage(self, snapshot: TableSnapshot, files: Sequence[NewFile], *, fence: Callable[[], None]) -> StagedCommit:
+        """Bring what was prepared up to date and write the rest. Under the lock.
+
+        Raises `Conflict` where the new files do not have what is needed now.
+        """
+        look = look_at_metadata(self._storage, snapshot, clock=self._clock)
+        if any(each.time == self._instant for each in look.table.timeline.instants):
+            take_back_metadata(self._storage, snapshot.base_path, self._instant, clock=self._clock, fence=fence)
+            look = look_at_metadata(self._storage, snapshot, clock=self._clock)
+        timeline = look.table.timeline
+        folder = timeline_folder(look.table.base_path, look.table.config)
+        check_not_rolled_back(self._storage, folder, self._instant, timeline)
+        if look.indexed is not None and look.indexed != self._measured:
+            raise Conflict(
+                f"The indexed columns of {snapshot.base_path} changed while {self._instant} was merged.",
+                why="Its new files were measured for others, and readers take what is missing for null.",
+                remedy="Run the command again; nothing was published.",
+            )
+        if self._prepared != (look.shape, tuple(files)):
+            self._write_logs(look, files)
+        if look.has_partition_stats:
+            self._write_log(look, PARTITION_STATS, _encoded(look, self._partition_stats(look, snapshot, files)))
+        staged = join(self._folder, COMMIT_FILE)
+        self._storage.create(staged, write_commit_metadata(_commit(look.schema_json, self._logs.values())))
+        return StagedCommit(
+            latest_time=timeline.latest_time,
+            files=TimelineFiles(self._storage, folder, self._instant, MetadataAction.DELTA_COMMIT),
+            content=staged,
+            logs={name: join(look.table.base_path, stat.path or "") for name, stat in self._logs.items()},
+        )
+
+    def publish(self, staged: StagedCommit, completion_time: str, *, fence: Callable[[], None]) -> None:
+        """Complete the delta commit. It counts from the moment that the data table's commit is complete."""
+        try:
+            staged.files.request(b"")
+            staged.files.begin()
+        except AlreadyExists as error:
+            raise _lost(self._folder) from error  # it was not there under the lock, which is another's by now
+        if self._storage.stat(self._folder) is None:
+            # t0 we prove the lock ours and are stopped; t1 another process takes our attempt over; t2 we wake up. If
+            # it goes on with the plan it removes what we just made; if it took the plan back nobody would.
+            if not self._is_pending():
+                staged.files.undo()
+                staged.files.unschedule()
+            raise _lost(self._folder)
+        for name, target in staged.logs.items():
+            try:
+                self._storage.rename(join(self._folder, name), target)
+            except NotFound as error:
+                raise _lost(self._folder) from error
+        fence()
+        staged.files.complete(staged.content, completion_time)
+
+    def _write_logs(self, look: MetadataLook, files: Sequence[NewFile]) -> None:
+        """Of all partitions that depend on the new files alone."""
+        for name in self._logs:
+            self._storage.delete(join(self._folder, name))
+        self._logs.clear()
+        self._write_log(look, FILES, _encoded(look, files_records(files)))
+        if COLUMN_STATS in look.table.slices:
+            self._write_log(look, COLUMN_STATS, _encoded(look, column_stats_records(files)))
+        if BLOOM_FILTERS in look.table.slices:
+            sources = bloom_filter_sources(files)
+            encode = metadata_codec(look.schema_json).encode
+            self._write_log(
+                look, BLOOM_FILTERS, {k: partial(self._bloom_filter, f, encode) for k, f in sources.items()}
+            )
+        self._prepared = (look.shape, tuple(files))
+
+    def _write_log(self, look: MetadataLook, partition: str, entries: Mapping[str, Callable[[], bytes]]) -> None:
+        """A log file for each file group of the partition that has entries."""
+        slices = look.table.slices[partition]
+        for group, of_group in by_file_group(entries, len(slices)).items():
+            file_id = slices[group].file_id
+            token = WriteToken(group, self._number, 0)
+            name = LogFileName(file_id, self._instant, _LOG_VERSION, str(token)).text
+            with self._storage.open_output(join(self._folder, name)) as sink:
+                written = write_metadata_log(
+                    sink,
+                    instant=self._instant,
+                    schema_json=look.schema_json,
+                    entries=((key, value()) for key, value in of_group),
+                )
+            self._logs[name] = _write_stat(partition, file_id, name, self._instant, written)
+
+    def _bloom_filter(self, file: NewFile, encode: Callable[[MetadataRecord], bytes]) -> bytes:
+        path = join(self._folder, file.name)
+        with self._storage.open_input(path) as source:
+            found = read_bloom_filter(source, file_name=path)
+        assert found is not None, "every base file of ours has one"
+        return encode(
+            BloomFilterRecord(type_code=found[0], timestamp=self._instant, bloom_filter=found[1], is_deleted=False)
+        )
+
+    def _partition_stats(
+        self, look: MetadataLook, snapshot: TableSnapshot, files: Sequence[NewFile]
+    ) -> dict[str, MetadataRecord]:
+        assert look.indexed is not None, "column_stats is there"
+        counting = counting_files(snapshot.file_groups, files, instant=self._instant)
+        # Of a group whose slices cannot be told nobody knows which files count.
+        for frozen in snapshot.frozen:
+            counting.pop(frozen.partition_path, None)
+        self._learn(look, counting, files, everything=False)
+        own = {(file.partition_path, file.name): file.column_stats for file in files}
+        records = []
+        for path, names in counting.items():
+            stats = chain.from_iterable(
+                own[path, name] if (path, name) in own else self._known.get((path, name), ()) for name in names
+            )
+            records += partition_stats(
+                path,
+                names,
+                stats,
+                columns=look.indexed.columns,
+                version=look.indexed.version,
+            )
+        return partition_stats_records(records)
+
+    def _learn(
+        self,
+        look: MetadataLook,
+        counting: Mapping[str, Sequence[str]],
+        new: Sequence[NewFile],
+        *,
+        everything: bool,
+    ) -> None:
+        """Find what is not known yet of the files that count: with `everything` by one pass over their partitions."""
+        assert look.indexed is not None, "column_stats is there"
+        wanted = {(path, name) for path, names in counting.items() for name in names}
+        wanted -= self._known.keys() | {(file.partition_path, file.name) for file in new}
+        if not wanted:
+            return
+        reader, columns = MetadataReader(self._storage, look.table), look.indexed.columns
+        paths = {column_prefix(column, path): path for path, _ in wanted for column in columns}
+        if everything:
+            found = reader.with_prefixes(COLUMN_STATS, sorted(paths))
+        else:
+            keys = (column_stats_key(column, *file) for file in wanted for column in columns)
+            found = iter(reader.lookup(COLUMN_STATS, keys).items())
+        for key, record in found:
+            if isinstance(record, ColumnStatsRecord):
+                file = (paths[key[:_PREFIX_LENGTH]], record.file_name or "")
+                if file in wanted:
+                    self._known.setdefault(file, []).append(record)
+        # Whoever committed a file wrote its records before: what is not there now will not come.
+        for file in wanted:
+            self._known.setdefault(file, [])
+
+
+_Entries = dict[str, Callable[[], bytes]]
+
+
+def _encoded(look: MetadataLook, records: Mapping[str, MetadataRecord]) -> _Entries:
+    encode = metadata_codec(look.schema_json).encode
+    return {key: partial(encode, record) for key, record in records.items()}
+
+
+def _write_stat(partition: str, file_id: str, name: str, instant: str, written: MetadataLogStats) -> WriteStat:
+    """Field by field as Hudi 1.2 writes it."""
+    return WriteStat(
+        file_id=file_id,
+        path=join(partition, name),
+        prev_commit=instant,
+        num_writes=written.entries,
+        num_deletes=0,
+        num_update_writes=written.entries,
+        total_write_bytes=written.size_bytes,
+        total_write_errors=0,
+        partition_path=partition,
+        total_log_records=0,
+        total_updated_records_compacted=0,
+        num_inserts=0,
+        total_log_blocks=0,
+        total_corrupt_log_block=0,
+        total_rollback_blocks=0,
+        file_size_in_bytes=written.size_bytes,
+        log_version=_LOG_VERSION,
+        log_offset=0,
+        base_file="",
+        log_files=(name,),
+        runtime_stats=RuntimeStats(total_scan_time=0, total_create_time=0, total_upsert_time=0),
+        total_log_files_compacted=0,
+        total_log_read_time_ms=0,
+        total_log_size_compacted=0,
+        num_updates=0,
+    )
+
+
+def _commit(schema_json: str, stats: Iterable[WriteStat]) -> CommitMetadata:
+    by_partition: dict[str, list[WriteStat]] = {}
+    for stat in stats:
+        by_partition.setdefault(stat.partition_path or "", []).append(stat)
+    schema = json.loads(schema_json)
+    schema["fields"] = [field for field in schema["fields"] if field["name"] not in META_COLUMNS]
+    return CommitMetadata(
+        partition_to_write_stats={partition: tuple(each) for partition, each in by_partition.items()},
+        compacted=False,
+        extra_metadata={"schema": json.dumps(schema, separators=(",", ":"))},
+        operation_type="UPSERT_PREPPED",
+    )
+
+
+def _lost(folder: str) -> AttemptLost:
+    return AttemptLost(
+        f"The attempt in {folder} is no longer ours.",
+        why="Another process took it over.",
+        remedy="Run the command again: it finishes what is left, if anything is.",
+    )

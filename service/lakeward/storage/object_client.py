@@ -1,0 +1,93 @@
+"""The clients of object stores: made once for a bucket, configured and authorised by the environment.
+
+    S3       AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, AWS_REGION, AWS_ENDPOINT_URL, …; else the web
+             identity, container or instance role of the machine
+    Google   GOOGLE_APPLICATION_CREDENTIALS, GOOGLE_SERVICE_ACCOUNT, …; else the machine's service account
+    Azure    AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY, AZURE_CLIENT_ID, …; else the machine's identity
+
+There are two for each bucket. One tries again by itself, which is right for what may be done twice. The other does not:
+of a conditional write that was sent twice nobody could say which of the two was refused.
+
+Touches: environment variables; nothing is sent before the first request.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from lakeward.errors import LakewardError, UsageError
+from lakeward.storage.object_url import ObjectUrl, Provider
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+REQUEST_SECONDS = 30.0
+"""Longer than this no single request is waited for; whoever publishes counts on it."""
+
+_PREFIXES = ("AWS_", "GOOGLE_", "AZURE_")
+_BUCKETS_MAX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    repeating: ObjectStore
+    once: ObjectStore
+
+
+def clients_of(url: ObjectUrl) -> Clients:
+    """Those of the bucket; for as long as the environment stays as it is, the same ones for everybody."""
+    environment = tuple(sorted(item for item in os.environ.items() if item[0].startswith(_PREFIXES)))
+    return _clients(url.provider, url.bucket, url.account, environment)
+
+
+@lru_cache(maxsize=_BUCKETS_MAX)
+def _clients(provider: Provider, bucket: str, account: str | None, environment: tuple[tuple[str, str], ...]) -> Clients:
+    given = dict(environment)
+    try:
+        return Clients(
+            _store(provider, bucket, account, given, retries=5), _store(provider, bucket, account, given, retries=0)
+        )
+    except ImportError as error:
+        raise LakewardError(
+            f"Tables at {provider}:// cannot be opened.",
+            why=f"The library for object stores is not installed: {error}.",
+            remedy="Install Lakeward with its dependencies (obstore).",
+        ) from error
+
+
+def _store(
+    provider: Provider, bucket: str, account: str | None, environment: dict[str, str], *, retries: int
+) -> ObjectStore:
+    from obstore.exceptions import BaseError
+    from obstore.store import AzureStore, GCSStore, S3Store
+
+    options: dict[str, Any] = {
+        "client_options": {"timeout": timedelta(seconds=REQUEST_SECONDS), "connect_timeout": timedelta(seconds=5)},
+        "retry_config": {"max_retries": retries, "retry_timeout": timedelta(seconds=REQUEST_SECONDS)},
+    }
+    try:
+        match provider:
+            case Provider.S3:
+                endpoint = environment.get("AWS_ENDPOINT_URL_S3") or environment.get("AWS_ENDPOINT_URL")
+                endpoint = environment.get("AWS_ENDPOINT") or endpoint
+                if endpoint:
+                    options["endpoint"] = endpoint
+                    # Whoever writes http:// means it; without this the client refuses to speak to a local server.
+                    options["client_options"]["allow_http"] = endpoint.startswith("http://")
+                return S3Store(bucket, **options)
+            case Provider.GOOGLE:
+                return GCSStore(bucket, **options)
+            case Provider.AZURE:
+                if account is not None:
+                    options["account_name"] = account
+                return AzureStore(bucket, **options)
+    except (BaseError, ValueError) as error:
+        raise UsageError(
+            f"The bucket {bucket} of {provider}:// cannot be opened.",
+            why=f"{error}",
+            remedy="Say in the environment who we are and where the store is; docs/object-stores.md lists the names.",
+        ) from error

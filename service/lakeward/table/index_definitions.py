@@ -1,0 +1,73 @@
+"""What a table's writers index of its columns, as the table says it: the definitions and what they come to.
+
+Touches: storage, reading the definitions.
+Keeps:   definitions that are not understood, or that lie outside of the table, are an error: statistics of other
+         columns than the writers' would make queries skip files that hold what they look for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lakeward.errors import NotFound, UntrustedName
+from lakeward.format.index_definitions import (
+    INDEX_DEFINITIONS_PATH,
+    NO_INDEX_DEFINITIONS,
+    IndexDefinitions,
+    parse_index_definitions,
+)
+from lakeward.format.stats_value import StatsVersion
+from lakeward.storage.storage import Storage, is_absolute, join
+from lakeward.table.table_config import TableConfig
+
+COLUMN_STATS = "column_stats"
+
+_PATH_PROPERTY = "hoodie.table.index.defs.path"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedColumns:
+    """Which columns have statistics, and how these are spelled. Picklable, for tasks."""
+
+    columns: Mapping[str, Any]
+    """Each with its Avro type."""
+    version: StatsVersion
+
+
+def load_index_definitions(storage: Storage, base_path: str, config: TableConfig) -> IndexDefinitions:
+    """Raises `BrokenFile`, `Unsupported` and `UntrustedName`."""
+    relative = config.get(_PATH_PROPERTY) or INDEX_DEFINITIONS_PATH
+    if is_absolute(relative) or {"", ".", ".."} & set(relative.split("/")):
+        raise UntrustedName(
+            f"The index definitions of {base_path} are not where they can be trusted.",
+            why=f"{_PATH_PROPERTY} is {relative!r}, which may lead out of the table.",
+            remedy="Correct the property.",
+        )
+    path = join(base_path, relative)
+    try:
+        return parse_index_definitions(storage.read(path), file=path)
+    except NotFound:
+        return NO_INDEX_DEFINITIONS
+
+
+def load_indexed_columns(
+    storage: Storage, base_path: str, config: TableConfig, schema_json: str
+) -> IndexedColumns | None:
+    """Of a table with this schema; None where its metadata table has no statistics of columns."""
+    # Also where there are none: an index that we do not know may want other records than we write.
+    definitions = load_index_definitions(storage, base_path, config)
+    if COLUMN_STATS not in config.built_metadata_partitions:
+        return None
+    # Imported here: a daemon that watches tables needs no Arrow in memory.
+    from lakeward.format.indexed_columns import indexed_columns
+
+    version = definitions.stats_version(config.version or 0)
+    columns = indexed_columns(
+        schema_json,
+        definitions.column_stats_columns,
+        version=version,
+        has_meta_columns=config.populate_meta_fields,
+    )
+    return IndexedColumns(columns, version)

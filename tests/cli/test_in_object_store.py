@@ -1,0 +1,62 @@
+"""The command line and the daemon on a table in an object store, by nothing but its URL and the environment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from lakeward.cli.main import run
+from lakeward.storage.object_store import ObjectStore
+from lakeward.storage.object_url import parse_object_url
+from tests.crash.compacting import check_finished
+from tests.golden_tables import copy_golden
+from tests.object_tables import bring, fetch
+
+pytestmark = pytest.mark.services
+
+
+@pytest.fixture
+def table(bucket: str, tmp_path: Path) -> str:
+    return bring(copy_golden("v9", tmp_path / "golden"), ObjectStore(parse_object_url(bucket)), f"{bucket}/a/orders")
+
+
+def test_looking(table: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Under either spelling, and with a slash at the end."""
+    for url in (table, table.replace("s3://", "s3a://") + "/"):
+        assert run(["inspect", url, "--json"]) == 0
+        assert orjson.loads(capsys.readouterr().out)["table"]["base_path"] == table
+        assert run(["plan", url, "--type", "full"]) == 0
+        capsys.readouterr()
+
+
+def test_what_hudi_would_refuse_is_refused(table: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its file-system lock, before anything is written; a place without a table, too."""
+    assert run(["compact", table, "--lock", "filesystem"]) == 2
+    assert "--lock storage" in capsys.readouterr().err
+    assert run(["inspect", f"{table}-not"]) == 2
+
+
+def test_the_daemon_finds_and_compacts_it(bucket: str, table: str, tmp_path: Path) -> None:
+    """Below a root that is a bucket, with the lock that writers share."""
+    config = tmp_path / "lakeward.toml"
+    config.write_text(
+        f"""
+        [service]
+        state_folder = "{tmp_path / "state"}"
+        listen = "127.0.0.1:0"
+        [spark]
+        local_below = "1GiB"
+        [locks]
+        writers = "share"
+        provider = "storage"
+        [discovery]
+        roots = ["{bucket}"]
+        [defaults]
+        type = "full"
+        """
+    )
+    assert run(["run", "--config", str(config), "--once"]) == 0
+    store = ObjectStore(parse_object_url(bucket))
+    check_finished(fetch(store, table, tmp_path / "fetched"))

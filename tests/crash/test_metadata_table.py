@@ -1,0 +1,216 @@
+"""The same with the metadata table on: a service stopped at every call with which it publishes, and taken back.
+
+At every moment what the metadata table lists is what the storage holds of committed files; in the end it has all that
+a commit must write into it, and nothing of an attempt that died.
+"""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from lakeward.errors import LakewardError
+from lakeward.format.instant import State
+from lakeward.format.metadata_key import bloom_filter_key, column_stats_key
+from lakeward.plan.planner import Planner
+from lakeward.storage.local import LocalStorage
+from lakeward.table.index_definitions import load_indexed_columns
+from lakeward.table.listing import ListingSource
+from lakeward.table.metadata_reader import MetadataReader
+from lakeward.table.metadata_table import load_metadata_table
+from lakeward.table.snapshot import TableSnapshot, take_snapshot
+from tests.clocks import SkippingClock
+from tests.crash.compacting import FULL, LOG, age_temporary_files, compact, compactor, everything, is_leftover, state_of
+from tests.faults import TEARABLE, WRITES, Fault, FaultKind, FaultyStorage, Killed
+from tests.golden_tables import copy_golden, expected_rows
+from tests.metadata_golden import DATA_TIMELINE, GOLDEN, METADATA, METADATA_TIMELINE, timeline
+from tests.our_reader import read_rows
+from tests.processes import ScriptedProcesses
+
+pytestmark = [pytest.mark.crash, pytest.mark.interop]
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    name: str
+    planner: Planner
+    pending: str
+    completed: str
+
+
+SERVICES = (Service("full", FULL, "compaction", "commit"), Service("log", LOG, "logcompaction", "deltacommit"))
+
+
+def calls_of(service: Service, folder: Path) -> list[str]:
+    storage = FaultyStorage()
+    base = copy_golden(GOLDEN, folder / "clean")
+    compact(base, storage, ScriptedProcesses(), service.planner)
+    check_finished(base, service)
+    return [call.replace(f"{base}/", "") for call in storage.calls]
+
+
+def publishing(calls: list[str]) -> range:
+    """From the first log file that is written for the metadata table to the end."""
+    first = next(n for n, call in enumerate(calls) if call.startswith("open_output") and "/.files-0000" in call)
+    return range(first, len(calls))
+
+
+def faults(kind: FaultKind, calls: list[str], where: range) -> list[Fault]:
+    """A process that dies after a read left what it left before it, and a reply lost by one is a failed read."""
+    wanted = {FaultKind.TORN: TEARABLE, FaultKind.LOST_REPLY: WRITES, FaultKind.KILL: WRITES}.get(kind)
+    return [Fault(kind, n) for n in where if wanted is None or calls[n].split()[0] in wanted]
+
+
+@pytest.mark.parametrize(
+    ("service", "kind"),
+    [
+        pytest.param(
+            service,
+            kind,
+            marks=[] if (service.name, kind) == ("full", FaultKind.KILL) else pytest.mark.wide,
+            id=f"{service.name}-{kind}",
+        )
+        for service in SERVICES
+        for kind in FaultKind
+    ],
+)
+def test_publishing_survives_every_fault(service: Service, kind: FaultKind, tmp_path: Path, spark: SparkSession):
+    """Running again finishes; Hudi sees the same rows by the metadata table in every state that was left."""
+    calls = calls_of(service, tmp_path)
+    states: dict[tuple[str, ...], Path] = {}
+    for fault in faults(kind, calls, publishing(calls)):
+        base = copy_golden(GOLDEN, tmp_path / f"{fault.kind}-{fault.call}")
+        processes = ScriptedProcesses()
+        try:
+            with suppress(LakewardError, OSError, Killed):
+                compact(base, FaultyStorage(fault), processes, service.planner)
+            check_readable(base)
+            keep(base, states, tmp_path)
+            processes.kill_all()
+            age_temporary_files(base)
+            compact(base, FaultyStorage(), processes, service.planner)
+            check_finished(base, service)
+        except BaseException as error:
+            error.add_note(f"{fault.kind} at call {fault.call}: {calls[fault.call]}")
+            raise
+        keep(base, states, tmp_path)
+        shutil.rmtree(base)
+    ask_hudi(spark, states)
+
+
+@pytest.mark.parametrize(
+    ("service", "kind"),
+    [
+        pytest.param(
+            service,
+            kind,
+            marks=[] if (service.name, kind) == ("log", FaultKind.KILL) else pytest.mark.wide,
+            id=f"{service.name}-{kind}",
+        )
+        for service in SERVICES
+        for kind in FaultKind
+    ],
+)
+def test_taking_back_survives_every_fault(service: Service, kind: FaultKind, tmp_path: Path, spark: SparkSession):
+    """A process dies between the metadata table's commit and the table's, and its plan is taken back: in the end
+    nothing of the instant is left in either, and no reader saw a difference."""
+    calls = calls_of(service, tmp_path)
+    processes = ScriptedProcesses()
+    dying = copy_golden(GOLDEN, tmp_path / "dying")
+    before = everything(dying)
+    committed = [n for n, call in enumerate(calls) if call.startswith("link")]
+    with pytest.raises(Killed):
+        compact(dying, FaultyStorage(Fault(FaultKind.KILL, committed[0])), processes, service.planner)
+    processes.kill_all()
+    (instant,) = {i.time for i in timeline(dying, DATA_TIMELINE) if i.action == service.pending}
+    assert State.COMPLETED in {i.state for i in timeline(dying, METADATA_TIMELINE) if i.time == instant}
+    check_readable(dying)
+    clean = FaultyStorage()
+    done = Path(shutil.copytree(dying, tmp_path / "done"))
+    compactor(done, clean, processes).unschedule(instant)
+    assert everything(done) == before
+
+    states: dict[tuple[str, ...], Path] = {}
+    for fault in faults(kind, clean.calls, range(len(clean.calls))):
+        base = Path(shutil.copytree(dying, tmp_path / f"{fault.kind}-{fault.call}"))
+        try:
+            with suppress(LakewardError, OSError, Killed):
+                compactor(base, FaultyStorage(fault), processes).unschedule(instant)
+            processes.kill_all()
+            check_readable(base)
+            keep(base, states, tmp_path)
+            age_temporary_files(base)
+            compactor(base, FaultyStorage(), processes).unschedule(instant)
+            assert [path for path in everything(base) if instant in path] == []
+            check_readable(base)
+        except BaseException as error:
+            error.add_note(f"{fault.kind} at call {fault.call}: {clean.calls[fault.call]}")
+            raise
+        shutil.rmtree(base)
+    ask_hudi(spark, states)
+
+
+def snapshot_of(base: Path, source: ListingSource) -> TableSnapshot:
+    return take_snapshot(LocalStorage(), str(base), timezone="UTC", clock=SkippingClock(), listing=source)
+
+
+def check_readable(base: Path) -> None:
+    """True at every moment."""
+    assert read_rows(base) == expected_rows(GOLDEN)
+    stored = snapshot_of(base, ListingSource.STORAGE)
+    assert snapshot_of(base, ListingSource.METADATA) == replace(stored, uncommitted_files=())
+    for folder in (DATA_TIMELINE, METADATA_TIMELINE):
+        completed = [instant.time for instant in timeline(base, folder) if instant.state is State.COMPLETED]
+        assert len(completed) == len(set(completed)), completed
+
+
+def check_finished(base: Path, service: Service) -> None:
+    """True in the end: one commit on each timeline, the metadata table's first; all records; nothing left over."""
+    check_readable(base)
+    (instant,) = {i.time for i in timeline(base, DATA_TIMELINE) if i.action == service.pending}
+    (metadata,) = [i for i in timeline(base, METADATA_TIMELINE) if i.time == instant and i.state is State.COMPLETED]
+    (data,) = [i for i in timeline(base, DATA_TIMELINE) if i.time == instant and i.state is State.COMPLETED]
+    assert data.action == service.completed
+    assert instant < str(metadata.completion_time) < str(data.completion_time)
+    assert [path for path in everything(base) if is_leftover(path)] == []
+    check_records(base, instant)
+
+
+def check_records(base: Path, instant: str) -> None:
+    storage, clock = LocalStorage(), SkippingClock()
+    snapshot = snapshot_of(base, ListingSource.STORAGE)
+    assert snapshot.schema is not None
+    reader = MetadataReader(
+        storage, load_metadata_table(storage, str(base), snapshot.config, snapshot.timeline, clock=clock)
+    )
+    indexed = load_indexed_columns(storage, str(base), snapshot.config, snapshot.schema)
+    assert indexed is not None
+    names = [path.name for path in (base / "p").iterdir() if instant in path.name]
+    (name,) = names
+    keys = [column_stats_key(column, "p", name) for column in indexed.columns]
+    assert sorted(reader.lookup("column_stats", keys)) == sorted(keys)
+    filters = reader.lookup("bloom_filters", [bloom_filter_key("p", name)])
+    assert len(filters) == (1 if name.endswith(".parquet") else 0)
+    logs = [path for path in everything(base) if path.startswith(METADATA) and f"_{instant}.log" in path]
+    assert len(logs) == len({path.rpartition(".log.")[0] for path in logs}), "one for each file group"
+
+
+def keep(base: Path, states: dict[tuple[str, ...], Path], folder: Path) -> None:
+    metadata = tuple(f"{instant.action}.{instant.state}" for instant in timeline(base, METADATA_TIMELINE))
+    state = (*state_of(base), *metadata)
+    if state not in states:
+        states[state] = Path(shutil.copytree(base, folder / f"state-{len(states)}"))
+
+
+def ask_hudi(spark: SparkSession, states: dict[tuple[str, ...], Path]) -> None:
+    """Hudi reads the same rows by the metadata table in every state that a table was left in."""
+    for state, base in states.items():
+        frame = spark.read.format("hudi").option("hoodie.metadata.enable", "true").load(str(base))
+        found = frame.drop("_hoodie_file_name").collect()
+        rows = sorted((row.asDict() for row in found), key=lambda row: row["_hoodie_record_key"])
+        assert rows == expected_rows(GOLDEN), state

@@ -1,0 +1,351 @@
+"""A plan carried out in an object store, where nothing can be renamed: stopped at every write, and overtaken by others.
+
+In memory, so that every write can be stopped; once against a real S3-compatible server, through everything.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from lakeward.commit.heartbeat import Heartbeat, heartbeat_path
+from lakeward.commit.storage_lock import StorageLockOptions
+from lakeward.errors import AttemptLost, LakewardError, LockLost
+from lakeward.execute.compaction import CompactionReport
+from lakeward.execute.operation_output import open_operation_output, output_path
+from lakeward.execute.operation_spec import OperationSpec
+from lakeward.format.instant import State
+from lakeward.plan.planner import Planner
+from lakeward.storage.object_store import ObjectStore
+from lakeward.storage.object_url import parse_object_url
+from lakeward.storage.storage import FileStatus, Storage, Version
+from tests.crash.compacting import (
+    FULL,
+    LOG,
+    check_finished,
+    check_log_compacted,
+    check_readable,
+    compact,
+    compactor,
+    everything,
+    instants,
+)
+from tests.faults import Fault, FaultKind, Killed
+from tests.golden_tables import copy_golden
+from tests.memory_objects import MemoryObjects, Objects
+from tests.object_tables import bring, fetch
+from tests.processes import ScriptedProcesses
+
+T = TypeVar("T")
+
+BASE = "s3://lake/orders"
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    name: str
+    planner: Planner
+    check_finished: Callable[[Path], None]
+
+
+SERVICES = (Service("full", FULL, check_finished), Service("log", LOG, check_log_compacted))
+
+
+class Lake:
+    """A store with the golden table in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.objects = Objects()
+        self.base = BASE
+        self._folder = folder
+        bring(copy_golden("v9", folder / "golden"), MemoryObjects(self.objects), BASE)
+
+    def copy(self) -> Lake:
+        other = object.__new__(Lake)
+        other.objects = Objects(dict(self.objects.data), self.objects.versions)
+        other.base, other._folder = self.base, self._folder
+        return other
+
+    def store(self, fault: Fault | None = None) -> MemoryObjects:
+        return MemoryObjects(self.objects, fault)
+
+    def fetched(self) -> Path:
+        return fetch(self.store(), self.base, Path(tempfile.mkdtemp(dir=self._folder)))
+
+
+class RemoteLake:
+    """The same behind requests."""
+
+    def __init__(self, folder: Path, bucket: str) -> None:
+        self.base = f"{bucket}/{uuid.uuid4().hex}"
+        self._bucket, self._folder = bucket, folder
+        bring(copy_golden("v9", Path(tempfile.mkdtemp(dir=folder)) / "golden"), self.store(), self.base)
+
+    def copy(self) -> RemoteLake:
+        return RemoteLake(self._folder, self._bucket)
+
+    def store(self, fault: Fault | None = None) -> FaultyObjectStore:
+        return FaultyObjectStore(self._bucket, fault)
+
+    def fetched(self) -> Path:
+        return fetch(self.store(), self.base, Path(tempfile.mkdtemp(dir=self._folder)))
+
+
+class FaultyObjectStore(ObjectStore):
+    """With at most one fault at a write; keeps the names of all writes."""
+
+    def __init__(self, bucket: str, fault: Fault | None) -> None:
+        super().__init__(parse_object_url(bucket), sleep=lambda seconds: None)
+        self._fault = fault
+        self._dead = False
+        self.writes: list[str] = []
+
+    def replace(self, path: str, data: bytes, *, expected: Version | None) -> Version:
+        return self._write(f"replace {path}", lambda: ObjectStore.replace(self, path, data, expected=expected))
+
+    def delete(self, path: str) -> bool:
+        return self._write(f"delete {path}", lambda: ObjectStore.delete(self, path))
+
+    def delete_folder(self, path: str) -> bool:
+        return self._write(f"delete_folder {path}", lambda: ObjectStore.delete_folder(self, path))
+
+    def list(self, folder: str) -> list[FileStatus]:
+        if self._dead:
+            raise Killed
+        return super().list(folder)
+
+    def _write(self, write: str, act: Callable[[], T]) -> T:
+        if self._dead:
+            raise Killed
+        number = len(self.writes)
+        self.writes.append(write)
+        if self._fault is None or self._fault.call != number:
+            return act()
+        if self._fault.kind is FaultKind.BEFORE:
+            raise OSError(f"injected before {write}")
+        act()
+        if self._fault.kind is FaultKind.LOST_REPLY:
+            raise OSError(f"injected: reply of {write} lost")
+        self._dead = True
+        raise Killed(write)
+
+
+def carry_out(
+    store: Storage, processes: ScriptedProcesses, planner: Planner = FULL, *, base: str = BASE
+) -> CompactionReport:
+    return compact(base, store, processes, planner, lock=StorageLockOptions(wait_seconds=0.0))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path)
+
+
+# ------------------------------------------------------------------------------------------------------------ faults
+
+
+KINDS = (FaultKind.BEFORE, FaultKind.LOST_REPLY, FaultKind.KILL)
+
+
+def survive(kind: FaultKind, service: Service, lake: Lake | RemoteLake) -> None:
+    clean = lake.copy()
+    store = clean.store()
+    carry_out(store, ScriptedProcesses(), service.planner, base=clean.base)
+    service.check_finished(clean.fetched())
+    for number, write in enumerate(store.writes):
+        table, processes = lake.copy(), ScriptedProcesses()
+        with suppress(LakewardError, OSError, Killed):
+            carry_out(table.store(Fault(kind, number)), processes, service.planner, base=table.base)
+        try:
+            check_readable(table.fetched())
+            processes.kill_all()
+            carry_out(table.store(), processes, service.planner, base=table.base)
+            service.check_finished(table.fetched())
+        except BaseException as error:
+            error.add_note(f"{kind} at write {number}: {write}")
+            raise
+
+
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_service_survives_every_fault(kind: FaultKind, service: Service, lake: Lake) -> None:
+    """Whatever write fails, dies or loses its reply: no row is ever lost, and running again finishes."""
+    survive(kind, service, lake)
+
+
+@pytest.mark.wide
+@pytest.mark.services
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_service_survives_every_fault_in_s3(kind: FaultKind, service: Service, bucket: str, tmp_path: Path) -> None:
+    """The same against a real server."""
+    survive(kind, service, RemoteLake(tmp_path, bucket))
+
+
+def test_a_plan_is_taken_back(lake: Lake) -> None:
+    """With a dead attempt at it, wherever it died before it announced: nothing is left. After that it is finished."""
+    store = lake.copy().store()
+    carry_out(store, ScriptedProcesses())
+    before = everything(lake.fetched())
+    announced = next(n for n, write in enumerate(store.writes) if write.startswith("replace") and "heartbeat" in write)
+    for number in range(announced - 3, announced + 1):
+        table, processes = lake.copy(), ScriptedProcesses()
+        with pytest.raises(Killed):
+            carry_out(table.store(Fault(FaultKind.KILL, number)), processes)
+        processes.kill_all()
+        (instant,) = {i.time for i in instants(table.fetched()) if i.action == "compaction"}
+        options = {"lock": StorageLockOptions(wait_seconds=0.0)}
+        again = compactor(BASE, table.store(), processes, **options)  # type: ignore[arg-type]
+        if number < announced:
+            again.unschedule(instant)
+            assert [path for path in everything(table.fetched()) if "/.locks/" not in path] == before
+        else:
+            with pytest.raises(AttemptLost):
+                again.unschedule(instant)
+            check_readable(table.fetched())
+            assert [i.state for i in instants(table.fetched()) if i.time == instant][-1] is State.COMPLETED
+
+
+# ------------------------------------------------------------------------------------------- two that believe in it
+
+
+def overtaken(lake: Lake, at: Callable[[str], bool]) -> tuple[list[str], BaseException | None]:
+    """One is stopped at the first write that is `at`; another takes it for dead and does the work; then the first goes
+    on. Returns its writes from there, and what it ended with."""
+    processes = ScriptedProcesses()
+    sleeper = lake.store()
+    slept: list[int] = []
+
+    def sleep(write: str) -> None:
+        if not slept and at(write):
+            slept.append(len(sleeper.writes))
+            processes.kill_all()
+            with suppress(AttemptLost):  # it finds what was announced, finishes that, and says so
+                carry_out(lake.store(), processes)
+            carry_out(lake.store(), processes)
+
+    sleeper.before = sleep
+    error: BaseException | None = None
+    try:
+        carry_out(sleeper, processes)
+    except LakewardError as raised:
+        error = raised
+    assert slept, "it met no such write"
+    return sleeper.writes[slept[0] :], error
+
+
+def announces(write: str) -> bool:
+    return write.startswith("replace") and "/.heartbeat/" in write
+
+
+def publishes(write: str) -> bool:
+    return write.startswith("create") and write.endswith(".commit")
+
+
+def stages(write: str) -> bool:
+    return write.endswith("/commit")
+
+
+@pytest.mark.parametrize("at", [stages, announces])
+def test_who_is_overtaken_before_it_announces_publishes_nothing(lake: Lake, at: Callable[[str], bool]) -> None:
+    """t0 A is about to announce and is stopped; t1 B takes its heartbeat, undoes it and publishes; t2 A wakes."""
+    writes, error = overtaken(lake, at)
+    assert isinstance(error, AttemptLost | LockLost)
+    assert not any(publishes(write) for write in writes)
+    carry_out(lake.store(), ScriptedProcesses())  # nothing is left to do but to tidy up after A
+    check_finished(lake.fetched())
+
+
+def test_who_is_overtaken_after_it_announced_finds_it_done(lake: Lake) -> None:
+    """t0 A has announced and is stopped; t1 B creates the file that A named; t2 A wakes and finds its own commit."""
+    _, error = overtaken(lake, publishes)
+    assert error is None
+    check_finished(lake.fetched())
+
+
+def test_a_result_that_somebody_deleted_is_not_published(lake: Lake) -> None:
+    """As another engine does that rolls our attempt back; the plan stays."""
+    store, processes = lake.store(), ScriptedProcesses()
+
+    def delete(write: str) -> None:
+        if stages(write) and write.startswith("create"):
+            (output,) = [path for path in lake.objects.data if "-1000-0_" in path and path.endswith(".parquet")]
+            del lake.objects.data[output]
+
+    store.before = delete
+    with pytest.raises(AttemptLost, match="no longer there"):
+        carry_out(store, processes)
+    assert not any(publishes(write) for write in store.writes)
+    carry_out(lake.store(), processes)
+    check_finished(lake.fetched())
+
+
+def test_a_task_that_wakes_too_late_leaves_nothing(lake: Lake) -> None:
+    """Its upload is broken off when the heartbeat is not its attempt's any more."""
+    kept: list[OperationSpec] = []
+    processes, store = ScriptedProcesses(), lake.store()
+
+    def run(spec: OperationSpec, task_attempt: int) -> None:
+        kept.append(spec)
+        raise LakewardError("stopped")
+
+    late = compactor(BASE, store, processes, lock=StorageLockOptions(wait_seconds=0.0))  # type: ignore[arg-type]
+    late._run_operation = run  # type: ignore[assignment]
+    with suppress(LakewardError):
+        late.compact()
+    (spec,) = kept
+    owner = processes.owners[-1]
+
+    def written() -> bool:
+        return store.stat(output_path(store, spec, 0)) is not None
+
+    def attempt_to_write(meanwhile: Callable[[], None]) -> None:
+        with open_operation_output(store, spec, 0) as sink:
+            sink.write(b"rows")
+            meanwhile()
+
+    with pytest.raises(AttemptLost):  # undone before it began
+        attempt_to_write(lambda: None)
+    alive = Heartbeat(store, BASE, spec.slice.instant, owner)
+    for change in (alive.stop, lambda: alive.announce("1_2.commit"), lambda: become_another(store, spec, processes)):
+        alive.start()
+        with pytest.raises(AttemptLost):
+            attempt_to_write(change)
+        assert not written()
+        store.delete(heartbeat_path(BASE, spec.slice.instant))
+        store.delete_folder(spec.attempt_folder.rpartition("/")[0])
+    alive = Heartbeat(store, BASE, spec.slice.instant, owner)
+    alive.start()
+    attempt_to_write(alive.beat)
+    assert written()
+    marker, file = store.writes[-3], store.writes[-1]  # between them the beat
+    assert marker == f"create {BASE}/.hoodie/.temp/{spec.slice.instant}/p/{spec.file_name(0)}.marker.MERGE"
+    assert file == f"close {output_path(store, spec, 0)}"
+
+
+def become_another(store: MemoryObjects, spec: OperationSpec, processes: ScriptedProcesses) -> None:
+    store.delete(heartbeat_path(BASE, spec.slice.instant))
+    Heartbeat(store, BASE, spec.slice.instant, processes.new_owner()).start()
+
+
+# ------------------------------------------------------------------------------------------------- a real server
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
+def test_a_service_in_s3(service: Service, bucket: str, tmp_path: Path) -> None:
+    """From the golden table to a compacted one, through requests."""
+    base = f"{bucket}/a b/orders"
+    store = ObjectStore(parse_object_url(bucket))
+    bring(copy_golden("v9", tmp_path / "golden"), store, base)
+    lock = StorageLockOptions(wait_seconds=0.0)
+    report = compact(base, store, ScriptedProcesses(), service.planner, lock=lock)  # type: ignore[arg-type]
+    assert len(report.plans) == 1
+    service.check_finished(fetch(store, base, tmp_path / "fetched"))

@@ -1,0 +1,316 @@
+"""Our compactions of tables whose metadata table is on: what we write into it is what Hudi would, and Hudi goes on.
+
+One table by Hudi 1.2.0, one compaction plan by Hudi, two copies: Hudi carries it out on the one, we on the other.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakeward.format.file_name import BaseFileName, parse_base_file, parse_log_file
+from lakeward.format.instant import State, parse_instant
+from lakeward.format.metadata_codec import metadata_codec
+from lakeward.format.metadata_log_file import MetadataBlock, metadata_blocks
+from lakeward.format.metadata_record import (
+    BloomFilterRecord,
+    ColumnStatsRecord,
+    FilesRecord,
+    MetadataRecord,
+    PartitionStatsRecord,
+    StatsRecord,
+)
+from tests.crash.compacting import compact as compact_in_process
+from tests.faults import Fault, FaultKind, FaultyStorage, Killed
+from tests.hudi.metadata_table import COLUMNS, OPTIONS
+from tests.hudi.table import HudiTable, TableShape
+from tests.interop.lakeward_cli import compact, lakeward
+from tests.interop.test_metadata_reading import assert_as_hudi_sees_it
+from tests.processes import ScriptedProcesses
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+PARTITIONS = ("files", "column_stats", "partition_stats", "bloom_filters", "record_index")
+SHAPE = TableShape(partition_fields="part", options=OPTIONS)
+WITHOUT_METADATA = {"hoodie.metadata.enable": "false"}
+KEYS = {f"k{number}" for number in range(3500)}
+"""Of the table as it is before us."""
+
+
+@dataclass(frozen=True)
+class Twins:
+    instant: str
+    scheduled: HudiTable
+    by_hudi: HudiTable
+    by_us: HudiTable
+
+
+def run_compaction(spark: SparkSession, table: HudiTable, what: str) -> str:
+    settings = ",".join(f"{key}={value}" for key, value in table.shape.write_options().items())
+    settings += ",hoodie.compact.inline.max.delta.commits=1"
+    (row,) = spark.sql(f"CALL run_compaction({what}, path => '{table.path}', options => '{settings}')").collect()
+    return str(row["timestamp"])
+
+
+@pytest.fixture(scope="module")
+def twins(spark: SparkSession, table_with_metadata: Path, tmp_path_factory: pytest.TempPathFactory) -> Twins:
+    folder = tmp_path_factory.mktemp("twins")
+    by_hudi = HudiTable(spark, table_with_metadata, SHAPE).copy_to(folder / "hudi")
+    instant = run_compaction(spark, by_hudi, "op => 'schedule'")
+    scheduled = by_hudi.copy_to(folder / "scheduled")
+    by_us = by_hudi.copy_to(folder / "ours")
+    run_compaction(spark, by_hudi, f"op => 'run', timestamp => {instant}")
+    printed = compact(by_us)
+    assert [plan["instant"] for plan in printed["compactions"]] == [instant]
+    return Twins(instant, scheduled, by_hudi, by_us)
+
+
+def test_records_are_hudis(twins: Twins):
+    """The same keys and records in every partition, but for what the files themselves differ in: names, sizes, the
+    bits of bloom filters."""
+    for partition in PARTITIONS:
+        theirs, ours = (written(table, twins.instant, partition) for table in (twins.by_hudi, twins.by_us))
+        assert comparable(ours) == comparable(theirs), partition
+    assert len(written(twins.by_us, twins.instant, "column_stats")) == 51
+    assert written(twins.by_us, twins.instant, "record_index") == {}
+
+
+def test_files_and_commit_are_hudis(twins: Twins):
+    """One log file for each file group with records, in the commit with its size and count; complete before the data
+    table's commit."""
+    theirs, ours = (shape_of(table, twins.instant) for table in (twins.by_hudi, twins.by_us))
+    assert ours["files"] == theirs["files"]
+    (metadata,) = completed(twins.by_us.path / ".hoodie" / "metadata", twins.instant)
+    (data,) = completed(twins.by_us.path, twins.instant)
+    assert twins.instant < metadata < data
+
+
+def test_queries_with_and_without_it(spark: SparkSession, twins: Twins, tmp_path: Path):
+    """Hudi reads the same rows by the metadata table, without it, and from its own compaction; and our reader of the
+    metadata table, Hudi's and the storage agree."""
+    theirs, ours = twins.by_hudi, twins.by_us
+    rows = theirs.snapshot()
+    assert len(rows) == len(KEYS)
+    assert ours.snapshot() == rows
+    assert ours.snapshot(**WITHOUT_METADATA) == rows
+    optimized = {"hoodie.datasource.query.type": "read_optimized"}
+    assert ours.snapshot(**optimized) == ours.snapshot(**optimized, **WITHOUT_METADATA) == theirs.read_optimized()
+    assert_as_hudi_sees_it(spark, ours.path, tmp_path)
+
+
+@pytest.mark.parametrize("condition", ["small >= 3499", "day = date'1970-01-04'"])
+def test_data_skipping_finds_all_rows(twins: Twins, condition: str):
+    """A filter on a column with statistics, at the ends of a file's range and within."""
+    skipping = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
+    assert len(twins.by_us.frame(**skipping).where(condition).collect()) == 1
+
+
+def test_what_hudi_left_is_taken_back(spark: SparkSession, twins: Twins, tmp_path: Path):
+    """Hudi died between the metadata table's commit and its own: we undo both parts and carry its plan out."""
+    table = twins.by_hudi.copy_to(tmp_path / "table")
+    (commit,) = (table.path / ".hoodie" / "timeline").glob(f"{twins.instant}_*.commit")
+    commit.unlink()
+    theirs = written(table, twins.instant, "column_stats")
+
+    assert [plan["instant"] for plan in compact(table)["compactions"]] == [twins.instant]
+
+    assert comparable(written(table, twins.instant, "column_stats")) == comparable(theirs)
+    assert written(table, twins.instant, "column_stats").keys().isdisjoint(theirs)
+    assert len(completed(table.path / ".hoodie" / "metadata", twins.instant)) == 1
+    assert table.snapshot() == twins.by_us.snapshot()
+    assert_as_hudi_sees_it(spark, table.path, tmp_path)
+
+
+def test_hudi_goes_on(spark: SparkSession, twins: Twins, tmp_path: Path):
+    """Upserts that find their keys by the record index, and by bloom filters and key ranges of the metadata table, make
+    no duplicates; Hudi compacts the metadata table with our log files in it, and reads the same again."""
+    table = twins.by_us.copy_to(tmp_path / "table")
+    expected = values(table)
+    for index, numbers in (("GLOBAL_RECORD_LEVEL_INDEX", range(2990, 3010)), ("BLOOM", range(3490, 3520))):
+        options = {"hoodie.bloom.index.use.metadata": "true", "hoodie.metadata.compact.max.delta.commits": "1"}
+        table.reshaped(index=index).write(some_rows(spark, numbers, index), "upsert", **options)
+        expected |= {f"k{number}": index for number in numbers}
+        assert values(table) == values(table, **WITHOUT_METADATA) == expected
+    compactions = [
+        name.partition("_")[0] for name in names_of(table.path / ".hoodie" / "metadata") if name.endswith(".commit")
+    ]
+    assert max(compactions) > twins.instant
+    assert_as_hudi_sees_it(spark, table.path, tmp_path)
+
+
+def test_a_log_compaction(spark: SparkSession, table_with_metadata: Path, tmp_path: Path):
+    """The new log files are listed, with statistics, and nothing else changes for readers."""
+    table = HudiTable(spark, table_with_metadata, SHAPE).copy_to(tmp_path / "table")
+    rows = table.snapshot()
+    exit_code, printed = lakeward("compact", str(table.path), "--type", "log", "--writers", "stopped")
+    assert exit_code == 0, printed
+    (instant,) = {plan["instant"] for plan in printed["compactions"]}
+
+    listed = [record for record in written(table, instant, "files").values() if isinstance(record, FilesRecord)]
+    made = {name for record in listed if not record.is_all_partitions for name in record.entries}
+    assert made == {name.rpartition("/")[2] for name in table.data_files() if instant in name}
+    assert len(made) == 3
+    assert len(written(table, instant, "column_stats")) == 51
+    assert len(written(table, instant, "partition_stats")) == 51
+    assert written(table, instant, "bloom_filters") == written(table, instant, "record_index") == {}
+    assert table.snapshot() == table.snapshot(**WITHOUT_METADATA) == rows
+    assert_as_hudi_sees_it(spark, table.path, tmp_path)
+
+
+FILES_ALONE = {
+    name: value for name, value in OPTIONS.items() if "column.stats" not in name and "bloom.filter" not in name
+} | {"hoodie.metadata.index.column.stats.enable": "false"}
+"""Hudi 1.2.0 cannot write a table that has statistics of partitions and one of the indexes below: its reader of the
+metadata table loses the base file of `files` on the way to a task."""
+
+
+@pytest.mark.wide
+def test_hudi_takes_back_what_we_left(spark: SparkSession, twins: Twins, tmp_path: Path):
+    """We died after the metadata table's commit; Hudi rolls that back by itself and carries the plan out."""
+    clean = FaultyStorage()
+    compact_in_process(twins.scheduled.copy_to(tmp_path / "clean").path, clean, ScriptedProcesses())
+    committed = next(number for number, call in enumerate(clean.calls) if call.startswith("link"))
+    table = twins.scheduled.copy_to(tmp_path / "table")
+    with pytest.raises(Killed):
+        compact_in_process(table.path, FaultyStorage(Fault(FaultKind.KILL, committed)), ScriptedProcesses())
+    (table.path / ".hoodie" / "lock").unlink()
+    os.utime(table.path / ".hoodie" / ".heartbeat" / twins.instant, (0, 0))
+    ours = set((table.path / ".hoodie" / "metadata").glob(f"*/.*_{twins.instant}.log.*"))
+    assert len(ours) > 4 and completed(table.path / ".hoodie" / "metadata", twins.instant)
+
+    run_compaction(spark, table, f"op => 'run', timestamp => {twins.instant}")
+
+    assert not [path for path in ours if path.exists()]
+    assert len(completed(table.path / ".hoodie" / "metadata", twins.instant)) == 1
+    assert table.snapshot() == table.snapshot(**WITHOUT_METADATA) == twins.by_us.snapshot()
+
+
+@pytest.mark.wide
+def test_a_secondary_index(spark: SparkSession, tmp_path: Path):
+    """A filter on its column finds all rows after our compaction, and after an upsert on top of that."""
+    table = HudiTable(spark, tmp_path / "table", replace(SHAPE, options=FILES_ALONE, index="GLOBAL_RECORD_LEVEL_INDEX"))
+    table.write(some_rows(spark, range(300), "a"), "insert")
+    table.write(some_rows(spark, range(100, 110), "b"), "upsert")
+    provider = {"hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider"}
+    spark.sql(f"CREATE TABLE with_secondary_index USING hudi LOCATION '{table.path}'")
+    for name, value in (FILES_ALONE | provider).items():
+        spark.sql(f"SET {name}={value}")
+    spark.sql("CREATE INDEX by_v ON with_secondary_index (v)")
+    for name in FILES_ALONE | provider:
+        spark.sql(f"RESET {name}")
+    assert "secondary_index_by_v" in (table.path / ".hoodie" / "hoodie.properties").read_text()
+    expected = values(table)
+
+    def by_value() -> list[int]:
+        frame = table.frame(**{"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"})
+        return [len(frame.where(f"v = '{value}'").collect()) for value in ("a", "b", "new")]
+
+    assert compact(table)["compactions"]
+    assert values(table) == values(table, **WITHOUT_METADATA) == expected
+    assert by_value() == [290, 10, 0]
+    table.write(some_rows(spark, range(20), "new"), "upsert", **{"hoodie.metadata.compact.max.delta.commits": "1"})
+    assert values(table) == expected | {f"k{number}": "new" for number in range(20)}
+    assert by_value() == [270, 10, 20]
+
+
+@pytest.mark.wide
+def test_a_record_index_of_each_partition(spark: SparkSession, tmp_path: Path):
+    """An upsert that finds its keys by it makes no duplicates after our compaction."""
+    options = {name: value for name, value in FILES_ALONE.items() if "record.index" not in name}
+    options |= {"hoodie.metadata.record.level.index.enable": "true"}
+    table = HudiTable(spark, tmp_path / "table", replace(SHAPE, options=options, index="RECORD_LEVEL_INDEX"))
+    table.write(some_rows(spark, range(300), "a"), "upsert")
+    table.write(some_rows(spark, range(100, 350), "b"), "upsert")
+    expected = values(table)
+
+    assert compact(table)["compactions"]
+    assert values(table) == values(table, **WITHOUT_METADATA) == expected
+    table.write(some_rows(spark, range(340, 360), "c"), "upsert")
+    assert values(table) == values(table, **WITHOUT_METADATA)
+    assert values(table) == expected | {f"k{number}": "c" for number in range(340, 360)}
+
+
+def written(table: HudiTable, instant: str, partition: str) -> dict[str, MetadataRecord]:
+    """What the log files of the instant hold."""
+    records: dict[str, MetadataRecord] = {}
+    for path in sorted((table.path / ".hoodie" / "metadata" / partition).glob(f".*_{instant}.log.*")):
+        if parse_log_file(path.name) is None:
+            continue
+        with path.open("rb") as file:
+            (block,) = metadata_blocks(file, path.stat().st_size, path.name)
+            assert isinstance(block, MetadataBlock) and block.instant == instant
+            assert block.hfile is not None and block.schema_json is not None
+            codec = metadata_codec(block.schema_json)
+            records |= {key.decode(): codec.decode(value, path.name) for key, value in block.hfile.entries()}
+    return records
+
+
+def comparable(records: dict[str, MetadataRecord]) -> list[str]:
+    """Without names of files (and so without keys that are made of them) and what depends on how files are written."""
+    return sorted(repr(_comparable(key, record)) for key, record in records.items())
+
+
+def _comparable(key: str, record: MetadataRecord) -> tuple[str, MetadataRecord]:
+    match record:
+        case FilesRecord():
+            entries = record.entries
+            if not record.is_all_partitions:
+                entries = {_group_of(name): replace(entry, size=1) for name, entry in entries.items()}
+            return key, replace(record, entries=dict(sorted(entries.items())))
+        case ColumnStatsRecord():
+            return key[:24], replace(_without_sizes(record), file_name=_group_of(record.file_name or ""))
+        case PartitionStatsRecord():
+            return key, _without_sizes(record)
+        case BloomFilterRecord():
+            return key[:12], replace(record, bloom_filter=b"")
+    return key, record
+
+
+def _without_sizes(record: StatsRecord) -> StatsRecord:
+    # Parquet of Java keeps -0.0 as the lower end where 0.0 is; the two are equal.
+    smallest = 0.0 if record.min_value == 0.0 and isinstance(record.min_value, float) else record.min_value
+    assert (record.total_size or 0) > 0
+    return replace(record, total_size=1, total_uncompressed_size=1, min_value=smallest)
+
+
+def _group_of(name: str) -> str:
+    base = parse_base_file(name)
+    assert isinstance(base, BaseFileName)
+    return base.file_id
+
+
+def shape_of(table: HudiTable, instant: str) -> dict[str, list[str]]:
+    """By file group, since names have tokens in them."""
+    metadata = table.path / ".hoodie" / "metadata"
+    logs = [log for path in metadata.glob(f"*/.*_{instant}.log.*") if (log := parse_log_file(path.name)) is not None]
+    return {"files": sorted(f"{log.file_id} {log.version}" for log in logs if log.file_id[:5] != "bloom")}
+
+
+def names_of(base: Path) -> list[str]:
+    return sorted(path.name for path in (base / ".hoodie" / "timeline").iterdir() if path.name[0] != ".")
+
+
+def completed(base: Path, instant: str) -> list[str]:
+    parsed = [found for name in names_of(base) if (found := parse_instant(name, 2)) is not None]
+    return [str(each.completion_time) for each in parsed if each.time == instant and each.state is State.COMPLETED]
+
+
+def some_rows(spark: SparkSession, numbers: range, value: str) -> DataFrame:
+    return spark.sql(
+        f"SELECT concat('k', id) AS id, concat('p', id % 3) AS part, 9000L AS ts, '{value}' AS v, "
+        f"false AS _hoodie_is_deleted, {COLUMNS} FROM range({numbers.start}, {numbers.stop})"
+    )
+
+
+def values(table: HudiTable, **options: str) -> dict[str, str]:
+    found = [json.loads(row) for row in table.snapshot(with_meta=False, **options)]
+    assert len({row["id"] for row in found}) == len(found), "a key is there twice"
+    return {row["id"]: row["v"] for row in found}

@@ -1,0 +1,33 @@
+"""Tables in object stores, for tests: brought there from a folder, and fetched back to be judged as any other table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lakeward.storage.storage import Storage, join
+
+
+def bring(folder: Path, storage: Storage, base: str) -> str:
+    """Copy the table in `folder` to `base`. Its timeline is said to be in UTC: times of objects cannot be set, so no
+    zone could be inferred from them."""
+    properties = folder / ".hoodie" / "hoodie.properties"
+    lines = [line for line in properties.read_text().splitlines() if "timeline.timezone" not in line]
+    properties.write_text("\n".join([*lines, "hoodie.table.timeline.timezone=UTC", ""]))
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            storage.create(join(base, str(path.relative_to(folder))), path.read_bytes())
+    return base
+
+
+def fetch(storage: Storage, base: str, folder: Path) -> Path:
+    """Copy the table at `base` into `folder`."""
+    waiting = [base]
+    while waiting:
+        for status in storage.list(waiting.pop()):
+            if status.is_folder:
+                waiting.append(status.path)
+                continue
+            path = folder / status.path[len(base) + 1 :]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(storage.read(status.path))
+    return folder

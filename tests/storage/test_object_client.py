@@ -1,0 +1,41 @@
+"""Clients are made from the environment, once for each bucket, and ask nobody before the first request."""
+
+from __future__ import annotations
+
+import pytest
+
+from lakeward.errors import UsageError
+from lakeward.storage.object_client import clients_of
+from lakeward.storage.object_url import parse_object_url
+
+pytestmark = pytest.mark.services
+
+
+def clients(url: str) -> object:
+    return clients_of(parse_object_url(url))
+
+
+def test_one_client_for_a_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many tables lie in it; another one where the environment is another."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    assert clients("s3://lake/a") is clients("s3a://lake/b")
+    assert clients("s3://lake/a") is not clients("s3://other/a")
+    before = clients("s3://lake/a")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:2")
+    assert clients("s3://lake/a") is not before
+
+
+def test_the_other_stores() -> None:
+    """Are opened likewise; Azure's account stands in the URL."""
+    assert "lake" in repr(clients("gs://lake/orders"))
+    assert clients("abfss://lake@acme.dfs.core.windows.net/orders") is not None
+    assert clients("wasbs://lake@acme.blob.core.windows.net/orders") is not None
+
+
+def test_what_the_environment_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is told as a mistake of whoever called, with where to look."""
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
+    with pytest.raises(UsageError, match=r"object-stores\.md"):
+        clients("abfs://lake/orders")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "acme")
+    assert clients("abfs://lake/orders") is not None
