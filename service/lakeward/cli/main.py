@@ -25,10 +25,12 @@ from lakeward.cli.config_commands import config_app
 from lakeward.cli.configured_table import ConfigOption, ConfiguredTable, open_table
 from lakeward.cli.control_commands import register as register_controls
 from lakeward.cli.inspect_view import render
+from lakeward.cli.metadata_commands import metadata_app
 from lakeward.cli.plan_view import explanations_as_json, plan_as_json, render_explanations, render_plan
 from lakeward.cli.progress_view import open_view
 from lakeward.cli.run_command import run as run_daemon
 from lakeward.cli.state_commands import state_app
+from lakeward.cli.verify_command import verify as verify_table
 from lakeward.clock import SystemClock
 from lakeward.commit.file_system_lock import FileSystemLockOptions
 from lakeward.commit.lock import SHARING_OPTIONS, provider_options
@@ -66,6 +68,7 @@ class NoWriters(StrEnum):
 app.add_typer(config_app, name="config")
 app.add_typer(state_app, name="state")
 app.command(name="run")(run_daemon)
+app.command(name="verify")(verify_table)
 
 TableArgument = Annotated[
     str, typer.Argument(metavar="TABLE", help="Base path or URL of the table, or its name in the configuration.")
@@ -481,6 +484,7 @@ def _print_json(document: Any) -> None:
 
 
 register_controls(app)
+app.add_typer(metadata_app(_locks), name="metadata")
 
 
 def run(arguments: Sequence[str]) -> int:

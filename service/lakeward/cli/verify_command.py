@@ -1,0 +1,64 @@
+"""`lakeward verify TABLE`: is the table what its metadata says? Reads only; exit 6 where something is wrong.
+
+Touches: stdout; the table, reading only.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import orjson
+import typer
+from rich.console import Console
+
+from lakeward.cli.configured_table import ConfigOption, open_table
+from lakeward.cli.store_options import DebugOption, JsonOption
+from lakeward.cli.verify_view import render_verification, verification_as_json
+from lakeward.clock import SystemClock
+
+PROBLEMS_EXIT = 6
+
+
+def verify(
+    table: Annotated[
+        str, typer.Argument(metavar="TABLE", help="Base path or URL of the table, or its name in the configuration.")
+    ],
+    config: ConfigOption = None,
+    files: Annotated[
+        int, typer.Option(min=1, help="How many base files to hold against their statistics and bloom filters.")
+    ] = 20,
+    keys: Annotated[int, typer.Option(min=1, help="How many record keys to look up in the record index.")] = 1000,
+    every: Annotated[bool, typer.Option("--all", help="Every base file instead of a sample.")] = False,
+    merge_sample: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Also read N file slices as a query does, and judge their rows.")
+    ] = 0,
+    seed: Annotated[int, typer.Option(help="Which sample is taken.")] = 0,
+    timezone: Annotated[
+        str | None,
+        typer.Option(help="Zone of the table's instants where hoodie.table.timeline.timezone is LOCAL."),
+    ] = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Check a table and its metadata table against its files. Reads only; exit 6 if anything is wrong."""
+    # Arrow and the kernels are needed by this verb, and not by most others.
+    from lakeward.execute.metadata_check import SampleSize
+    from lakeward.execute.table_verification import verify_table
+
+    opened = open_table(table, config)
+    report = verify_table(
+        opened.storage,
+        opened.base_path,
+        size=SampleSize(None if every else files, keys, seed),
+        merge_sample=merge_sample,
+        clock=SystemClock(),
+        timezone=timezone or opened.table.timezone,
+    )
+    if as_json:
+        document = verification_as_json(opened.base_path, report)
+        sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")
+    else:
+        render_verification(report, Console())
+    if report.problems:
+        raise typer.Exit(PROBLEMS_EXIT)

@@ -1,0 +1,133 @@
+"""Which record keys a file group has: a sample of its base file's, and whether certain ones are among its rows.
+
+A row of the base file may have been deleted by a log, or moved to another partition; so whether a key is there is told
+by the base file alone only where no log lies on top of it, and by the merged slice otherwise.
+
+Touches: reads base files' key columns; merges slices where there are logs.
+Keeps:   1. equal files, numbers and seeds give the same keys;
+         2. memory holds a batch of keys, and what merging a slice needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from random import Random
+from typing import BinaryIO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakeward.errors import BrokenFile, NotFound, Unsupported
+from lakeward.execute.merging import merge_rules
+from lakeward.execute.scheduling import NEWEST
+from lakeward.merge.merge_rules import RECORD_KEY_FIELD
+from lakeward.read.file_slice import open_slice
+from lakeward.read.slice_input import SliceInput
+from lakeward.storage.storage import Storage, join
+from lakeward.table.file_group import FileSlice
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import PAYLOAD_MODES
+
+_BATCH_ROWS = 65_536
+
+
+def sample_keys(
+    storage: Storage, snapshot: TableSnapshot, paths: Collection[str], number: int, seed: int
+) -> dict[str, tuple[str, ...]]:
+    """By base file, all in all about `number` record keys: as many of each file, from one row group of it.
+
+    Raises `BrokenFile`.
+    """
+    if not paths:
+        return {}
+    each = -(-number // len(paths))
+    found = {}
+    for path in sorted(paths):
+        try:
+            with storage.open_input(join(snapshot.base_path, path)) as source:
+                keys = _some_keys(source, each, Random(f"{seed}/{path}"))
+        except NotFound:
+            continue  # cleaned meanwhile
+        except (pa.ArrowException, OSError, KeyError) as broken:
+            raise BrokenFile(f"{path} cannot be read.", why=f"{broken}.", remedy="Restore it from a copy.") from broken
+        if keys:
+            found[path] = keys
+    return found
+
+
+def _some_keys(source: BinaryIO, number: int, random: Random) -> tuple[str, ...]:
+    file = pq.ParquetFile(source)
+    if file.metadata.num_rows == 0:
+        return ()
+    groups = list(range(file.metadata.num_row_groups))
+    random.shuffle(groups)
+    column = next(
+        keys
+        for group in groups
+        if len(keys := file.read_row_group(group, columns=[RECORD_KEY_FIELD], use_threads=False).column(0))
+    )
+    places = sorted(random.sample(range(len(column)), min(number, len(column))))
+    return tuple(key for key in column.take(pa.array(places)).to_pylist() if key is not None)
+
+
+def find_rows(storage: Storage, snapshot: TableSnapshot, group: GroupId, keys: Collection[str]) -> set[str] | None:
+    """Those of `keys` that a query finds in the file group; None where its files were cleaned since the snapshot.
+
+    Raises `Unsupported` where there are logs that this release cannot merge.
+    """
+    slice_ = _readable(snapshot, group)
+    if slice_ is None or not keys:
+        return set()
+    wanted = pa.array(sorted(keys), type=pa.string())
+    found: set[str] = set()
+    try:
+        for column in _keys_of(storage, snapshot, slice_):
+            found.update(column.filter(pc.is_in(column, value_set=wanted)).to_pylist())
+    except NotFound:
+        return None
+    return found
+
+
+def _readable(snapshot: TableSnapshot, group: GroupId) -> FileSlice | None:
+    """Under a pending compaction, the slice before it with the logs that came since."""
+    slices = next((g.slices for g in snapshot.file_groups if (g.partition_path, g.file_id) == group), ())
+    if not slices:
+        return None
+    latest = slices[0]
+    if latest.base_file is not None or len(slices) == 1:
+        return latest
+    return replace(slices[1], log_files=(*slices[1].log_files, *latest.log_files))
+
+
+def _keys_of(storage: Storage, snapshot: TableSnapshot, slice_: FileSlice) -> Iterator[pa.Array]:
+    if slice_.log_files:
+        yield from _merged_keys(storage, snapshot, slice_)
+    elif slice_.base_file is not None:
+        with storage.open_input(join(snapshot.base_path, slice_.base_file.path)) as source:
+            file = pq.ParquetFile(source)
+            for batch in file.iter_batches(_BATCH_ROWS, columns=[RECORD_KEY_FIELD], use_threads=False):
+                yield batch.column(0).cast(pa.string())
+
+
+def _merged_keys(storage: Storage, snapshot: TableSnapshot, slice_: FileSlice) -> Iterator[pa.Array]:
+    if snapshot.schema is None or snapshot.config.merge_mode not in PAYLOAD_MODES.values():
+        raise Unsupported(
+            f"The rows of file group {slice_.file_id} cannot be told.",
+            why=f"Its logs are merged by {snapshot.config.merge_mode} rules, or its schema is not known.",
+        )
+    reading = SliceInput(
+        base_path=snapshot.base_path,
+        partition_path=slice_.partition_path,
+        file_id=slice_.file_id,
+        base_file=slice_.base_file.path if slice_.base_file is not None else None,
+        log_files=tuple(log.path for log in slice_.log_files),
+        instant=NEWEST,
+        schema=snapshot.schema,
+        rules=merge_rules(snapshot),
+    )
+    with open_slice(storage, reading) as merged:
+        for batch in merged.batches():
+            yield batch.column(RECORD_KEY_FIELD)

@@ -1,0 +1,63 @@
+"""`lakeward verify` and `lakeward metadata`: what goes to stdout, and the exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lakeward.cli.main import run
+from tests.crash.compacting import everything
+from tests.golden_tables import copy_golden
+
+STOPPED = ("--writers", "stopped")
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return copy_golden("v9_metadata", tmp_path / "table")
+
+
+def test_verification_exits_six_when_it_finds_something(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """And zero when not; it writes nothing either way."""
+    assert run(["verify", str(table), "--timezone", "UTC"]) == 0
+    assert "No problem found." in capfd.readouterr().out
+
+    (path,) = (table / "p").glob("*.parquet")
+    path.write_bytes(path.read_bytes() + b"x")
+    before = everything(table)
+    assert run(["verify", str(table), "--timezone", "UTC", "--json"]) == 6
+    printed = json.loads(capfd.readouterr().out)
+    assert not printed["ok"]
+    assert f"p/{path.name}" in {problem["subject"] for problem in printed["problems"]}
+    assert run(["verify", str(table), "--timezone", "UTC", "--all"]) == 6
+    assert f"files: p/{path.name}" in capfd.readouterr().out.replace("\n", "")
+    assert everything(table) == before
+
+
+def test_a_removal_needs_a_statement_about_writers(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A dry run does not, and writes nothing."""
+    before = everything(table)
+    assert run(["metadata", "disable", str(table)]) == 2
+    assert "--lock filesystem" in capfd.readouterr().err
+    assert run(["metadata", "rebuild", str(table), "column_stats", "--dry-run"]) == 0
+    assert "Would take column_stats out of" in capfd.readouterr().out
+    assert everything(table) == before
+
+
+def test_rebuild_and_disable(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """What went is printed; verification then finds a sound table."""
+    assert run(["metadata", "rebuild", str(table), "column_stats", *STOPPED, "--json"]) == 0
+    printed = json.loads(capfd.readouterr().out)
+    assert (printed["named"], printed["folders"]) == (["column_stats"], [".hoodie/metadata/column_stats"])
+    assert run(["metadata", "rebuild", str(table), "column_stats", *STOPPED]) == 2
+    assert run(["verify", str(table), "--timezone", "UTC"]) == 0
+
+    assert run(["metadata", "disable", str(table), "--lock", "filesystem"]) == 0
+    assert not (table / ".hoodie/metadata").exists()
+    capfd.readouterr()
+    assert run(["metadata", "disable", str(table), *STOPPED]) == 0
+    assert "Nothing to remove." in capfd.readouterr().out
+    assert run(["verify", str(table), "--timezone", "UTC"]) == 0
+    assert "has no metadata table" in capfd.readouterr().out
