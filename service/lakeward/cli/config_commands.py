@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-import orjson
 import typer
 from pydantic import BaseModel, SecretStr
 
 from lakeward.cli.configured_table import ConfigOption, resolve_table
+from lakeward.cli.store_options import print_json
 from lakeward.daemon.config import KeyPath, Settings, TableSettings
 from lakeward.daemon.config_file import Origin, Reading, is_secret_key, load_settings, read_config, shown_url
 from lakeward.daemon.config_reference import HIDDEN, given_keys, kind_of, write_key, write_value
@@ -56,7 +56,7 @@ def check(
             {"where": problem.where, "what": problem.what, "why": problem.why, "remedy": problem.remedy}
             for problem in reading.problems
         ]
-        _print_json({"file": str(path), "ok": not problems, "problems": problems})
+        print_json({"file": str(path), "ok": not problems, "problems": problems})
         if problems:
             raise typer.Exit(2)
         return
@@ -92,7 +92,7 @@ def show(
     else:
         lines, document = _of_table(loaded, reading, table)
     if as_json:
-        _print_json(document)
+        print_json(document)
         return
     width = max((len(text) for text, _ in lines if not text.startswith(("[", "#"))), default=0)
     for text, where in lines:
@@ -102,7 +102,7 @@ def show(
 @config_app.command()
 def schema(as_json: JsonOption = False, debug: DebugOption = False) -> None:
     """Print the JSON schema of the configuration file, for editors."""
-    _print_json(Settings.model_json_schema())
+    print_json(Settings.model_json_schema())
 
 
 Line = tuple[str, str]
@@ -235,7 +235,3 @@ def _key_and_value(pair: str) -> tuple[str, str]:
     if not found:
         raise UsageError(f"'{pair}' sets nothing.", why="It has no '='.", remedy="Write --set service.tick=2s.")
     return key, value
-
-
-def _print_json(document: Any) -> None:
-    typer.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())

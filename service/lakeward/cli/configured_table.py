@@ -23,6 +23,9 @@ from lakeward.errors import UsageError
 from lakeward.storage.opening import open_storage
 from lakeward.storage.storage import Storage
 
+TableArgument = Annotated[
+    str, typer.Argument(metavar="TABLE", help="Base path or URL of the table, or its name in the configuration.")
+]
 ConfigOption = Annotated[
     Path | None,
     typer.Option(

@@ -10,21 +10,19 @@ from __future__ import annotations
 
 import getpass
 import socket
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-import orjson
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from lakeward.cli.configured_table import ConfigOption, resolve_table
-from lakeward.cli.store_options import DebugOption, JsonOption, UrlOption, opened_store, read_settings
+from lakeward.cli.store_options import DebugOption, JsonOption, UrlOption, opened_store, print_json, read_settings
 from lakeward.clock import SystemClock
 from lakeward.daemon.config import Settings
 from lakeward.errors import UsageError
@@ -140,7 +138,7 @@ def jobs(
         name = None if table is None else _table_name(store, settings, table)
         found = store.jobs(name, limit)
     if as_json:
-        _print_json([asdict(job) for job in found])
+        print_json([asdict(job) for job in found])
         return
     rows = [(job.id, job.table, job.service, spell_time(job.began_at), _ended(job), job.error or "") for job in found]
     _print_table(("job", "table", "service", "began", "ended", "error"), rows, nothing="No job is known.")
@@ -160,7 +158,7 @@ def events(
         name = None if table is None else _table_name(store, settings, table)
         found = store.events(name, limit)
     if as_json:
-        _print_json([asdict(event) for event in found])
+        print_json([asdict(event) for event in found])
         return
     rows = [(spell_time(event.at), event.kind, event.table or "", event.text) for event in found]
     _print_table(("at", "kind", "table", "what"), rows, nothing="Nothing is known to have happened.")
@@ -221,7 +219,7 @@ def _base_path(location: str) -> str:
 def _ask(store: Store, control: ControlRecord, *, as_json: bool, done: str) -> None:
     control_id = store.add_control(control)
     if as_json:
-        _print_json({**asdict(control), "id": control_id})
+        print_json({**asdict(control), "id": control_id})
         return
     what = control.target if control.file_group is None else f"{control.target} {'/'.join(control.file_group)}"
     until = f" until {spell_time(control.until)}" if control.until and control.kind is ControlKind.PAUSE else ""
@@ -257,7 +255,3 @@ def _print_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, nothing:
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     Console().print(table)
-
-
-def _print_json(document: Any) -> None:
-    sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")

@@ -1,16 +1,26 @@
-"""The options by which a verb that writes is told about the table's other writers.
+"""The options by which a verb that writes is told about the table's other writers, and what they come to.
 
 Touches: nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 
-from lakeward.daemon.config import LockProvider
+from lakeward.cli.configured_table import ConfiguredTable
+from lakeward.commit.file_system_lock import FileSystemLockOptions
+from lakeward.commit.lock import SHARING_OPTIONS, provider_options
+from lakeward.commit.storage_lock import StorageLockOptions
+from lakeward.commit.zookeeper_lock import ZooKeeperLockOptions, check_node_path, check_servers
+from lakeward.daemon.config import LockProvider, LockSettings, Writers, ZooKeeperSettings
+from lakeward.errors import UsageError
+from lakeward.quantities import parse_duration
+
+T = TypeVar("T")
 
 
 class NoWriters(StrEnum):
@@ -23,7 +33,10 @@ WritersOption = Annotated[
 ]
 LockOption = Annotated[
     LockProvider | None,
-    typer.Option(help="Share the table with its writers through Hudi's lock provider of that name."),
+    typer.Option(
+        help="Share the table with its writers through Hudi's lock provider of that name. They must use it too, "
+        "with optimistic concurrency control and lazy clean-up of failed writes."
+    ),
 ]
 LockZooKeeperOption = Annotated[
     str | None,
@@ -57,3 +70,88 @@ LockExpireOption = Annotated[
         "(hoodie.write.lock.filesystem.expire). Without it a foreign lock never expires.",
     ),
 ]
+
+
+def stated_locks(
+    opened: ConfiguredTable,
+    writers: NoWriters | None,
+    lock: LockProvider | None,
+    *,
+    zookeeper: Mapping[str, str | None],
+    lock_wait: str | None,
+    expire_minutes: float | None,
+    dry_run: bool,
+) -> LockSettings:
+    """What is said about the table's other writers, here or else in the configuration."""
+    configured = opened.table.locks
+    assert configured is not None, "Settings.table completes the locks"
+    if writers is not None and lock is not None:
+        _refuse_statement("Give one of the two.", configured)
+    if writers is None and lock is None and configured.writers is None and not dry_run:
+        _refuse_statement("Say how the table's other writers behave, in one way.", configured)
+    said: dict[str, Any] = {"wait": parse_option(parse_duration, "--lock-wait", lock_wait, configured.wait)}
+    if writers is not None or lock is not None:
+        said["writers"] = Writers.SHARE if writers is None else Writers.STOPPED
+    if lock is not None:
+        said["provider"] = lock
+    if expire_minutes is not None:
+        said["expire"] = expire_minutes * 60
+    place = {key: value for key, value in zookeeper.items() if value is not None}
+    if place:
+        said["zookeeper"] = _zookeeper(configured.zookeeper, place)
+    locks = configured.model_copy(update=said)
+    if locks.writers is Writers.SHARE:
+        _check_provider(locks, place, expire_minutes)
+    return locks
+
+
+def _zookeeper(configured: ZooKeeperSettings, place: Mapping[str, str]) -> ZooKeeperSettings:
+    parse_option(check_servers, "--lock-zookeeper", place.get("url"), None)
+    parse_option(check_node_path, "--lock-zookeeper-path", place.get("base_path"), None)
+    return configured.model_copy(update=place)
+
+
+def _check_provider(locks: LockSettings, place: Mapping[str, str], expire_minutes: float | None) -> None:
+    """What belongs to one provider is not said of another, and ZooKeeper is somewhere."""
+    if expire_minutes is not None and locks.provider is not LockProvider.FILESYSTEM:
+        raise UsageError(
+            f"--lock-expire does not go with --lock {locks.provider}.",
+            why="A lock there does not grow old: it ends by itself when its holder is gone.",
+            remedy="Leave it out.",
+        )
+    if locks.provider is not LockProvider.ZOOKEEPER:
+        if place:
+            _refuse_statement("--lock-zookeeper goes with --lock zookeeper.", locks)
+        return
+    if locks.zookeeper.url is None:
+        _refuse_statement("--lock zookeeper needs --lock-zookeeper HOST:PORT, or locks.zookeeper.url.", locks)
+    if locks.zookeeper.lock_key is not None and locks.zookeeper.base_path is None:
+        _refuse_statement("--lock-zookeeper-key needs --lock-zookeeper-path.", locks)
+
+
+def _refuse_statement(what: str, locks: LockSettings) -> NoReturn:
+    servers, path = locks.zookeeper.url or "HOST:PORT", locks.zookeeper.base_path or "/PATH"
+    place = ZooKeeperLockOptions(servers, path, locks.zookeeper.lock_key)
+    ways = [f"{_spelled(provider_options(place))} (pass --lock zookeeper --lock-zookeeper {servers} and the same path)"]
+    if locks.provider is not LockProvider.ZOOKEEPER:
+        ways.insert(0, f"{_spelled(provider_options(FileSystemLockOptions()))} (pass --lock filesystem)")
+        ways.insert(1, f"in object stores {_spelled(provider_options(StorageLockOptions()))} (pass --lock storage)")
+    raise UsageError(
+        what,
+        why="A compaction beside a writer that does not share its lock can lose that writer's rows; "
+        "that nobody seems to write proves nothing.",
+        remedy="Stop the writers and pass --writers stopped; or let all of them share a lock, with "
+        f"{_spelled(SHARING_OPTIONS)} and {'; or '.join(ways)}.",
+    )
+
+
+def _spelled(options: Mapping[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in options.items())
+
+
+def parse_option(parse: Callable[[str], T], option: str, text: str | None, otherwise: T) -> T:
+    """Raises `UsageError` where `parse` finds no value in the text; without a text it is `otherwise`."""
+    try:
+        return otherwise if text is None else parse(text)
+    except ValueError as error:
+        raise UsageError(f"{option} cannot be '{text}'.", why=str(error), remedy="Correct the option.") from error

@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
+from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import Annotated, TypeVar
 
 import orjson
 import typer
@@ -22,22 +21,31 @@ from rich.console import Console
 
 from lakeward.cli.compact_view import render_report, report_as_json
 from lakeward.cli.config_commands import config_app
-from lakeward.cli.configured_table import ConfigOption, ConfiguredTable, open_table
+from lakeward.cli.configured_table import ConfigOption, ConfiguredTable, TableArgument, open_table
 from lakeward.cli.control_commands import register as register_controls
 from lakeward.cli.inspect_view import render
+from lakeward.cli.lock_options import (
+    LockExpireOption,
+    LockOption,
+    LockWaitOption,
+    LockZooKeeperKeyOption,
+    LockZooKeeperOption,
+    LockZooKeeperPathOption,
+    WritersOption,
+    parse_option,
+    stated_locks,
+)
 from lakeward.cli.metadata_commands import metadata_app
 from lakeward.cli.plan_view import explanations_as_json, plan_as_json, render_explanations, render_plan
 from lakeward.cli.progress_view import open_view
 from lakeward.cli.run_command import run as run_daemon
 from lakeward.cli.state_commands import state_app
+from lakeward.cli.store_options import DebugOption, JsonOption, print_json
 from lakeward.cli.verify_command import verify as verify_table
 from lakeward.clock import SystemClock
 from lakeward.commit.file_system_lock import FileSystemLockOptions
-from lakeward.commit.lock import SHARING_OPTIONS, provider_options
 from lakeward.commit.owner import Processes
-from lakeward.commit.storage_lock import StorageLockOptions
-from lakeward.commit.zookeeper_lock import ZooKeeperLockOptions, check_node_path, check_servers
-from lakeward.daemon.config import Codec, LockProvider, LockSettings, SparkSettings, Writers, ZooKeeperSettings
+from lakeward.daemon.config import Codec, SparkSettings, Writers
 from lakeward.dispatch.dispatcher import Dispatcher, own_versions
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.dispatch.spark import SparkDispatcher
@@ -61,20 +69,12 @@ app = typer.Typer(
 )
 
 
-class NoWriters(StrEnum):
-    STOPPED = "stopped"
-
-
 app.add_typer(config_app, name="config")
 app.add_typer(state_app, name="state")
+app.add_typer(metadata_app, name="metadata")
 app.command(name="run")(run_daemon)
 app.command(name="verify")(verify_table)
 
-TableArgument = Annotated[
-    str, typer.Argument(metavar="TABLE", help="Base path or URL of the table, or its name in the configuration.")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document on stdout.")]
-DebugOption = Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")]
 TimezoneOption = Annotated[
     str | None,
     typer.Option(
@@ -116,7 +116,7 @@ def inspect(
     zone = timezone or opened.table.timezone
     report = inspect_table(opened.storage, opened.base_path, timezone=zone, clock=SystemClock())
     if as_json:
-        _print_json(report)
+        print_json(report)
     else:
         render(report, Console())
 
@@ -140,7 +140,7 @@ def plan(
     """Say what compact would do now: the operations, what they would cost, and why not the others. Writes nothing."""
     outcome = _preview(open_table(table, config), kind, partition, exclude_partition, file_group, settings, timezone)
     if as_json:
-        _print_json(plan_as_json(outcome))
+        print_json(plan_as_json(outcome))
     else:
         render_plan(outcome, Console(), explained=explain_too)
 
@@ -161,7 +161,7 @@ def explain(
     """Say for each file group in one sentence what would happen to it, why, and when it would be otherwise."""
     outcome = _preview(open_table(table, config), kind, partition, exclude_partition, file_group, settings, timezone)
     if as_json:
-        _print_json(explanations_as_json(outcome))
+        print_json(explanations_as_json(outcome))
     else:
         render_explanations(outcome, Console())
 
@@ -171,49 +171,13 @@ def compact(
     table: TableArgument,
     config: ConfigOption = None,
     kind: TypeOption = None,
-    writers: Annotated[
-        NoWriters | None,
-        typer.Option(help="Your word that no other writer or table service is at work on this table now."),
-    ] = None,
-    lock: Annotated[
-        LockProvider | None,
-        typer.Option(
-            help="Share the table with its writers through Hudi's lock provider of that name. They must use it too, "
-            "with optimistic concurrency control and lazy clean-up of failed writes."
-        ),
-    ] = None,
-    lock_zookeeper: Annotated[
-        str | None,
-        typer.Option(
-            metavar="HOST:PORT[,HOST:PORT]",
-            help="With --lock zookeeper: the servers, as the writers have them in hoodie.write.lock.zookeeper.url.",
-        ),
-    ] = None,
-    lock_zookeeper_path: Annotated[
-        str | None,
-        typer.Option(
-            metavar="PATH",
-            help="The writers' hoodie.write.lock.zookeeper.base_path. Without it the lock is where Hudi's "
-            "ZookeeperBasedImplicitBasePathLockProvider has it.",
-        ),
-    ] = None,
-    lock_zookeeper_key: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KEY", help="The writers' hoodie.write.lock.zookeeper.lock_key; default: the name of the table."
-        ),
-    ] = None,
-    lock_wait: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="How long to wait for the table lock; default 60s.")
-    ] = None,
-    lock_expire: Annotated[
-        float | None,
-        typer.Option(
-            metavar="MINUTES",
-            help="After how many minutes your writers let a lock expire "
-            "(hoodie.write.lock.filesystem.expire). Without it a foreign lock never expires.",
-        ),
-    ] = None,
+    writers: WritersOption = None,
+    lock: LockOption = None,
+    lock_zookeeper: LockZooKeeperOption = None,
+    lock_zookeeper_path: LockZooKeeperPathOption = None,
+    lock_zookeeper_key: LockZooKeeperKeyOption = None,
+    lock_wait: LockWaitOption = None,
+    lock_expire: LockExpireOption = None,
     wait: Annotated[
         str,
         typer.Option(
@@ -259,7 +223,7 @@ def compact(
     opened = open_table(table, config)
     configured, clock = opened.table, SystemClock()
     kind = kind or configured.type
-    locks = _locks(
+    locks = stated_locks(
         opened,
         writers,
         lock,
@@ -268,7 +232,7 @@ def compact(
         expire_minutes=lock_expire,
         dry_run=dry_run,
     )
-    local_bytes = _quantity(parse_size, "--local-below", local_below, opened.settings.spark.local_below)
+    local_bytes = parse_option(parse_size, "--local-below", local_below, opened.settings.spark.local_below)
     spark = _spark(opened.settings.spark, master, spark_conf or [])
 
     def choose_dispatcher(input_bytes: int) -> Dispatcher:
@@ -277,11 +241,11 @@ def compact(
     options = CompactionOptions(
         writers_stopped=locks.writers is Writers.STOPPED,
         lock=locks.options,
-        wait_seconds=_quantity(parse_duration, "--wait", wait, 0.0),
+        wait_seconds=parse_option(parse_duration, "--wait", wait, 0.0),
         timezone=timezone or configured.timezone,
         codec=(codec or configured.codec).value,
         verify=configured.verify if verify is None else verify,
-        memory_bytes=_quantity(parse_size, "--memory", memory, configured.memory),
+        memory_bytes=parse_option(parse_size, "--memory", memory, configured.memory),
         skip_unsupported=kind is not CompactionType.FULL,
     )
     console = Console()
@@ -309,10 +273,10 @@ def compact(
     finally:
         spark.stop()
     if dry_run:
-        _print_json(plan_as_json(preview)) if as_json else render_plan(preview, console, explained=False)
+        print_json(plan_as_json(preview)) if as_json else render_plan(preview, console, explained=False)
         nothing = not preview.operations
     else:
-        _print_json(report_as_json(report)) if as_json else render_report(report, console)
+        print_json(report_as_json(report)) if as_json else render_report(report, console)
         nothing = not report.plans
     if exit_code and nothing:
         raise typer.Exit(3)
@@ -323,7 +287,7 @@ def version(as_json: JsonOption = False, debug: DebugOption = False) -> None:
     """Print the versions of Lakeward and of what must agree on every machine."""
     versions = own_versions()
     if as_json:
-        _print_json({"python": versions.python, **dict(versions.packages)})
+        print_json({"python": versions.python, **dict(versions.packages)})
     else:
         for name, number in (*versions.packages, ("python", versions.python)):
             typer.echo(f"{name} {number}")
@@ -374,90 +338,6 @@ def _groups(
     )
 
 
-def _quantity(parse: Callable[[str], T], option: str, text: str | None, otherwise: T) -> T:
-    try:
-        return otherwise if text is None else parse(text)
-    except ValueError as error:
-        raise UsageError(f"{option} cannot be '{text}'.", why=str(error), remedy="Correct the option.") from error
-
-
-def _locks(
-    opened: ConfiguredTable,
-    writers: NoWriters | None,
-    lock: LockProvider | None,
-    *,
-    zookeeper: Mapping[str, str | None],
-    lock_wait: str | None,
-    expire_minutes: float | None,
-    dry_run: bool,
-) -> LockSettings:
-    """What is said about the table's other writers, here or else in the configuration."""
-    configured = opened.table.locks
-    assert configured is not None, "Settings.table completes the locks"
-    if writers is not None and lock is not None:
-        _refuse_statement("Give one of the two.", configured)
-    if writers is None and lock is None and configured.writers is None and not dry_run:
-        _refuse_statement("Say how the table's other writers behave, in one way.", configured)
-    said: dict[str, Any] = {"wait": _quantity(parse_duration, "--lock-wait", lock_wait, configured.wait)}
-    if writers is not None or lock is not None:
-        said["writers"] = Writers.SHARE if writers is None else Writers.STOPPED
-    if lock is not None:
-        said["provider"] = lock
-    if expire_minutes is not None:
-        said["expire"] = expire_minutes * 60
-    place = {key: value for key, value in zookeeper.items() if value is not None}
-    if place:
-        said["zookeeper"] = _zookeeper(configured.zookeeper, place)
-    locks = configured.model_copy(update=said)
-    if locks.writers is Writers.SHARE:
-        _check_provider(locks, place, expire_minutes)
-    return locks
-
-
-def _zookeeper(configured: ZooKeeperSettings, place: Mapping[str, str]) -> ZooKeeperSettings:
-    _quantity(check_servers, "--lock-zookeeper", place.get("url"), None)
-    _quantity(check_node_path, "--lock-zookeeper-path", place.get("base_path"), None)
-    return configured.model_copy(update=place)
-
-
-def _check_provider(locks: LockSettings, place: Mapping[str, str], expire_minutes: float | None) -> None:
-    """What belongs to one provider is not said of another, and ZooKeeper is somewhere."""
-    if expire_minutes is not None and locks.provider is not LockProvider.FILESYSTEM:
-        raise UsageError(
-            f"--lock-expire does not go with --lock {locks.provider}.",
-            why="A lock there does not grow old: it ends by itself when its holder is gone.",
-            remedy="Leave it out.",
-        )
-    if locks.provider is not LockProvider.ZOOKEEPER:
-        if place:
-            _refuse_statement("--lock-zookeeper goes with --lock zookeeper.", locks)
-        return
-    if locks.zookeeper.url is None:
-        _refuse_statement("--lock zookeeper needs --lock-zookeeper HOST:PORT, or locks.zookeeper.url.", locks)
-    if locks.zookeeper.lock_key is not None and locks.zookeeper.base_path is None:
-        _refuse_statement("--lock-zookeeper-key needs --lock-zookeeper-path.", locks)
-
-
-def _refuse_statement(what: str, locks: LockSettings) -> NoReturn:
-    servers, path = locks.zookeeper.url or "HOST:PORT", locks.zookeeper.base_path or "/PATH"
-    place = ZooKeeperLockOptions(servers, path, locks.zookeeper.lock_key)
-    ways = [f"{_spelled(provider_options(place))} (pass --lock zookeeper --lock-zookeeper {servers} and the same path)"]
-    if locks.provider is not LockProvider.ZOOKEEPER:
-        ways.insert(0, f"{_spelled(provider_options(FileSystemLockOptions()))} (pass --lock filesystem)")
-        ways.insert(1, f"in object stores {_spelled(provider_options(StorageLockOptions()))} (pass --lock storage)")
-    raise UsageError(
-        what,
-        why="A compaction beside a writer that does not share its lock can lose that writer's rows; "
-        "that nobody seems to write proves nothing.",
-        remedy="Stop the writers and pass --writers stopped; or let all of them share a lock, with "
-        f"{_spelled(SHARING_OPTIONS)} and {'; or '.join(ways)}.",
-    )
-
-
-def _spelled(options: Mapping[str, str]) -> str:
-    return ", ".join(f"{key}={value}" for key, value in options.items())
-
-
 def _spark(configured: SparkSettings, master: str | None, pairs: Sequence[str]) -> SparkDispatcher:
     remote = None if configured.remote is None or master is not None else configured.remote.get_secret_value()
     settings = configured.conf | _spark_settings(pairs)
@@ -479,12 +359,7 @@ def _key_and_value(pair: str, *, like: str) -> tuple[str, str]:
     return key, value
 
 
-def _print_json(document: Any) -> None:
-    sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")
-
-
 register_controls(app)
-app.add_typer(metadata_app(_locks), name="metadata")
 
 
 def run(arguments: Sequence[str]) -> int:

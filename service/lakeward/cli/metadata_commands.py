@@ -6,15 +6,12 @@ Keeps:   nothing is written without a statement about the table's other writers,
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated
 
-import orjson
 import typer
 
-from lakeward.cli.configured_table import ConfigOption, ConfiguredTable, open_table
+from lakeward.cli.configured_table import ConfigOption, ConfiguredTable, TableArgument, open_table
 from lakeward.cli.lock_options import (
     LockExpireOption,
     LockOption,
@@ -23,87 +20,83 @@ from lakeward.cli.lock_options import (
     LockZooKeeperOption,
     LockZooKeeperPathOption,
     WritersOption,
+    stated_locks,
 )
-from lakeward.cli.store_options import DebugOption, JsonOption
+from lakeward.cli.store_options import DebugOption, JsonOption, print_json
 from lakeward.clock import SystemClock
 from lakeward.commit.owner import Processes
 from lakeward.daemon.config import LockSettings
 from lakeward.execute.metadata_removal import Removal, preview_removal, remove_metadata
 from lakeward.quantities import spell_size
 
-StateLocks = Callable[..., LockSettings]
-"""What the options of a verb that writes come to, beside the configuration; raises `UsageError`."""
-
-TableArgument = Annotated[
-    str, typer.Argument(metavar="TABLE", help="Base path or URL of the table, or its name in the configuration.")
-]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, write nothing.")]
 
 
-def metadata_app(state_locks: StateLocks) -> typer.Typer:
-    app = typer.Typer(help="The table's metadata table: safely off, or one partition rebuilt.", no_args_is_help=True)
+metadata_app = typer.Typer(
+    help="The table's metadata table: safely off, or one partition rebuilt.", no_args_is_help=True
+)
 
-    @app.command()
-    def disable(
-        table: TableArgument,
-        config: ConfigOption = None,
-        writers: WritersOption = None,
-        lock: LockOption = None,
-        lock_zookeeper: LockZooKeeperOption = None,
-        lock_zookeeper_path: LockZooKeeperPathOption = None,
-        lock_zookeeper_key: LockZooKeeperKeyOption = None,
-        lock_wait: LockWaitOption = None,
-        lock_expire: LockExpireOption = None,
-        dry_run: DryRunOption = False,
-        as_json: JsonOption = False,
-        debug: DebugOption = False,
-    ) -> None:
-        """Remove the metadata table: readers list the storage. The next Hudi writer with it on builds it anew."""
-        opened = open_table(table, config)
-        locks = state_locks(
-            opened,
-            writers,
-            lock,
-            zookeeper={"url": lock_zookeeper, "base_path": lock_zookeeper_path, "lock_key": lock_zookeeper_key},
-            lock_wait=lock_wait,
-            expire_minutes=lock_expire,
-            dry_run=dry_run,
-        )
-        _remove(opened, None, locks, dry_run=dry_run, as_json=as_json)
 
-    @app.command()
-    def rebuild(
-        table: TableArgument,
-        partition: Annotated[
-            str,
-            typer.Argument(metavar="PARTITION", help="A partition of the metadata table, for example column_stats."),
-        ],
-        config: ConfigOption = None,
-        writers: WritersOption = None,
-        lock: LockOption = None,
-        lock_zookeeper: LockZooKeeperOption = None,
-        lock_zookeeper_path: LockZooKeeperPathOption = None,
-        lock_zookeeper_key: LockZooKeeperKeyOption = None,
-        lock_wait: LockWaitOption = None,
-        lock_expire: LockExpireOption = None,
-        dry_run: DryRunOption = False,
-        as_json: JsonOption = False,
-        debug: DebugOption = False,
-    ) -> None:
-        """Remove one partition of the metadata table. The next Hudi writer that keeps it builds it anew."""
-        opened = open_table(table, config)
-        locks = state_locks(
-            opened,
-            writers,
-            lock,
-            zookeeper={"url": lock_zookeeper, "base_path": lock_zookeeper_path, "lock_key": lock_zookeeper_key},
-            lock_wait=lock_wait,
-            expire_minutes=lock_expire,
-            dry_run=dry_run,
-        )
-        _remove(opened, partition, locks, dry_run=dry_run, as_json=as_json)
+@metadata_app.command()
+def disable(
+    table: TableArgument,
+    config: ConfigOption = None,
+    writers: WritersOption = None,
+    lock: LockOption = None,
+    lock_zookeeper: LockZooKeeperOption = None,
+    lock_zookeeper_path: LockZooKeeperPathOption = None,
+    lock_zookeeper_key: LockZooKeeperKeyOption = None,
+    lock_wait: LockWaitOption = None,
+    lock_expire: LockExpireOption = None,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Remove the metadata table: readers list the storage. The next Hudi writer with it on builds it anew."""
+    opened = open_table(table, config)
+    locks = stated_locks(
+        opened,
+        writers,
+        lock,
+        zookeeper={"url": lock_zookeeper, "base_path": lock_zookeeper_path, "lock_key": lock_zookeeper_key},
+        lock_wait=lock_wait,
+        expire_minutes=lock_expire,
+        dry_run=dry_run,
+    )
+    _remove(opened, None, locks, dry_run=dry_run, as_json=as_json)
 
-    return app
+
+@metadata_app.command()
+def rebuild(
+    table: TableArgument,
+    partition: Annotated[
+        str,
+        typer.Argument(metavar="PARTITION", help="A partition of the metadata table, for example column_stats."),
+    ],
+    config: ConfigOption = None,
+    writers: WritersOption = None,
+    lock: LockOption = None,
+    lock_zookeeper: LockZooKeeperOption = None,
+    lock_zookeeper_path: LockZooKeeperPathOption = None,
+    lock_zookeeper_key: LockZooKeeperKeyOption = None,
+    lock_wait: LockWaitOption = None,
+    lock_expire: LockExpireOption = None,
+    dry_run: DryRunOption = False,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Remove one partition of the metadata table. The next Hudi writer that keeps it builds it anew."""
+    opened = open_table(table, config)
+    locks = stated_locks(
+        opened,
+        writers,
+        lock,
+        zookeeper={"url": lock_zookeeper, "base_path": lock_zookeeper_path, "lock_key": lock_zookeeper_key},
+        lock_wait=lock_wait,
+        expire_minutes=lock_expire,
+        dry_run=dry_run,
+    )
+    _remove(opened, partition, locks, dry_run=dry_run, as_json=as_json)
 
 
 def _remove(
@@ -118,7 +111,7 @@ def _remove(
         )
     if as_json:
         document = asdict(removal) | {"dry_run": dry_run}
-        sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")
+        print_json(document)
     else:
         for line in _told(removal, dry_run=dry_run):
             typer.echo(line)

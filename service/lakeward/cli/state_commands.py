@@ -5,17 +5,15 @@ Touches: stdout; the store; with rebuild the tables, reading only.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
-import orjson
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, resolve_table
-from lakeward.cli.store_options import DebugOption, JsonOption, UrlOption, read_settings, store_url
+from lakeward.cli.store_options import DebugOption, JsonOption, UrlOption, print_json, read_settings, store_url
 from lakeward.clock import SystemClock
 from lakeward.daemon.config import Settings
 from lakeward.execute.rebuild import RebuildReport, rebuild_store
@@ -43,7 +41,7 @@ def show_status(
     """Say which schema the store has and whether this release may use it. Changes nothing."""
     status = schema_status(store_url(url, read_settings(config)))
     if as_json:
-        _print_json(_status_as_json(status))
+        print_json(_status_as_json(status))
         return
     typer.echo(status.store)
     typer.echo(f"revision {status.revision or 'none'}, this release has {status.head}")
@@ -57,7 +55,7 @@ def bring_forward(
     """Bring the store to this release's schema. Only ever forward; the previous release runs on it too."""
     migrated = migrate(store_url(url, read_settings(config)))
     if as_json:
-        _print_json({"applied": list(migrated.applied), "before": _status_as_json(migrated.before)})
+        print_json({"applied": list(migrated.applied), "before": _status_as_json(migrated.before)})
     elif migrated.applied:
         typer.echo(f"{migrated.before.store}: applied {', '.join(migrated.applied)}.")
     else:
@@ -92,7 +90,7 @@ def rebuild(
         clock=SystemClock(),
         dry_run=dry_run,
     )
-    _print_json(_report_as_json(report)) if as_json else _render(report)
+    print_json(_report_as_json(report)) if as_json else _render(report)
     if report.problems:
         raise typer.Exit(_PARTIAL)
 
@@ -147,7 +145,3 @@ def _report_as_json(report: RebuildReport) -> dict[str, Any]:
 
 def _text(path: Path) -> str:
     return str(path)
-
-
-def _print_json(document: Any) -> None:
-    sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")

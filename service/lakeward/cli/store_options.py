@@ -1,4 +1,4 @@
-"""Which store a command means: --url, else that of the configuration, else that of this user.
+"""What verbs have in common, and which store one means: --url, else the configuration's, else that of this user.
 
 Touches: the configuration and the environment, reading only.
 """
@@ -6,11 +6,13 @@ Touches: the configuration and the environment, reading only.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import orjson
 import typer
 
 from lakeward.clock import Clock
@@ -29,6 +31,11 @@ UrlOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document on stdout.")]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")]
+
+
+def print_json(document: Any) -> None:
+    """The result of a verb with --json."""
+    sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")
 
 
 def read_settings(config: Path | None) -> Settings:

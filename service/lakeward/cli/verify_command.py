@@ -5,15 +5,13 @@ Touches: stdout; the table, reading only.
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
-import orjson
 import typer
 from rich.console import Console
 
 from lakeward.cli.configured_table import ConfigOption, open_table
-from lakeward.cli.store_options import DebugOption, JsonOption
+from lakeward.cli.store_options import DebugOption, JsonOption, print_json
 from lakeward.cli.verify_view import render_verification, verification_as_json
 from lakeward.clock import SystemClock
 
@@ -57,7 +55,7 @@ def verify(
     )
     if as_json:
         document = verification_as_json(opened.base_path, report)
-        sys.stdout.write(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n")
+        print_json(document)
     else:
         render_verification(report, Console())
     if report.problems:
