@@ -9,14 +9,14 @@ from lakeward.daemon.turn import Turn
 
 def test_whoever_comes_waits_for_who_is_there() -> None:
     """And begins as soon as that one has ended."""
-    turn, order, begun = Turn(patience=60.0), [], threading.Event()
+    turn, order, begun = Turn(), [], threading.Event()
 
     def second() -> None:
         begun.set()
-        with turn.taken():
+        with turn.taken(patience=60.0):
             order.append("second")
 
-    with turn.taken():
+    with turn.taken(patience=60.0):
         thread = threading.Thread(target=second)
         thread.start()
         begun.wait(60)
@@ -27,12 +27,12 @@ def test_whoever_comes_waits_for_who_is_there() -> None:
 
 def test_nobody_waits_for_one_that_hangs() -> None:
     """After his patience is over he begins beside it; and the turn is still the other's to give back."""
-    turn, order = Turn(patience=0.0), []
-    with turn.taken():
-        with turn.taken():
+    turn, order = Turn(), []
+    with turn.taken(patience=0.0):
+        with turn.taken(patience=0.0):
             order.append("beside")
-        with turn.taken():
+        with turn.taken(patience=0.0):
             order.append("and another")
-    with turn.taken():
+    with turn.taken(patience=0.0):
         assert order == ["beside", "and another"]
         assert not turn._lock.acquire(blocking=False), "it is ours"

@@ -14,19 +14,17 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-PATIENCE_SECONDS = 1.0
-
 
 class Turn:
     """For any thread."""
 
-    def __init__(self, *, patience: float = PATIENCE_SECONDS) -> None:
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._patience = patience
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
-        is_ours = self._lock.acquire(timeout=self._patience)
+    def taken(self, *, patience: float) -> Iterator[None]:
+        """Wait for `patience` seconds at most, then go on beside whoever is there."""
+        is_ours = self._lock.acquire(timeout=patience)
         try:
             yield
         finally:

@@ -57,6 +57,10 @@ from lakeward.table.file_system_view import GroupId
 from lakeward.table.service_instants import ServiceInstant, ServiceName, foreign_instants
 from lakeward.table.snapshot import TableSnapshot
 
+FIRST_LOOK_PATIENCE_SECONDS = 10.0
+PLAN_PATIENCE_SECONDS = 1.0
+"""Commits wait for their plan, so it waits for others no longer than this."""
+
 COMMITTED_MAX = 1000
 """Instants that are remembered for the next sample; older ones have long been compacted again."""
 
@@ -148,7 +152,8 @@ class Worker:
 
     def _poll(self, table: ServedTable) -> PollAnswer:
         started = self._clock.monotonic()
-        with nullcontext() if self._watcher.is_watched(table.name) else self._turn.taken():
+        is_first = not self._watcher.is_watched(table.name)
+        with self._turn.taken(patience=FIRST_LOOK_PATIENCE_SECONDS) if is_first else nullcontext():
             polled = self._watcher.poll(table.name, table.base_path, timezone=table.settings.timezone)
         if polled.changed or table.name not in self._foreign:
             instants = self._watcher.service_instants(table.name)
@@ -159,7 +164,7 @@ class Worker:
 
     def plan(self, table: ServedTable, left_alone: Mapping[GroupId, Reason], guard: Guard) -> PlanAnswer:
         """Decide for every file group, on what the last poll saw. Writes nothing. Raises `Refused`."""
-        with log_context(table=table.name), self._turn.taken():
+        with log_context(table=table.name), self._turn.taken(patience=PLAN_PATIENCE_SECONDS):
             return self._plan(table, left_alone, guard)
 
     def _plan(self, table: ServedTable, left_alone: Mapping[GroupId, Reason], guard: Guard) -> PlanAnswer:
