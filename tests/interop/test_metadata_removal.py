@@ -21,7 +21,7 @@ from tests.interop.lakeward_cli import lakeward
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.interop, pytest.mark.slow]
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.wide]
 
 SHAPE = TableShape(partition_fields="part", options=OPTIONS)
 PARTITIONS = {"bloom_filters", "column_stats", "files", "partition_stats", "record_index"}

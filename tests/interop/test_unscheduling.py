@@ -69,9 +69,9 @@ def schedule_and_leave(table: HudiTable, whose: str) -> str:
 @pytest.mark.parametrize(
     ("whose", "mode"),
     [
-        ("Hudi's", EVENT),
         ("our FULL", EVENT),
         ("our LOG", COMMIT),
+        pytest.param("Hudi's", EVENT, marks=pytest.mark.wide),
         pytest.param("Hudi's", COMMIT, marks=pytest.mark.wide),
         pytest.param("our FULL", COMMIT, marks=pytest.mark.wide),
         pytest.param("our LOG", EVENT, marks=pytest.mark.wide),
