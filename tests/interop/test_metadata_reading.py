@@ -157,6 +157,7 @@ def test_a_write_that_is_pending_is_not_seen(spark: SparkSession, written: Path,
     assert names == {name for name in before if instant not in name} < before
 
 
+@pytest.mark.wide
 def test_a_table_goes_on(spark: SparkSession, written: Path, tmp_path: Path):
     """Deletes, a rollback, a compaction and a clean leave the two equal."""
     path = tmp_path / "table"
