@@ -12,9 +12,9 @@ import pytest
 from lakeward.errors import BrokenFile, NotFound
 from lakeward.format.metadata_key import file_group_index
 from lakeward.format.metadata_merge import merge_records
+from lakeward.format.metadata_partition import FILES, RECORD_INDEX
 from lakeward.format.metadata_record import FileEntry, FilesRecord, MetadataRecord
 from lakeward.storage.local import LocalStorage
-from lakeward.table.metadata_table import FILES, RECORD_INDEX
 from tests.table.metadata_files import MetadataFiles, Records, all_partitions, files, location, sizes
 
 GROUP = "files-0000-0"

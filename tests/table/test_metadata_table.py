@@ -8,8 +8,9 @@ import pytest
 
 from lakeward.errors import BrokenFile, Unsupported, UntrustedName
 from lakeward.format.avro_container import write_record
+from lakeward.format.metadata_partition import FILES
 from lakeward.storage.local import LocalStorage
-from lakeward.table.metadata_table import FILES, has_metadata_table, valid_instants
+from lakeward.table.metadata_table import has_metadata_table, valid_instants
 from lakeward.table.table_config import TableConfig
 from lakeward.table.timeline import Timeline
 from tests.table.metadata_files import MetadataFiles, all_partitions, files, time

@@ -14,13 +14,11 @@ from lakeward.format.hfile_reader import HFileReader
 from lakeward.format.log_block import CorruptBlock
 from lakeward.format.metadata_codec import metadata_codec
 from lakeward.format.metadata_log_file import metadata_blocks
+from lakeward.format.metadata_partition import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS
 from lakeward.storage.storage import Storage, join
-from lakeward.table.index_definitions import COLUMN_STATS, IndexedColumns, load_indexed_columns
-from lakeward.table.metadata_table import FILES, MetadataTable, load_metadata_table
+from lakeward.table.index_definitions import IndexedColumns, load_indexed_columns
+from lakeward.table.metadata_table import MetadataTable, load_metadata_table
 from lakeward.table.snapshot import TableSnapshot
-
-PARTITION_STATS = "partition_stats"
-BLOOM_FILTERS = "bloom_filters"
 
 WRITTEN = (FILES, COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS)
 """The partitions that a compaction or log compaction has records for."""

@@ -36,7 +36,7 @@ from lakeward.commit.metadata_changes import (
     files_records,
     partition_stats_records,
 )
-from lakeward.commit.metadata_look import BLOOM_FILTERS, PARTITION_STATS, MetadataLook, look_at_metadata
+from lakeward.commit.metadata_look import MetadataLook, look_at_metadata
 from lakeward.commit.metadata_recovery import check_not_rolled_back, take_back_metadata
 from lakeward.commit.transition import MetadataAction, TimelineFiles
 from lakeward.errors import AlreadyExists, AttemptLost, Conflict, NotFound
@@ -46,6 +46,7 @@ from lakeward.format.file_name import LogFileName, WriteToken
 from lakeward.format.metadata_codec import metadata_codec
 from lakeward.format.metadata_key import column_prefix, column_stats_key
 from lakeward.format.metadata_log_file import MetadataLogStats, write_metadata_log
+from lakeward.format.metadata_partition import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS
 from lakeward.format.metadata_record import (
     BloomFilterRecord,
     ColumnStatsRecord,
@@ -54,9 +55,8 @@ from lakeward.format.metadata_record import (
 from lakeward.format.parquet_stats import read_bloom_filter
 from lakeward.format.partition_stats import partition_stats
 from lakeward.storage.storage import RenamingStorage, join
-from lakeward.table.index_definitions import COLUMN_STATS, IndexedColumns
+from lakeward.table.index_definitions import IndexedColumns
 from lakeward.table.metadata_reader import MetadataReader
-from lakeward.table.metadata_table import FILES
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder
 

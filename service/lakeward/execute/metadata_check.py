@@ -29,30 +29,19 @@ from lakeward.errors import BrokenFile, NotFound, Unsupported
 from lakeward.execute.check_report import Check, CheckReport, Problem
 from lakeward.execute.row_lookup import find_rows, sample_keys
 from lakeward.format.metadata_key import bloom_filter_key, column_stats_key
+from lakeward.format.metadata_partition import BLOOM_FILTERS, COLUMN_STATS, FILES, RECORD_INDEX
 from lakeward.format.metadata_record import BloomFilterRecord, ColumnStatsRecord, RecordIndexRecord
 from lakeward.format.parquet_stats import read_bloom_filter, read_column_stats
 from lakeward.format.stats_value import StatsValue, stats_order
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import BaseFile, FileSlice
 from lakeward.table.file_system_view import GroupId
-from lakeward.table.index_definitions import (
-    COLUMN_STATS,
-    IndexedColumns,
-    load_index_definitions,
-    load_indexed_columns,
-)
+from lakeward.table.index_definitions import IndexedColumns, load_index_definitions, load_indexed_columns
 from lakeward.table.metadata_listing import DifferenceKind, MetadataListing, compare_with_storage
 from lakeward.table.metadata_reader import MetadataReader
-from lakeward.table.metadata_table import (
-    FILES,
-    RECORD_INDEX,
-    has_metadata_table,
-    load_metadata_table,
-    metadata_base_path,
-)
+from lakeward.table.metadata_table import has_metadata_table, load_metadata_table, metadata_base_path
 from lakeward.table.snapshot import TableSnapshot
 
-BLOOM_FILTERS = "bloom_filters"
 PARTITIONS = "partitions"
 
 _REBUILD = "Run `lakeward metadata rebuild {partition}`, and let a Hudi writer write once with the metadata table on."

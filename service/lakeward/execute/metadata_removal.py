@@ -34,9 +34,10 @@ from lakeward.commit.table_properties import recover_properties, update_properti
 from lakeward.errors import Refused, TryLater
 from lakeward.execute.refusal import refuse
 from lakeward.format.file_name import check_relative_path
+from lakeward.format.metadata_partition import FILES, RECORD_INDEX, SECONDARY_INDEX_PREFIX
 from lakeward.plan.eligibility import Refusal
 from lakeward.storage.storage import RenamingStorage, Storage, join
-from lakeward.table.metadata_table import FILES, RECORD_INDEX, SECONDARY_INDEX_PREFIX, metadata_base_path
+from lakeward.table.metadata_table import metadata_base_path
 from lakeward.table.table_config import TableConfig, hoodie_folder, load_table_config
 from lakeward.table.timeline import Timeline, load_timeline
 

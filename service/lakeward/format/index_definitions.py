@@ -19,13 +19,12 @@ from typing import Any
 import orjson
 
 from lakeward.errors import BrokenFile, Unsupported
+from lakeward.format.metadata_partition import COLUMN_STATS, RECORD_INDEX
 from lakeward.format.stats_value import StatsVersion
 
 INDEX_DEFINITIONS_PATH = ".hoodie/.index_defs/index.json"
 """Below the base path, unless the table's property `hoodie.table.index.defs.path` says otherwise."""
 
-_COLUMN_STATS = "column_stats"
-_RECORD_INDEX = "record_index"
 _TYPED_STATS_FROM_TABLE_VERSION = 9
 _VERSIONS = {"V1": 1, "V2": 2}
 
@@ -53,7 +52,7 @@ class IndexDefinitions:
 
     def stats_version(self, table_version: int) -> StatsVersion:
         """How column_stats and partition_stats spell their values in a table of this version."""
-        defined = self.by_name.get(_COLUMN_STATS)
+        defined = self.by_name.get(COLUMN_STATS)
         if defined is not None and defined.version is not None:
             return StatsVersion(defined.version)
         return StatsVersion.V2 if table_version >= _TYPED_STATS_FROM_TABLE_VERSION else StatsVersion.V1
@@ -61,13 +60,13 @@ class IndexDefinitions:
     @property
     def column_stats_columns(self) -> tuple[str, ...]:
         """What column_stats and partition_stats cover, meta columns included; empty without a definition."""
-        defined = self.by_name.get(_COLUMN_STATS)
+        defined = self.by_name.get(COLUMN_STATS)
         return () if defined is None else defined.source_fields
 
     @property
     def is_partitioned_record_index(self) -> bool:
         """Whether each partition of the data has file groups of its own in the record index."""
-        defined = self.by_name.get(_RECORD_INDEX)
+        defined = self.by_name.get(RECORD_INDEX)
         return defined is not None and defined.options.get("isPartitioned", "").lower() == "true"
 
 

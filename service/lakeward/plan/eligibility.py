@@ -15,6 +15,14 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from lakeward.format.metadata_partition import (
+    BLOOM_FILTERS,
+    COLUMN_STATS,
+    FILES,
+    PARTITION_STATS,
+    RECORD_INDEX,
+    SECONDARY_INDEX_PREFIX,
+)
 from lakeward.table.base_file_facts import OPERATION_COLUMN
 from lakeward.table.metadata_table import has_metadata_table
 from lakeward.table.snapshot import TableSnapshot
@@ -32,9 +40,8 @@ SUPPORTED_VERSIONS = frozenset({9})
 _METADATA_BOOTSTRAP_INSTANT = "00000000000001"
 """Base files of this instant hold meta columns only; the rows are in files outside the table."""
 
-_METADATA_PARTITIONS = frozenset({"files", "column_stats", "partition_stats", "bloom_filters", "record_index"})
-_METADATA_PREFIXES = ("secondary_index_",)
-"""Partitions of the metadata table that we write, or that want nothing of a compaction."""
+_METADATA_PARTITIONS = frozenset({FILES, COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS, RECORD_INDEX})
+"""Partitions of the metadata table that we write, or that want nothing of a compaction, as secondary indexes do."""
 
 _MERGE_PROPERTIES = ("hoodie.record.merge.property.", "hoodie.payload.delete.")
 
@@ -106,7 +113,9 @@ def _version(config: TableConfig) -> Iterator[Refusal]:
 def _metadata_table(snapshot: TableSnapshot) -> Iterator[Refusal]:
     config = snapshot.config
     built, inflight = config.built_metadata_partitions, config.inflight_metadata_partitions
-    unknown = [name for name in built if name not in _METADATA_PARTITIONS and not name.startswith(_METADATA_PREFIXES)]
+    unknown = [
+        name for name in built if name not in _METADATA_PARTITIONS and not name.startswith(SECONDARY_INDEX_PREFIX)
+    ]
     if unknown:
         yield Refusal(
             "metadata-partition",

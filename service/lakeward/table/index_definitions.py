@@ -18,11 +18,10 @@ from lakeward.format.index_definitions import (
     IndexDefinitions,
     parse_index_definitions,
 )
+from lakeward.format.metadata_partition import COLUMN_STATS
 from lakeward.format.stats_value import StatsVersion
 from lakeward.storage.storage import Storage, is_absolute, join
 from lakeward.table.table_config import TableConfig
-
-COLUMN_STATS = "column_stats"
 
 _PATH_PROPERTY = "hoodie.table.index.defs.path"
 

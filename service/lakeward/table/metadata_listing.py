@@ -18,10 +18,11 @@ from lakeward.clock import Clock
 from lakeward.errors import BrokenFile, UntrustedName
 from lakeward.format.file_name import check_relative_path, parse_base_file, parse_log_file
 from lakeward.format.metadata_key import ALL_PARTITIONS, UNPARTITIONED, files_key
+from lakeward.format.metadata_partition import FILES
 from lakeward.format.metadata_record import FilesRecord, MetadataRecord
 from lakeward.storage.storage import FileStatus, Storage, join
 from lakeward.table.metadata_reader import MetadataReader
-from lakeward.table.metadata_table import FILES, load_metadata_table
+from lakeward.table.metadata_table import load_metadata_table
 from lakeward.table.partition import Partition
 from lakeward.table.table_config import TableConfig
 from lakeward.table.timeline import Timeline

@@ -37,10 +37,11 @@ from lakeward.format.metadata_codec import MetadataCodec, metadata_codec
 from lakeward.format.metadata_key import file_group_indexes
 from lakeward.format.metadata_log_file import metadata_blocks
 from lakeward.format.metadata_merge import merge_records
+from lakeward.format.metadata_partition import RECORD_INDEX, SECONDARY_INDEX_PREFIX
 from lakeward.format.metadata_record import MetadataRecord
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import FileSlice
-from lakeward.table.metadata_table import RECORD_INDEX, SECONDARY_INDEX_PREFIX, MetadataTable
+from lakeward.table.metadata_table import MetadataTable
 
 Entry = tuple[str, MetadataRecord]
 """Key and merged record."""

@@ -33,6 +33,7 @@ from lakeward.clock import Clock
 from lakeward.errors import BrokenFile, NotATable, Unsupported
 from lakeward.format.file_name import HFILE, check_relative_path, parse_log_file
 from lakeward.format.instant import State, comparable_time
+from lakeward.format.metadata_partition import FILES
 from lakeward.format.rollback_metadata import read_restored, read_rollback_plan, read_rolled_back
 from lakeward.storage.storage import FileStatus, Storage, join
 from lakeward.table.archived_timeline import load_archived_times
@@ -44,10 +45,6 @@ from lakeward.table.timeline_reader import TimelineContent, TimelineReader
 
 FOLDER = "metadata"
 """Below `.hoodie`."""
-
-FILES = "files"
-RECORD_INDEX = "record_index"
-SECONDARY_INDEX_PREFIX = "secondary_index_"
 
 _VERSIONS = (8, 9)
 _PAYLOAD = "HoodieMetadataPayload"
