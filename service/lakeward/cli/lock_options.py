@@ -77,12 +77,16 @@ def stated_locks(
     writers: NoWriters | None,
     lock: LockProvider | None,
     *,
-    zookeeper: Mapping[str, str | None],
+    zookeeper: tuple[str | None, str | None, str | None],
     lock_wait: str | None,
     expire_minutes: float | None,
     dry_run: bool,
 ) -> LockSettings:
-    """What is said about the table's other writers, here or else in the configuration."""
+    """What is said about the table's other writers, here or else in the configuration.
+
+    Args:
+        zookeeper: what --lock-zookeeper, --lock-zookeeper-path and --lock-zookeeper-key say.
+    """
     configured = opened.table.locks
     assert configured is not None, "Settings.table completes the locks"
     if writers is not None and lock is not None:
@@ -96,7 +100,8 @@ def stated_locks(
         said["provider"] = lock
     if expire_minutes is not None:
         said["expire"] = expire_minutes * 60
-    place = {key: value for key, value in zookeeper.items() if value is not None}
+    named = zip(("url", "base_path", "lock_key"), zookeeper, strict=True)
+    place = {key: value for key, value in named if value is not None}
     if place:
         said["zookeeper"] = _zookeeper(configured.zookeeper, place)
     locks = configured.model_copy(update=said)

@@ -227,7 +227,7 @@ def compact(
         opened,
         writers,
         lock,
-        zookeeper={"url": lock_zookeeper, "base_path": lock_zookeeper_path, "lock_key": lock_zookeeper_key},
+        zookeeper=(lock_zookeeper, lock_zookeeper_path, lock_zookeeper_key),
         lock_wait=lock_wait,
         expire_minutes=lock_expire,
         dry_run=dry_run,

@@ -34,6 +34,11 @@ class Owner:
     started: float
     """When the process started, seconds since the epoch; tells a reused process id apart."""
 
+    @property
+    def shown(self) -> str:
+        """To who waits for it."""
+        return f"Lakeward's process {self.pid} on {self.host}"
+
     def to_line(self) -> bytes:
         return orjson.dumps(asdict(self)) + b"\n"
 

@@ -329,5 +329,5 @@ class StorageLock(TableLock):
 
 def _shown(found: LockFile) -> str:
     if found.process is not None:
-        return f"Lakeward's process {found.process.pid} on {found.process.host}"
+        return found.process.shown
     return f"the owner {found.owner[:100]}"

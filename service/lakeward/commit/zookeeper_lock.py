@@ -318,7 +318,7 @@ def _number_of(node: str) -> str:
 def _shown(data: bytes) -> str:
     owner = parse_owner(data)
     if owner is not None:
-        return f"Lakeward's process {owner.pid} on {owner.host}"
+        return owner.shown
     return data[:200].decode(errors="replace") or "a process that says nothing of itself"
 
 
