@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from lakeward.errors import LakewardError
 from lakeward.plan.planner import Planner
+from tests.called_storage import TEARABLE, WRITES
 from tests.crash.compacting import (
     FULL,
     LOG,
@@ -31,7 +32,7 @@ from tests.crash.compacting import (
     instants,
     state_of,
 )
-from tests.faults import TEARABLE, WRITES, Fault, FaultKind, FaultyStorage, Killed
+from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.golden_tables import copy_golden, expected_rows
 from tests.processes import ScriptedProcesses
 

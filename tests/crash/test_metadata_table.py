@@ -24,9 +24,10 @@ from lakeward.table.listing import ListingSource
 from lakeward.table.metadata_reader import MetadataReader
 from lakeward.table.metadata_table import load_metadata_table
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
+from tests.called_storage import TEARABLE, WRITES
 from tests.clocks import SkippingClock
 from tests.crash.compacting import FULL, LOG, age_temporary_files, compact, compactor, everything, is_leftover, state_of
-from tests.faults import TEARABLE, WRITES, Fault, FaultKind, FaultyStorage, Killed
+from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.golden_tables import copy_golden, expected_rows
 from tests.metadata_golden import DATA_TIMELINE, GOLDEN, METADATA, METADATA_TIMELINE, timeline
 from tests.our_reader import read_rows

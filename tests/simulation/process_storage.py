@@ -9,17 +9,16 @@ PAUSE       the process stops for ten seconds to ten minutes, in front of the ca
 
 from __future__ import annotations
 
-import io
 import posixpath
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, BinaryIO, TypeVar
+from typing import BinaryIO, TypeVar
 
 from lakeward.commit.file_system_lock import SPARK_LOCK
 from lakeward.storage.local import TEMPORARY_SUFFIX
-from lakeward.storage.storage import FileStatus
-from tests.faults import WRITES, Killed
+from tests.called_storage import WRITES, CalledStorage
+from tests.faults import Killed
 from tests.simulation.memory_storage import MemoryStorage
 from tests.simulation.world import Process, World
 
@@ -56,61 +55,14 @@ class Faults:
     """Only to a process that holds the table lock."""
 
 
-class ProcessStorage:
+class ProcessStorage(CalledStorage):
     def __init__(self, world: World, process: Process, inner: MemoryStorage, faults: Faults) -> None:
+        super().__init__(inner)
         self._world = world
         self._process = process
-        self._inner = inner
         self._faults = faults
 
-    def list(self, folder: str) -> list[FileStatus]:
-        return self._call("list", folder, lambda: self._inner.list(folder))
-
-    def stat(self, path: str) -> FileStatus | None:
-        return self._call("stat", path, lambda: self._inner.stat(path))
-
-    def read(self, path: str) -> bytes:
-        return self._call("read", path, lambda: self._inner.read(path))
-
-    def open_input(self, path: str) -> BinaryIO:
-        return self._call("open_input", path, lambda: self._inner.open_input(path))
-
-    def open_output(self, path: str) -> BinaryIO:
-        file = self._call("open_output", path, lambda: self._inner.open_output(path))
-        return _Output(file, path, self)  # type: ignore[return-value]
-
-    def create(self, path: str, data: bytes) -> None:
-        def tear() -> None:
-            # The real adapter writes under a temporary name, so this is all that a torn create leaves.
-            name = f".{posixpath.basename(path)}.{self._process.pid}{TEMPORARY_SUFFIX}"
-            temporary = posixpath.join(posixpath.dirname(path), name)
-            if self._inner.stat(temporary) is None:
-                self._inner.create(temporary, data[: len(data) // 2])
-
-        self._call("create", path, lambda: self._inner.create(path, data), tear)
-
-    def touch(self, path: str) -> None:
-        self._call("touch", path, lambda: self._inner.touch(path))
-
-    def make_folder(self, path: str) -> None:
-        self._call("make_folder", path, lambda: self._inner.make_folder(path))
-
-    def rename(self, source: str, target: str) -> None:
-        self._call("rename", target, lambda: self._inner.rename(source, target))
-
-    def link(self, source: str, target: str) -> None:
-        self._call("link", target, lambda: self._inner.link(source, target))
-
-    def delete(self, path: str) -> bool:
-        return self._call("delete", path, lambda: self._inner.delete(path))
-
-    def delete_folder(self, path: str) -> bool:
-        return self._call("delete_folder", path, lambda: self._inner.delete_folder(path))
-
-    def free_bytes(self, path: str) -> int | None:
-        return self._call("free_bytes", path, lambda: self._inner.free_bytes(path))
-
-    def _call(self, name: str, path: str, act: Callable[[], T], tear: Callable[[], Any] | None = None) -> T:
+    def _call(self, name: str, path: str, act: Callable[[], T], tear: Callable[[], None] | None = None) -> T:
         if self._faults.kinds and name in WRITES and self._world.random.random() < WAKES:
             self._world.wake_another(self._process)
         self._world.call(self._process)
@@ -133,6 +85,16 @@ class ProcessStorage:
                 self._do(name, path, act)
         self._world.kill(self._process)
         raise Killed(name)
+
+    def _tear_create(self, path: str, data: bytes) -> None:
+        # The real adapter writes under a temporary name, so this is all that a torn create leaves.
+        name = f".{posixpath.basename(path)}.{self._process.pid}{TEMPORARY_SUFFIX}"
+        temporary = posixpath.join(posixpath.dirname(path), name)
+        if self._inner.stat(temporary) is None:
+            self._inner.create(temporary, data[: len(data) // 2])
+
+    def _tear_output(self, path: str, file: BinaryIO) -> None:
+        """A file whose writer died before it was closed is not there."""
 
     def _do(self, name: str, path: str, act: Callable[[], T]) -> T:
         self._world.acting = self._process
@@ -163,26 +125,3 @@ class ProcessStorage:
         if fault is Fault.LOST_REPLY and name not in WRITES:
             fault = Fault.BEFORE
         return fault
-
-
-class _Output(io.RawIOBase):
-    """Its closing is a call of its own: that is when the bytes are there for good."""
-
-    def __init__(self, file: BinaryIO, path: str, storage: ProcessStorage) -> None:
-        self._file = file
-        self._path = path
-        self._storage = storage
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        return self._file.write(data)
-
-    def close(self) -> None:
-        if self.closed:
-            return
-        try:
-            self._storage._call("close", self._path, self._file.close, lambda: None)
-        finally:
-            super().close()

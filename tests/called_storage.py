@@ -1,0 +1,102 @@
+"""A storage each call of which goes through one place, where a subclass lets things go wrong."""
+
+from __future__ import annotations
+
+import io
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import BinaryIO, TypeVar
+
+from lakeward.storage.storage import FileStatus, RenamingStorage
+
+T = TypeVar("T")
+
+WRITES = ("open_output", "close", "create", "touch", "make_folder", "rename", "link", "delete", "delete_folder")
+TEARABLE = ("close", "create")
+
+
+class CalledStorage(ABC):
+    def __init__(self, inner: RenamingStorage) -> None:
+        self._inner = inner
+
+    @abstractmethod
+    def _call(self, name: str, path: str, act: Callable[[], T], tear: Callable[[], None] | None = None) -> T:
+        """Carry the call out, or what goes wrong with it; `tear` leaves what a process that dies over it leaves."""
+
+    @abstractmethod
+    def _tear_create(self, path: str, data: bytes) -> None: ...
+
+    @abstractmethod
+    def _tear_output(self, path: str, file: BinaryIO) -> None: ...
+
+    def list(self, folder: str) -> list[FileStatus]:
+        return self._call("list", folder, lambda: self._inner.list(folder))
+
+    def stat(self, path: str) -> FileStatus | None:
+        return self._call("stat", path, lambda: self._inner.stat(path))
+
+    def read(self, path: str) -> bytes:
+        return self._call("read", path, lambda: self._inner.read(path))
+
+    def open_input(self, path: str) -> BinaryIO:
+        return self._call("open_input", path, lambda: self._inner.open_input(path))
+
+    def open_output(self, path: str) -> BinaryIO:
+        file = self._call("open_output", path, lambda: self._inner.open_output(path))
+        return _CalledOutput(file, path, self)  # type: ignore[return-value]
+
+    def create(self, path: str, data: bytes) -> None:
+        self._call("create", path, lambda: self._inner.create(path, data), lambda: self._tear_create(path, data))
+
+    def touch(self, path: str) -> None:
+        self._call("touch", path, lambda: self._inner.touch(path))
+
+    def make_folder(self, path: str) -> None:
+        self._call("make_folder", path, lambda: self._inner.make_folder(path))
+
+    def rename(self, source: str, target: str) -> None:
+        self._call("rename", target, lambda: self._inner.rename(source, target))
+
+    def link(self, source: str, target: str) -> None:
+        self._call("link", target, lambda: self._inner.link(source, target))
+
+    def delete(self, path: str) -> bool:
+        return self._call("delete", path, lambda: self._inner.delete(path))
+
+    def delete_folder(self, path: str) -> bool:
+        return self._call("delete_folder", path, lambda: self._inner.delete_folder(path))
+
+    def free_bytes(self, path: str) -> int | None:
+        return self._call("free_bytes", path, lambda: self._inner.free_bytes(path))
+
+
+class _CalledOutput(io.RawIOBase):
+    """Its closing is a call of its own: that is when the bytes are there for good."""
+
+    def __init__(self, file: BinaryIO, path: str, storage: CalledStorage) -> None:
+        self._file = file
+        self._path = path
+        self._storage = storage
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        return self._file.write(data)  # type: ignore[arg-type]
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def flush(self) -> None:
+        if not self._file.closed:
+            self._file.flush()
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        try:
+            self._storage._call(
+                "close", self._path, self._file.close, lambda: self._storage._tear_output(self._path, self._file)
+            )
+        finally:
+            super().close()
