@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 from hypothesis import settings
@@ -13,7 +14,9 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from tests.services import PostgresServer, S3Server, ZooKeeperServer
+    from tests.services import PostgresServer, S3Server, Server, ZooKeeperServer
+
+ServerT = TypeVar("ServerT", bound="Server")
 
 IN_CI = os.environ.get("CI") == "true"
 
@@ -39,14 +42,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[PostgresServer]:
     """A real PostgreSQL, one for each pytest process. Where it cannot be had: skipped, but red in CI."""
-    from tests.services import PostgresServer, ServiceMissing
+    from tests.services import PostgresServer
 
-    try:
-        server = PostgresServer().__enter__()
-    except ServiceMissing as missing:
-        (pytest.fail if IN_CI else pytest.skip)(str(missing))
-    yield server
-    server.stop()
+    yield from _running(PostgresServer)
 
 
 @pytest.fixture
@@ -61,27 +59,17 @@ def postgresql_url(postgresql_server: PostgresServer) -> Iterator[str]:
 def zookeeper() -> Iterator[ZooKeeperServer]:
     """A real ZooKeeper, one for each pytest process. Where it cannot be had: skipped, but red in CI. Who uses it is
     marked `services`, and has a place of its own there."""
-    from tests.services import ServiceMissing, ZooKeeperServer
+    from tests.services import ZooKeeperServer
 
-    try:
-        server = ZooKeeperServer().__enter__()
-    except ServiceMissing as missing:
-        (pytest.fail if IN_CI else pytest.skip)(str(missing))
-    yield server
-    server.stop()
+    yield from _running(ZooKeeperServer)
 
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[S3Server]:
     """A real S3-compatible server, one for each pytest process. Where it cannot be had: skipped, but red in CI."""
-    from tests.services import S3Server, ServiceMissing
+    from tests.services import S3Server
 
-    try:
-        server = S3Server().__enter__()
-    except ServiceMissing as missing:
-        (pytest.fail if IN_CI else pytest.skip)(str(missing))
-    yield server
-    server.stop()
+    yield from _running(S3Server)
 
 
 @pytest.fixture
@@ -90,6 +78,17 @@ def bucket(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> str:
     for key, value in s3_server.environment.items():
         monkeypatch.setenv(key, value)
     return f"s3://{s3_server.create_bucket()}"
+
+
+def _running(server: type[ServerT]) -> Iterator[ServerT]:
+    from tests.services import ServiceMissing
+
+    with contextlib.ExitStack() as stack:
+        try:
+            running = stack.enter_context(server())
+        except ServiceMissing as missing:
+            (pytest.fail if IN_CI else pytest.skip)(str(missing))
+        yield running
 
 
 _skipped_interop: list[str] = []

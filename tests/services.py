@@ -26,10 +26,11 @@ import threading
 import time
 import urllib.request
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import psycopg
 from kazoo.client import KazooClient
@@ -46,22 +47,14 @@ class ServiceMissing(Exception):
     """A server could not be had; the text says why."""
 
 
-class PostgresServer:
-    """One server in a folder of its own, listening on a socket there."""
+class Server(ABC):
+    """Started by `with`. Raises `ServiceMissing` where it does not start; nothing of it is left then."""
 
-    def __init__(self) -> None:
-        self._as: dict[str, Any] = {"user": UNPRIVILEGED, "group": _group(), "extra_groups": []} if _is_root() else {}
-        # The path of a socket has a short limit, and nobody must get there; so not pytest's folder.
-        self.folder = Path(tempfile.mkdtemp(prefix="lakeward-pg-", dir="/tmp"))
-        self._process: subprocess.Popen[bytes] | None = None
+    _process: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> PostgresServer:
+    def __enter__(self) -> Self:
         try:
             self._start()
-        except (OSError, subprocess.SubprocessError) as error:
-            self.stop()
-            output = getattr(error, "output", None) or b""
-            raise ServiceMissing(f"PostgreSQL does not start: {error}. {output.decode(errors='replace')}") from error
         except BaseException:
             self.stop()
             raise
@@ -71,6 +64,25 @@ class PostgresServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    @abstractmethod
+    def _start(self) -> None: ...
+
+    def stop(self) -> None:
+        """Nothing of it is to be kept, so it is not asked."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+class PostgresServer(Server):
+    """One server in a folder of its own, listening on a socket there."""
+
+    def __init__(self) -> None:
+        self._as: dict[str, Any] = {"user": UNPRIVILEGED, "group": _group(), "extra_groups": []} if _is_root() else {}
+        # The path of a socket has a short limit, and nobody must get there; so not pytest's folder.
+        self.folder = Path(tempfile.mkdtemp(prefix="lakeward-pg-", dir="/tmp"))
 
     def url(self, database: str = "postgres") -> str:
         return f"postgresql://postgres@/{database}?host={self.folder}"
@@ -94,10 +106,9 @@ class PostgresServer:
             self._process.send_signal(signal.SIGINT)
             try:
                 self._process.wait(20)
+                self._process = None
             except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-            self._process = None
+                super().stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _start(self) -> None:
@@ -105,18 +116,19 @@ class PostgresServer:
             os.chown(self.folder, pwd.getpwnam(UNPRIVILEGED).pw_uid, _group())
         binaries = self._binaries()
         data = self.folder / "data"
-        subprocess.run(
+        made = subprocess.run(
             [
                 binaries / "initdb",
                 *("--pgdata", data, "--username", "postgres", "--auth", "trust"),
                 *("--encoding", "UTF8", "--locale", "C", "--no-sync"),
             ],
-            check=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd=self.folder,
             **self._as,
         )
+        if made.returncode != 0:
+            raise ServiceMissing(f"PostgreSQL cannot make a database: {made.stdout.decode(errors='replace')}")
         settings = ("listen_addresses=", f"unix_socket_directories={self.folder}", "fsync=off", "full_page_writes=off")
         arguments = [part for setting in settings for part in ("-c", setting)]
         log_path = self.folder / "log"
@@ -161,30 +173,14 @@ class PostgresServer:
         return done.returncode == 0
 
 
-class ZooKeeperServer:
+class ZooKeeperServer(Server):
     """One server on a port of its own, that lets sessions be short."""
 
     SESSION_SECONDS_MIN = 1.0
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="lakeward-zk-", dir="/tmp"))
-        self._process: subprocess.Popen[bytes] | None = None
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.url = f"127.0.0.1:{probe.getsockname()[1]}"
-
-    def __enter__(self) -> ZooKeeperServer:
-        try:
-            self._start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
+        self.url = f"127.0.0.1:{_free_port()}"
 
     def client(self, **options: Any) -> KazooClient:
         """Started; whoever asks for it stops it."""
@@ -210,10 +206,7 @@ class ZooKeeperServer:
             self._process.send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
+        super().stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _start(self) -> None:
@@ -250,28 +243,12 @@ class ZooKeeperServer:
         client.close()
 
 
-class S3Server:
+class S3Server(Server):
     """One server on a port of its own; whoever uses it has a bucket of its own there."""
 
     def __init__(self) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> S3Server:
-        try:
-            self._start()
-        except BaseException:
-            self.stop()
-            raise
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
     @property
     def environment(self) -> dict[str, str]:
@@ -291,12 +268,6 @@ class S3Server:
     def put(self, path: str, data: bytes) -> None:
         """Without conditions: as a program that knows nothing of us would."""
         urllib.request.urlopen(urllib.request.Request(f"{self.url}/{path}", data=data, method="PUT")).close()
-
-    def stop(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
 
     def _start(self) -> None:
         if importlib.util.find_spec("moto") is None or importlib.util.find_spec("obstore") is None:
@@ -418,6 +389,12 @@ def _end(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):  # the other side was first
         connection.shutdown(socket.SHUT_RDWR)
     connection.close()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _is_root() -> bool:
