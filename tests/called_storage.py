@@ -11,7 +11,19 @@ from lakeward.storage.storage import FileStatus, RenamingStorage
 
 T = TypeVar("T")
 
-WRITES = ("open_output", "close", "create", "touch", "make_folder", "rename", "link", "delete", "delete_folder")
+WRITES = (
+    "open_output",
+    "close",
+    "create",
+    "touch",
+    "make_folder",
+    "rename",
+    "move",
+    "sync",
+    "link",
+    "delete",
+    "delete_folder",
+)
 TEARABLE = ("close", "create")
 
 
@@ -56,6 +68,12 @@ class CalledStorage(ABC):
 
     def rename(self, source: str, target: str) -> None:
         self._call("rename", target, lambda: self._inner.rename(source, target))
+
+    def move(self, source: str, target: str) -> None:
+        self._call("move", target, lambda: self._inner.move(source, target))
+
+    def sync(self, folder: str) -> None:
+        self._call("sync", folder, lambda: self._inner.sync(folder))
 
     def link(self, source: str, target: str) -> None:
         self._call("link", target, lambda: self._inner.link(source, target))

@@ -10,8 +10,10 @@ import pytest
 from lakeward.cli.main import run
 from lakeward.storage.object_store import ObjectStore
 from lakeward.storage.object_url import parse_object_url
+from tests.crash import metadata_compacting
 from tests.crash.compacting import check_finished
 from tests.golden_tables import copy_golden
+from tests.metadata_golden import GOLDEN, METADATA
 from tests.object_tables import bring, fetch
 
 pytestmark = pytest.mark.services
@@ -29,6 +31,25 @@ def test_looking(table: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert orjson.loads(capsys.readouterr().out)["table"]["base_path"] == table
         assert run(["plan", url, "--type", "full"]) == 0
         capsys.readouterr()
+
+
+def test_a_metadata_table(bucket: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Compacted with it, verified, one partition taken away to be built anew, and then all of it."""
+    store = ObjectStore(parse_object_url(bucket))
+    url = bring(copy_golden(GOLDEN, tmp_path / "golden"), store, f"{bucket}/a/orders")
+    shared = ("--lock", "storage")
+    assert run(["compact", url, "--type", "full", *shared, "--local-below", "1GiB"]) == 0
+    metadata_compacting.check_finished(fetch(store, url, tmp_path / "compacted"), metadata_compacting.SERVICES[0])
+    capsys.readouterr()
+    assert run(["verify", url, "--all", "--json"]) == 0
+    report = orjson.loads(capsys.readouterr().out)
+    assert report["ok"] and {"files", "column_stats"} <= {check["name"] for check in report["checks"]}
+    assert run(["metadata", "rebuild", url, "column_stats", *shared]) == 0
+    assert run(["metadata", "disable", url, *shared]) == 0
+    capsys.readouterr()
+    assert run(["verify", url]) == 0
+    assert "has no metadata table" in capsys.readouterr().out
+    assert not (fetch(store, url, tmp_path / "disabled") / METADATA).exists()
 
 
 def test_what_hudi_would_refuse_is_refused(table: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -133,6 +133,19 @@ def test_of_announcing_and_taking_over_one_succeeds() -> None:
     assert look(store, BASE, INSTANT, clock=SkippingClock(), processes=processes).life is Life.ABSENT
 
 
+def test_both_completed_files_are_in_one_announcement() -> None:
+    """Of a table with a metadata table; a line that names something else than files is nobody's announcement."""
+    store, owner = MemoryObjects(Objects()), ScriptedProcesses().new_owner()
+    ours = in_store(store, owner)
+    ours.start()
+    ours.announce("1_3.commit", metadata="1_2.deltacommit")
+    assert find_announced(store, BASE, INSTANT) == Announced(owner.attempt, "1_3.commit", "1_2.deltacommit")
+    assert len([write for write in store.writes if write.startswith("replace")]) == 1
+    line, version = store.read_version(heartbeat_path(BASE, INSTANT))
+    store.replace(heartbeat_path(BASE, INSTANT), line.replace(b'"1_2.deltacommit"', b"7"), expected=version)
+    assert find_announced(store, BASE, INSTANT) is None
+
+
 @pytest.mark.parametrize("announces", [True, False])
 def test_a_beat_between_look_and_write_is_no_obstacle(announces: bool) -> None:
     """It changes the version and nothing else, so whoever met it looks again."""

@@ -11,7 +11,8 @@ import pytest
 from lakeward.commit.attempt import attempt_folder
 from lakeward.commit.metadata_changes import NewFile
 from lakeward.commit.metadata_look import look_at_metadata
-from lakeward.commit.metadata_writer import COMMIT_FILE, MetadataCommit, StagedCommit
+from lakeward.commit.metadata_publication import COMMIT_FILE, StagedCommit, publish_by_moving
+from lakeward.commit.metadata_writer import MetadataCommit
 from lakeward.errors import AttemptLost, Conflict
 from lakeward.format.column_range import ColumnRange
 from lakeward.format.commit_metadata import read_commit_metadata
@@ -61,7 +62,6 @@ class Desk:
             folder=str(self.folder),
             number=7,
             measured=measured,
-            is_pending=lambda: self.pending,
             clock=SkippingClock(),
         )
 
@@ -77,9 +77,9 @@ class Desk:
     def stage(self, fence: Callable[[], None] = lambda: None) -> StagedCommit:
         return self.commit.stage(look(self.base), self.files, fence=fence)
 
-    def publish(self) -> None:
-        staged = self.stage()
-        self.commit.publish(staged, COMPLETED, fence=lambda: None)
+    def publish(self, staged: StagedCommit | None = None, fence: Callable[[], None] = lambda: None) -> None:
+        staged = staged or self.stage()
+        publish_by_moving(self.storage, staged, COMPLETED, is_pending=lambda: self.pending, fence=fence)
 
     def of_instant(self) -> list[str]:
         return sorted(path.name for path in (self.base / METADATA).rglob(f"*{INSTANT}*"))
@@ -173,10 +173,11 @@ def test_files_are_those_of_the_moment(desk: Desk):
 def test_files_that_came_since_count_for_the_partition(desk: Desk):
     """Their statistics are looked up under the lock."""
     timeline = desk.base / ".hoodie" / "timeline"
-    last = max(path for path in timeline.iterdir() if path.suffix == ".deltacommit")
-    hidden = last.rename(desk.base / last.name)
+    last = sorted(path for path in timeline.iterdir() if path.suffix == ".deltacommit")[-2:]
+    hidden = [path.rename(desk.base / path.name) for path in last]
     desk.commit.prepare(snapshot(desk), desk.files)
-    hidden.rename(last)
+    for path in hidden:
+        path.rename(timeline / path.name)
     desk.publish()
 
     assert desk.range_of_ts() == (9, 99)
@@ -212,7 +213,7 @@ def test_leftovers_of_the_instant_go_first(desk: Desk):
 
     assert proofs == ["proved"]
     assert desk.of_instant() == []
-    desk.commit.publish(staged, COMPLETED, fence=lambda: None)
+    desk.publish(staged)
     assert theirs.name not in desk.of_instant()
 
 
@@ -232,7 +233,7 @@ def test_an_attempt_that_was_taken_over_moves_nothing_in(desk: Desk, pending: bo
     desk.pending = pending
 
     with pytest.raises(AttemptLost):
-        desk.commit.publish(staged, COMPLETED, fence=lambda: None)
+        desk.publish(staged)
     left = [f"{INSTANT}.deltacommit.inflight", f"{INSTANT}.deltacommit.requested"]
     assert desk.of_instant() == (left if pending else [])
 
@@ -258,15 +259,18 @@ def test_an_attempt_that_is_taken_over_in_between_completes_nothing(tmp_path: Pa
 
 
 def test_the_lock_is_proved_before_it_is_completed(desk: Desk):
-    """After the log files are in."""
+    """Before anything is in its place, and after the log files are."""
     staged = desk.stage()
+    proofs: list[int] = []
 
     def fence() -> None:
-        assert len([name for name in desk.of_instant() if parse_log_file(name)]) == len(staged.logs)
-        raise Conflict("no")
+        proofs.append(len([name for name in desk.of_instant() if parse_log_file(name)]))
+        if len(proofs) == 2:
+            raise Conflict("no")
 
     with pytest.raises(Conflict):
-        desk.commit.publish(staged, COMPLETED, fence=fence)
+        desk.publish(staged, fence)
+    assert proofs == [0, len(staged.logs)]
     assert not list((desk.base / METADATA_TIMELINE).glob(f"{INSTANT}_*"))
 
 

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
 import pytest
 
 from lakeward.commit.file_system_lock import SPARK_LOCK, FileSystemLockOptions
@@ -19,49 +13,12 @@ from lakeward.commit.owner import Processes
 from lakeward.errors import LockHeld, TryLater
 from lakeward.format.instant import State
 from tests.crash.compacting import age_temporary_files, check_finished, check_readable, compact, everything, instants
+from tests.crash.other_process import age, process
 from tests.faults import FaultyStorage
 from tests.golden_tables import copy_golden
 from tests.processes import ScriptedProcesses
 
 pytestmark = pytest.mark.crash
-
-HERE = Path(__file__).parent
-DEADLINE_SECONDS = 60.0
-
-
-@contextmanager
-def process(base: Path, call: str, effect: str) -> Iterator[subprocess.Popen[str]]:
-    """A compaction in another process, up to the moment where `effect` hit it."""
-    child = subprocess.Popen(
-        [sys.executable, str(HERE / "stopping_process.py"), str(base), call, effect],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        wait_until(lambda: child.poll() is not None or psutil.Process(child.pid).status() == psutil.STATUS_STOPPED)
-        yield child
-    finally:
-        if child.poll() is None:
-            os.kill(child.pid, signal.SIGKILL)
-        child.wait()
-        assert child.stdout is not None
-        child.stdout.close()
-
-
-def wait_until(condition: object) -> None:
-    assert callable(condition)
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "the other process did not get there"
-        time.sleep(0.02)
-
-
-def age(base: Path, *names: str, seconds: float) -> None:
-    then = time.time() - seconds
-    for name in names:
-        for path in base.glob(name):
-            os.utime(path, (then, then))
 
 
 @pytest.fixture
@@ -77,7 +34,7 @@ def base(tmp_path: Path) -> Path:
         "create {table}/.hoodie/.heartbeat",
         "open_output",
         "close",
-        "rename",
+        "move",
         "link",
         "delete_folder",
     ],
@@ -85,7 +42,7 @@ def base(tmp_path: Path) -> Path:
 def test_kill_nine_and_run_again(base: Path, call: str) -> None:
     """A process killed for real leaves lock, heartbeat and files; the next one sees that it is dead and finishes."""
     with process(base, call.format(table=base), "kill") as child:
-        assert child.wait() == -signal.SIGKILL
+        assert child.exit_code == -signal.SIGKILL
     check_readable(base)
     age_temporary_files(base)
     compact(base, FaultyStorage(), Processes())
@@ -104,9 +61,8 @@ def test_a_process_stopped_before_it_publishes_is_taken_over(base: Path) -> None
         assert [plan.recovered for plan in report.plans] == [True]
         check_finished(base)
         before = everything(base)
-        os.kill(child.pid, signal.SIGCONT)
-        said, _ = child.communicate(timeout=DEADLINE_SECONDS)
-        assert child.returncode == 75, said
+        said = child.wake()
+        assert child.exit_code == 75, said
         assert "took this attempt over" in said
         assert everything(base) == before
 
@@ -120,27 +76,25 @@ def test_a_process_that_wakes_up_while_it_is_being_undone_publishes_nothing(base
         class WakingStorage(FaultyStorage):
             def delete(self, path: str) -> bool:
                 nonlocal said
-                if path.endswith(".parquet") and child.poll() is None:
-                    os.kill(child.pid, signal.SIGCONT)
-                    said, _ = child.communicate(timeout=DEADLINE_SECONDS)
+                if path.endswith(".parquet") and child.exit_code is None:
+                    said = child.wake()
                 return super().delete(path)
 
         locks = FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=0.0, expire_seconds=300.0)
         compact(base, WakingStorage(), ScriptedProcesses(), lock=locks)
-        assert child.returncode == 75, said
+        assert child.exit_code == 75, said
         check_finished(base)
 
 
 def test_a_process_stopped_before_it_moves_its_files_in_moves_nothing(base: Path) -> None:
     """The same one step earlier: the woken process finds its folder gone."""
-    with process(base, "rename", "stop") as child:
+    with process(base, "move", "stop") as child:
         age(base, SPARK_LOCK, ".hoodie/.heartbeat/*", seconds=600)
         locks = FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=0.0, expire_seconds=300.0)
         compact(base, FaultyStorage(), ScriptedProcesses(), lock=locks)
         before = everything(base)
-        os.kill(child.pid, signal.SIGCONT)
-        said, _ = child.communicate(timeout=DEADLINE_SECONDS)
-        assert child.returncode == 75, said
+        said = child.wake()
+        assert child.exit_code == 75, said
         assert everything(base) == before
         check_finished(base)
 
@@ -151,9 +105,8 @@ def test_a_zombie_that_wakes_up_while_merging_writes_nothing(base: Path) -> None
         age(base, ".hoodie/.heartbeat/*", seconds=600)
         compact(base, FaultyStorage(), ScriptedProcesses())
         before = everything(base)
-        os.kill(child.pid, signal.SIGCONT)
-        said, _ = child.communicate(timeout=DEADLINE_SECONDS)
-        assert child.returncode != 0, said
+        said = child.wake()
+        assert child.exit_code != 0, said
         assert everything(base) == before
         check_finished(base)
 
@@ -163,9 +116,8 @@ def test_two_processes_on_one_plan(base: Path) -> None:
     with process(base, "open_output", "stop") as child:
         with pytest.raises(TryLater):
             compact(base, FaultyStorage(), ScriptedProcesses())
-        os.kill(child.pid, signal.SIGCONT)
-        said, _ = child.communicate(timeout=DEADLINE_SECONDS)
-        assert child.returncode == 0, said
+        said = child.wake()
+        assert child.exit_code == 0, said
     check_finished(base)
 
 
@@ -173,9 +125,8 @@ def test_ctrl_c_undoes_the_attempt(base: Path) -> None:
     """SIGINT in the middle of an operation: the plan stays, nothing else does."""
     with process(base, "open_output", "stop") as child:
         os.kill(child.pid, signal.SIGINT)
-        os.kill(child.pid, signal.SIGCONT)
-        child.communicate(timeout=DEADLINE_SECONDS)
-        assert child.returncode != 0
+        child.wake()
+        assert child.exit_code != 0
     states = {instant.state for instant in instants(base) if instant.action == "compaction"}
     assert states == {State.REQUESTED}
     compact(base, FaultyStorage(), ScriptedProcesses())

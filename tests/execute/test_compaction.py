@@ -22,6 +22,7 @@ from lakeward.execute.compaction import CompactedPlan
 from lakeward.execute.operation import run_operation
 from lakeward.execute.operation_spec import OperationResult, OperationSpec
 from lakeward.execute.progress import Phase
+from lakeward.format.commit_metadata import read_commit_metadata, write_commit_metadata
 from lakeward.format.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.format.instant import State, format_instant_time
 from lakeward.plan.decision import Choice, Reason
@@ -440,3 +441,36 @@ def test_whoever_is_overtaken_while_it_begins_has_lost_its_attempt(pending_bench
     with pytest.raises(AttemptLost, match="cannot begin"):
         pending_bench.compactor().compact()
     assert not any((pending_bench.base / ".hoodie/.heartbeat").iterdir())
+
+
+def test_what_came_while_the_commit_was_prepared_is_in_it(bench: Bench) -> None:
+    """A writer completes between the last look without the lock and the lock: the commit carries its schema."""
+    newest = max(bench.base.glob(".hoodie/timeline/*.deltacommit"))
+    metadata = read_commit_metadata(newest.read_bytes(), file=newest.name, layout=2)
+    schema = json.loads(metadata.schema or "")
+    schema["fields"].append({"name": "late", "type": ["null", "string"], "default": None})
+
+    def write() -> None:
+        time, done = (format_instant_time(int((bench.clock.now() + more) * 1000), UTC) for more in (0, 0.1))
+        evolved = replace(
+            metadata,
+            partition_to_write_stats={},
+            extra_metadata={**metadata.extra_metadata, "schema": json.dumps(schema)},
+        )
+        (newest.parent / f"{time}.deltacommit.requested").touch()
+        (newest.parent / f"{time}_{done}.deltacommit").write_bytes(write_commit_metadata(evolved))
+
+    class LastMoment(LocalStorage):
+        locks = 0
+
+        def create(self, path: str, data: bytes) -> None:
+            if path.endswith(SPARK_LOCK):
+                self.locks += 1
+                if self.locks == 4:  # recovery, schedule, claim, commit
+                    write()
+            super().create(path, data)
+
+    bench.storage = LastMoment()
+    (plan,) = bench.compactor(writers_stopped=False).compact().plans
+    (commit,) = bench.base.glob(f".hoodie/timeline/{plan.instant}_*.commit")
+    assert '"late"' in (read_commit_metadata(commit.read_bytes(), file=commit.name, layout=2).schema or "")

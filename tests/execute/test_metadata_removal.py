@@ -252,6 +252,22 @@ def test_in_an_object_store(golden: Path, tmp_path: Path):
     check_sound(base)
 
 
+def test_in_an_object_store_it_is_deleted_under_the_lock(golden: Path, tmp_path: Path):
+    """A writer that builds it anew as soon as the lock is free loses nothing."""
+    objects = Objects()
+    storage = MemoryObjects(objects)
+    location = bring(copy_of(golden, tmp_path / "local"), storage, "s3://lake/orders")
+    anew = f"{location}/.hoodie/metadata/files/anew"
+
+    def build(write: str) -> None:
+        if write.startswith("replace") and not storage.list(f"{location}/.hoodie/metadata"):
+            objects.put(anew, b"x")
+
+    storage.before = build
+    remove_metadata(storage, location, None, lock=LOCK, clock=SystemClock(), processes=Processes())
+    assert storage.read(anew) == b"x"
+
+
 def test_nothing_is_removed_without_the_lock(base: Path):
     """Somebody else holds it."""
     (base / ".hoodie" / "lock").write_bytes(b"")

@@ -58,7 +58,7 @@ def test_a_given_look_is_for_choosing_only(bench: Bench) -> None:
 def test_a_given_look_at_a_table_that_we_may_not_change_refuses(bench: Bench) -> None:
     """Whoever looked, the refusals are considered."""
     properties = bench.base / ".hoodie/hoodie.properties"
-    properties.write_text(properties.read_text().replace("hoodie.table.version=9", "hoodie.table.version=8"))
+    properties.write_text(properties.read_text().replace("hoodie.table.version=9", "hoodie.table.version=10"))
     snapshot = look(bench.base)
     bench.look = lambda: snapshot
     with pytest.raises(Refused):

@@ -127,7 +127,7 @@ def test_only_pending_plans_are_carried_out_when_no_new_one_is_wanted(bench: Ben
 def test_a_refused_table_is_not_even_locked(bench: Bench) -> None:
     """Recovery writes as little as any other verb there."""
     properties = bench.base / ".hoodie/hoodie.properties"
-    properties.write_text(properties.read_text().replace("hoodie.table.version=9", "hoodie.table.version=8"))
+    properties.write_text(properties.read_text().replace("hoodie.table.version=9", "hoodie.table.version=10"))
     before = everything(bench.base)
     (bench.base / ".hoodie/lock").touch()
     with pytest.raises(Refused):

@@ -15,7 +15,7 @@ import posixpath
 from collections import defaultdict
 
 from lakeward.commit.file_system_lock import FLINK_LOCK, SPARK_LOCK
-from lakeward.commit.heartbeat import EXPIRY_SECONDS
+from lakeward.commit.heartbeat import ENDED, EXPIRY_SECONDS
 from tests.simulation.memory_storage import MemoryStorage
 from tests.simulation.reader import (
     BASE_FILE,
@@ -53,6 +53,8 @@ class TableWatch:
         self._owner: dict[str, str] = {}
         self._beats: dict[str, float] = {}
         self._referenced: set[str] = set()
+        self._aside: dict[str, str] = {}
+        """Heartbeats that are being looked at under another name, by it."""
 
     def changed(self, change: str, path: str) -> None:
         """Called by the storage after each change below the base path."""
@@ -63,10 +65,13 @@ class TableWatch:
         by = self.world.acting.name if self.world.acting is not None else WRITER
         if self.shadow and by.startswith("daemon"):
             self.world.broken(f"{self.base_path} is only watched, and {by} did {change} {path}")
+        if ENDED in name and path.startswith(f"{self.base_path}/.hoodie/.heartbeat/"):
+            self._heartbeat_aside(change, path, by)
+            return
         if change == "create":
             self._owner[path] = by
             self._beats[path] = self.world.time
-        else:
+        elif path not in self._aside.values():
             self._check_delete(path, by)
         folder = posixpath.dirname(path)
         if folder == self._timeline:
@@ -195,6 +200,16 @@ class TableWatch:
         # A folder of an attempt is renamed as a whole, so nobody saw who made the files under its new name.
         if not below.startswith((SPARK_LOCK, FLINK_LOCK)) and "/dead-attempt-" not in below:
             self.world.broken(f"{by} deleted {path}, which {owner} made")
+
+    def _heartbeat_aside(self, change: str, path: str, by: str) -> None:
+        """A heartbeat ends when it is deleted under the name to which it was renamed; it may be put back instead."""
+        if change == "create":
+            folder, _, name = path.rpartition("/")
+            self._aside[path] = f"{folder}/{name[1:].partition('.')[0]}"
+            return
+        heartbeat = self._aside.pop(path)
+        if self.storage.stat(heartbeat) is None:
+            self._check_delete(heartbeat, by)
 
     def _check_end_of_heartbeat(self, path: str, owner: str, by: str) -> None:
         if posixpath.basename(path) in read_timeline(self.storage, self.base_path).completed:

@@ -81,8 +81,7 @@ class MemoryStorage:
 
     def rename(self, source: str, target: str) -> None:
         if source not in self._folders:
-            self.link(source, target)
-            self.delete_name(source)
+            self.move(source, target)
             return
         if self.stat(target) is not None:
             raise _taken(target)
@@ -95,6 +94,13 @@ class MemoryStorage:
             moved = target + path[len(source) :]
             self._folders[moved] = self._folders.pop(path)
             self._folder_modified[moved] = self._folder_modified.pop(path)
+
+    def move(self, source: str, target: str) -> None:
+        self.link(source, target)
+        self.delete_name(source)
+
+    def sync(self, folder: str) -> None:
+        """Everything is safe at once."""
 
     def link(self, source: str, target: str) -> None:
         file = self._file(source)

@@ -16,6 +16,20 @@ from tests.simulation.memory_storage import MemoryStorage
 
 NAMES = ("a", "b", "a/x", "a/y", "b/x", ".x.crc", "x", "a/.x.crc", "c/d/e", "missing/x")
 STEPS = 60
+KINDS = (
+    "list",
+    "stat",
+    "read",
+    "create",
+    "write",
+    "touch",
+    "make_folder",
+    "rename",
+    "move",
+    "link",
+    "delete",
+    "folder",
+)
 
 
 def answer(act: Callable[[], Any]) -> str:
@@ -56,14 +70,12 @@ def test_both_storages_answer_alike(tmp_path: Path, seed: int) -> None:
     memory.make_folder("/root")
     places: list[tuple[Storage, str]] = [(LocalStorage(), str(tmp_path)), (memory, "/root")]
     for step in range(STEPS):
-        kind = rng.choice(
-            ["list", "stat", "read", "create", "write", "touch", "make_folder", "rename", "link", "delete", "folder"]
-        )
+        kind = rng.choice(KINDS)
         one, two = rng.choice(NAMES), rng.choice(NAMES)
         answers = []
         for storage, root in places:
-            if kind == "link" and (status := storage.stat(f"{root}/{one}")) is not None and status.is_folder:
-                continue  # nobody may link folders; file systems say so in different words
+            if kind in ("move", "link") and (status := storage.stat(f"{root}/{one}")) is not None and status.is_folder:
+                continue  # nobody may link or move folders; file systems say so in different words
             path, other = f"{root}/{one}", f"{root}/{two}"
             if kind == "rename" and other.startswith(f"{path}/"):
                 continue  # a folder into itself
@@ -76,6 +88,7 @@ def test_both_storages_answer_alike(tmp_path: Path, seed: int) -> None:
                 "touch": lambda s=storage, p=path: s.touch(p),
                 "make_folder": lambda s=storage, p=path: s.make_folder(p),
                 "rename": lambda s=storage, p=path, o=other: s.rename(p, o),
+                "move": lambda s=storage, p=path, o=other: s.move(p, o),
                 "link": lambda s=storage, p=path, o=other: s.link(p, o),
                 "delete": lambda s=storage, p=path: s.delete(p),
                 "folder": lambda s=storage, p=path: s.delete_folder(p),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +18,7 @@ from lakeward.format.commit_metadata import CommitMetadata, WriteStat, write_com
 from lakeward.format.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import FileStatus
-from lakeward.table.snapshot import BaseFileMemory, TableSnapshot, take_snapshot
+from lakeward.table.snapshot import LookMemory, TableSnapshot, take_snapshot
 from lakeward.table.timezone import ZoneSource
 from tests.clocks import SkippingClock
 from tests.golden_tables import copy_golden
@@ -366,9 +367,48 @@ def test_a_group_that_does_not_matter_is_not_opened(twins: Path) -> None:
     assert [facts.path.partition("/")[0] for facts in narrow.base_file_facts] == ["q"]
 
 
+def test_whoever_looked_before_sees_what_anybody_sees(twins: Path) -> None:
+    """Files that came, grew or went, and partitions that did."""
+    memory = LookMemory()
+
+    def check(**options: Any) -> None:
+        assert look(twins, memory=memory, **options) == look(twins, **options)
+
+    log = max((twins / "q").glob(".*.log.*"))
+    check()
+    with log.open("ab") as file:
+        file.write(b"x")
+    check()
+    renamed = log.with_name(log.name.replace(".log.1_0-", ".log.1_1-"))
+    assert renamed != log
+    log.rename(renamed)
+    check()
+    check(only={("p", FILE_ID["v9"])})
+    renamed.unlink()
+    check()
+    shutil.rmtree(twins / "q")
+    check()
+
+
+def test_a_plan_is_taken_apart_once_for_many_looks(tmp_path: Path) -> None:
+    """It is read each time all the same: written anew under its name, it is another plan."""
+    table, memory = copy_golden("v9", tmp_path / "table", pending=True), LookMemory()
+    requested = timeline_of(table) / PLAN
+    first = look(table, memory=memory).plans[PENDING["v9"]]
+    assert look(table, memory=memory).plans[PENDING["v9"]] is first
+
+    status, (operation,) = requested.stat(), first.operations
+    other = replace(first, operations=(replace(operation, base_instant="20261121043703224"),))
+    requested.write_bytes(write_compaction_plan(other))
+    os.utime(requested, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert look(table, memory=memory).plans[PENDING["v9"]] == other
+    requested.write_bytes(b"no plan")
+    assert look(table, memory=memory).plans == {}
+
+
 def test_a_base_file_is_opened_once_for_many_looks(twins: Path) -> None:
     """They never change; but one that could not be read may have been under way, and is tried again."""
-    memory, storage = BaseFileMemory(), CountingStorage()
+    memory, storage = LookMemory(), CountingStorage()
     first = look(twins, storage, memory=memory)
     opened = [path for method, path in storage.calls if (method, path[-8:]) == ("open", ".parquet")]
     assert len(opened) == 2
@@ -377,7 +417,7 @@ def test_a_base_file_is_opened_once_for_many_looks(twins: Path) -> None:
 
     base = next((twins / "q").glob("*.parquet"))
     whole = base.read_bytes()
-    memory = BaseFileMemory()
+    memory = LookMemory()
     base.write_bytes(whole[:-2])
     assert look(twins, memory=memory).base_file_facts[1].broken is not None
     base.write_bytes(whole)

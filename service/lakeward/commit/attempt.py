@@ -9,7 +9,8 @@ that still believes in the attempt can move a file out of it or publish the comm
 
 In an object store nothing is renamed. Tasks write to the final places, markers first, and only while the heartbeat
 says that their attempt is alive. Undoing an attempt takes its heartbeat over *first*: from then on it can announce
-nothing, and without that it creates no completed file. One that has announced is not undone but finished.
+nothing, and without that it creates no completed file. One that has announced is not undone but finished
+(`commit/announced.py`).
 
 Touches: `.hoodie/.temp/<instant>/`, and base and log files of that instant in the plan's file groups.
 Keeps:   1. a data file is deleted only if its name carries the instant of a plan of compaction, the file group is in
@@ -23,12 +24,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lakeward.commit.heartbeat import find_announced, take_over
-from lakeward.commit.owner import Owner
-from lakeward.commit.transition import TimelineFiles
 from lakeward.errors import AttemptLost, NotFound
 from lakeward.format.file_name import parse_base_file, parse_log_file
-from lakeward.storage.storage import FileStatus, RenamingStorage, Storage, VersionedStorage, join, parent
+from lakeward.storage.storage import FileStatus, RenamingStorage, Storage, join, parent
 
 COMMIT_FILE = "commit"
 
@@ -59,6 +57,13 @@ def write_marker(storage: Storage, base_path: str, instant: str, winner: Winner)
     storage.create(marker, b"")
 
 
+def result_path(storage: Storage, base_path: str, folder: str, partition_path: str, file_name: str) -> str:
+    """Where a result lies before its attempt publishes: in the attempt's folder, in an object store in its place."""
+    if isinstance(storage, RenamingStorage):
+        return join(folder, file_name)
+    return join(base_path, partition_path, file_name)
+
+
 class Attempt:
     """One attempt at the plan of `instant`."""
 
@@ -78,20 +83,26 @@ class Attempt:
             write_marker(self._storage, self._base_path, self._instant, winner)
 
     def move_in(self, winners: Iterable[Winner]) -> None:
-        """Give the winners their places in the table. They stay invisible until the commit exists."""
+        """Give the winners their places in the table, for good. They stay invisible until the commit exists."""
         if not isinstance(self._storage, RenamingStorage):
             self._check_in(winners)
             return
+        touched = set()
         for winner in winners:
             source = join(self.folder, winner.file_name)
+            target = join(self._base_path, winner.partition_path, winner.file_name)
             try:
-                self._storage.rename(source, join(self._base_path, winner.partition_path, winner.file_name))
+                self._storage.move(source, target)
             except NotFound as error:
                 raise AttemptLost(
                     f"{source} is no longer there.",
                     why="Another process took this attempt over.",
                     remedy="Run the command again: it finishes what is left, if anything is.",
                 ) from error
+            touched.add(parent(target))
+        # Once a folder: syncing takes longer than moving a hundred files, and all of this is under the lock.
+        for folder in sorted(touched):
+            self._storage.sync(folder)
 
     def _check_in(self, winners: Iterable[Winner]) -> None:
         """The tasks wrote them to their places; nobody deleted one since."""
@@ -131,31 +142,15 @@ def strays(
     found = []
     for partition_path in sorted({partition for partition, _ in groups}):
         for status in storage.list(join(base_path, partition_path)):
+            # Most files are of other instants, and taking a name apart takes a while.
+            if instant not in status.path or status.name in keep:
+                continue
             name = parse_base_file(status.name) or parse_log_file(status.name)
-            if name is None or name.instant != instant or status.name in keep:
+            if name is None or name.instant != instant:
                 continue
             if (partition_path, name.file_id) in groups:
                 found.append(status)
     return found
-
-
-def finish_announced(storage: Storage, base_path: str, instant: str, files: TimelineFiles) -> bool:
-    """Publish what an attempt at `instant` announced and may not have published. False where nothing was announced."""
-    if isinstance(storage, RenamingStorage) or (announced := find_announced(storage, base_path, instant)) is None:
-        return False
-    files.finish(join(attempt_folder(base_path, instant, announced.attempt), COMMIT_FILE), announced.completed)
-    return True
-
-
-def exclude(storage: Storage, base_path: str, instant: str, files: TimelineFiles, *, by: Owner) -> None:
-    """No attempt that has begun at `instant` can publish from here on, unless it has announced that it will: what it
-    announced is then published here."""
-    if isinstance(storage, RenamingStorage):
-        put_aside(storage, base_path, instant, by=by.attempt)
-        return
-    assert isinstance(storage, VersionedStorage), "a storage renames, or it replaces on conditions"
-    if not take_over(storage, base_path, instant, by=by):
-        finish_announced(storage, base_path, instant, files)
 
 
 def put_aside(storage: RenamingStorage, base_path: str, instant: str, *, by: int) -> list[str]:

@@ -7,18 +7,20 @@ processes need not be waited for, and so that an attempt can see that another on
 In an object store it is also what an attempt lives and dies by, for nothing can be renamed away there. Each step is a
 conditional write, so of two who want the next one goes on:
 
-    alive --announce--> publishing        the completed file is named; whoever comes later creates that very file
+    alive --announce--> publishing        what is completed is named; whoever comes later creates those very files
     alive --take_over--> being undone     whoever was alive can announce nothing any more
 
 Touches: the heartbeat file.
 Keeps:   1. a heartbeat is created only where there is none: of two starters one wins;
          2. beating never changes content, so it cannot overwrite a successor's line;
-         3. what was announced is never undone.
+         3. what was announced is never undone;
+         4. in a file system who ends a heartbeat ends the one that it means, and leaves a successor's.
 See:     docs/decisions/0012-attempts-in-object-stores.md
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
@@ -26,8 +28,9 @@ import orjson
 
 from lakeward.clock import Clock
 from lakeward.commit.owner import Owner, Processes, parse_owner
-from lakeward.errors import AttemptLost, NotFound, TryLater, VersionChanged
-from lakeward.storage.storage import RenamingStorage, Storage, VersionedStorage, join
+from lakeward.errors import AlreadyExists, AttemptLost, NotFound, TryLater, VersionChanged
+from lakeward.storage.local import TEMPORARY_SUFFIX
+from lakeward.storage.storage import RenamingStorage, Storage, VersionedStorage, join, parent
 
 EXPIRY_SECONDS = 120.0
 """Hudi's default: `hoodie.client.heartbeat.interval_in_ms` (60 s) times tolerable misses (2)."""
@@ -35,7 +38,11 @@ EXPIRY_SECONDS = 120.0
 INTERVAL_SECONDS = 20.0
 """How often we beat: often enough that a few late beats do not look like death."""
 
+ENDED = "ended-by-"
+"""Part of the name of a heartbeat that is being removed; what a process that dies over it leaves is tidied up."""
+
 _PUBLISHING = "publishing"
+_METADATA = "metadata"
 _UNDOING = "undoing"
 _TRIES = 20
 """Each may meet a beat of the other's, and so many in a row are no beats."""
@@ -84,6 +91,8 @@ class Announced:
     attempt: int
     completed: str
     """Name of the completed file."""
+    metadata: str | None = None
+    """Name of the metadata table's completed file, which comes before; None where there is no metadata table."""
 
 
 class Heartbeat:
@@ -120,10 +129,11 @@ class Heartbeat:
         except NotFound:
             return False
 
-    def announce(self, completed: str) -> None:
-        """Say in an object store that the file of this name will be created. Raises `AttemptLost`."""
+    def announce(self, completed: str, *, metadata: str | None = None) -> None:
+        """Say in an object store that the files of these names will be created. Raises `AttemptLost`."""
         storage = _versioned(self._storage)
-        self._announced = _line_with(self._owner, _PUBLISHING, completed)
+        named = {_PUBLISHING: completed} | ({} if metadata is None else {_METADATA: metadata})
+        self._announced = _line_with(self._owner, named)
         for _ in range(_TRIES):
             try:
                 line, version = storage.read_version(self._path)
@@ -144,12 +154,7 @@ class Heartbeat:
         )
 
     def stop(self) -> None:
-        try:
-            ours = parse_owner(self._storage.read(self._path)) == self._owner
-        except NotFound:
-            return
-        if ours:
-            self._storage.delete(self._path)
+        _end(self._storage, self._path, self._owner, by=self._owner.attempt)
 
     def _is_ours(self, line: bytes) -> bool:
         return line == self._line or line == self._announced
@@ -166,7 +171,7 @@ def find_announced(storage: Storage, base_path: str, instant: str) -> Announced 
 def take_over(storage: VersionedStorage, base_path: str, instant: str, *, by: Owner) -> bool:
     """Make the heartbeat ours to undo the attempt with. False where something was announced, which stays."""
     path = heartbeat_path(base_path, instant)
-    undoing = _line_with(by, _UNDOING, True)
+    undoing = _line_with(by, {_UNDOING: True})
     for _ in range(_TRIES):
         try:
             line, version = storage.read_version(path)
@@ -202,18 +207,53 @@ def check_alive(storage: Storage, base_path: str, instant: str, attempt: int) ->
 
 
 def remove_heartbeat(storage: Storage, base_path: str, instant: str) -> None:
-    """Remove the heartbeat of an attempt that was undone. Under the table lock."""
+    """Remove the heartbeat of an attempt that was undone, whosever it is. Under the table lock."""
     storage.delete(heartbeat_path(base_path, instant))
 
 
-def _line_with(owner: Owner, key: str, value: object) -> bytes:
-    return orjson.dumps(asdict(owner) | {key: value}) + b"\n"
+def remove_dead(storage: Storage, base_path: str, instant: str, judged: Sign, *, by: Owner) -> None:
+    """Remove the heartbeat of an attempt that was undone, if it is the one that was judged. Under the table lock."""
+    if isinstance(storage, RenamingStorage):
+        _end(storage, heartbeat_path(base_path, instant), judged.owner, by=by.attempt)
+    else:
+        remove_heartbeat(storage, base_path, instant)  # ours since it was taken over
+
+
+def _end(storage: Storage, path: str, owner: Owner | None, *, by: int) -> None:
+    """Delete the heartbeat if it is that owner's; None: another engine's."""
+    try:
+        if parse_owner(storage.read(path)) != owner:
+            return
+        if not isinstance(storage, RenamingStorage):
+            storage.delete(path)
+            return
+        # t0 we see that it is still ours and are stopped; t1 another process takes our attempt over, and its heartbeat
+        # beats; t2 we wake up. So it is put aside, and deleted only if it is the one that was meant.
+        aside = f"{parent(path)}/.{path.rpartition('/')[2]}.{ENDED}{by}{TEMPORARY_SUFFIX}"
+        storage.rename(path, aside)
+        if parse_owner(storage.read(aside)) != owner:
+            try:
+                storage.rename(aside, path)
+                return
+            except AlreadyExists:
+                pass  # its place was taken, and whose it was will see that
+        storage.delete(aside)
+    except NotFound:
+        return
+
+
+def _line_with(owner: Owner, more: Mapping[str, object]) -> bytes:
+    return orjson.dumps(asdict(owner) | dict(more)) + b"\n"
 
 
 def _announced_in(line: bytes) -> Announced | None:
-    owner = parse_owner(line)
-    completed = orjson.loads(line).get(_PUBLISHING) if owner is not None else None
-    return Announced(owner.attempt, completed) if owner is not None and isinstance(completed, str) else None
+    if (owner := parse_owner(line)) is None:
+        return None
+    fields = orjson.loads(line)
+    completed, metadata = fields.get(_PUBLISHING), fields.get(_METADATA)
+    if not isinstance(completed, str) or not isinstance(metadata, str | None):
+        return None
+    return Announced(owner.attempt, completed, metadata)
 
 
 def _versioned(storage: Storage) -> VersionedStorage:

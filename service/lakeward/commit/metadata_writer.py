@@ -1,18 +1,12 @@
 """Write the metadata table's part of a commit: a delta commit of the same instant, complete before the commit itself.
 
     prepare   no lock     read the metadata table, write the log files that depend on nothing but the new files into the
-                          attempt's folder, and read the statistics of the files beside them
-    stage     under lock  look again; what was prepared for another table is prepared anew; the statistics of
-                          partitions, which depend on all files there, and the commit
-    publish   under lock  .requested, .inflight, log files out of the folder to their places, the completed file
+                          attempt's folder, read the statistics of the files beside them and join those of partitions
+    stage     under lock  look again; what was prepared for another table is prepared anew; join the statistics of
+                          partitions in which other files count by now, write them, and the commit
+    publish   under lock  `commit/metadata_publication.py`
 
-Everything leaves the attempt's folder as data files do (`commit/attempt.py`): whoever takes the attempt over renames
-the folder away first, so that neither a log file nor the completed file comes out of it later. Hudi, too, can see by
-`.inflight` that there is something to take back, since no log file is in its place before that.
-
-Log files count as soon as the commit of the data table exists, so they must be whole; they are, once closed.
-
-Touches: the attempt's folder; of the metadata table, files of the instant.
+Touches: the attempt's folder; of the metadata table, what another attempt at the instant left there is taken back.
 Keeps:   1. what is written is for the partitions, file groups, columns and schema that the table has under the lock;
          2. a log file holds one block of one instant, and no other file carries its name;
          3. memory: the statistics of files in the touched partitions; bloom filters one at a time.
@@ -22,11 +16,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 
 from lakeward.clock import Clock
+from lakeward.commit.attempt import result_path
 from lakeward.commit.metadata_changes import (
     NewFile,
     bloom_filter_sources,
@@ -37,12 +31,14 @@ from lakeward.commit.metadata_changes import (
     partition_stats_records,
 )
 from lakeward.commit.metadata_look import MetadataLook, look_at_metadata
+from lakeward.commit.metadata_publication import COMMIT_FILE, StagedCommit
 from lakeward.commit.metadata_recovery import check_not_rolled_back, take_back_metadata
 from lakeward.commit.transition import MetadataAction, TimelineFiles
-from lakeward.errors import AlreadyExists, AttemptLost, Conflict, NotFound
+from lakeward.errors import Conflict
 from lakeward.format.avro_schema import META_COLUMNS
 from lakeward.format.commit_metadata import CommitMetadata, RuntimeStats, WriteStat, write_commit_metadata
 from lakeward.format.file_name import LogFileName, WriteToken
+from lakeward.format.instant import comparable_time
 from lakeward.format.metadata_codec import metadata_codec
 from lakeward.format.metadata_key import column_prefix, column_stats_key
 from lakeward.format.metadata_log_file import MetadataLogStats, write_metadata_log
@@ -51,33 +47,22 @@ from lakeward.format.metadata_record import (
     BloomFilterRecord,
     ColumnStatsRecord,
     MetadataRecord,
+    PartitionStatsRecord,
 )
 from lakeward.format.parquet_stats import read_bloom_filter
 from lakeward.format.partition_stats import partition_stats
-from lakeward.storage.storage import RenamingStorage, join
+from lakeward.storage.storage import Storage, join
 from lakeward.table.index_definitions import IndexedColumns
 from lakeward.table.metadata_reader import MetadataReader
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder
-
-COMMIT_FILE = "metadata-commit"
+from lakeward.table.timeline import Timeline
 
 _LOG_VERSION = 1
+_BRING_VALUES = ("commit", "deltacommit", "replacecommit")
+"""What is pending under these names may put values into a partition that were not there; services do not."""
 _PREFIX_LENGTH = 24
 """Characters by which a key of column_stats says its column and partition."""
-
-
-@dataclass(frozen=True, slots=True)
-class StagedCommit:
-    """A delta commit that is whole but for its completion time."""
-
-    latest_time: str | None
-    """The greatest time on the metadata table's timeline; every new one must be greater."""
-    files: TimelineFiles
-    content: str
-    """The path of what will be the completed file."""
-    logs: Mapping[str, str]
-    """The place of each log file in the metadata table, by its name in the attempt's folder."""
 
 
 class MetadataCommit:
@@ -85,13 +70,12 @@ class MetadataCommit:
 
     def __init__(
         self,
-        storage: RenamingStorage,
+        storage: Storage,
         instant: str,
         *,
         folder: str,
         number: int,
         measured: IndexedColumns | None,
-        is_pending: Callable[[], bool],
         clock: Clock,
     ) -> None:
         """
@@ -99,14 +83,12 @@ class MetadataCommit:
             folder: the attempt's.
             number: the attempt's.
             measured: of which columns the new files have statistics.
-            is_pending: whether some attempt is under way at the data table's instant.
         """
         self._storage = storage
         self._instant = instant
         self._folder = folder
         self._number = number
         self._measured = measured
-        self._is_pending = is_pending
         self._clock = clock
         self._prepared: tuple[object, ...] | None = None
         """The table and the files that the logs in the folder were written for."""
@@ -114,15 +96,18 @@ class MetadataCommit:
         """In the folder, by name."""
         self._known: dict[tuple[str, str], list[ColumnStatsRecord]] = {}
         """What column_stats has of a file, by partition path and name. Files never change, so neither does this."""
+        self._joined: dict[str, tuple[Sequence[str], Sequence[PartitionStatsRecord]]] = {}
+        """The statistics of a partition, and the files that they are of; for what was prepared."""
 
     def prepare(self, snapshot: TableSnapshot, files: Sequence[NewFile]) -> None:
         """Do what can be done before the table lock is held. `snapshot` shows the partitions of `files` whole."""
         look = look_at_metadata(self._storage, snapshot, clock=self._clock)
-        self._write_logs(look, files)
+        self._write_logs(look, snapshot.base_path, files)
         if look.has_partition_stats:
             self._learn(
                 look, counting_files(snapshot.file_groups, files, instant=self._instant), files, everything=True
             )
+            self._partition_stats(look, snapshot, files)
 
     def stage(self, snapshot: TableSnapshot, files: Sequence[NewFile], *, fence: Callable[[], None]) -> StagedCommit:
         """Bring what was prepared up to date and write the rest. Under the lock.
@@ -143,54 +128,35 @@ class MetadataCommit:
                 remedy="Run the command again; nothing was published.",
             )
         if self._prepared != (look.shape, tuple(files)):
-            self._write_logs(look, files)
+            self._write_logs(look, snapshot.base_path, files)
         if look.has_partition_stats:
             self._write_log(look, PARTITION_STATS, _encoded(look, self._partition_stats(look, snapshot, files)))
-        staged = join(self._folder, COMMIT_FILE)
-        self._storage.create(staged, write_commit_metadata(_commit(look.schema_json, self._logs.values())))
+        commit = write_commit_metadata(_commit(look.schema_json, self._logs.values()))
+        self._storage.create(join(self._folder, COMMIT_FILE), commit)
         return StagedCommit(
             latest_time=timeline.latest_time,
             files=TimelineFiles(self._storage, folder, self._instant, MetadataAction.DELTA_COMMIT),
-            content=staged,
-            logs={name: join(look.table.base_path, stat.path or "") for name, stat in self._logs.items()},
+            metadata_path=look.table.base_path,
+            folder=self._folder,
+            logs={name: stat.path or "" for name, stat in self._logs.items()},
         )
 
-    def publish(self, staged: StagedCommit, completion_time: str, *, fence: Callable[[], None]) -> None:
-        """Complete the delta commit. It counts from the moment that the data table's commit is complete."""
-        try:
-            staged.files.request(b"")
-            staged.files.begin()
-        except AlreadyExists as error:
-            raise _lost(self._folder) from error  # it was not there under the lock, which is another's by now
-        if self._storage.stat(self._folder) is None:
-            # t0 we prove the lock ours and are stopped; t1 another process takes our attempt over; t2 we wake up. If
-            # it goes on with the plan it removes what we just made; if it took the plan back nobody would.
-            if not self._is_pending():
-                staged.files.undo()
-                staged.files.unschedule()
-            raise _lost(self._folder)
-        for name, target in staged.logs.items():
-            try:
-                self._storage.rename(join(self._folder, name), target)
-            except NotFound as error:
-                raise _lost(self._folder) from error
-        fence()
-        staged.files.complete(staged.content, completion_time)
-
-    def _write_logs(self, look: MetadataLook, files: Sequence[NewFile]) -> None:
+    def _write_logs(self, look: MetadataLook, base_path: str, files: Sequence[NewFile]) -> None:
         """Of all partitions that depend on the new files alone."""
         for name in self._logs:
             self._storage.delete(join(self._folder, name))
         self._logs.clear()
+        self._joined.clear()
         self._write_log(look, FILES, _encoded(look, files_records(files)))
         if COLUMN_STATS in look.table.slices:
             self._write_log(look, COLUMN_STATS, _encoded(look, column_stats_records(files)))
         if BLOOM_FILTERS in look.table.slices:
-            sources = bloom_filter_sources(files)
             encode = metadata_codec(look.schema_json).encode
-            self._write_log(
-                look, BLOOM_FILTERS, {k: partial(self._bloom_filter, f, encode) for k, f in sources.items()}
-            )
+            filters = {
+                key: partial(self._bloom_filter, base_path, file, encode)
+                for key, file in bloom_filter_sources(files).items()
+            }
+            self._write_log(look, BLOOM_FILTERS, filters)
         self._prepared = (look.shape, tuple(files))
 
     def _write_log(self, look: MetadataLook, partition: str, entries: Mapping[str, Callable[[], bytes]]) -> None:
@@ -209,8 +175,8 @@ class MetadataCommit:
                 )
             self._logs[name] = _write_stat(partition, file_id, name, self._instant, written)
 
-    def _bloom_filter(self, file: NewFile, encode: Callable[[MetadataRecord], bytes]) -> bytes:
-        path = join(self._folder, file.name)
+    def _bloom_filter(self, base_path: str, file: NewFile, encode: Callable[[MetadataRecord], bytes]) -> bytes:
+        path = result_path(self._storage, base_path, self._folder, file.partition_path, file.name)
         with self._storage.open_input(path) as source:
             found = read_bloom_filter(source, file_name=path)
         assert found is not None, "every base file of ours has one"
@@ -222,25 +188,23 @@ class MetadataCommit:
         self, look: MetadataLook, snapshot: TableSnapshot, files: Sequence[NewFile]
     ) -> dict[str, MetadataRecord]:
         assert look.indexed is not None, "column_stats is there"
+        if _has_earlier_write(snapshot.timeline, self._instant):
+            return {}
         counting = counting_files(snapshot.file_groups, files, instant=self._instant)
         # Of a group whose slices cannot be told nobody knows which files count.
         for frozen in snapshot.frozen:
             counting.pop(frozen.partition_path, None)
         self._learn(look, counting, files, everything=False)
         own = {(file.partition_path, file.name): file.column_stats for file in files}
-        records = []
         for path, names in counting.items():
+            if path in self._joined and self._joined[path][0] == names:
+                continue
             stats = chain.from_iterable(
                 own[path, name] if (path, name) in own else self._known.get((path, name), ()) for name in names
             )
-            records += partition_stats(
-                path,
-                names,
-                stats,
-                columns=look.indexed.columns,
-                version=look.indexed.version,
-            )
-        return partition_stats_records(records)
+            joined = partition_stats(path, names, stats, columns=look.indexed.columns, version=look.indexed.version)
+            self._joined[path] = names, joined
+        return partition_stats_records(record for path in counting for record in self._joined[path][1])
 
     def _learn(
         self,
@@ -271,6 +235,19 @@ class MetadataCommit:
         # Whoever committed a file wrote its records before: what is not there now will not come.
         for file in wanted:
             self._known.setdefault(file, [])
+
+
+def _has_earlier_write(timeline: Timeline, instant: str) -> bool:
+    """Whether a write that began before `instant` may commit after it.
+
+    t10 a writer begins; t20 we plan; t30 we commit; t40 it commits, with the range of all that is in the partition.
+    Log files are read in the order of their instants, so a range of ours would take the place of its, without what it
+    brought, and queries would skip the partition. What stood there before us still holds: we put no value there.
+    """
+    return any(
+        each.action in _BRING_VALUES and comparable_time(each.time) < comparable_time(instant)
+        for each in timeline.pending
+    )
 
 
 _Entries = dict[str, Callable[[], bytes]]
@@ -323,12 +300,4 @@ def _commit(schema_json: str, stats: Iterable[WriteStat]) -> CommitMetadata:
         compacted=False,
         extra_metadata={"schema": json.dumps(schema, separators=(",", ":"))},
         operation_type="UPSERT_PREPPED",
-    )
-
-
-def _lost(folder: str) -> AttemptLost:
-    return AttemptLost(
-        f"The attempt in {folder} is no longer ours.",
-        why="Another process took it over.",
-        remedy="Run the command again: it finishes what is left, if anything is.",
     )

@@ -45,9 +45,10 @@ class ServiceAction(TimelineAction):
 
 
 class MetadataAction(TimelineAction):
-    """On the timeline of its metadata table, at the same instant."""
+    """On the timeline of its metadata table: a delta commit at the instant of the table's own action, or a service."""
 
     DELTA_COMMIT = ("deltacommit", "deltacommit")
+    COMPACTION = ("compaction", "commit")
 
 
 class TimelineFiles:
@@ -97,7 +98,8 @@ class TimelineFiles:
 
         The staged file lies in the attempt's folder. Whoever takes an attempt over renames that folder away first,
         so that this link fails however late it is made. Where nothing can be renamed, `announce` names the completed
-        file before it is created: either it fails, or whoever comes later creates the file instead of undoing us.
+        file before it is created, and makes what must be there before it: either it fails, or whoever comes later
+        creates the file instead of undoing us.
         """
         if not self.is_inflight():
             raise _gone(self.inflight)
@@ -116,7 +118,7 @@ class TimelineFiles:
         else:
             assert announce is not None, "without renames nothing else keeps two attempts apart"
             announce(target.rpartition("/")[2])
-            self._finish(target, content)
+            create_once(self._storage, target, content)
         if self._storage.read(target) != content:
             raise OutcomeUnknown(
                 f"{target} does not read back as it was written.",
@@ -144,7 +146,7 @@ class TimelineFiles:
                 remedy="When no process that carried it out can be left, delete the instant's file in "
                 ".hoodie/.heartbeat; the compaction is then carried out again.",
             ) from error
-        self._finish(join(self._folder, name), content)
+        create_once(self._storage, join(self._folder, name), content)
 
     def undo(self) -> None:
         """Take back `begin`; the plan stays."""
@@ -155,11 +157,10 @@ class TimelineFiles:
         assert not self.is_inflight(), "undo comes first"
         self._storage.delete(self.requested)
 
-    def _finish(self, target: str, content: bytes) -> None:
-        try:
-            self._storage.create(target, content)
-        except (LakewardError, OSError) as error:
-            _confirm(self._storage, target, content, error)
+    def open_announced(self) -> None:
+        """`request` and `begin` of what an attempt announced. Whoever else does so at the same time does the same."""
+        for path in (self.requested, self.inflight):
+            create_once(self._storage, path, b"")
 
     def _path(self, action: str, state: State, completion_time: str | None = None) -> str:
         return join(self._folder, instant_file_name(self._instant, action, state, LAYOUT, completion_time))
@@ -172,6 +173,14 @@ def find_completed(storage: Storage, timeline_folder: str, instant: str) -> str 
         if found is not None and found.time == instant and found.state is State.COMPLETED:
             return status.path
     return None
+
+
+def create_once(storage: Storage, path: str, content: bytes) -> None:
+    """Create the file, or see that it is there with this content, whoever created it."""
+    try:
+        storage.create(path, content)
+    except (LakewardError, OSError) as error:
+        _confirm(storage, path, content, error)
 
 
 def _create(storage: Storage, path: str, content: bytes) -> None:

@@ -48,7 +48,7 @@ from lakeward.plan.eligibility import find_refusals
 from lakeward.plan.planner import Planner
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
-from lakeward.table.snapshot import BaseFileMemory, TableSnapshot
+from lakeward.table.snapshot import LookMemory, TableSnapshot
 
 NOTHING_PLANNED = PlanOutcome((), ())
 
@@ -141,7 +141,7 @@ class Compactor:
             owner=processes.new_owner(),
             observer=observer or Silent(),
             guard=guard,
-            memory=BaseFileMemory(),
+            memory=LookMemory(),
         )
         self._planner = planner
         self._choose_dispatcher = choose_dispatcher

@@ -12,16 +12,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from lakeward.commit.metadata_publication import create_announced, publish_by_moving
 from lakeward.execute.operation_spec import OperationResult
-from lakeward.execute.serviced_table import ServicedTable
+from lakeward.execute.serviced_table import Fence, ServicedTable
 from lakeward.format.instant import comparable_time
-from lakeward.storage.storage import RenamingStorage
+from lakeward.storage.storage import RenamingStorage, Storage
 from lakeward.table.index_definitions import IndexedColumns, load_indexed_columns
 from lakeward.table.metadata_table import has_metadata_table
 from lakeward.table.snapshot import TableSnapshot
 
 if TYPE_CHECKING:
     from lakeward.commit.metadata_changes import NewFile
+    from lakeward.commit.metadata_publication import StagedCommit
     from lakeward.commit.metadata_writer import MetadataCommit
     from lakeward.execute.claim import Claim
 
@@ -51,16 +53,39 @@ def later(*times: str | None) -> str | None:
 def open_metadata_commit(table: ServicedTable, claim: Claim) -> MetadataCommit:
     from lakeward.commit.metadata_writer import MetadataCommit
 
-    assert isinstance(table.storage, RenamingStorage), "eligibility refuses a metadata table in an object store"
     return MetadataCommit(
         table.storage,
         claim.instant,
         folder=claim.attempt.folder,
         number=table.owner.attempt,
         measured=claim.indexed,
-        is_pending=claim.files.is_inflight,
         clock=table.clock,
     )
+
+
+def publish_metadata(
+    storage: RenamingStorage, claim: Claim, staged: StagedCommit, completion_time: str, fence: Fence
+) -> None:
+    """In a file system, where the data table's commit is on its own."""
+    publish_by_moving(storage, staged, completion_time, is_pending=claim.files.is_inflight, fence=fence)
+
+
+def announce_with_metadata(
+    storage: Storage, claim: Claim, staged: StagedCommit, completion_time: str, fence: Fence, completed: str
+) -> None:
+    """In an object store: announce the metadata table's commit and the data table's, and make the former."""
+    name = staged.files.completed(completion_time).rpartition("/")[2]
+    claim.heartbeat.announce(completed, metadata=name)
+    create_announced(
+        storage,
+        staged.files,
+        name,
+        instant=claim.instant,
+        metadata_path=staged.metadata_path,
+        folder=staged.folder,
+        fence=fence,
+    )
+    fence()
 
 
 def new_files(results: Sequence[OperationResult]) -> list[NewFile]:

@@ -7,7 +7,8 @@
 The property comes first: from then on readers list the storage and writers write to it no more. With the reverse order
 Hudi's writers fail on a metadata table that is said to be there. A folder that nobody names does no harm: Hudi deletes
 what it finds in the place of a partition before it builds it. It is moved aside before it is deleted, where that is
-possible, because a reader that still has the old properties in memory must not find half of its files.
+possible, because a reader that still has the old properties in memory must not find half of its files. In an object
+store it is deleted under the lock.
 
 The index definitions stay: Hudi finds by them which secondary and expression indexes to build again, and of which
 columns.
@@ -22,7 +23,7 @@ Keeps:   1. nothing is removed while somebody writes to it as far as that can be
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from lakeward.clock import Clock
@@ -104,10 +105,12 @@ def remove_metadata(
         if removal.named:
             update_properties(storage, base_path, _properties_after(storage, removal, clock), fence=locked.fence)
         locked.fence()
-        moved = [_take_away(storage, join(base_path, each), base_path, owner.attempt) for each in removal.folders]
+        folders = [join(base_path, each) for each in removal.folders]
+        moved = [_take_away(storage, each, base_path, owner.attempt, locked.fence) for each in folders]
     # Writers need not wait for the lock until all of it is deleted.
     for folder in moved:
-        storage.delete_folder(folder)
+        if folder is not None:
+            storage.delete_folder(folder)
     return removal
 
 
@@ -233,13 +236,18 @@ def _properties_after(storage: Storage, removal: Removal, clock: Clock) -> dict[
     }
 
 
-def _take_away(storage: Storage, folder: str, base_path: str, attempt: int) -> str:
+def _take_away(storage: Storage, folder: str, base_path: str, attempt: int, fence: Callable[[], None]) -> str | None:
     """From its place. Returns what is to be deleted now, which nobody looks for any more."""
     if _is_aside(folder.rpartition("/")[2]):
         return folder
     if not isinstance(storage, RenamingStorage):
+        # t0 we begin to delete and are stopped; t1 our lock runs out, and a writer builds it anew; t2 we wake up.
+        for below in [status.path for status in storage.list(folder) if status.is_folder]:
+            fence()
+            storage.delete_folder(below)
+        fence()
         storage.delete_folder(folder)
-        return folder
+        return None
     storage.make_folder(_temp_folder(base_path))
     aside = join(_temp_folder(base_path), f"{_ASIDE}{attempt}")
     storage.rename(folder, aside)

@@ -16,17 +16,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
-from lakeward.commit.attempt import Winner, write_marker
+from lakeward.commit.attempt import Winner, result_path, write_marker
 from lakeward.commit.heartbeat import check_alive
 from lakeward.execute.operation_spec import OperationSpec
-from lakeward.storage.storage import RenamingStorage, Storage, join
+from lakeward.storage.storage import RenamingStorage, Storage
 
 
 def output_path(storage: Storage, spec: OperationSpec, task_attempt: int) -> str:
-    name = spec.file_name(task_attempt)
-    if isinstance(storage, RenamingStorage):
-        return join(spec.attempt_folder, name)
-    return join(spec.slice.base_path, spec.slice.partition_path, name)
+    of = spec.slice
+    return result_path(storage, of.base_path, spec.attempt_folder, of.partition_path, spec.file_name(task_attempt))
 
 
 @contextmanager

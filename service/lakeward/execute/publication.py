@@ -3,7 +3,7 @@
     look -> files in -> strays out -> metadata table's commit, where there is one -> commit
 
 The metadata table's commit counts from the moment that ours is complete; in the other order there would be a time in
-which readers who list by it do not see what is committed.
+which readers who list by it do not see what is committed. In an object store both are announced before either.
 
 Touches: the attempt's folder, files of the instant in the plan's file groups and in the metadata table, the timelines;
          under the table lock.
@@ -16,6 +16,8 @@ Keeps:   1. what is published is what is still right: an operation whose slice c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lakeward.commit.attempt import Winner, strays
@@ -25,18 +27,27 @@ from lakeward.errors import Conflict
 from lakeward.execute.claim import Claim, check_ours
 from lakeward.execute.compaction_commit import compaction_commit
 from lakeward.execute.log_compaction_commit import log_compaction_commit
-from lakeward.execute.metadata_commit import later, new_files, open_metadata_commit
+from lakeward.execute.metadata_commit import (
+    announce_with_metadata,
+    later,
+    new_files,
+    open_metadata_commit,
+    publish_metadata,
+)
 from lakeward.execute.operation_spec import OperationKind, OperationResult
 from lakeward.execute.pending_work import groups_of, pending_plan
 from lakeward.execute.progress import Phase
-from lakeward.execute.serviced_table import ServicedTable, spell, zone_of
+from lakeward.execute.serviced_table import Fence, ServicedTable, spell, zone_of
 from lakeward.execute.targets import Target, Targets, find_targets
 from lakeward.format.commit_metadata import write_commit_metadata
+from lakeward.storage.storage import RenamingStorage
+from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.metadata_table import has_metadata_table
 from lakeward.table.snapshot import TableSnapshot
 
 if TYPE_CHECKING:
+    from lakeward.commit.metadata_publication import StagedCommit
     from lakeward.commit.metadata_writer import MetadataCommit
 
 
@@ -49,14 +60,44 @@ def publish(table: ServicedTable, claim: Claim, results: Sequence[OperationResul
     with table.measured(Phase.COMMIT):
         by_group = {(result.partition_path, result.file_id): result for result in results}
         claim.attempt.write_markers(_winner(target, by_group[target.group_id]) for target in claim.targets.of)
-        return _publish(table, claim, by_group, _prepare_metadata(table, claim, results))
+        return _publish(table, claim, by_group, _prepare(table, claim, by_group))
+
+
+@dataclass(frozen=True, slots=True)
+class _Spelled:
+    """The commit's content, and all that it depends on."""
+
+    slices: Sequence[FileSlice]
+    results: Sequence[OperationResult]
+    schema: str
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """What was done while nobody waited for the lock. Under it, what it depends on is looked at again."""
+
+    commit: _Spelled
+    metadata: MetadataCommit | None
+
+
+def _prepare(table: ServicedTable, claim: Claim, by_group: Mapping[GroupId, OperationResult]) -> _Prepared:
+    results = [by_group[target.group_id] for target in claim.targets.of]
+    snapshot, metadata = claim.snapshot, None
+    if has_metadata_table(snapshot.config):
+        snapshot = table.look(only=frozenset(groups_of(claim.plan)))
+        if has_metadata_table(snapshot.config):
+            metadata = open_metadata_commit(table, claim)
+            metadata.prepare(snapshot, new_files(results))
+    # Writers may have put more logs into the slices of a LOG.
+    now = {(*slice_.group_id, slice_.base_instant): slice_ for group in snapshot.file_groups for slice_ in group.slices}
+    before = [target.slice for target in claim.targets.of]
+    slices = [now.get((*slice_.group_id, slice_.base_instant), slice_) for slice_ in before]
+    return _Prepared(_spell(claim, slices, results, snapshot.schema), metadata)
 
 
 def _publish(
-    table: ServicedTable,
-    claim: Claim,
-    by_group: Mapping[GroupId, OperationResult],
-    prepared: MetadataCommit | None,
+    table: ServicedTable, claim: Claim, by_group: Mapping[GroupId, OperationResult], prepared: _Prepared
 ) -> tuple[str | None, Targets]:
     with table.locked() as fence:
         snapshot = table.look(only=frozenset(groups_of(claim.plan)))
@@ -67,12 +108,12 @@ def _publish(
         kept = [by_group[target.group_id] for target in targets.of]
         winners = [_winner(target, result) for target, result in zip(targets.of, kept, strict=True)]
         slices = [target.slice for target in targets.of]
-        commit = log_compaction_commit if claim.action is ServiceAction.LOG_COMPACTION else compaction_commit
-        staged = claim.attempt.stage_commit(write_commit_metadata(commit(slices, kept, snapshot.schema or "")))
-        metadata = metadata_staged = None
+        commit = _spell(claim, slices, kept, snapshot.schema, known=prepared.commit)
+        staged = claim.attempt.stage_commit(commit.content)
+        metadata = None
         if has_metadata_table(snapshot.config):
-            metadata = prepared or open_metadata_commit(table, claim)
-            metadata_staged = metadata.stage(snapshot, new_files(kept), fence=fence)
+            opened = prepared.metadata or open_metadata_commit(table, claim)
+            metadata = opened.stage(snapshot, new_files(kept), fence=fence)
         fence()
         claim.attempt.move_in(winners)
         names = frozenset(winner.file_name for winner in winners)
@@ -80,27 +121,47 @@ def _publish(
         fence()  # else what was listed could be of an attempt that took our place while we slept
         for stray in left:
             table.storage.delete(stray.path)
-        zone, floor = zone_of(snapshot), snapshot.timeline.latest_time
-        if metadata is not None and metadata_staged is not None:
-            floor = next_time(floor=later(floor, metadata_staged.latest_time), zone=zone, clock=table.clock)
-            fence()
-            metadata.publish(metadata_staged, floor, fence=fence)
-        completion_time = next_time(floor=floor, zone=zone, clock=table.clock)
-        fence()
-        claim.files.complete(staged, completion_time, announce=claim.heartbeat.announce)
+        completion_time = _complete(table, claim, snapshot, staged, metadata, fence)
     return completion_time, targets
 
 
-def _prepare_metadata(table: ServicedTable, claim: Claim, results: Sequence[OperationResult]) -> MetadataCommit | None:
-    """What can be done for the metadata table while nobody waits for the lock."""
-    if not has_metadata_table(claim.snapshot.config):
-        return None
-    snapshot = table.look(only=frozenset(groups_of(claim.plan)))
-    if not has_metadata_table(snapshot.config):
-        return None
-    commit = open_metadata_commit(table, claim)
-    commit.prepare(snapshot, new_files(results))
-    return commit
+def _complete(
+    table: ServicedTable,
+    claim: Claim,
+    snapshot: TableSnapshot,
+    staged: str,
+    metadata: StagedCommit | None,
+    fence: Fence,
+) -> str:
+    """The metadata table's commit and then ours. Returns the completion time of ours."""
+    zone, floor = zone_of(snapshot), snapshot.timeline.latest_time
+    announce = claim.heartbeat.announce
+    if metadata is not None:
+        floor = next_time(floor=later(floor, metadata.latest_time), zone=zone, clock=table.clock)
+        if isinstance(table.storage, RenamingStorage):
+            publish_metadata(table.storage, claim, metadata, floor, fence)
+        else:
+            announce = partial(announce_with_metadata, table.storage, claim, metadata, floor, fence)
+    completion_time = next_time(floor=floor, zone=zone, clock=table.clock)
+    fence()
+    claim.files.complete(staged, completion_time, announce=announce)
+    return completion_time
+
+
+def _spell(
+    claim: Claim,
+    slices: Sequence[FileSlice],
+    results: Sequence[OperationResult],
+    schema: str | None,
+    *,
+    known: _Spelled | None = None,
+) -> _Spelled:
+    """`known`, if that is still it: thousands of operations take most of a second."""
+    if known is not None and (known.slices, known.results, known.schema) == (slices, results, schema or ""):
+        return known
+    commit = log_compaction_commit if claim.action is ServiceAction.LOG_COMPACTION else compaction_commit
+    content = write_commit_metadata(commit(slices, results, schema or ""))
+    return _Spelled(slices, results, schema or "", content)
 
 
 def _still_right(table: ServicedTable, claim: Claim, snapshot: TableSnapshot) -> Targets:

@@ -41,6 +41,7 @@ class CheckedLogs:
     """Log files whose block heads were read, and the file groups to leave alone, for what was found or as told."""
 
     seen: frozenset[tuple[str, ...]] = frozenset()
+    """Partition path and names."""
     left_alone: Mapping[GroupId, Reason] = field(default_factory=dict)
 
 
@@ -52,18 +53,16 @@ def choose(
     with table.measured(Phase.PLAN):
         while True:
             outcome = planner(snapshot, at, checked.left_alone)
-            fresh = {
-                tuple(join(operation.partition_path, name) for name in operation.log_files): operation
-                for operation in outcome.operations
-            }
+            fresh = {(operation.partition_path, *operation.log_files): operation for operation in outcome.operations}
             unseen = sorted(fresh.keys() - checked.seen)
             if not unseen:
                 return outcome, checked
             left_alone = dict(checked.left_alone)
             for logs in unseen:
-                group_id = (fresh[logs].partition_path, fresh[logs].file_id)
+                partition_path, *names = logs
+                group_id = (partition_path, fresh[logs].file_id)
                 try:
-                    _check_logs(table, snapshot, group_id, logs)
+                    _check_logs(table, snapshot, group_id, [join(partition_path, name) for name in names])
                 except Unsupported as error:
                     if not table.options.skip_unsupported:
                         raise
@@ -91,19 +90,20 @@ def schedule(
     dispatcher.probe()
     _check_space(table, preview)
     scheduled: list[PendingWork] = []
-    # Log heads were read before the lock is taken; under it only those of log files that came since.
+    # Log heads were read before the lock is taken, and the plans spelled; under it, only what came since.
+    spelled = [(plan, write_compaction_plan(plan)) for _, plan in _plans_of(preview, planned_by)]
     with table.measured(Phase.SCHEDULE), table.locked() as fence:
         snapshot = table.look()
         zone = zone_of(snapshot)
         instant = next_time(floor=latest_time(table, snapshot), zone=zone, clock=table.clock)
         outcome, _ = choose(table, planner, snapshot, checked, at=instant)
-        for action, plan in _plans_of(outcome):
+        for action, plan in _plans_of(outcome, planned_by):
+            content = next((content for known, content in spelled if known == plan), None)
             if scheduled:
                 instant = next_time(floor=instant, zone=zone, clock=table.clock)
             fence()
-            ours = replace(plan, extra_metadata={**plan.extra_metadata, **planned_by, PLANNED_BY: "lakeward"})
-            table.timeline_files(snapshot, instant, action).request(write_compaction_plan(ours))
-            scheduled.append(PendingWork(instant, action, ours))
+            table.timeline_files(snapshot, instant, action).request(content or write_compaction_plan(plan))
+            scheduled.append(PendingWork(instant, action, plan))
             table.observer.step(f"{spell(action)} {instant} scheduled, file slices: {len(plan.operations)}")
     return scheduled, outcome
 
@@ -134,10 +134,14 @@ def _check_space(table: ServicedTable, outcome: PlanOutcome) -> None:
         )
 
 
-def _plans_of(outcome: PlanOutcome) -> list[tuple[ServiceAction, CompactionPlan]]:
+def _plans_of(outcome: PlanOutcome, planned_by: Mapping[str, str]) -> list[tuple[ServiceAction, CompactionPlan]]:
     """The plans to publish. In the split form log compactions come first: they are short."""
     if outcome.form is Form.HYBRID:
         plans = [(ServiceAction.COMPACTION, outcome.hybrid_plan)]
     else:
         plans = [(ServiceAction.LOG_COMPACTION, outcome.log_plan), (ServiceAction.COMPACTION, outcome.full_plan)]
-    return [(action, plan) for action, plan in plans if plan is not None]
+    return [
+        (action, replace(plan, extra_metadata={**plan.extra_metadata, **planned_by, PLANNED_BY: "lakeward"}))
+        for action, plan in plans
+        if plan is not None
+    ]

@@ -26,7 +26,7 @@ from lakeward.execute.refusal import refuse
 from lakeward.plan.eligibility import find_refusals
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
-from lakeward.table.snapshot import BaseFileMemory, TableSnapshot, take_snapshot
+from lakeward.table.snapshot import LookMemory, TableSnapshot, take_snapshot
 from lakeward.table.table_config import timeline_folder
 
 Guard = Callable[[], None]
@@ -47,7 +47,7 @@ class ServicedTable:
     """Whose heartbeats and locks are ours."""
     observer: Observer
     guard: Guard
-    memory: BaseFileMemory
+    memory: LookMemory
 
     def look(self, *, only: Collection[GroupId] | None = None) -> TableSnapshot:
         """A fresh snapshot of a table that we may change. Raises `Refused`.

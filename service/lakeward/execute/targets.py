@@ -11,15 +11,17 @@ Keeps:   1. a LOG works on a prefix of the slice's logs in which no write that i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakeward.commit.transition import ServiceAction
 from lakeward.errors import Conflict
 from lakeward.execute.operation_spec import OperationKind
 from lakeward.format.compaction_plan import CompactionOperation, CompactionPlan
-from lakeward.plan.log_prefix import LOGS_MIN, files_of_run, pending_writes, pick_prefix
+from lakeward.plan.log_prefix import LOGS_MIN, PendingWrites, files_of_run, pending_writes, pick_prefix
 from lakeward.plan.slice_profile import profile_slice
 from lakeward.table.file_group import FileSlice, LogFile
+from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
 
@@ -70,12 +72,15 @@ def find_targets(snapshot: TableSnapshot, instant: str, plan: CompactionPlan, ac
         for group in snapshot.file_groups
         for slice_ in group.slices
     }
+    now = _Now(
+        snapshot, {slice_.group_id: slice_.base_instant for slice_ in snapshot.latest_slices}, pending_writes(snapshot)
+    )
     targets, dropped = [], []
     for operation in plan.operations:
         slice_ = slices.get((operation.partition_path, operation.file_id, operation.base_instant or ""))
         if kind_of(operation, action) is OperationKind.FULL:
             targets.append(_full_target(instant, operation, slice_))
-        elif (why := _stands_against(snapshot, instant, operation, slice_)) is not None:
+        elif (why := _stands_against(now, instant, operation, slice_)) is not None:
             dropped.append(Dropped(operation.partition_path, operation.file_id, why))
         else:
             assert slice_ is not None
@@ -107,10 +112,19 @@ def _full_target(instant: str, operation: CompactionOperation, slice_: FileSlice
     return Target(OperationKind.FULL, slice_, slice_.log_files)
 
 
-def _stands_against(
-    snapshot: TableSnapshot, instant: str, operation: CompactionOperation, slice_: FileSlice | None
-) -> str | None:
+@dataclass(frozen=True, slots=True)
+class _Now:
+    """What is the same for all operations of a plan."""
+
+    snapshot: TableSnapshot
+    latest: Mapping[GroupId, str]
+    """The base instant of each group's latest slice."""
+    pending: PendingWrites
+
+
+def _stands_against(now: _Now, instant: str, operation: CompactionOperation, slice_: FileSlice | None) -> str | None:
     """Why a LOG operation may not be carried out now, or may not be published; None when it may."""
+    snapshot = now.snapshot
     group_id = (operation.partition_path, operation.file_id)
     for pending, name in (
         (snapshot.pending_compactions, "compaction"),
@@ -121,13 +135,12 @@ def _stands_against(
             return f"{name} {pending[group_id]} was scheduled for the file group"
     if group_id in snapshot.replaced:
         return f"the file group was replaced by {snapshot.replaced[group_id]}"
-    latest = {s.base_instant for s in snapshot.latest_slices if (s.partition_path, s.file_id) == group_id}
-    if slice_ is None or slice_.base_instant not in latest:
+    if slice_ is None or slice_.base_instant != now.latest.get(group_id):
         return "the file group was compacted, so the file slice is no longer its latest"
     profile = profile_slice(slice_, snapshot.log_compactions.get(group_id, ()))
     named = set(operation.log_files)
     run = tuple(log for log in profile.live if log.name.text in named)
-    if run != pick_prefix(profile, before=pending_writes(snapshot).first_into(*group_id))[: len(run)]:
+    if run != pick_prefix(profile, before=now.pending.first_into(*group_id))[: len(run)]:
         return "its logs are no prefix of the file slice's any more: a write between them completed or is pending"
     of_effect = {log.name.text for log in (*profile.live, *files_of_run(profile, profile.live))}
     if len(run) < LOGS_MIN or named & of_effect != {log.name.text for log in files_of_run(profile, run)}:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakeward.commit.attempt import exclude, finish_announced, remove_temp_folder, strays
-from lakeward.commit.heartbeat import Life, Sign, remove_heartbeat
+from lakeward.commit.announced import exclude, finish_announced
+from lakeward.commit.attempt import remove_temp_folder, strays
+from lakeward.commit.heartbeat import Life, Sign, remove_dead
 from lakeward.commit.metadata_recovery import take_back_metadata
 from lakeward.commit.tidy import tidy
 from lakeward.commit.transition import ServiceAction, TimelineFiles
@@ -62,7 +63,7 @@ def undo_attempt(
 
     So what is deleted was listed before the lock was proved once more: no attempt that began later can be among it.
     """
-    exclude(table.storage, table.base_path, instant, files, by=table.owner)
+    exclude(table.storage, table.base_path, instant, files, by=table.owner, clock=table.clock, fence=fence)
     # Nobody can publish any more, so from here on the answer to this question stays true.
     if (completed := files.find_completed()) is not None:
         raise AttemptLost(
@@ -84,8 +85,9 @@ def undo_attempt(
 def undo_dead_attempt(table: ServicedTable, files: TimelineFiles, work: PendingWork, *, fence: Fence) -> None:
     """With its heartbeat. Under the lock, after nobody was seen alive."""
     table.observer.step(f"{spell(work.action)} {work.instant}: undoing an attempt that died")
+    judged = table.sign_of_life(work.instant)
     undo_attempt(table, files, work.instant, work.plan, fence=fence)
-    remove_heartbeat(table.storage, table.base_path, work.instant)
+    remove_dead(table.storage, table.base_path, work.instant, judged, by=table.owner)
 
 
 def recover(table: ServicedTable, snapshot: TableSnapshot, *, fence: Fence) -> Recovery:
@@ -99,7 +101,7 @@ def recover(table: ServicedTable, snapshot: TableSnapshot, *, fence: Fence) -> R
     for work in pending_work(snapshot):
         files = table.timeline_files(snapshot, work.instant, work.action)
         sign = table.sign_of_life(work.instant)
-        if sign.life is not Life.ALIVE and finish_announced(table.storage, table.base_path, work.instant, files):
+        if sign.life is not Life.ALIVE and _finish(table, work, files, fence):
             table.observer.step(f"{spell(work.action)} {work.instant}: published what was announced before it died")
             _tidy(table, snapshot)
             continue
@@ -109,6 +111,10 @@ def recover(table: ServicedTable, snapshot: TableSnapshot, *, fence: Fence) -> R
             sign = table.sign_of_life(work.instant)
         waiting.append(WaitingPlan(work, files.is_inflight(), sign))
     return Recovery(tuple(undone), tuple(waiting))
+
+
+def _finish(table: ServicedTable, work: PendingWork, files: TimelineFiles, fence: Fence) -> bool:
+    return finish_announced(table.storage, table.base_path, work.instant, files, clock=table.clock, fence=fence)
 
 
 def _tidy(table: ServicedTable, snapshot: TableSnapshot) -> None:

@@ -4,8 +4,9 @@ A new file is written under a temporary name beside its target, synced, and give
 which fails when the name is taken: so a file that exists is whole, and nothing is ever replaced.
 
 Touches: the local disk.
-Keeps:   1. `create`, `rename` and `link` never replace a file;
-         2. what a method reported as done survives a power cut (file and folder are synced).
+Keeps:   1. `create`, `rename`, `move` and `link` never replace a file;
+         2. what a method reported as done survives a power cut (file and folder are synced), but for `move`, which
+            leaves that to `sync`.
 """
 
 from __future__ import annotations
@@ -101,21 +102,15 @@ class LocalStorage:
         self.link(source, target)
         os.unlink(source)
 
+    def move(self, source: str, target: str) -> None:
+        _link(source, target)
+        os.unlink(source)
+
+    def sync(self, folder: str) -> None:
+        _sync_folder(folder)
+
     def link(self, source: str, target: str) -> None:
-        try:
-            os.link(source, target)
-        except FileExistsError as error:
-            raise _taken(target) from error
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise _missing(source) from error
-        except OSError as error:
-            if error.errno not in _NO_LINKS:
-                raise
-            raise LakewardError(
-                f"{target} cannot be created.",
-                why=f"Its file system has no hard links ({error.strerror}), by which files are published here.",
-                remedy="Reach the table through a file system that has them.",
-            ) from error
+        _link(source, target)
         _sync_folder(parent(target))
 
     def delete(self, path: str) -> bool:
@@ -154,6 +149,23 @@ class _DurableWriter(io.BufferedWriter):
 
 def _status(path: str, stat: os.stat_result, is_folder: bool) -> FileStatus:
     return FileStatus(path, 0 if is_folder else stat.st_size, stat.st_mtime, is_folder)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except FileExistsError as error:
+        raise _taken(target) from error
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise _missing(source) from error
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        raise LakewardError(
+            f"{target} cannot be created.",
+            why=f"Its file system has no hard links ({error.strerror}), by which files are published here.",
+            remedy="Reach the table through a file system that has them.",
+        ) from error
 
 
 def _sync_folder(path: str) -> None:

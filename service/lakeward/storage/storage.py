@@ -16,7 +16,7 @@ Tests wrap this protocol to fail, delay, tear or lose the reply of the n-th call
 
 Touches: nothing itself; the adapters do.
 Keeps:   1. `create` either makes the whole file or nothing, and never replaces one;
-         2. a name is never reused by a rename or link: both fail when the target exists.
+         2. a name is never reused by a rename, move or link: each fails when the target exists.
 """
 
 from __future__ import annotations
@@ -87,6 +87,13 @@ class RenamingStorage(Storage, Protocol):
 
     def rename(self, source: str, target: str) -> None:
         """Move a file or folder. Raises `NotFound` without the source, `AlreadyExists` with the target."""
+
+    def move(self, source: str, target: str) -> None:
+        """Rename a file that is one of many: its new name survives a power cut when `sync` of its folder returned.
+        Raises like `rename`."""
+
+    def sync(self, folder: str) -> None:
+        """What was moved into the folder survives a power cut."""
 
     def link(self, source: str, target: str) -> None:
         """Give the file a second name, atomically. Raises like `rename`."""

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 
 from lakeward.clock import Clock
 from lakeward.format.compaction_plan import CompactionPlan
-from lakeward.storage.storage import Storage, join, parent
+from lakeward.storage.storage import FileStatus, Storage, join, parent
 from lakeward.table.archived_timeline import ArchivedTimes, load_archived_times
 from lakeward.table.base_file_facts import BaseFileFacts, read_base_file_facts
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, FrozenGroup
@@ -32,9 +32,10 @@ from lakeward.table.file_system_view import (
     sort_files,
 )
 from lakeward.table.listing import ListingSource, find_table_partitions
+from lakeward.table.partition import Partition
 from lakeward.table.table_config import LoadedConfig, TableConfig, hoodie_folder, load_table_config
 from lakeward.table.timeline import BrokenInstant, Timeline, load_timeline
-from lakeward.table.timeline_reader import LogCompaction, TimelineContent, TimelineReader, WriteProfile
+from lakeward.table.timeline_reader import LogCompaction, ParsedPlans, TimelineContent, TimelineReader, WriteProfile
 from lakeward.table.timezone import TimelineZone, newest_samples, resolve_zone
 
 SCHEMA_FOLDER = ".schema"
@@ -80,12 +81,25 @@ class TableSnapshot:
         return tuple(slice_ for group in self.file_groups if (slice_ := group.latest_slice) is not None)
 
 
-class BaseFileMemory:
-    """What was read of base files, which never change: whoever looks again at once need not open them again."""
+class LookMemory:
+    """What looks at one table have in common. Everything is listed and read again, but for base files, which never
+    change; what is as it was is not taken apart again, which is most of the time that a look takes."""
 
     def __init__(self) -> None:
+        self.plans = ParsedPlans()
         self._facts: dict[str, BaseFileFacts] = {}
         self._rows: dict[str, int] = {}
+        self._sorted: dict[str, tuple[tuple[FileStatus, ...], PartitionFiles]] = {}
+
+    def sort(self, partitions: Iterable[Partition]) -> list[PartitionFiles]:
+        """The files of each by their names. Partitions that are not among them are forgotten."""
+        before, self._sorted = self._sorted, {}
+        for partition in partitions:
+            known = before.get(partition.path)
+            if known is None or known[0] != partition.files:
+                known = (partition.files, sort_files(partition.path, partition.files))
+            self._sorted[partition.path] = known
+        return [files for _, files in self._sorted.values()]
 
     def learn(self, snapshot: TableSnapshot) -> None:
         # A file that could not be read may have been a write that was under way.
@@ -106,7 +120,7 @@ def take_snapshot(
     timezone: str | None = None,
     clock: Clock,
     only: Collection[GroupId] | None = None,
-    memory: BaseFileMemory | None = None,
+    memory: LookMemory | None = None,
     listing: ListingSource = ListingSource.STORAGE,
 ) -> TableSnapshot:
     """The table as it is now.
@@ -121,13 +135,13 @@ def take_snapshot(
     """
     loaded = load_table_config(storage, base_path, clock=clock)
     timeline = load_timeline(storage, base_path, loaded.config)
-    reader = TimelineReader(storage, base_path, loaded.config, timeline)
+    known = memory or LookMemory()
+    reader = TimelineReader(storage, base_path, loaded.config, timeline, plans=known.plans)
     content = reader.read()
     places = None if only is None else _places(only)
     found = find_table_partitions(storage, base_path, loaded.config, timeline, source=listing, clock=clock, only=places)
-    files = [sort_files(partition.path, partition.files) for partition in found]
+    files = known.sort(found)
     archived = load_archived_times(storage, base_path, loaded.config, archived_log_instants(files, timeline))
-    known = memory or BaseFileMemory()
 
     def wanted(bases: Sequence[BaseFile]) -> list[BaseFile]:
         return [base for base in bases if only is None or (parent(base.path), base.file_id) in only]

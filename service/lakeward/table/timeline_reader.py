@@ -85,12 +85,37 @@ class TimelineContent:
     write_profiles: Mapping[str, WriteProfile] = field(default_factory=dict)
 
 
+class ParsedPlans:
+    """Plans, by the bytes they were made of: to read one of thousands of operations again takes a moment, to take it
+    apart a quarter of a second."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[bytes, CompactionPlan]] = {}
+
+    def parse(self, data: bytes, *, file: str, extension: str) -> CompactionPlan:
+        known = self._known.get(file)
+        if known is None or known[0] != data:
+            known = self._known[file] = (data, read_compaction_plan(data, file=file, extension=extension))
+        return known[1]
+
+
 class TimelineReader:
     """Opens what must be opened of the timeline, and collects what turns out broken."""
 
     def __init__(
-        self, storage: Storage, base_path: str, config: TableConfig, timeline: Timeline, memory: Memory | None = None
+        self,
+        storage: Storage,
+        base_path: str,
+        config: TableConfig,
+        timeline: Timeline,
+        memory: Memory | None = None,
+        plans: ParsedPlans | None = None,
     ) -> None:
+        """
+        Args:
+            memory: of earlier reads of the same timeline; whoever gives it forgets what was written anew.
+            plans: the same for plans, which are read again and taken apart only when they differ.
+        """
         self._storage = storage
         self._base_path = base_path
         self.folder = timeline_folder(base_path, config)
@@ -99,6 +124,7 @@ class TimelineReader:
         self._timeline = timeline
         self._known_broken = {broken.instant.file_name for broken in timeline.broken}
         self._memory: Memory = {} if memory is None else memory
+        self._plans = plans or ParsedPlans()
         self.broken: list[BrokenInstant] = []
 
     def read(self) -> TimelineContent:
@@ -251,7 +277,7 @@ class TimelineReader:
 
     def _plan(self, instant: Instant, *, is_needed: bool = True) -> CompactionPlan | None:
         def parse(instant: Instant, data: bytes) -> CompactionPlan:
-            return read_compaction_plan(data, file=self._path(instant), extension=self._extension)
+            return self._plans.parse(data, file=self._path(instant), extension=self._extension)
 
         return self._remembered(instant, parse, is_needed=is_needed)
 

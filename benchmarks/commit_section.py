@@ -1,0 +1,121 @@
+"""How long a compaction holds the table lock, by what, and how much memory it takes.
+
+    python -m benchmarks.commit_section [--groups N] [--runs N] [--seed N] [--folder PATH]
+
+One table (`benchmarks.indexed_table`) with statistics of 20 columns and bloom filters of every file in its metadata
+table. Each run compacts a copy of it in a process of its own (`benchmarks.commit_section_process`), where operations do
+not merge but get a file with its statistics: what is measured is what they have in common. The plans: FULL for 1, 100
+and all file groups, LOG for all.
+
+    schedule   the lock is held while the table is looked at, the plan is made and written
+    claim      the same plan is looked at once more, and begun
+    commit     files in, metadata table's commit, commit
+
+Seconds are those of the lock without the skew wait, in which nothing is done. Bounds: 2 s for each at the largest plan,
+and 1 GB of memory, by the median of the runs. Prints JSON and writes it to `benchmarks/results`; exits 1 when a bound
+is broken. Syncing is a part of it, so the folder must be on a disk.
+
+Touches: a temporary folder (25,000 names at 5,000 groups), `benchmarks/results/commit-section-<time>.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchmarks.indexed_table import COLUMNS, IndexedTable
+from benchmarks.measure import machine
+from lakeward.plan.planner import CompactionType
+
+RESULTS = Path(__file__).with_name("results")
+HELD_SECONDS_MAX = 2.0
+RSS_MB_MAX = 1000.0
+SOME_OPERATIONS = (1, 100)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--groups", type=int, default=5000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--folder", type=Path, help="where tables are made; where temporary files are, unless given")
+    arguments = parser.parse_args()
+    began = machine()
+    cases = []
+    with tempfile.TemporaryDirectory(prefix="commit-section-", dir=arguments.folder) as folder:
+        table = IndexedTable(Path(folder, "table"), arguments.groups, arguments.seed)
+        everything = [(kind, arguments.groups) for kind in (CompactionType.FULL, CompactionType.LOG)]
+        for kind, operations in [*((CompactionType.FULL, some) for some in SOME_OPERATIONS), *everything]:
+            groups = [file_id for _, file_id in table.groups[:operations]] if operations < arguments.groups else []
+            runs = [run(table.base, Path(folder, "copy"), kind, groups) for _ in range(arguments.runs)]
+            cases.append({"kind": kind, **summary(runs)})
+            print(json.dumps(cases[-1]), file=sys.stderr)
+    within = all(
+        case["peak_rss_mb"] <= RSS_MB_MAX and max(each["seconds"] for each in case["held"].values()) <= HELD_SECONDS_MAX
+        for case in cases
+    )
+    now = datetime.now(UTC)
+    report: dict[str, Any] = {
+        "benchmark": "commit-section",
+        "time": now.isoformat(timespec="seconds"),
+        "file_groups": arguments.groups,
+        "columns": len(COLUMNS),
+        "runs": arguments.runs,
+        "seed": arguments.seed,
+        "cases": cases,
+        "bounds": {"held_seconds": HELD_SECONDS_MAX, "peak_rss_mb": RSS_MB_MAX},
+        "within_bounds": within,
+        "machine": began,
+    }
+    text = json.dumps(report, indent=2)
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"commit-section-{now:%Y-%m-%dT%H%M%S%z}.json").write_text(f"{text}\n")
+    print(text)
+    return 0 if within else 1
+
+
+def run(table: Path, copy: Path, kind: CompactionType, groups: Sequence[str]) -> dict[str, Any]:
+    """Compact a copy of the table, whose files are the same ones under a second name: nothing is written in place."""
+    shutil.copytree(table, copy, copy_function=os.link)
+    os.sync()
+    command = [sys.executable, "-m", "benchmarks.commit_section_process", str(copy), kind, *groups]
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    finally:
+        shutil.rmtree(copy)
+    figures: dict[str, Any] = json.loads(done.stdout)
+    return figures
+
+
+def summary(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Medians; the steps are those of the fastest run."""
+    held = {}
+    for hold in runs[0]["holds"]:
+        each = sorted((run["holds"][hold] for run in runs), key=lambda found: found["seconds"])
+        held[hold] = {
+            "seconds": round(statistics.median(found["seconds"] for found in each), 3),
+            "fastest_seconds": round(each[0]["seconds"], 3),
+            "cpu_seconds": round(statistics.median(found["cpu_seconds"] for found in each), 3),
+            "fastest_cpu_seconds": round(min(found["cpu_seconds"] for found in each), 3),
+            "steps": {step: round(spent["seconds"], 3) for step, spent in each[0]["steps"].items()},
+        }
+    return {
+        "operations": runs[0]["operations"],
+        "peak_rss_mb": round(statistics.median(run["peak_rss_mb"] for run in runs), 1),
+        "compaction_seconds": round(statistics.median(run["seconds"] for run in runs), 1),
+        "held": held,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

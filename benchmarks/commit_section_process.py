@@ -1,0 +1,239 @@
+"""The compacting half of `benchmarks.commit_section`, started by it: one compaction of one table.
+
+    python -m benchmarks.commit_section_process TABLE full|log OPERATIONS [--profile FILE]
+
+All is as in `lakeward compact`, but that nothing is merged: each operation gets a file that was made before, and
+statistics of it. Prints, for each time that the table lock was held, how long and by what.
+
+Touches: the table, which is worn afterwards.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from functools import wraps
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from benchmarks.indexed_table import LOG_ROWS, Template, base_file_template, log_file_template
+from lakeward.clock import SystemClock
+from lakeward.commit.attempt import Attempt
+from lakeward.commit.file_system_lock import SPARK_LOCK, FileSystemLockOptions
+from lakeward.commit.metadata_writer import MetadataCommit
+from lakeward.commit.owner import Processes
+from lakeward.commit.transition import TimelineFiles
+from lakeward.dispatch.in_process import InProcessDispatcher
+from lakeward.execute import claim, publication, scheduling
+from lakeward.execute.compaction import Compactor
+from lakeward.execute.compaction_options import CompactionOptions
+from lakeward.execute.operation_spec import OperationKind, OperationResult, OperationSpec
+from lakeward.execute.peak_memory import PeakMemory
+from lakeward.execute.serviced_table import Fence, ServicedTable
+from lakeward.plan.planner import CompactionType, planner_of
+from lakeward.plan.selection import GroupFilter
+from lakeward.read.slice_input import MergeCounts
+from lakeward.storage.local import LocalStorage
+
+SKEW_WAIT = "skew_wait"
+STEPS: tuple[tuple[Any, str, str], ...] = (
+    (ServicedTable, "look", "look"),
+    (scheduling, "choose", "plan"),
+    (scheduling, "latest_time", "look_at_metadata"),
+    (scheduling, "write_compaction_plan", "write_plan"),
+    (claim, "find_targets", "find_targets"),
+    (publication, "find_targets", "find_targets"),
+    (publication, "_spell", "spell_commit"),
+    (MetadataCommit, "stage", "metadata_stage"),
+    (publication, "publish_metadata", "metadata_publish"),
+    (Attempt, "move_in", "move_in"),
+    (publication, "strays", "strays"),
+    (TimelineFiles, "complete", "complete"),
+    (scheduling, "next_time", SKEW_WAIT),
+    (publication, "next_time", SKEW_WAIT),
+)
+"""Where each is called, and what it is reported as."""
+HOLDS = ("recover", "schedule", "claim", "commit")
+"""For what the lock is taken, in this order."""
+
+
+class Spent(NamedTuple):
+    seconds: float
+    cpu_seconds: float
+
+    @classmethod
+    def until_now(cls) -> Spent:
+        return cls(time.perf_counter(), time.process_time())
+
+    def plus(self, other: Spent) -> Spent:
+        return Spent(self.seconds + other.seconds, self.cpu_seconds + other.cpu_seconds)
+
+    def minus(self, other: Spent) -> Spent:
+        return Spent(self.seconds - other.seconds, self.cpu_seconds - other.cpu_seconds)
+
+
+NOTHING = Spent(0.0, 0.0)
+
+
+@dataclass(slots=True)
+class Hold:
+    """One time that the lock was held."""
+
+    spent: Spent = NOTHING
+    steps: dict[str, Spent] = field(default_factory=dict)
+    """Each without the steps within it."""
+
+
+class Stopwatch:
+    def __init__(self) -> None:
+        self.holds: list[Hold] = []
+        self._hold: Hold | None = None
+        self._within: list[Spent] = []
+        """For each step under way, what those within it spent."""
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        with ExitStack() as patches:
+            for owner, name, step in STEPS:
+                patches.enter_context(patch.object(owner, name, self._timed(getattr(owner, name), step)))
+            patches.enter_context(patch.object(ServicedTable, "locked", self._locked(ServicedTable.locked)))
+            yield
+
+    def _timed(self, function: Callable[..., Any], step: str) -> Callable[..., Any]:
+        @wraps(function)
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            if self._hold is None:
+                return function(*args, **kwargs)
+            started = Spent.until_now()
+            self._within.append(NOTHING)
+            try:
+                return function(*args, **kwargs)
+            finally:
+                spent, steps = Spent.until_now().minus(started), self._hold.steps
+                steps[step] = steps.get(step, NOTHING).plus(spent.minus(self._within.pop()))
+                if self._within:
+                    self._within[-1] = self._within[-1].plus(spent)
+
+        return timed
+
+    def _locked(self, locked: Callable[..., Any]) -> Callable[..., Any]:
+        @contextmanager
+        def timed(table: ServicedTable, **options: Any) -> Iterator[Fence]:
+            with locked(table, **options) as fence:
+                self._hold = hold = Hold()
+                self.holds.append(hold)
+                started = Spent.until_now()
+                try:
+                    yield fence
+                finally:
+                    hold.spent = Spent.until_now().minus(started)
+                    self._hold = None
+
+        return timed
+
+
+class MadeBefore:
+    """Stands in for the merge."""
+
+    def __init__(self, folder: Path) -> None:
+        self._templates: dict[OperationKind, tuple[Path, Template]] = {}
+        for kind, template in (
+            (OperationKind.FULL, base_file_template()),
+            (OperationKind.LOG, log_file_template("20260101000000000")),
+        ):
+            path = folder / kind
+            path.write_bytes(template.content)
+            self._templates[kind] = path, template
+
+    def run(self, spec: OperationSpec, task_attempt: int) -> OperationResult:
+        path, template = self._templates[spec.kind]
+        name = spec.file_name(task_attempt)
+        os.link(path, Path(spec.attempt_folder, name))
+        made = template.file(spec.slice.partition_path, spec.slice.file_id, name)
+        return OperationResult(
+            index=spec.index,
+            partition_path=made.partition_path,
+            file_id=made.file_id,
+            file_name=made.name,
+            size_bytes=made.size,
+            counts=MergeCounts(0, len(spec.slice.log_files), 1, 0, 0, LOG_ROWS, LOG_ROWS, LOG_ROWS, 0, 0, LOG_ROWS),
+            digest="",
+            input_bytes=spec.input_bytes,
+            seconds=0.0,
+            kind=spec.kind,
+            column_stats=made.column_stats,
+        )
+
+
+class QuietDispatcher(InProcessDispatcher):
+    """Asks for no report after each operation, which lists the attempt's folder: five thousand times five thousand."""
+
+    def run(self, task: Any, specs: Any, *, description: str, on_progress: Any) -> Any:
+        return super().run(task, specs, description=description, on_progress=lambda progress: None)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("table", type=Path)
+    parser.add_argument("kind", type=CompactionType, choices=(CompactionType.FULL, CompactionType.LOG))
+    parser.add_argument("groups", nargs="*", help="file ids; all without any")
+    parser.add_argument("--profile", help="where to write what cProfile saw of the time under the lock")
+    arguments = parser.parse_args()
+    # Not what the system says of this process alone: that counts the one that started it, until it was this one.
+    stopwatch, memory = Stopwatch(), PeakMemory()
+    with tempfile.TemporaryDirectory(dir=arguments.table.parent) as folder:
+        made = MadeBefore(Path(folder))
+        dispatcher = QuietDispatcher()
+        compactor = Compactor(
+            LocalStorage(),
+            str(arguments.table),
+            CompactionOptions(writers_stopped=True, lock=FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=0.0)),
+            planner=planner_of(
+                arguments.kind,
+                GroupFilter(file_groups=tuple(arguments.groups)),
+                {} if arguments.kind is CompactionType.FULL else {"planner.budget": "1000000GiB"},
+            ),
+            choose_dispatcher=lambda input_bytes: dispatcher,
+            run_operation=made.run,
+            clock=SystemClock(),
+            processes=Processes(),
+        )
+        started = time.perf_counter()
+        with stopwatch.running():
+            profile = cProfile.Profile()
+            if arguments.profile:
+                profile.enable()
+            report = compactor.compact()
+            if arguments.profile:
+                profile.disable()
+                profile.dump_stats(arguments.profile)
+        seconds = time.perf_counter() - started
+    (plan,) = report.plans
+    assert len(stopwatch.holds) == len(HOLDS)
+    figures = {
+        "operations": len(plan.operations),
+        "seconds": seconds,
+        "peak_rss_mb": memory.peak_bytes() / 1_000_000,
+        "holds": {
+            name: {
+                **hold.spent.minus(hold.steps.get(SKEW_WAIT, NOTHING))._asdict(),
+                "steps": {step: spent._asdict() for step, spent in hold.steps.items()},
+            }
+            for name, hold in zip(HOLDS, stopwatch.holds, strict=True)
+        },
+    }
+    print(json.dumps(figures))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""Ending a heartbeat ends one's own, however long a process sleeps between looking at it and removing it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from lakeward.commit.heartbeat import Heartbeat, heartbeat_path, look, remove_dead
+from lakeward.storage.local import LocalStorage
+from tests.clocks import SkippingClock
+from tests.faults import FaultyStorage
+from tests.processes import ScriptedProcesses
+
+T = TypeVar("T")
+
+INSTANT = "20261121043710038"
+
+
+class SleepingStorage(FaultyStorage):
+    """Something else happens right before the first call of that name."""
+
+    def __init__(self, name: str, meanwhile: Callable[[], None]) -> None:
+        super().__init__()
+        self._name = name
+        self._meanwhile = meanwhile
+
+    def _call(self, name: str, path: str, act: Callable[[], T], tear: Callable[[], None] | None = None) -> T:
+        if name == self._name:
+            self._name = ""
+            self._meanwhile()
+        return super()._call(name, path, act, tear)
+
+
+def names(base: Path) -> list[str]:
+    return sorted(path.name for path in (base / ".hoodie/.heartbeat").iterdir())
+
+
+@pytest.mark.parametrize("ends", ["its own", "a dead one"])
+def test_who_took_over_meanwhile_keeps_its_heartbeat(tmp_path: Path, ends: str) -> None:
+    """t0 A sees a heartbeat that is to go, and is stopped; t1 B takes over, and beats; t2 A wakes up."""
+    processes = ScriptedProcesses()
+    a, b = processes.new_owner(), processes.new_owner()
+    path = Path(heartbeat_path(str(tmp_path), INSTANT))
+    first, second = (Heartbeat(LocalStorage(), str(tmp_path), INSTANT, owner) for owner in (a, b))
+    first.start()
+
+    def take_over() -> None:
+        path.unlink()
+        second.start()
+
+    sleeping = SleepingStorage("rename", take_over)
+    if ends == "its own":
+        Heartbeat(sleeping, str(tmp_path), INSTANT, a).stop()
+    else:
+        judged = look(LocalStorage(), str(tmp_path), INSTANT, clock=SkippingClock(), processes=processes)
+        remove_dead(sleeping, str(tmp_path), INSTANT, judged, by=processes.new_owner())
+    assert second.is_ours()
+    assert names(tmp_path) == [INSTANT]
+    second.stop()
+    assert names(tmp_path) == []
+
+
+def test_whose_place_was_taken_while_it_was_looked_at_is_gone(tmp_path: Path) -> None:
+    """B's heartbeat was put aside by mistake, and before it was put back C saw none: B finds that it is lost."""
+    processes = ScriptedProcesses()
+    a, b, c = (processes.new_owner() for _ in range(3))
+    path = Path(heartbeat_path(str(tmp_path), INSTANT))
+    first, second, third = (Heartbeat(LocalStorage(), str(tmp_path), INSTANT, owner) for owner in (a, b, c))
+    first.start()
+
+    class SleepingTwice(SleepingStorage):
+        def read(self, path: str) -> bytes:
+            if not path.endswith(INSTANT):
+                third.start()
+            return super().read(path)
+
+    def take_over() -> None:
+        path.unlink()
+        second.start()
+
+    Heartbeat(SleepingTwice("rename", take_over), str(tmp_path), INSTANT, a).stop()
+    assert third.is_ours() and not second.is_ours()
+    assert names(tmp_path) == [INSTANT]

@@ -1,0 +1,176 @@
+"""One golden table in an object store, serviced there: in memory with faults at each write, or behind requests."""
+
+from __future__ import annotations
+
+import tempfile
+import uuid
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from lakeward.commit.storage_lock import StorageLockOptions
+from lakeward.errors import AttemptLost, LakewardError
+from lakeward.execute.compaction import CompactionReport
+from lakeward.plan.planner import Planner
+from lakeward.storage.object_store import ObjectStore
+from lakeward.storage.object_url import parse_object_url
+from lakeward.storage.storage import FileStatus, Storage, Version
+from tests.crash.compacting import FULL, compact
+from tests.faults import Fault, FaultKind, Killed
+from tests.golden_tables import copy_golden
+from tests.memory_objects import MemoryObjects, Objects
+from tests.object_tables import bring, fetch
+from tests.processes import ScriptedProcesses
+
+T = TypeVar("T")
+
+BASE = "s3://lake/orders"
+KINDS = (FaultKind.BEFORE, FaultKind.LOST_REPLY, FaultKind.KILL)
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What is done, and what is true of the table (fetched) at any moment and in the end."""
+
+    name: str
+    planner: Planner
+    check_readable: Callable[[Path], None]
+    check_finished: Callable[[Path], None]
+
+
+class Lake:
+    """A store with the golden table in it."""
+
+    def __init__(self, folder: Path, golden: str = "v9") -> None:
+        self.objects = Objects()
+        self.base = BASE
+        self._folder = folder
+        bring(copy_golden(golden, folder / "golden"), MemoryObjects(self.objects), BASE)
+
+    def copy(self) -> Lake:
+        other = object.__new__(Lake)
+        other.objects = Objects(dict(self.objects.data), self.objects.versions)
+        other.base, other._folder = self.base, self._folder
+        return other
+
+    def store(self, fault: Fault | None = None) -> MemoryObjects:
+        return MemoryObjects(self.objects, fault)
+
+    def fetched(self) -> Path:
+        return fetch(self.store(), self.base, Path(tempfile.mkdtemp(dir=self._folder)))
+
+
+class RemoteLake:
+    """The same behind requests."""
+
+    def __init__(self, folder: Path, bucket: str, golden: str = "v9") -> None:
+        self.base = f"{bucket}/{uuid.uuid4().hex}"
+        self._bucket, self._folder, self._golden = bucket, folder, golden
+        bring(copy_golden(golden, Path(tempfile.mkdtemp(dir=folder)) / "golden"), self.store(), self.base)
+
+    def copy(self) -> RemoteLake:
+        return RemoteLake(self._folder, self._bucket, self._golden)
+
+    def store(self, fault: Fault | None = None) -> FaultyObjectStore:
+        return FaultyObjectStore(self._bucket, fault)
+
+    def fetched(self) -> Path:
+        return fetch(self.store(), self.base, Path(tempfile.mkdtemp(dir=self._folder)))
+
+
+class FaultyObjectStore(ObjectStore):
+    """With at most one fault at a write; keeps the names of all writes."""
+
+    def __init__(self, bucket: str, fault: Fault | None) -> None:
+        super().__init__(parse_object_url(bucket), sleep=lambda seconds: None)
+        self._fault = fault
+        self._dead = False
+        self.writes: list[str] = []
+
+    def replace(self, path: str, data: bytes, *, expected: Version | None) -> Version:
+        return self._write(f"replace {path}", lambda: ObjectStore.replace(self, path, data, expected=expected))
+
+    def delete(self, path: str) -> bool:
+        return self._write(f"delete {path}", lambda: ObjectStore.delete(self, path))
+
+    def delete_folder(self, path: str) -> bool:
+        return self._write(f"delete_folder {path}", lambda: ObjectStore.delete_folder(self, path))
+
+    def list(self, folder: str) -> list[FileStatus]:
+        if self._dead:
+            raise Killed
+        return super().list(folder)
+
+    def _write(self, write: str, act: Callable[[], T]) -> T:
+        if self._dead:
+            raise Killed
+        number = len(self.writes)
+        self.writes.append(write)
+        if self._fault is None or self._fault.call != number:
+            return act()
+        if self._fault.kind is FaultKind.BEFORE:
+            raise OSError(f"injected before {write}")
+        act()
+        if self._fault.kind is FaultKind.LOST_REPLY:
+            raise OSError(f"injected: reply of {write} lost")
+        self._dead = True
+        raise Killed(write)
+
+
+def carry_out(
+    store: Storage, processes: ScriptedProcesses, planner: Planner = FULL, *, base: str = BASE
+) -> CompactionReport:
+    return compact(base, store, processes, planner, lock=StorageLockOptions(wait_seconds=0.0))  # type: ignore[arg-type]
+
+
+def survive(
+    kind: FaultKind,
+    service: Service,
+    lake: Lake | RemoteLake,
+    *,
+    choose: Callable[[list[str]], Iterable[int]] = lambda writes: range(len(writes)),
+) -> None:
+    """With a fault at each of the writes that `choose` picks: every row is there, and running again finishes."""
+    clean = lake.copy()
+    store = clean.store()
+    carry_out(store, ScriptedProcesses(), service.planner, base=clean.base)
+    service.check_finished(clean.fetched())
+    for number in choose(store.writes):
+        table, processes = lake.copy(), ScriptedProcesses()
+        with suppress(LakewardError, OSError, Killed):
+            carry_out(table.store(Fault(kind, number)), processes, service.planner, base=table.base)
+        try:
+            service.check_readable(table.fetched())
+            processes.kill_all()
+            carry_out(table.store(), processes, service.planner, base=table.base)
+            service.check_finished(table.fetched())
+        except BaseException as error:
+            error.add_note(f"{kind} at write {number}: {store.writes[number]}")
+            raise
+
+
+def overtaken(lake: Lake, at: Callable[[str], bool], planner: Planner = FULL) -> tuple[list[str], BaseException | None]:
+    """One is stopped at the first write that is `at`; another takes it for dead and does the work; then the first goes
+    on. Returns its writes from there, and what it ended with."""
+    processes = ScriptedProcesses()
+    sleeper = lake.store()
+    slept: list[int] = []
+
+    def sleep(write: str) -> None:
+        if not slept and at(write):
+            slept.append(len(sleeper.writes))
+            processes.kill_all()
+            with suppress(AttemptLost):  # it finds what was announced, finishes that, and says so
+                carry_out(lake.store(), processes, planner)
+            carry_out(lake.store(), processes, planner)
+
+    sleeper.before = sleep
+    error: BaseException | None = None
+    try:
+        carry_out(sleeper, processes, planner)
+    except LakewardError as raised:
+        error = raised
+    assert slept, "it met no such write"
+    return sleeper.writes[slept[0] :], error
