@@ -5,11 +5,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test simulate soak test-services lint format interop bench bench-planner bench-watching write-amplification metrics-page config-page image-dry-run \
+.PHONY: help setup demo run test simulate soak soak-locks test-services lint format interop bench bench-planner bench-watching bench-commit-section write-amplification metrics-page config-page image-dry-run \
 	executor-env lock clean
 
 help: ## Say what there is to do
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: .venv/ready ## Make .venv from the lock files (the other targets do it when needed)
 
@@ -45,6 +45,9 @@ simulate: .venv/ready ## Run the simulations over more seeds: make simulate SEED
 soak: .venv/ready ## Half an hour of killing the daemon while Hudi writes, on SQLite and on PostgreSQL
 	LAKEWARD_SOAK_SECONDS=900 $(BIN)/python -m pytest -s tests/interop/test_daemon_soak.py
 
+soak-locks: .venv/ready ## Compact beside Hudi's writer, 10 minutes on each lock: make soak-locks SECONDS=600
+	LAKEWARD_SOAK_SECONDS=$(or $(SECONDS),600) $(BIN)/python -m pytest -s --timeout=0 tests/interop/test_concurrency.py -m "not wide"
+
 test-services: .venv/ready ## Run the tests that need a real PostgreSQL or ZooKeeper, which are started without root
 	$(BIN)/python -m tests.services
 	CI=true $(BIN)/python -m pytest -m services
@@ -67,6 +70,9 @@ bench-planner: .venv/ready ## Time the planner over 100,000 file groups
 
 bench-watching: .venv/ready ## Watch 100 tables x 1,000 file groups: idle CPU, memory, refresh, commit to plan
 	$(BIN)/python -m benchmarks.watching
+
+bench-commit-section: .venv/ready ## Measure how long a compaction of 1, 100, 5,000 file groups holds the table lock
+	$(BIN)/python -m benchmarks.commit_section
 
 write-amplification: .venv/ready ## Replay the planner over five workloads into docs/write-amplification.md
 	$(BIN)/python -m benchmarks.write_amplification

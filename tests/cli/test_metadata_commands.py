@@ -61,3 +61,32 @@ def test_rebuild_and_disable(table: Path, capfd: pytest.CaptureFixture[str]) -> 
     assert "Nothing to remove." in capfd.readouterr().out
     assert run(["verify", str(table), "--timezone", "UTC"]) == 0
     assert "has no metadata table" in capfd.readouterr().out
+
+
+def test_the_metadata_table_is_compacted_on_request(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A dry run says what there is and writes nothing; then it is done, and done once."""
+    before = everything(table)
+    compact = ["compact", str(table), "--metadata", "--timezone", "UTC"]
+    assert run([*compact, "--dry-run"]) == 0
+    assert "Would compact the metadata table" in capfd.readouterr().out
+    assert run(compact) == 2
+    assert "--lock filesystem" in capfd.readouterr().err
+    assert everything(table) == before
+
+    assert run([*compact, *STOPPED, "--json"]) == 0
+    done = json.loads(capfd.readouterr().out)["metadata_compaction"]
+    assert (done["file_groups"] > 0, done["delta_commits"] > 0, done["entries"] > 0) == (True, True, True)
+    assert run([*compact, "--dry-run", "--json"]) == 0
+    backlog = json.loads(capfd.readouterr().out)
+    assert (backlog["compacted_at"], backlog["is_due"], backlog["file_groups"]) == (done["instant"], False, [])
+    assert run([*compact, *STOPPED, "--exit-code"]) == 3
+    assert "Nothing to compact" in capfd.readouterr().out
+    assert run(["verify", str(table), "--timezone", "UTC", "--all"]) == 0
+
+
+def test_what_says_how_rows_are_merged_does_not_go_with_it(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """It would be passed over."""
+    assert run(["compact", str(table), "--metadata", "--type", "full", *STOPPED]) == 2
+    assert "--type does not go with --metadata" in capfd.readouterr().err
+    assert run(["compact", str(table), "--metadata", "--partition", "p", *STOPPED]) == 2
+    assert "--partition does not go with --metadata" in capfd.readouterr().err

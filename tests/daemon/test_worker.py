@@ -32,9 +32,11 @@ def nobody_minds() -> None:
 class Bench:
     """A worker and one table."""
 
-    def __init__(self, folder: Path, *, pending: bool = False, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, golden: str = "v9", pending: bool = False, settings: Mapping[str, str] | None = None
+    ) -> None:
         (folder / "tables").mkdir()
-        self.path = copy_golden("v9", folder / "tables/orders", pending=pending)
+        self.path = copy_golden(golden, folder / "tables/orders", pending=pending)
         self.serving = Serving(folder / "tables", folder / "state", settings=settings)
         self.worker: Worker = self.serving.worker
         self.table: ServedTable = served_table(
@@ -129,6 +131,34 @@ def test_a_plan_of_ours_that_is_too_old_is_taken_back(tmp_path: Path) -> None:
     assert (report.result, report.instants) == (JobResult.COMMITTED, (instant,))
     assert not list((bench.path / ".hoodie/timeline").glob("*.compaction.requested"))
     assert bench.run(Service.PLAN_EXPIRY, expired_plans=(instant,)).result is JobResult.NOTHING
+
+
+@pytest.mark.parametrize(("after", "compacted"), [("0", False), ("1", True), ("1000", False)])
+def test_a_compaction_compacts_the_metadata_table_first(tmp_path: Path, after: str, compacted: bool) -> None:
+    """Where the settings want it, and enough commits came; the job is the same otherwise."""
+    bench = Bench(tmp_path, golden="v9_metadata", settings={"defaults.metadata_compact_after": after})
+    timeline = bench.path / ".hoodie/metadata/.hoodie/timeline"
+    before = {path.name for path in timeline.glob("*_*.commit")}
+
+    assert bench.run(Service.COMPACTION).result is JobResult.COMMITTED
+
+    (commit,) = (bench.path / ".hoodie/timeline").glob("*_*.commit")
+    new = {path.name for path in timeline.glob("*_*.commit")} - before
+    assert len(new) == compacted
+    assert all(name < commit.name for name in new)
+
+
+def test_what_stands_against_it_is_no_failure(tmp_path: Path) -> None:
+    """The table is compacted all the same: a plan for its metadata table is Hudi's to finish."""
+    bench = Bench(tmp_path, golden="v9_metadata", settings={"defaults.metadata_compact_after": "1"})
+    timeline = bench.path / ".hoodie/metadata/.hoodie/timeline"
+    (requested, *_) = timeline.glob("*.compaction.requested")
+    (timeline / "20261121143000000.compaction.requested").write_bytes(requested.read_bytes())
+    try:
+        result = bench.run(Service.COMPACTION).result
+    finally:
+        (timeline / "20261121143000000.compaction.requested").unlink()
+    assert result is JobResult.COMMITTED
 
 
 def test_a_compaction_says_what_it_did(tmp_path: Path) -> None:

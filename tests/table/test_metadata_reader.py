@@ -9,14 +9,17 @@ from typing import BinaryIO
 
 import pytest
 
-from lakeward.errors import BrokenFile, NotFound
-from lakeward.format.metadata_key import file_group_index
+from lakeward.errors import BrokenFile, NotFound, Unsupported
+from lakeward.format.metadata_codec import metadata_codec
+from lakeward.format.metadata_key import file_group_index, file_group_indexes
 from lakeward.format.metadata_merge import merge_records
 from lakeward.format.metadata_partition import FILES, RECORD_INDEX
 from lakeward.format.metadata_record import FileEntry, FilesRecord, MetadataRecord
 from lakeward.storage.local import LocalStorage
-from tests.table.metadata_files import MetadataFiles, Records, all_partitions, files, location, sizes
+from lakeward.table import metadata_reader
+from tests.table.metadata_files import SCHEMA, MetadataFiles, Records, all_partitions, files, location, sizes
 
+META_COLUMN = '{"name": "_hoodie_commit_time", "type": ["null", "string"], "default": null}, '
 GROUP = "files-0000-0"
 
 
@@ -265,11 +268,71 @@ def test_every_way_finds_what_a_model_holds(tmp_path: Path, seed: int):
     reader = table.reader()
     scanned = list(reader.scan(FILES))
     assert len(scanned) == len(expected) and dict(scanned) == expected
+    places = file_group_indexes([key for key, _ in scanned], len(table.groups[FILES])).tolist()
+    assert [key.encode() for key, _ in scanned] == [
+        key for _, key in sorted(zip(places, (key.encode() for key, _ in scanned), strict=True))
+    ], "in the order of their bytes, one group after the other"
+    for schema in (SCHEMA, WITH_META_COLUMNS):
+        assert compacted(table, schema) == expected
     assert reader.lookup(FILES, KEYS) == expected
     for prefixes in (["a"], ["ab", "ü"], ["😀"], ["！", "😀！", "鍵1"], [""]):
         found = list(reader.with_prefixes(FILES, prefixes))
         assert len(found) == len(dict(found))
         assert dict(found) == {key: r for key, r in expected.items() if key.startswith(tuple(prefixes))}
+
+
+WITH_META_COLUMNS = SCHEMA.replace('"fields": [', '"fields": [' + META_COLUMN, 1)
+
+
+def compacted(table: MetadataFiles, schema: str) -> dict[str, MetadataRecord]:
+    """What would be written into base files, whose keys ascend."""
+    reader, codec = table.reader(), metadata_codec(schema)
+    found: dict[str, MetadataRecord] = {}
+    for slice_ in table.load(partitions=(FILES,)).slices[FILES]:
+        entries = list(reader.compacted(slice_, schema))
+        assert [key for key, _ in entries] == sorted(key for key, _ in entries)
+        assert len(entries) <= reader.entry_count_max(slice_)
+        found |= {key.decode(): codec.decode(payload, "f") for key, payload in entries}
+    return found
+
+
+def test_what_nobody_merged_is_compacted_as_it_is(table: MetadataFiles):
+    """A record that one file has alone is copied; one of another schema, or of several files, is not."""
+    table.compaction("01", "02", files={"p": files(a=1), "q": files(b=2)})
+    table.delta("03", "04", files={"q": files(c=3), "r": files(d=4)})
+    assert compacted(table, SCHEMA) == {"p": files(a=1), "q": files(b=2, c=3), "r": files(d=4)}
+    assert compacted(table, WITH_META_COLUMNS) == compacted(table, SCHEMA)
+
+
+def test_small_logs_are_not_kept_open_while_a_group_is_compacted(table: MetadataFiles):
+    """A thousand of them would be a thousand open files."""
+    for number in range(1, 21, 2):
+        table.delta(f"{number:02}", f"{number + 1:02}", files={"p": files(**{f"f{number}": 1})})
+    storage = RememberingStorage()
+    (slice_,) = table.load(partitions=(FILES,)).slices[FILES]
+    assert len(slice_.log_files) == 10
+    next(table.reader(storage).compacted(slice_, SCHEMA))
+    assert [file for file in storage.opened if not file.closed] == []
+
+
+class RememberingStorage(LocalStorage):
+    """Remembers the files that it opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened: list[BinaryIO] = []
+
+    def open_input(self, path: str) -> BinaryIO:
+        self.opened.append(super().open_input(path))
+        return self.opened[-1]
+
+
+def test_keys_of_doubtful_place_are_bounded(table: MetadataFiles, monkeypatch: pytest.MonkeyPatch):
+    """They are held until the next other key, and there may be none."""
+    monkeypatch.setattr(metadata_reader, "_ASIDE_BYTES_MAX", 2000)
+    table.delta("01", "02", files={f"😀{number:03}": files(a=1) for number in range(200)})
+    with pytest.raises(Unsupported, match="in bounded memory"):
+        compacted(table, SCHEMA)
 
 
 def merged(base: dict[str, MetadataRecord], logs: dict[str, MetadataRecord | None]) -> dict[str, MetadataRecord]:

@@ -36,6 +36,7 @@ from lakeward.cli.lock_options import (
     stated_locks,
 )
 from lakeward.cli.metadata_commands import metadata_app
+from lakeward.cli.metadata_compact import check_goes_with_metadata, compact_metadata
 from lakeward.cli.plan_view import explanations_as_json, plan_as_json, render_explanations, render_plan
 from lakeward.cli.progress_view import open_view
 from lakeward.cli.run_command import run as run_daemon
@@ -188,6 +189,14 @@ def compact(
     exclude_partition: ExcludeOption = None,
     file_group: FileGroupOption = None,
     settings: SetOption = None,
+    metadata: Annotated[
+        bool,
+        typer.Option(
+            "--metadata",
+            help="Compact the table's metadata table instead, all of it, as Hudi's writers do by themselves when they "
+            "write; until somebody does, Hudi archives nothing.",
+        ),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be compacted, write nothing.")] = False,
     verify: Annotated[
         bool | None,
@@ -220,6 +229,21 @@ def compact(
     A verb that writes needs a statement about the table's other writers: --writers stopped, or --lock, or
     what the configuration says under locks.
     """
+    if metadata:
+        check_goes_with_metadata(
+            {
+                "--type": kind,
+                "--partition": partition,
+                "--exclude-partition": exclude_partition,
+                "--file-group": file_group,
+                "--set": settings,
+                "--codec": codec,
+                "--memory": memory,
+                "--master": master,
+                "--spark-conf": spark_conf,
+                "--local-below": local_below,
+            }
+        )
     opened = open_table(table, config)
     configured, clock = opened.table, SystemClock()
     kind = kind or configured.type
@@ -248,6 +272,10 @@ def compact(
         memory_bytes=parse_option(parse_size, "--memory", memory, configured.memory),
         skip_unsupported=kind is not CompactionType.FULL,
     )
+    if metadata:
+        if compact_metadata(opened, options, dry_run=dry_run, as_json=as_json) is None and exit_code:
+            raise typer.Exit(3)
+        return
     console = Console()
     try:
         with open_view(Console(stderr=True), clock) as view:

@@ -54,12 +54,12 @@ def look_at_metadata(storage: Storage, snapshot: TableSnapshot, *, clock: Clock)
     table = load_metadata_table(storage, snapshot.base_path, config, snapshot.timeline, clock=clock, partitions=wanted)
     assert snapshot.schema is not None, "eligibility refuses a table without a schema"
     indexed = load_indexed_columns(storage, snapshot.base_path, config, snapshot.schema)
-    schema_json = _newest_schema(storage, table)
+    schema_json = newest_schema(storage, table)
     metadata_codec(schema_json)
     return MetadataLook(table, indexed, schema_json)
 
 
-def _newest_schema(storage: Storage, table: MetadataTable) -> str:
+def newest_schema(storage: Storage, table: MetadataTable) -> str:
     """By which the newest records were written: those of `files`, into which every commit writes."""
     newest = table.slices[FILES][0]
     for log in reversed(newest.log_files):

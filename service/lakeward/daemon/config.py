@@ -131,6 +131,7 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 
 Flag = Annotated[bool, Strict(), Kind("true or false")]
 Count = Annotated[int, Strict(), Field(ge=1), Kind("whole number from 1")]
+CountOrNone = Annotated[int, Strict(), Field(ge=0), Kind("whole number")]
 Duration = Annotated[float, BeforeValidator(_duration), Field(gt=0), _DURATION_SCHEMA, Kind("duration above 0")]
 DurationOrNone = Annotated[float, BeforeValidator(_duration), Field(ge=0), _DURATION_SCHEMA, Kind("duration")]
 Size = Annotated[int, BeforeValidator(_size), Field(gt=0), _SIZE_SCHEMA, Kind("size above 0")]
@@ -356,6 +357,10 @@ class TableSettings(_Section):
     """Jobs start only while one of these is open; none given: always."""
     plan_expiry: Duration = 6 * 3600.0
     """A pending plan of ours that nobody carried out is taken back after this, so that it holds no file group up."""
+    metadata_compact_after: CountOrNone = 0
+    """A compaction first compacts the metadata table, where so many delta commits have completed in it since that was
+    done last; more than its Hudi writers let pass (`hoodie.metadata.compact.max.delta.commits`). 0: it is left to
+    them."""
     foreign_services: ForeignServices = ForeignServices.SHADOW
     """When somebody else turns out to service the table too: `shadow`, plan and write nothing; `share`, go on."""
     memory: Size = 512 * 1024**2

@@ -33,7 +33,7 @@ from lakeward.daemon.status import JobFigures
 from lakeward.daemon.turn import Turn
 from lakeward.daemon.watcher import Watcher
 from lakeward.dispatch.dispatcher import Dispatcher
-from lakeward.errors import LakewardError, Refused
+from lakeward.errors import AttemptLost, Conflict, LakewardError, LockHeld, Refused, TryLater
 from lakeward.execute.compaction import CompactionReport, Compactor
 from lakeward.execute.compaction_options import CompactionOptions
 from lakeward.execute.merging import RunOperation
@@ -54,8 +54,10 @@ from lakeward.storage.storage import Storage
 from lakeward.table.backlog import Backlog
 from lakeward.table.file_group import LogFile
 from lakeward.table.file_system_view import GroupId
+from lakeward.table.metadata_table import has_metadata_table
 from lakeward.table.service_instants import ServiceInstant, ServiceName, foreign_instants
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import load_table_config
 
 FIRST_LOOK_PATIENCE_SECONDS = 10.0
 PLAN_PATIENCE_SECONDS = 1.0
@@ -239,7 +241,9 @@ class Worker:
             case Service.PLAN_EXPIRY:
                 return self._expire_plans(self._compactor(table, job, guard, observer), job)
             case Service.COMPACTION:
-                report = self._compactor(table, job, guard, observer).compact()
+                compactor = self._compactor(table, job, guard, observer)
+                self._compact_metadata(table, guard, observer)
+                report = compactor.compact()
                 compacted = _compacted(report)
                 self._learn(table.name, report)
                 written = [*self._committed.get(table.name, ()), *compacted.instants]
@@ -257,22 +261,11 @@ class Worker:
             )
         storage, base_path = self._open_storage(table.base_path)
         settings = table.settings
-        kind = settings.type
         return Compactor(
             storage,
             base_path,
-            CompactionOptions(
-                writers_stopped=table.locks.writers is Writers.STOPPED,
-                lock=table.locks.options,
-                wait_seconds=0.0,  # a daemon comes back instead of waiting on a thread
-                timezone=settings.timezone,
-                codec=settings.codec.value,
-                verify=settings.verify,
-                memory_bytes=settings.memory,
-                skip_unsupported=kind is not CompactionType.FULL,
-                state_folder=self._state_folder,
-            ),
-            planner=planner_of(kind, table.group_filter, settings.planner),
+            self._options(table, base_path),
+            planner=planner_of(settings.type, table.group_filter, settings.planner),
             choose_dispatcher=self._dispatchers.choose,
             run_operation=self._run_operation_at(base_path),
             clock=self._clock,
@@ -282,6 +275,45 @@ class Worker:
             left_alone=job.left_alone,
             planned_by=self._identity.as_metadata(),
         )
+
+    def _options(self, table: ServedTable, base_path: str) -> CompactionOptions:
+        settings = table.settings
+        return CompactionOptions(
+            writers_stopped=table.locks.writers is Writers.STOPPED,
+            lock=table.locks.options,
+            wait_seconds=0.0,  # a daemon comes back instead of waiting on a thread
+            timezone=settings.timezone,
+            codec=settings.codec.value,
+            verify=settings.verify,
+            memory_bytes=settings.memory,
+            skip_unsupported=settings.type is not CompactionType.FULL,
+            state_folder=self._state_folder,
+        )
+
+    def _compact_metadata(self, table: ServedTable, guard: Guard, observer: Observer) -> None:
+        """Where the table's settings want it. What stands against it passes, and is no failure of the job."""
+        if not (after := table.settings.metadata_compact_after):
+            return
+        storage, base_path = self._open_storage(table.base_path)
+        if not has_metadata_table(load_table_config(storage, base_path, clock=self._clock).config):
+            return
+        # With kernels, which nobody else here needs.
+        from lakeward.execute.metadata_compaction import MetadataCompactor
+
+        compactor = MetadataCompactor(
+            storage,
+            base_path,
+            self._options(table, base_path),
+            clock=self._clock,
+            processes=self._processes,
+            observer=observer,
+            guard=guard,
+            planned_by=self._identity.as_metadata(),
+        )
+        try:
+            compactor.compact(delta_commits_min=after)
+        except (Refused, TryLater, LockHeld, AttemptLost, Conflict) as error:
+            observer.step(f"the metadata table is not compacted: {error}")
 
     def _expire_plans(self, compactor: Compactor, job: Job) -> JobReport:
         ended = [compactor.unschedule(instant) for instant in job.expired_plans]

@@ -152,8 +152,12 @@ def read_compaction_plan(data: bytes, *, file: str, extension: str = PARQUET) ->
     )
 
 
-def write_compaction_plan(plan: CompactionPlan) -> bytes:
-    """The bytes of a requested compaction, in either layout."""
+def write_compaction_plan(plan: CompactionPlan, *, extension: str = PARQUET) -> bytes:
+    """The bytes of a requested compaction, in either layout.
+
+    Args:
+        extension: of the table's base files.
+    """
     with_types = any(operation.operation_type is not None for operation in plan.operations)
     assert plan.version in _VERSIONS and (not with_types or plan.version >= _VERSION_WITH_TYPES), "types are version 3"
     assert plan.strategy is not None or not plan.strategy_params, "parameters are a strategy's"
@@ -161,7 +165,7 @@ def write_compaction_plan(plan: CompactionPlan) -> bytes:
     return write_record(
         _plan_schema(with_types=with_types),
         {
-            "operations": [_operation_record(operation, with_types=with_types) for operation in plan.operations],
+            "operations": [_operation_record(each, extension, with_types=with_types) for each in plan.operations],
             "extraMetadata": dict(plan.extra_metadata),
             "version": plan.version,
             "strategy": None if plan.strategy is None else strategy,
@@ -188,7 +192,7 @@ def _operation(fields: RecordFields, extension: str) -> CompactionOperation:
     return operation
 
 
-def _check_names(operation: CompactionOperation, extension: str = PARQUET) -> None:
+def _check_names(operation: CompactionOperation, extension: str) -> None:
     check_relative_path(operation.partition_path)
     check_file_id(operation.file_id)
     if operation.base_file is not None:
@@ -209,8 +213,8 @@ def _foreign(operation: CompactionOperation, name: str, kind: str) -> UntrustedN
     )
 
 
-def _operation_record(operation: CompactionOperation, *, with_types: bool) -> dict[str, Any]:
-    _check_names(operation)
+def _operation_record(operation: CompactionOperation, extension: str, *, with_types: bool) -> dict[str, Any]:
+    _check_names(operation, extension)
     assert set(METRICS) <= operation.metrics.keys(), "Hudi needs all five"
     record = {
         "baseInstantTime": operation.base_instant,

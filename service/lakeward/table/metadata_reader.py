@@ -9,18 +9,22 @@ deleted keys. What there is for a key is put together as Hudi does it, in two st
 So a delete that another log followed does not hide what the base holds: Hudi's readers and its compaction of the
 metadata table see it that way, too.
 
-A scan merges the sorted files of a group by key. Hudi sorts keys as Java does, HBase and we by their bytes; where a key
-has another place in these two orders (`format/hfile_key_order.py`) its entries are kept aside and come at the end.
+A scan merges the sorted files of a group by key. Hudi sorts keys as Java does, HBase and we by their bytes; entries of
+a key that has another place in these two orders (`format/hfile_key_order.py`) are kept aside until the next other key.
+Both orders agree on what comes before that, so by then all of them have been read.
 
-Touches: storage, opening files in place: a lookup reads the blocks that may hold its keys, nothing reads a file whole.
+Touches: storage, opening files in place: a lookup reads the blocks that may hold its keys, nothing reads a file whole
+         but what compacts a group, which reads small logs so, or a thousand of them would be a thousand open files.
 Keeps:   1. blocks whose instant does not count (`table/metadata_table.py`) are never looked into;
-         2. a scan holds one block of each file of one group, the deleted keys, and entries of keys as above;
-         3. keys come in ascending order of their bytes within a group, but for those that come at its end.
+         2. a scan holds one block of each file of one group, the deleted keys, and entries of keys as above that follow
+            each other; small logs while a group is compacted;
+         3. keys come in ascending order of their bytes within a group.
 """
 
 from __future__ import annotations
 
 import heapq
+import io
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -29,7 +33,7 @@ from itertools import groupby
 from operator import itemgetter
 from urllib.parse import unquote
 
-from lakeward.errors import BrokenFile
+from lakeward.errors import BrokenFile, Unsupported
 from lakeward.format.hfile_key_order import depends_on_order
 from lakeward.format.hfile_reader import HFileReader
 from lakeward.format.log_block import CorruptBlock
@@ -48,6 +52,12 @@ Entry = tuple[str, MetadataRecord]
 
 _SCHEMA = "schema"
 """In the file info of a base file."""
+
+_WHOLE_BYTES_MAX = 1024 * 1024
+"""Of a log file that is read whole where all of a group is read; a commit's is a few kilobytes as a rule."""
+
+_ASIDE_BYTES_MAX = 256 * 1024 * 1024
+"""Of entries whose place depends on the order of their file."""
 
 # `record-index-0003-0`, and where each data partition has an index of its own `record-index-<data partition>-0003-0`.
 _RECORD_INDEX_DASHES = 3
@@ -69,6 +79,24 @@ class MetadataReader:
         for slice_ in self._table.slices[partition]:
             with ExitStack() as files:
                 yield from _scan_group(self._open(slice_, files))
+
+    def entry_count_max(self, slice_: FileSlice) -> int:
+        """As many keys, or fewer, has the slice: entries of all its files, as these say."""
+        with ExitStack() as files:
+            sources = self._open(slice_, files, whole_bytes_max=_WHOLE_BYTES_MAX)
+            return sum(source.hfile.entry_count for source in sources if source.hfile is not None)
+
+    def compacted(self, slice_: FileSlice, schema_json: str) -> Iterator[tuple[bytes, bytes]]:
+        """Keys and payloads, by the given schema, of a base file that stands for the whole slice."""
+        codec = metadata_codec(schema_json)
+        with ExitStack() as files:
+            for key, versions in _by_key(self._open(slice_, files, whole_bytes_max=_WHOLE_BYTES_MAX)):
+                source, payload = versions[0]
+                if len(versions) == 1 and source.codec is codec:
+                    if payload is not None:
+                        yield key, payload
+                elif (standing := _standing(key, versions)) is not None:
+                    yield key, codec.encode(standing)
 
     def lookup(
         self, partition: str, keys: Iterable[str], *, data_partition: str | None = None
@@ -110,15 +138,23 @@ class MetadataReader:
         for key in sorted(found):
             yield from _merged(key, found[key])
 
-    def _open(self, slice_: FileSlice, files: ExitStack) -> list[_Source]:
-        """What a file group is put together from, oldest first; the files stay open as long as `files`."""
+    def _open(self, slice_: FileSlice, files: ExitStack, *, whole_bytes_max: int = 0) -> list[_Source]:
+        """What a file group is put together from, oldest first; the files stay open as long as `files`.
+
+        Args:
+            whole_bytes_max: logs up to this size are read at once and not kept open.
+        """
         sources: list[_Source] = []
         if (base := slice_.base_file) is not None:
             file = files.enter_context(self._storage.open_input(join(self._table.base_path, base.path)))
             hfile = HFileReader(file, length=base.size, name=base.path)
             sources.append(_Source(base.path, hfile, _codec(hfile.info.get(_SCHEMA), base.path), is_base=True))
         for log in slice_.log_files:
-            file = files.enter_context(self._storage.open_input(join(self._table.base_path, log.path)))
+            path = join(self._table.base_path, log.path)
+            if log.size <= whole_bytes_max:
+                file = io.BytesIO(self._storage.read(path))
+            else:
+                file = files.enter_context(self._storage.open_input(path))
             for block in metadata_blocks(file, log.size, log.path):
                 if isinstance(block, CorruptBlock) or block.instant not in self._table.valid_instants:
                     continue
@@ -171,25 +207,66 @@ _Version = tuple[_Source, bytes | None]
 
 
 def _scan_group(sources: list[_Source]) -> Iterator[Entry]:
-    aside: dict[bytes, dict[int, bytes | None]] = {}
+    for key, versions in _by_key(sources):
+        yield from _merged(key, versions)
+
+
+def _by_key(sources: list[_Source]) -> Iterator[tuple[bytes, list[_Version]]]:
+    """The versions of each key, oldest first."""
+    aside = _Aside()
     streams = [_ascending(source, number, aside) for number, source in enumerate(sources)]
     for key, same in groupby(heapq.merge(*streams), key=itemgetter(0)):
-        yield from _merged(key, [(sources[number], payload) for _, number, payload in same])
-    for key in sorted(aside):
-        yield from _merged(key, [(sources[number], payload) for number, payload in sorted(aside[key].items())])
+        for before, versions in aside.take(key):
+            yield before, [(sources[number], payload) for number, payload in versions]
+        yield key, [(sources[number], payload) for _, number, payload in same]
+    for key, versions in aside.take(None):
+        yield key, [(sources[number], payload) for number, payload in versions]
 
 
-def _ascending(
-    source: _Source, number: int, aside: dict[bytes, dict[int, bytes | None]]
-) -> Iterator[tuple[bytes, int, bytes | None]]:
+class _Aside:
+    """Entries of keys whose place depends on the order that their file is in."""
+
+    def __init__(self) -> None:
+        self._versions: dict[bytes, dict[int, bytes | None]] = {}
+        self._keys: list[bytes] = []
+        """A heap of them."""
+        self._bytes = 0
+
+    def add(self, source: _Source, number: int, key: bytes, payload: bytes | None) -> None:
+        if key not in self._versions:
+            self._versions[key] = {}
+            heapq.heappush(self._keys, key)
+        if number in self._versions[key]:
+            raise _out_of_order(source, key)
+        self._versions[key][number] = payload
+        self._bytes += _size(key, payload)
+        if self._bytes > _ASIDE_BYTES_MAX:
+            raise Unsupported(
+                f"{source.where} cannot be merged in bounded memory.",
+                why=f"More than {_ASIDE_BYTES_MAX} bytes of keys around {key!r} lie in an order that depends on who "
+                "wrote them.",
+                remedy="Let a Hudi writer compact the metadata table.",
+            )
+
+    def take(self, before: bytes | None) -> Iterator[tuple[bytes, list[tuple[int, bytes | None]]]]:
+        """Those of the keys before this one, in order; all with None."""
+        while self._keys and (before is None or self._keys[0] < before):
+            key = heapq.heappop(self._keys)
+            versions = self._versions.pop(key)
+            self._bytes -= sum(_size(key, payload) for payload in versions.values())
+            yield key, sorted(versions.items())
+
+
+def _size(key: bytes, payload: bytes | None) -> int:
+    return len(key) + len(payload or b"")
+
+
+def _ascending(source: _Source, number: int, aside: _Aside) -> Iterator[tuple[bytes, int, bytes | None]]:
     """The entries of the source but for those whose place depends on the order it was sorted in."""
     last: bytes | None = None
     for key, payload in source.entries():
         if depends_on_order(key):
-            versions = aside.setdefault(key, {})
-            if number in versions:
-                raise _out_of_order(source, key)
-            versions[number] = payload
+            aside.add(source, number, key, payload)
         elif last is not None and key <= last:
             raise _out_of_order(source, key)
         else:
@@ -198,8 +275,14 @@ def _ascending(
 
 
 def _merged(key: bytes, versions: Sequence[_Version]) -> Iterator[Entry]:
-    """The one record that stands for the versions of a key, oldest first; nothing where it was deleted."""
-    where = f"{versions[-1][0].where}, key {key!r}"
+    """The one record that stands for the versions of a key, if one does."""
+    if (standing := _standing(key, versions)) is not None:
+        yield _text(key, _where(key, versions)), standing
+
+
+def _standing(key: bytes, versions: Sequence[_Version]) -> MetadataRecord | None:
+    """What stands for the versions of a key, oldest first; None where it was deleted."""
+    where = _where(key, versions)
     base: MetadataRecord | None = None
     standing: MetadataRecord | None = None
     is_deleted = False
@@ -211,11 +294,12 @@ def _merged(key: bytes, versions: Sequence[_Version]) -> Iterator[Entry]:
             standing = record if record is None or standing is None else merge_records(standing, record, where=where)
             is_deleted = standing is None
     if standing is None:
-        standing = None if is_deleted else base
-    elif base is not None:
-        standing = merge_records(base, standing, where=where)
-    if standing is not None:
-        yield _text(key, where), standing
+        return None if is_deleted else base
+    return standing if base is None else merge_records(base, standing, where=where)
+
+
+def _where(key: bytes, versions: Sequence[_Version]) -> str:
+    return f"{versions[-1][0].where}, key {key!r}"
 
 
 def _text(key: bytes, where: str) -> str:

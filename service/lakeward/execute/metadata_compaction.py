@@ -1,0 +1,418 @@
+"""Compact the metadata table: all of its file groups that have logs, each into a new base file.
+
+    lock      recover, look, choose the slices and an instant T greater than everything on both timelines
+    no lock   merge each slice into a base HFile in the attempt's folder, and read it back
+    lock      look again; T.compaction.requested, .inflight, the files to their places, T_C.commit
+
+Hudi's writers carry out at once, by themselves, every plan that they find on the metadata table's timeline. So nothing
+is said there before the result is whole: T is taken while the lock is held, and written down when it is held again.
+What writers commit meanwhile completes after T and lies on top of the new base files, as the file system view has it.
+
+    t1 we look and take T; t2 a writer commits, completing at C > T; t3 we publish T: its log belongs to slice T.
+
+If somebody else compacts meanwhile, or takes a log of ours away, nothing is published.
+
+Touches: the metadata table, under the table lock; the attempt's folder below it.
+Keeps:   1. what is published is what a reader would have merged as of T, record by record;
+         2. memory: for each file of one group a block, small logs whole; one group at a time;
+         3. a file group that would be empty and had no base file gets none, as with Hudi.
+See:     docs/decisions/0014-the-metadata-tables-own-services.md
+Source:  HoodieBackedTableMetadataWriter.compactIfNecessary, BaseHoodieCompactionPlanGenerator (Hudi 1.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from lakeward.clock import Clock
+from lakeward.commit.attempt import Attempt, Winner
+from lakeward.commit.heartbeat import INTERVAL_SECONDS, Heartbeat
+from lakeward.commit.instant_time import next_time
+from lakeward.commit.metadata_look import newest_schema
+from lakeward.commit.owner import Processes
+from lakeward.commit.renewal import Renewal
+from lakeward.commit.transition import TimelineFiles
+from lakeward.errors import AttemptLost, Conflict, LakewardError, Refused, TryLater, VerificationFailed
+from lakeward.execute.compaction_options import CompactionOptions
+from lakeward.execute.metadata_commit import later
+from lakeward.execute.metadata_compaction_commit import (
+    CompactedSlice,
+    metadata_compaction_commit,
+    metadata_compaction_plan,
+)
+from lakeward.execute.metadata_undoing import forget, metadata_files, recover_metadata, take_back
+from lakeward.execute.progress import Merged, Observer, Phase, Silent
+from lakeward.execute.serviced_table import Guard, ServicedTable, zone_of
+from lakeward.format.commit_metadata import write_commit_metadata
+from lakeward.format.compaction_plan import CompactionPlan, write_compaction_plan
+from lakeward.format.file_name import HFILE, BaseFileName, WriteToken
+from lakeward.format.instant import comparable_time
+from lakeward.format.metadata_base_file import read_digest, write_metadata_base_file
+from lakeward.plan.metadata_services import MetadataBacklog, find_backlog, find_obstacles
+from lakeward.storage.storage import RenamingStorage, Storage, join
+from lakeward.table.file_group import FileSlice
+from lakeward.table.metadata_reader import MetadataReader
+from lakeward.table.metadata_table import MetadataTable, has_metadata_table, latest_compaction, load_metadata_table
+from lakeward.table.snapshot import LookMemory, TableSnapshot
+
+T = TypeVar("T")
+
+_ENTRIES_A_REPORT = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class CompactedMetadata:
+    """What a compaction of the metadata table did."""
+
+    instant: str
+    completion_time: str
+    delta_commits: int
+    """That its base files stand for now, since the compaction before."""
+    file_groups: int
+    log_files: int
+    entries: int
+    input_bytes: int
+    output_bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """An instant that is ours, and what is to be compacted as of it."""
+
+    snapshot: TableSnapshot
+    metadata: MetadataTable
+    backlog: MetadataBacklog
+    schema_json: str
+    instant: str
+    plan: CompactionPlan
+    files: TimelineFiles
+    heartbeat: Heartbeat
+    attempt: Attempt
+
+
+class MetadataCompactor:
+    """Compacts the metadata table of one table. One process, one attempt number."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        base_path: str,
+        options: CompactionOptions,
+        *,
+        clock: Clock,
+        processes: Processes,
+        observer: Observer | None = None,
+        guard: Guard = lambda: None,
+        planned_by: Mapping[str, str] | None = None,
+    ) -> None:
+        """
+        Args:
+            guard: called before anything is published and while work goes on; stops it by raising an error of ours.
+            planned_by: more to write into the plan's extra metadata.
+        """
+        self._table = ServicedTable(
+            storage=storage,
+            base_path=base_path,
+            options=options,
+            clock=clock,
+            processes=processes,
+            owner=processes.new_owner(),
+            observer=observer or Silent(),
+            guard=guard,
+            memory=LookMemory(),
+        )
+        self._planned_by = dict(planned_by or {})
+
+    def preview(self) -> MetadataBacklog:
+        """What would be compacted now. Writes nothing. Raises as `compact` does."""
+        snapshot, metadata = self._look()
+        backlog = find_backlog(metadata)
+        if backlog.is_due:
+            self._check_obstacles(snapshot, metadata)
+        return backlog
+
+    def compact(self, *, delta_commits_min: int = 1) -> CompactedMetadata | None:
+        """None where fewer delta commits have completed since the last compaction, or none of them left a log.
+
+        Raises:
+            Refused: the table is not one whose metadata table this release may change; nothing was written.
+            LockHeld, TryLater: somebody else is at work, or left something that only they can finish.
+            Conflict, AttemptLost: what was compacted changed meanwhile, or somebody else compacted it.
+            VerificationFailed: a new file does not hold what was written to it.
+        """
+        table, started = self._table, self._table.clock.monotonic()
+        self._look()  # a refused table is not even locked
+        with table.measured(Phase.CLAIM):
+            claim = self._claim(delta_commits_min)
+        if claim is None:
+            return None
+        try:
+            with Renewal(claim.heartbeat.beat, interval_seconds=INTERVAL_SECONDS):
+                with table.measured(Phase.MERGE):
+                    made = self._merge(claim)
+                with table.measured(Phase.COMMIT):
+                    completion_time = self._publish(claim, made)
+        except BaseException as error:
+            self._give_up(claim, error)
+            raise
+        table.observer.step(f"compaction {claim.instant} of the metadata table committed at {completion_time}")
+        self._clear(claim)
+        return CompactedMetadata(
+            instant=claim.instant,
+            completion_time=completion_time,
+            delta_commits=claim.backlog.delta_commits,
+            file_groups=len(made),
+            log_files=claim.backlog.log_files,
+            entries=sum(each.entries for each in made),
+            input_bytes=claim.backlog.input_bytes,
+            output_bytes=sum(each.size_bytes for each in made),
+            seconds=table.clock.monotonic() - started,
+        )
+
+    def _look(self) -> tuple[TableSnapshot, MetadataTable]:
+        """At both timelines, and at the files of the metadata table."""
+        table = self._table
+        snapshot = table.look(only=())
+        if not has_metadata_table(snapshot.config):
+            raise Refused(
+                f"{table.base_path} has no metadata table.",
+                why="hoodie.table.metadata.partitions does not name its partition `files`.",
+                remedy="Nothing is to be done; a Hudi writer with hoodie.metadata.enable=true builds one.",
+            )
+        if not isinstance(table.storage, RenamingStorage):
+            raise Refused(
+                f"The metadata table of {table.base_path} is not compacted.",
+                why="In an object store an attempt that died over it could not be told from one that is alive.",
+                remedy="Leave it to the table's Hudi writers (hoodie.metadata.compact.max.delta.commits).",
+            )
+        with table.measured(Phase.LOOK):
+            metadata = load_metadata_table(
+                table.storage, table.base_path, snapshot.config, snapshot.timeline, clock=table.clock
+            )
+        return snapshot, metadata
+
+    def _check_obstacles(self, snapshot: TableSnapshot, metadata: MetadataTable) -> None:
+        obstacles = find_obstacles(snapshot.timeline, metadata)
+        if obstacles:
+            raise TryLater(
+                f"The metadata table of {self._table.base_path} is not compacted now: "
+                f"{', '.join(dict.fromkeys(obstacle.id for obstacle in obstacles))}.",
+                why=" ".join(f"{obstacle.instant}: {obstacle.why}" for obstacle in obstacles),
+                remedy=" ".join(dict.fromkeys(obstacle.remedy for obstacle in obstacles)),
+            )
+
+    def _claim(self, delta_commits_min: int) -> _Claim | None:
+        table = self._table
+        with table.locked() as fence:
+            snapshot, metadata = self._look()
+            if recover_metadata(table, snapshot.timeline, metadata, fence=fence):
+                snapshot, metadata = self._look()
+            backlog = find_backlog(metadata)
+            if not backlog.is_due or backlog.delta_commits < delta_commits_min:
+                return None
+            self._check_obstacles(snapshot, metadata)
+            _check_space(table, backlog)
+            schema_json = newest_schema(table.storage, metadata)
+            floor = later(snapshot.timeline.latest_time, metadata.timeline.latest_time)
+            instant = next_time(floor=floor, zone=zone_of(snapshot), clock=table.clock)
+            claim = _Claim(
+                snapshot=snapshot,
+                metadata=metadata,
+                backlog=backlog,
+                schema_json=schema_json,
+                instant=instant,
+                plan=metadata_compaction_plan(backlog.slices, self._planned_by),
+                files=metadata_files(table, metadata, instant),
+                heartbeat=Heartbeat(table.storage, table.base_path, instant, table.owner),
+                attempt=Attempt(table.storage, metadata.base_path, instant, table.owner.attempt),
+            )
+            fence()
+            claim.heartbeat.start()
+            claim.attempt.start()
+        table.observer.step(
+            f"metadata table as of {instant}: file groups with logs: {len(backlog.slices)}, delta commits since the "
+            f"last compaction: {backlog.delta_commits}"
+        )
+        return claim
+
+    def _merge(self, claim: _Claim) -> list[CompactedSlice]:
+        made: list[CompactedSlice] = []
+        reader = MetadataReader(self._table.storage, claim.metadata)
+        done = 0
+        for number, slice_ in enumerate(claim.backlog.slices):
+
+            def report(entries: int, operations: int = number, input_bytes: int = done) -> None:
+                self._table.observer.merged(
+                    Merged(
+                        operations=operations,
+                        operations_total=len(claim.backlog.slices),
+                        input_bytes=input_bytes,
+                        input_bytes_total=claim.backlog.input_bytes,
+                        output_bytes=sum(each.size_bytes for each in made),
+                        rows=sum(each.entries for each in made) + entries,
+                    )
+                )
+                self._table.guard()
+
+            report(0)
+            compacted = self._merge_slice(claim, reader, number, slice_, report)
+            if compacted is not None:
+                made.append(compacted)
+            done += slice_.base_bytes + slice_.log_bytes
+        return made
+
+    def _merge_slice(
+        self, claim: _Claim, reader: MetadataReader, number: int, slice_: FileSlice, report: Callable[[int], None]
+    ) -> CompactedSlice | None:
+        table, started = self._table, self._table.clock.monotonic()
+        token = str(WriteToken(number, table.owner.attempt, 0))
+        name = BaseFileName(slice_.file_id, token, claim.instant, HFILE).text
+        path = join(claim.attempt.folder, name)
+        with table.storage.open_output(path) as sink:
+            written = write_metadata_base_file(
+                sink,
+                schema_json=claim.schema_json,
+                entries=_reported(reader.compacted(slice_, claim.schema_json), report),
+                keys_expected=reader.entry_count_max(slice_),
+            )
+        if not written.entries and slice_.base_file is None:
+            table.storage.delete(path)
+            return None
+        if table.options.verify:
+            with table.storage.open_input(path) as source:
+                if read_digest(source, written.size_bytes, path) != written.digest:
+                    raise VerificationFailed(
+                        f"{path} does not hold what was written to it.",
+                        why="Read back, its keys or records are others.",
+                        remedy="Look at the storage and the memory of this machine; nothing was published.",
+                        file_group=slice_.group_id,
+                    )
+        milliseconds = int((table.clock.monotonic() - started) * 1000)
+        return CompactedSlice(slice_, name, written.entries, written.size_bytes, milliseconds)
+
+    def _publish(self, claim: _Claim, made: list[CompactedSlice]) -> str:
+        table = self._table
+        commit = metadata_compaction_commit(made, claim.schema_json)
+        staged = claim.attempt.stage_commit(write_commit_metadata(commit))
+        with table.locked() as fence:
+            snapshot, metadata = self._look()
+            if not claim.heartbeat.is_ours():
+                raise _lost(claim)
+            _check_still_right(claim, metadata)
+            if table.options.writers_stopped:
+                _check_writers_stopped(claim, snapshot, metadata)
+            self._check_obstacles(snapshot, metadata)
+            fence()
+            self._begin(claim)
+            claim.attempt.move_in(
+                Winner(each.slice.partition_path, each.file_name, each.slice.base_file is not None) for each in made
+            )
+            floor = later(snapshot.timeline.latest_time, metadata.timeline.latest_time, claim.instant)
+            completion_time = next_time(floor=floor, zone=zone_of(snapshot), clock=table.clock)
+            fence()
+            claim.files.complete(staged, completion_time)
+        return completion_time
+
+    def _begin(self, claim: _Claim) -> None:
+        """Say on the timeline what is about to be published."""
+        claim.files.request(write_compaction_plan(claim.plan, extension=HFILE))
+        claim.files.begin()
+        if self._table.storage.stat(claim.attempt.folder) is None:
+            # t0 we prove the lock ours and are stopped; t1 another process takes our folder away, since nothing on the
+            # timeline is ours; t2 we wake up. What we just wrote would be nobody's to take back.
+            claim.files.undo()
+            claim.files.unschedule()
+            raise _lost(claim)
+
+    def _give_up(self, claim: _Claim, error: BaseException) -> None:
+        """After a failure, take our attempt back: unless it is not ours any more, or its commit exists."""
+        table = self._table
+        try:
+            with table.locked(to_undo=True) as fence:
+                if not claim.heartbeat.is_ours() or claim.files.find_completed() is not None:
+                    return
+                if table.storage.stat(claim.files.requested) is not None:
+                    take_back(table, claim.metadata, claim.instant, claim.plan, fence=fence)
+                else:
+                    forget(table, claim.metadata, claim.instant)
+        except (LakewardError, OSError) as second:
+            error.add_note(f"What the attempt left could not be removed ({second}); the next run removes it.")
+
+    def _clear(self, claim: _Claim) -> None:
+        """The commit exists, so nothing that happens here makes it fail; the next compaction removes what stays."""
+        try:
+            forget(self._table, claim.metadata, claim.instant)
+        except (LakewardError, OSError) as error:
+            self._table.observer.step(f"compaction {claim.instant} of the metadata table left something: {error}")
+
+
+def _check_still_right(claim: _Claim, now: MetadataTable) -> None:
+    """What was merged is what the slices hold as of the instant, still."""
+    compacted = latest_compaction(now.timeline)
+    if compacted != claim.backlog.compacted_at:
+        raise AttemptLost(
+            f"The metadata table was compacted at {compacted}, while we did as of {claim.instant}.",
+            why="A Hudi writer or another process of ours was faster.",
+            remedy="Nothing is wrong, and nothing of ours was published.",
+        )
+    if any(instant.time == claim.instant for instant in now.timeline.instants):
+        raise _lost(claim)
+    found = {slice_.group_id: slice_ for slices in now.slices.values() for slice_ in slices}
+    for before in claim.backlog.slices:
+        slice_ = found.get(before.group_id)
+        logs = () if slice_ is None else tuple(log for log in slice_.log_files if _is_before(log.instant, claim, now))
+        if slice_ is None or (slice_.base_file, logs) != (before.base_file, before.log_files):
+            raise Conflict(
+                f"File group {before.file_id} of the metadata table changed while it was compacted as of "
+                f"{claim.instant}.",
+                why="A file of it was taken away, or one came whose commit completed before that instant.",
+                remedy="Run the command again; nothing was published.",
+                file_group=before.group_id,
+            )
+
+
+def _is_before(instant: str, claim: _Claim, now: MetadataTable) -> bool:
+    completed = now.timeline.completion_time(instant)
+    return completed is None or comparable_time(completed) < comparable_time(claim.instant)
+
+
+def _check_writers_stopped(claim: _Claim, snapshot: TableSnapshot, metadata: MetadataTable) -> None:
+    timelines = ((claim.snapshot.timeline, snapshot.timeline), (claim.metadata.timeline, metadata.timeline))
+    for before, now in timelines:
+        new = {(i.time, i.action) for i in now.instants} - {(i.time, i.action) for i in before.instants}
+        if new:
+            time, action = min(new)
+            raise Conflict(
+                f"{action} {time} appeared while the metadata table was compacted as of {claim.instant}.",
+                why="You said --writers stopped, and somebody writes.",
+                remedy="Stop the writer, or share its lock with --lock; nothing was published.",
+            )
+
+
+def _check_space(table: ServicedTable, backlog: MetadataBacklog) -> None:
+    needed = backlog.input_bytes  # a merged slice is rarely larger than its parts
+    free = table.storage.free_bytes(table.base_path)
+    if free is not None and free < needed:
+        raise Refused(
+            f"{table.base_path} has {free} bytes free, and compacting its metadata table may write {needed}.",
+            why="A full disk would stop the table's writers too.",
+            remedy="Free space.",
+        )
+
+
+def _reported(entries: Iterator[T], report: Callable[[int], None]) -> Iterator[T]:
+    for number, entry in enumerate(entries, start=1):
+        yield entry
+        if number % _ENTRIES_A_REPORT == 0:
+            report(number)
+
+
+def _lost(claim: _Claim) -> AttemptLost:
+    return AttemptLost(
+        f"Our attempt to compact the metadata table as of {claim.instant} was taken over.",
+        why="Its heartbeat or its folder is no longer ours.",
+        remedy="Run the command again.",
+    )

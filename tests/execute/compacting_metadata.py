@@ -1,0 +1,34 @@
+"""One compaction of the metadata table of a golden table, with or without a fault."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lakeward.commit.lock import stopped_writers_options
+from lakeward.commit.owner import Processes
+from lakeward.execute.compaction_options import CompactionOptions
+from lakeward.execute.metadata_compaction import CompactedMetadata, MetadataCompactor
+from lakeward.storage.storage import Storage
+from tests.clocks import SkippingClock
+from tests.processes import ScriptedProcesses
+
+
+def metadata_compactor(base: Path, storage: Storage, processes: Processes, **options: object) -> MetadataCompactor:
+    defaults: dict[str, object] = {
+        "writers_stopped": True,
+        "lock": stopped_writers_options(wait_seconds=0.0),
+        "timezone": "UTC",
+    }
+    return MetadataCompactor(
+        storage,
+        str(base),
+        CompactionOptions(**(defaults | options)),  # type: ignore[arg-type]
+        clock=SkippingClock(),
+        processes=processes,
+    )
+
+
+def compact_metadata(
+    base: Path, storage: Storage, processes: Processes | None = None, **options: object
+) -> CompactedMetadata | None:
+    return metadata_compactor(base, storage, processes or ScriptedProcesses(), **options).compact()
