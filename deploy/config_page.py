@@ -45,6 +45,7 @@ EXAMPLES = {
     "defaults.partitions": '["day=2026-*"]',
     "defaults.exclude_partitions": '["day=1970-*"]',
     "defaults.windows": '["Mon-Fri 22:00-06:00 Europe/Berlin", "Sat,Sun 00:00-24:00 Europe/Berlin"]',
+    "defaults.listing": '"metadata"',
     "defaults.timezone": '"Europe/Berlin"',
     "tables.locks": '{ writers = "stopped" }',
     "tables.match": '"*/orders_*"',

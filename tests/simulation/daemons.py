@@ -48,6 +48,7 @@ from lakeward.state.records import ControlKind, ControlRecord, DaemonRecord, Tar
 from lakeward.state.schema import metadata, store_identity
 from lakeward.state.store import Store, open_store
 from lakeward.storage.storage import Storage
+from lakeward.table.listing import ListingSource
 from lakeward.table.service_instants import ServiceName
 from lakeward.table.snapshot import take_snapshot
 from tests.faults import Killed
@@ -185,8 +186,8 @@ class SimulatedWatcher(Watcher):
         super().__init__(open_storage, clock)
         self._turnstile = partial(Turnstile, world, process)
 
-    def _watch(self, table: str, location: str, timezone: str | None) -> Any:
-        watched = super()._watch(table, location, timezone)
+    def _watch(self, table: str, location: str, timezone: str | None, listing: ListingSource) -> Any:
+        watched = super()._watch(table, location, timezone, listing)
         if not isinstance(watched.lock, Turnstile):
             watched.lock = self._turnstile()  # type: ignore[assignment]
         return watched

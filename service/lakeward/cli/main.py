@@ -59,6 +59,7 @@ from lakeward.plan.decision import PlanOutcome
 from lakeward.plan.planner import SETTINGS, CompactionType, merge_settings, planner_of
 from lakeward.plan.selection import GroupFilter
 from lakeward.quantities import parse_duration, parse_size
+from lakeward.table.listing import listing_source
 
 T = TypeVar("T")
 
@@ -267,6 +268,7 @@ def compact(
         lock=locks.options,
         wait_seconds=parse_option(parse_duration, "--wait", wait, 0.0),
         timezone=timezone or configured.timezone,
+        listing=listing_source(opened.base_path, configured.listing),
         codec=(codec or configured.codec).value,
         verify=configured.verify if verify is None else verify,
         memory_bytes=parse_option(parse_size, "--memory", memory, configured.memory),
@@ -338,6 +340,7 @@ def _preview(
             writers_stopped=False,
             lock=FileSystemLockOptions(),
             timezone=timezone or opened.table.timezone,
+            listing=listing_source(opened.base_path, opened.table.listing),
             skip_unsupported=kind is not CompactionType.FULL,
         ),
         planner=planner_of(

@@ -47,6 +47,7 @@ from lakeward.execute.replay import state_folder
 from lakeward.plan.planner import CompactionType, merge_settings
 from lakeward.quantities import parse_duration, parse_size
 from lakeward.storage.opening import open_storage
+from lakeward.table.listing import ListingSource
 from lakeward.table.timezone import parse_zone
 
 T = TypeVar("T")
@@ -373,6 +374,9 @@ class TableSettings(_Section):
     """Between two verifications of a sample of what is there."""
     verification_groups: Count = 4
     """File groups in a sample."""
+    listing: ListingSource | None = None
+    """What tells the files of a table: `storage`, by listing its partitions, or `metadata`, its metadata table where it
+    has one. Not given: `metadata` in object stores, else `storage`. What is to be merged is held against the storage."""
     timezone: Zone | None = None
     """Zone of the machines that write, where hoodie.table.timeline.timezone is LOCAL; not given: inferred."""
     retry_first: Duration = 30.0

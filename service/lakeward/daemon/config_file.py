@@ -333,12 +333,12 @@ class _Reader:
             what = f"There is no section {name}." if is_section else f"There is no key {name} outside of the sections."
         else:
             what = f"There is no key {name}."
-        close = get_close_matches(key.replace("-", "_"), model.model_fields, n=1)
-        elsewhere = [] if close else sorted(_sections_with(key))
-        if close:
-            why = f"Did you mean {close[0]}?"
-        elif elsewhere:
+        elsewhere = sorted(_sections_with(key))
+        close = [] if elsewhere else get_close_matches(key.replace("-", "_"), model.model_fields, n=1)
+        if elsewhere:
             why = f"There is one of that name in {' and '.join(elsewhere)}."
+        elif close:
+            why = f"Did you mean {close[0]}?"
         else:
             why = "A key that nobody reads would only look as if it did something."
         known = ", ".join(model.model_fields)

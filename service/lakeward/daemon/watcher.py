@@ -25,6 +25,7 @@ from lakeward.format.instant import Instant
 from lakeward.storage.storage import Storage
 from lakeward.table.backlog import Backlog
 from lakeward.table.incremental_view import REBUILD_SECONDS, IncrementalView
+from lakeward.table.listing import ListingSource
 from lakeward.table.service_instants import ServiceInstant
 from lakeward.table.snapshot import TableSnapshot
 
@@ -49,6 +50,7 @@ class PollResult:
 class _Watched:
     location: str
     timezone: str | None
+    listing: ListingSource
     view: IncrementalView
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -67,9 +69,16 @@ class Watcher:
         self._tables: dict[str, _Watched] = {}
         self._lock = threading.Lock()
 
-    def poll(self, table: str, location: str, *, timezone: str | None = None) -> PollResult:
+    def poll(
+        self,
+        table: str,
+        location: str,
+        *,
+        timezone: str | None = None,
+        listing: ListingSource = ListingSource.STORAGE,
+    ) -> PollResult:
         """Look at the table of that name. Raises `NotATable`, `UsageError`, and what the storage raises."""
-        watched = self._watch(table, location, timezone)
+        watched = self._watch(table, location, timezone, listing)
         with _looking(watched, table):
             started = self._clock.monotonic()
             change = watched.view.refresh()
@@ -113,15 +122,21 @@ class Watcher:
         with self._lock:
             self._tables.pop(table, None)
 
-    def _watch(self, table: str, location: str, timezone: str | None) -> _Watched:
+    def _watch(self, table: str, location: str, timezone: str | None, listing: ListingSource) -> _Watched:
         with self._lock:
             watched = self._tables.get(table)
-            if watched is None or (watched.location, watched.timezone) != (location, timezone):
+            told = (location, timezone, listing)
+            if watched is None or (watched.location, watched.timezone, watched.listing) != told:
                 storage, base_path = self._open_storage(location)
                 view = IncrementalView(
-                    storage, base_path, timezone=timezone, clock=self._clock, rebuild_seconds=self._rebuild_seconds
+                    storage,
+                    base_path,
+                    timezone=timezone,
+                    clock=self._clock,
+                    rebuild_seconds=self._rebuild_seconds,
+                    listing=listing,
                 )
-                watched = self._tables[table] = _Watched(location, timezone, view)
+                watched = self._tables[table] = _Watched(*told, view)
             return watched
 
     def _polled(self, table: str) -> _Watched:

@@ -54,6 +54,7 @@ from lakeward.storage.storage import Storage
 from lakeward.table.backlog import Backlog
 from lakeward.table.file_group import LogFile
 from lakeward.table.file_system_view import GroupId
+from lakeward.table.listing import listing_source
 from lakeward.table.metadata_table import has_metadata_table
 from lakeward.table.service_instants import ServiceInstant, ServiceName, foreign_instants
 from lakeward.table.snapshot import TableSnapshot
@@ -156,7 +157,12 @@ class Worker:
         started = self._clock.monotonic()
         is_first = not self._watcher.is_watched(table.name)
         with self._turn.taken(patience=FIRST_LOOK_PATIENCE_SECONDS) if is_first else nullcontext():
-            polled = self._watcher.poll(table.name, table.base_path, timezone=table.settings.timezone)
+            polled = self._watcher.poll(
+                table.name,
+                table.base_path,
+                timezone=table.settings.timezone,
+                listing=listing_source(table.base_path, table.settings.listing),
+            )
         if polled.changed or table.name not in self._foreign:
             instants = self._watcher.service_instants(table.name)
             foreign = foreign_instants(instants, self._identity, watched_since=table.watched_since)
@@ -283,6 +289,7 @@ class Worker:
             lock=table.locks.options,
             wait_seconds=0.0,  # a daemon comes back instead of waiting on a thread
             timezone=settings.timezone,
+            listing=listing_source(base_path, settings.listing),
             codec=settings.codec.value,
             verify=settings.verify,
             memory_bytes=settings.memory,

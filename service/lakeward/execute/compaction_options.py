@@ -10,6 +10,7 @@ from pathlib import Path
 
 from lakeward.commit.lock import LockOptions
 from lakeward.execute.replay import state_folder
+from lakeward.table.listing import ListingSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,8 @@ class CompactionOptions:
     wait_seconds: float = 150.0
     """How long to wait for a living attempt of somebody else at a pending plan."""
     timezone: str | None = None
+    listing: ListingSource = ListingSource.STORAGE
+    """What tells the files of the whole table. Those that are merged are listed in the storage in any case."""
     codec: str = "zstd"
     verify: bool = True
     memory_bytes: int = 512 * 1024 * 1024

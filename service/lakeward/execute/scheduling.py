@@ -5,7 +5,8 @@ the logs it chose are read, and it is asked again without those that cannot be m
 
 Touches: reads block heads of logs; under the table lock, the timeline.
 Keeps:   1. nothing is written before every refusal was considered, under the lock, on a fresh look at the table;
-         2. a plan says who planned it.
+         2. a plan names files that the storage has, and all of them, whatever the table was listed by;
+         3. a plan says who planned it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from lakeward.commit.instant_time import next_time
 from lakeward.commit.transition import ServiceAction
 from lakeward.dispatch.dispatcher import Dispatcher
-from lakeward.errors import Refused, Unsupported
+from lakeward.errors import Conflict, NotFound, Refused, Unsupported
 from lakeward.execute.merging import ChooseDispatcher, merge_rules
 from lakeward.execute.metadata_commit import latest_time
 from lakeward.execute.pending_work import PendingWork
@@ -29,6 +30,7 @@ from lakeward.plan.decision import Form, PlanOutcome, Reason
 from lakeward.plan.planner import Planner
 from lakeward.storage.storage import join
 from lakeward.table.file_system_view import GroupId
+from lakeward.table.listing import ListingSource
 from lakeward.table.service_instants import PLANNED_BY
 from lakeward.table.snapshot import TableSnapshot
 
@@ -97,6 +99,8 @@ def schedule(
         zone = zone_of(snapshot)
         instant = next_time(floor=latest_time(table, snapshot), zone=zone, clock=table.clock)
         outcome, _ = choose(table, planner, snapshot, checked, at=instant)
+        if table.options.listing is not ListingSource.STORAGE and outcome.operations:
+            _check_listed(table, snapshot, outcome)
         for action, plan in _plans_of(outcome, planned_by):
             content = next((content for known, content in spelled if known == plan), None)
             if scheduled:
@@ -106,6 +110,16 @@ def schedule(
             scheduled.append(PendingWork(instant, action, plan))
             table.observer.step(f"{spell(action)} {instant} scheduled, file slices: {len(plan.operations)}")
     return scheduled, outcome
+
+
+def _check_listed(table: ServicedTable, snapshot: TableSnapshot, outcome: PlanOutcome) -> None:
+    """What was chosen by the metadata table's listing is there like that: one listing a partition of the plan."""
+    chosen = frozenset((operation.partition_path, operation.file_id) for operation in outcome.operations)
+    listed = {slice_.group_id: slice_ for slice_ in snapshot.latest_slices}
+    stored = {slice_.group_id: slice_ for slice_ in table.look(only=chosen).latest_slices}
+    for group_id in sorted(chosen):
+        if stored.get(group_id) != listed[group_id]:
+            raise _out_of_step(group_id)
 
 
 def _check_logs(table: ServicedTable, snapshot: TableSnapshot, group_id: GroupId, logs: Sequence[str]) -> None:
@@ -121,6 +135,23 @@ def _check_logs(table: ServicedTable, snapshot: TableSnapshot, group_id: GroupId
     except Unsupported as error:
         error.file_group = group_id
         raise
+    except NotFound as error:
+        if table.options.listing is ListingSource.STORAGE:
+            raise
+        raise _out_of_step(group_id) from error
+
+
+def _out_of_step(group_id: GroupId) -> Conflict:
+    partition_path, file_id = group_id
+    return Conflict(
+        f"The metadata table lists other files of file group {file_id} in partition '{partition_path}' than the "
+        "storage has.",
+        why="A writer wrote without it, or files were deleted or restored by hand. A plan made by it would miss rows, "
+        "or name files that are gone.",
+        remedy="Run `lakeward verify`, which names the files, and `lakeward metadata disable`, after which the next "
+        "Hudi writer builds the metadata table anew; or set listing to 'storage' for this table. Nothing was written.",
+        file_group=group_id,
+    )
 
 
 def _check_space(table: ServicedTable, outcome: PlanOutcome) -> None:

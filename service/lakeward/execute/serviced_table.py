@@ -26,6 +26,7 @@ from lakeward.execute.refusal import refuse
 from lakeward.plan.eligibility import find_refusals
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
+from lakeward.table.listing import ListingSource
 from lakeward.table.snapshot import LookMemory, TableSnapshot, take_snapshot
 from lakeward.table.table_config import timeline_folder
 
@@ -53,7 +54,8 @@ class ServicedTable:
         """A fresh snapshot of a table that we may change. Raises `Refused`.
 
         Args:
-            only: the file groups that matter; while the lock is held nothing else should be waited for.
+            only: the file groups that matter; while the lock is held nothing else should be waited for. They are
+                listed in the storage, whatever else the table is listed by.
         """
         with self.measured(Phase.LOOK):
             snapshot = take_snapshot(
@@ -63,6 +65,7 @@ class ServicedTable:
                 clock=self.clock,
                 only=only,
                 memory=self.memory,
+                listing=self.options.listing if only is None else ListingSource.STORAGE,
             )
         refuse(self.base_path, find_refusals(snapshot))
         return snapshot

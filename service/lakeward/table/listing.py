@@ -1,7 +1,7 @@
 """Where the names of a table's files come from: the storage, or the table's metadata table.
 
-The storage is listed unless a caller says otherwise: that needs nothing to be in step, and it also finds files of
-instants that never completed.
+A file system is listed unless somebody says otherwise: that needs nothing to be in step, and it also finds files of
+instants that never completed. In an object store each partition is a request or more, and the metadata table is a few.
 
 Touches: storage, reading only.
 """
@@ -23,6 +23,11 @@ class ListingSource(StrEnum):
     STORAGE = "storage"
     METADATA = "metadata"
     """The metadata table where the table has one, else the storage."""
+
+
+def listing_source(base_path: str, said: ListingSource | None) -> ListingSource:
+    """What to list by, where somebody may have said it."""
+    return said or (ListingSource.METADATA if "://" in base_path else ListingSource.STORAGE)
 
 
 def find_table_partitions(

@@ -1,0 +1,63 @@
+"""A table that is listed by its metadata table is merged as the storage has it, or not at all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lakeward.errors import Conflict
+from lakeward.format.metadata_record import FileEntry, FilesRecord
+from lakeward.table.listing import ListingSource, listing_source
+from tests.crash.compacting import instants
+from tests.execute.bench import Bench
+from tests.execute.metadata_damage import change_record
+from tests.golden_tables import copy_golden, expected_rows
+from tests.metadata_golden import GOLDEN
+from tests.our_reader import read_rows
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(copy_golden(GOLDEN, tmp_path / "table"))
+
+
+def test_both_listings_make_the_same_plan(bench: Bench, tmp_path: Path) -> None:
+    """Where the metadata table is in step nobody can tell by which of them a table was compacted."""
+    other = Bench(copy_golden(GOLDEN, tmp_path / "other"))
+    stored = other.compactor(listing=ListingSource.STORAGE).compact().outcome
+    listed = bench.compactor(listing=ListingSource.METADATA).compact().outcome
+    assert listed.operations == stored.operations != ()
+    assert read_rows(bench.base) == read_rows(other.base) == expected_rows(GOLDEN)
+
+
+@pytest.mark.parametrize("damage", ["a log file is not listed", "a file that is gone is listed"])
+def test_a_plan_by_a_listing_that_is_out_of_step_is_not_written(bench: Bench, damage: str) -> None:
+    """It would miss rows for good, or name what nobody has: an error that names the file group, and no instant."""
+
+    def is_partition(record: object) -> bool:
+        return isinstance(record, FilesRecord) and not record.is_all_partitions
+
+    def changed(record: FilesRecord) -> FilesRecord:
+        log = max(name for name in record.entries if name.startswith("."))
+        if damage == "a log file is not listed":
+            return replace(record, entries={log: FileEntry(0, is_deleted=True)})
+        name, _, token = log.rpartition("_")
+        return replace(record, entries={f"{name}_9{token}": record.entries[log]})
+
+    change_record(bench.base, "files", is_partition, changed)  # type: ignore[arg-type]
+    before = instants(bench.base)
+    with pytest.raises(Conflict, match="lists other files of file group") as caught:
+        bench.compactor(listing=ListingSource.METADATA).compact()
+    assert caught.value.file_group is not None and "lakeward verify" in caught.value.remedy
+    assert instants(bench.base) == before
+    bench.compactor(listing=ListingSource.STORAGE).compact()
+
+
+def test_object_stores_are_listed_by_the_metadata_table() -> None:
+    """Unless somebody says otherwise, as for file systems."""
+    assert listing_source("s3://lake/t", None) is ListingSource.METADATA
+    assert listing_source("/lake/t", None) is ListingSource.STORAGE
+    for said in ListingSource:
+        assert listing_source("s3://lake/t", said) is listing_source("/lake/t", said) is said
