@@ -12,13 +12,14 @@ import pytest
 
 from lakeward.errors import NotFound
 from lakeward.execute.check_report import CheckReport, Problem
-from lakeward.execute.metadata_check import SampleSize, check_metadata, error_bound, stats_fault
+from lakeward.execute.metadata_check import SampleSize, check_metadata, error_bound
 from lakeward.format.metadata_record import (
     BloomFilterRecord,
     ColumnStatsRecord,
     FileEntry,
     FilesRecord,
     MetadataRecord,
+    PartitionStatsRecord,
     RecordIndexRecord,
 )
 from lakeward.storage.local import LocalStorage
@@ -63,12 +64,13 @@ def test_a_sound_table_has_no_problem(base: Path):
     assert [(part.name, part.checked) for part in report.checks] == [
         ("files", 1),
         ("column_stats", 1),
+        ("partition_stats", 1),
         ("bloom_filters", 1),
         ("record_index", 6),
         ("record_index entries", 4),
     ]
-    assert "95 % confidence fewer than 50 %" in report.checks[3].note
-    assert report.notes == ("The partition partition_stats of the metadata table was not checked.",)
+    assert "95 % confidence fewer than 50 %" in report.checks[4].note
+    assert report.notes == ()
 
 
 def test_a_table_without_a_metadata_table_is_no_problem(tmp_path: Path):
@@ -158,15 +160,57 @@ def test_a_range_that_is_too_wide_hides_nothing(base: Path):
     assert check(base).problems == ()
 
 
-def test_statistics_that_are_missing():
-    """Beside those of other columns, readers take the column for nothing but nulls."""
-    expected = ColumnStatsRecord(
-        file_name="f", column="c", min_value=1, max_value=2, value_count=2, null_count=0, total_size=1,
-        total_uncompressed_size=1,
-    )  # fmt: skip
-    assert stats_fault(None, expected) == "there are no statistics, though the file has rows"
-    assert "has no range" in str(stats_fault(replace(expected, min_value=None, max_value=None), expected))
-    assert stats_fault(replace(expected, min_value="text"), expected) is None
+def of_partition(record: MetadataRecord) -> bool:
+    return isinstance(record, PartitionStatsRecord) and record.column == "_hoodie_record_key"
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"min_value": "k2"}, "from 'k1' to 'k6', the record says 'k2' to 'k6'"),
+        ({"max_value": "k5"}, "the record says 'k1' to 'k5'"),
+        ({"min_value": None, "max_value": None}, "the record has no range"),
+    ],
+)
+def test_statistics_that_would_hide_a_partition(base: Path, change: dict[str, object], told: str):
+    """Of the partition, with the file that has more."""
+
+    def apply(record: MetadataRecord) -> MetadataRecord:
+        assert isinstance(record, PartitionStatsRecord)
+        return replace(record, is_tight=True, **change)  # type: ignore[arg-type]
+
+    change_record(base, "partition_stats", of_partition, apply)
+    problem = the_problem(base)
+    assert (problem.check, problem.subject) == ("partition_stats", "p")
+    assert problem.what.startswith(f"Column _hoodie_record_key, file {base_file(base).name}: ")
+    assert told in problem.what
+    assert "rebuild partition_stats" in problem.remedy
+
+
+def test_a_log_whose_values_its_partition_does_not_have(base: Path):
+    """What column_stats says of it is held against the partition's record."""
+    key, record = next(
+        (key, record)
+        for key, record in records(base, "column_stats").items()
+        if isinstance(record, ColumnStatsRecord)
+        and (record.column, record.max_value is None) == ("ts", False)
+        and ".log." in str(record.file_name)
+    )
+    put_record(base, "column_stats", key, replace(record, max_value=record.max_value + 1000, is_tight=True))
+    problem = the_problem(base)
+    assert problem.check == "partition_stats"
+    assert problem.what.startswith(f"Column ts, file {record.file_name}: ")
+
+
+def test_a_partition_that_is_said_to_hold_more(base: Path):
+    """It is looked into in vain."""
+    change_record(
+        base,
+        "partition_stats",
+        of_partition,
+        lambda record: replace(record, max_value="z", value_count=1, is_tight=True),  # type: ignore[arg-type, call-arg]
+    )
+    assert check(base).problems == ()
 
 
 @pytest.mark.parametrize(
@@ -280,7 +324,7 @@ def test_equal_seeds_give_equal_samples(base: Path):
     """And a sample has the size that was asked for."""
     report = check(base, size=SampleSize(1, 3, seed=5))
     assert report == check(base, size=SampleSize(1, 3, seed=5))
-    assert report.checks[3].checked == 3
+    assert report.checks[4].checked == 3
 
 
 def test_the_bound_is_the_rule_of_three():

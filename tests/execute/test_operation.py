@@ -18,6 +18,7 @@ from lakeward.execute.merging import merge_rules
 from lakeward.execute.operation import run_operation
 from lakeward.execute.operation_spec import OperationSpec, finished_operations
 from lakeward.format.base_file import BaseFileWriter
+from lakeward.format.parquet_stats import read_bloom_filter
 from lakeward.format.stats_value import StatsVersion
 from lakeward.merge.hash_merge import HashMerge
 from lakeward.read import file_slice as file_slice_module
@@ -66,6 +67,23 @@ def test_the_output_is_the_merged_slice(spec: OperationSpec) -> None:
     assert sorted(rows, key=lambda row: row["_hoodie_record_key"]) == expected_rows("v9")
     assert result.counts.rows == len(rows)
     assert result.size_bytes == (Path(spec.attempt_folder) / result.file_name).stat().st_size
+
+
+@pytest.mark.parametrize(("golden", "kind"), [("v9", "SIMPLE"), ("v9_metadata", "DYNAMIC_V0")])
+def test_the_bloom_filter_is_of_the_kind_that_the_base_file_before_has(
+    spec: OperationSpec, tmp_path: Path, golden: str, kind: str
+) -> None:
+    """The table's writers are set to it; without a base file it is what they are by default."""
+    (base,) = (copy_golden(golden, tmp_path / "another") / "p").glob("*.parquet")
+    (Path(spec.slice.base_path) / str(spec.slice.base_file)).write_bytes(base.read_bytes())
+    for base_file, expected in ((spec.slice.base_file, kind), (None, "DYNAMIC_V0")):
+        of = replace(spec, slice=replace(spec.slice, base_file=base_file))
+        path = (
+            Path(spec.attempt_folder) / run_operation(LocalStorage(), of, task_attempt=0 if base_file else 1).file_name
+        )
+        with path.open("rb") as source:
+            found = read_bloom_filter(source, file_name=path.name)
+        assert found is not None and found[0] == expected
 
 
 def test_a_finished_operation_is_seen_in_the_folder(spec: OperationSpec) -> None:

@@ -17,6 +17,7 @@ from lakeward.errors import BrokenFile, Unsupported
 from lakeward.format import base_file
 from lakeward.format.avro_schema import META_COLUMNS
 from lakeward.format.base_file import BaseFileStats, BaseFileWriter, count_rows, key_range, open_base_file
+from lakeward.format.parquet_stats import read_bloom_filter
 
 COLUMNS = [
     pa.field("id", pa.string()),
@@ -107,6 +108,14 @@ def test_footer_is_hudis():
     assert footer[b"hoodie_bloom_filter_type_code"] == b"DYNAMIC_V0"
     assert (footer[b"hoodie_min_record_key"], footer[b"hoodie_max_record_key"]) == (b"a", b"c")
     assert struct.unpack_from(">iii", base64.b64decode(footer[b"org.apache.hudi.bloomfilter"]), 13) == (3, 3, 1)
+
+
+def test_a_simple_filter_has_no_type_beside_it():
+    """As Hudi writes it, and so Hudi reads it."""
+    for options in ({}, {"keys_expected": 1}):
+        sink, _ = write([row("a")], bloom_type="SIMPLE", **options)
+        assert b"hoodie_bloom_filter_type_code" not in pq.ParquetFile(sink).metadata.metadata
+        assert read_bloom_filter(sink, file_name="me.parquet")[0] == "SIMPLE"
 
 
 def test_expected_keys_size_the_filter():

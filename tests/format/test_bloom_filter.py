@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakeward.format import bloom_filter
-from lakeward.format.bloom_filter import BloomFilter
+from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE, BloomFilter
 
 
 def murmur2(key: bytes, seed: int) -> int:
@@ -87,6 +87,15 @@ def test_bytes_of_a_filter_made_by_hudi():
     reader = Reader(dynamic)
 
     assert [key for key in (f"k{i}" for i in range(100)) if reader.might_contain(key)] == [f"k{i}" for i in range(1, 7)]
+
+
+def test_a_simple_filter_is_the_row_alone():
+    """Head and bits as Hudi writes them: what the other kind has after its counts."""
+    keys = keys_of(1000)
+    simple = BloomFilter(1000, SIMPLE_TYPE_CODE)
+    simple.add(pa.array(keys))
+
+    assert simple.to_bytes() == filter_of(keys)[25:]
 
 
 def test_size_follows_the_key_count():

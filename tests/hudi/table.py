@@ -4,7 +4,8 @@
 a `Rows`: rows as JSON text in sorted order, so two answers are equal exactly when the rows are.
 
 Touches: one table folder on local disk, through Spark.
-Keeps:   1. writers leave the metadata table off (`hoodie.metadata.enable=false`) unless a call says otherwise;
+Keeps:   1. writers and compactions leave the metadata table off (`hoodie.metadata.enable=false`) unless the shape's
+            options, or a call, say otherwise;
          2. readers use Hudi's default settings;
          3. rows are compared with their meta columns, except the name of the file they lie in.
 """
@@ -126,7 +127,11 @@ class HudiTable:
         self._run_compaction(f"op => 'run', timestamp => {instant}")
 
     def _run_compaction(self, what: str) -> str:
-        settings = "hoodie.metadata.enable=false,hoodie.compact.inline.max.delta.commits=1"
+        options = {
+            key: value for key, value in self.shape.write_options().items() if key.startswith("hoodie.metadata.")
+        }
+        options |= {"hoodie.compact.inline.max.delta.commits": "1"}
+        settings = ",".join(f"{key}={value}" for key, value in options.items())
         rows = self._spark.sql(f"CALL run_compaction({what}, path => '{self.path}', options => '{settings}')").collect()
         assert len(rows) == 1, f"Hudi found nothing to compact, or more than one plan: {rows}"
         return str(rows[0]["timestamp"])
@@ -145,8 +150,8 @@ class HudiTable:
     def snapshot(self, *, with_meta: bool = True, **options: str) -> Rows:
         return self.spell(self.frame(**options), with_meta=with_meta)
 
-    def read_optimized(self, *, with_meta: bool = True) -> Rows:
-        return self.spell(self.frame(**{"hoodie.datasource.query.type": "read_optimized"}), with_meta=with_meta)
+    def read_optimized(self, *, with_meta: bool = True, **options: str) -> Rows:
+        return self.snapshot(with_meta=with_meta, **{"hoodie.datasource.query.type": "read_optimized"}, **options)
 
     def frame(self, **options: str) -> DataFrame:
         return self._spark.read.format("hudi").options(**options).load(str(self.path))
@@ -182,6 +187,15 @@ class HudiTable:
                 rows.append(json.dumps(row, sort_keys=True, default=repr))
         return tuple(sorted(rows))
 
+    def slices_by_hudi_rs(self) -> frozenset[tuple[str, str, str, frozenset[str]]]:
+        """Partition path, file id, base file and log files of each file slice that hudi-rs would read."""
+        from hudi import HudiTableBuilder
+
+        return frozenset(
+            (each.partition_path, each.file_id, each.base_file_name or "", frozenset(each.log_file_names))
+            for each in HudiTableBuilder.from_base_uri(str(self.path)).build().get_file_slices()
+        )
+
     def digest(self, frame: DataFrame | None = None) -> tuple[int, int]:
         """Row count and an order-independent digest, for tables too large to collect."""
         frame = self.frame() if frame is None else frame
@@ -205,6 +219,11 @@ class HudiTable:
                 requested, completed = times.split("_")
                 found.append((requested, completed))
         return tuple(sorted(found, key=lambda times: times[1]))
+
+    def compactions(self) -> tuple[str, ...]:
+        """The instants of plans of compaction, carried out or not."""
+        files = (self.path / ".hoodie" / "timeline").glob("*.compaction.requested")
+        return tuple(sorted(file.name.partition(".")[0] for file in files if file.name[0] != "."))
 
     def pending_instants(self) -> tuple[str, ...]:
         names = [file.name for file in (self.path / ".hoodie" / "timeline").iterdir() if file.is_file()]

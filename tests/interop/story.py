@@ -5,8 +5,9 @@ judged (`tell`), and goes on after it (`go_on`), possibly on a second copy of th
 
 Touches: what `HudiTable` touches.
 Keeps:   1. equal case and seed, equal rows;
-         2. the story holds what the case says, and always: late and tied updates, new keys, hard deletes, updates after
-            a delete, a null in every nullable column, and a partition (or, unpartitioned, some keys) deleted whole.
+         2. the story holds what the case says, and always: late and tied updates, new keys, hard deletes, a null in
+            every nullable column, and a partition (or, unpartitioned, some keys) deleted whole; and updates after a
+            delete, but where there is a record index, since Hudi 1.2.0's forgets such keys.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.hudi.model import SOFT_DELETE_COLUMN, Row, TableModel
 from tests.hudi.table import HudiTable, Rows, TableShape
-from tests.interop.cases import Case
+from tests.interop.cases import BLOOMS, METADATA, RECORD_INDEX, Case
 
 PARTITIONS = {"flat": ("p",), "hive": ("a", "b", "gone"), "encoded": ("x y", "a/b=ü", "gone")}
 DOOMED_PARTITION = "gone"
@@ -119,6 +120,7 @@ class Story:
                 key_fields="id,sub" if case.keys == "composite" else "id",
                 index="INMEMORY" if case.index == "MEMORY" else case.index,
                 log_format=case.log_format,
+                options=METADATA[case.metadata],
                 **LAYOUTS[case.layout],
             ),
         )
@@ -142,13 +144,31 @@ class Story:
         self._write([self.table], self._changes(sample=20, new=3, ticks=(8, 9, 10, 12, 13), soft_deletes=4), "upsert")
 
     def go_on(self, tables: list[HudiTable]) -> None:
-        """Life goes on after a compaction: the same writes to each of these copies, then Hudi compacts them."""
+        """Life goes on after a compaction: the same writes to each of these copies, then Hudi compacts them. What the
+        metadata table has is what writers find keys by, and it is compacted at each write."""
         self.model.compact()
         rows = self._changes(sample=12, new=3, ticks=(9, 12, 14), soft_deletes=2)
-        self._write(tables, rows, "upsert")
-        self._delete(tables, self._random.sample(self.model.rows(), 3))
-        for table in tables:
+        by_record_index, by_blooms = self._by_indexes(tables)
+        self._write(by_record_index, rows, "upsert")
+        self._delete(by_blooms, self._random.sample(self.model.rows(), 3))
+        for table in by_blooms:
             table.compact()
+
+    def _by_indexes(self, tables: list[HudiTable]) -> tuple[list[HudiTable], list[HudiTable]]:
+        """The same tables, twice: written to by the record index if there is one, and by bloom filters and ranges of
+        keys of the metadata table if there are some."""
+        had = METADATA[self._case.metadata]
+        options = {**had, "hoodie.metadata.compact.max.delta.commits": "1"} if had else {}
+        has_blooms = BLOOMS.items() <= had.items()
+        is_fixed = self._case.index == "BUCKET"  # where a key lies is in its hash
+        by_blooms = [
+            table.reshaped(index="BLOOM", options={**options, "hoodie.bloom.index.use.metadata": "true"})
+            if has_blooms and not is_fixed
+            else table.reshaped(options=options)
+            for table in tables
+        ]
+        by_record_index = [table.reshaped(index="GLOBAL_RECORD_LEVEL_INDEX") for table in by_blooms]
+        return (by_record_index if self._has_record_index() else by_blooms), by_blooms
 
     def write_on(self, tables: list[HudiTable]) -> None:
         """The same writes to each of these copies, and no compaction."""
@@ -177,6 +197,9 @@ class Story:
         }
         return self._filled(key, tick)
 
+    def _has_record_index(self) -> bool:
+        return RECORD_INDEX.items() <= METADATA[self._case.metadata].items()
+
     def _is_composite(self) -> bool:
         return self._case.keys == "composite"
 
@@ -201,9 +224,12 @@ class Story:
 
     def _changes(self, *, sample: int, new: int, ticks: tuple[int, ...], soft_deletes: int = 0) -> list[Row]:
         """Updates of known keys at one of these ticks (deleted keys among them), some soft deletes, some inserts."""
+        keys = self.model.known_keys()
+        if self._has_record_index():
+            keys = [(row["part"], row["id"], row["sub"]) for row in self.model.rows()]
         rows = [
             self._filled(dict(zip(("part", "id", "sub"), key, strict=True)), self._random.choice(ticks))
-            for key in self._random.sample(self.model.known_keys(), sample)
+            for key in self._random.sample(keys, sample)
             if key[0] != DOOMED_PARTITION
         ]
         if SOFT_DELETE_COLUMN in self._columns:

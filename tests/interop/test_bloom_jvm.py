@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from lakeward.format.bloom_filter import TYPE_CODE, BloomFilter
+from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE, TYPE_CODE, BloomFilter
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,23 +18,40 @@ pytestmark = pytest.mark.interop
 PREFIXES = ("k", "ключ-", "ü", "鍵", "😀x", "id:7,part:")
 
 
-@pytest.mark.parametrize("count", [1, 1000, 70_000])
-def test_hudi_finds_our_keys(spark: SparkSession, count: int):
+@pytest.mark.parametrize(
+    ("count", "kind"), [(1, TYPE_CODE), (1000, TYPE_CODE), (70_000, TYPE_CODE), (1000, SIMPLE_TYPE_CODE)]
+)
+def test_hudi_finds_our_keys(spark: SparkSession, count: int, kind: str):
     """Hudi reads the filter and finds the keys in it, ASCII or not, and hardly any others."""
     keys = [PREFIXES[i % len(PREFIXES)] + str(i) for i in range(count)]
-    bloom = BloomFilter(count)
+    bloom = BloomFilter(count, kind)
     bloom.add(pa.array(keys))
     # Each question is a call into the JVM: of many keys ask a sample that holds every prefix and every tail length.
     asked = keys[:: max(1, count // 997)]
     jvm = spark._jvm
     assert jvm is not None
 
-    found = jvm.org.apache.hudi.common.bloom.BloomFilterFactory.fromString(bloom.to_base64(), TYPE_CODE)
+    found = jvm.org.apache.hudi.common.bloom.BloomFilterFactory.fromString(bloom.to_base64(), kind)
 
-    assert found.getBloomFilterTypeCode().toString() == TYPE_CODE
+    assert found.getBloomFilterTypeCode().toString() == kind
     assert all(found.mightContain(key) for key in asked)
     assert sum(found.mightContain(f"absent-{i}-é") for i in range(500)) <= 1
     assert base64.b64decode(found.serializeToString()) == bloom.to_bytes()
+
+
+def test_a_filter_of_the_other_kind_does_not_have_its_keys(spark: SparkSession):
+    """Which is why a file gets the kind that the table's writers are set to: they would insert its keys again."""
+    keys = [f"k{i}" for i in range(100)]
+    bloom = BloomFilter(100)
+    bloom.add(pa.array(keys))
+    jvm = spark._jvm
+    assert jvm is not None
+
+    taken_for_simple = jvm.org.apache.hudi.common.bloom.BloomFilterFactory.fromString(
+        bloom.to_base64(), SIMPLE_TYPE_CODE
+    )
+
+    assert not any(taken_for_simple.mightContain(key) for key in keys)
 
 
 def test_a_filter_made_by_hudi_has_the_same_row(spark: SparkSession):

@@ -13,24 +13,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakeward.format.file_name import BaseFileName, parse_base_file, parse_log_file
+from lakeward.format.file_name import parse_log_file
 from lakeward.format.instant import State, parse_instant
-from lakeward.format.metadata_codec import metadata_codec
-from lakeward.format.metadata_log_file import MetadataBlock, metadata_blocks
-from lakeward.format.metadata_record import (
-    BloomFilterRecord,
-    ColumnStatsRecord,
-    FilesRecord,
-    MetadataRecord,
-    PartitionStatsRecord,
-    StatsRecord,
-)
+from lakeward.format.metadata_record import BloomFilterRecord, FilesRecord, MetadataRecord
 from tests.crash.compacting import compact as compact_in_process
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
-from tests.hudi.metadata_table import COLUMNS, OPTIONS
+from tests.hudi.metadata_table import COLUMNS, OPTIONS, WITHOUT_METADATA, comparable_records, written_records
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import compact, lakeward
-from tests.interop.test_metadata_reading import assert_as_hudi_sees_it
+from tests.interop.test_metadata_reading import Seen, assert_as_hudi_sees_it
 from tests.processes import ScriptedProcesses
 
 if TYPE_CHECKING:
@@ -40,7 +31,6 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 PARTITIONS = ("files", "column_stats", "partition_stats", "bloom_filters", "record_index")
 SHAPE = TableShape(partition_fields="part", options=OPTIONS)
-WITHOUT_METADATA = {"hoodie.metadata.enable": "false"}
 KEYS = {f"k{number}" for number in range(3500)}
 """Of the table as it is before us."""
 
@@ -53,21 +43,14 @@ class Twins:
     by_us: HudiTable
 
 
-def run_compaction(spark: SparkSession, table: HudiTable, what: str) -> str:
-    settings = ",".join(f"{key}={value}" for key, value in table.shape.write_options().items())
-    settings += ",hoodie.compact.inline.max.delta.commits=1"
-    (row,) = spark.sql(f"CALL run_compaction({what}, path => '{table.path}', options => '{settings}')").collect()
-    return str(row["timestamp"])
-
-
 @pytest.fixture(scope="module")
 def twins(spark: SparkSession, table_with_metadata: Path, tmp_path_factory: pytest.TempPathFactory) -> Twins:
     folder = tmp_path_factory.mktemp("twins")
     by_hudi = HudiTable(spark, table_with_metadata, SHAPE).copy_to(folder / "hudi")
-    instant = run_compaction(spark, by_hudi, "op => 'schedule'")
+    instant = by_hudi.schedule_compaction()
     scheduled = by_hudi.copy_to(folder / "scheduled")
     by_us = by_hudi.copy_to(folder / "ours")
-    run_compaction(spark, by_hudi, f"op => 'run', timestamp => {instant}")
+    by_hudi.compact_pending(instant)
     printed = compact(by_us)
     assert [plan["instant"] for plan in printed["compactions"]] == [instant]
     return Twins(instant, scheduled, by_hudi, by_us)
@@ -77,10 +60,12 @@ def test_records_are_hudis(twins: Twins):
     """The same keys and records in every partition, but for what the files themselves differ in: names, sizes, the
     bits of bloom filters."""
     for partition in PARTITIONS:
-        theirs, ours = (written(table, twins.instant, partition) for table in (twins.by_hudi, twins.by_us))
-        assert comparable(ours) == comparable(theirs), partition
-    assert len(written(twins.by_us, twins.instant, "column_stats")) == 51
-    assert written(twins.by_us, twins.instant, "record_index") == {}
+        theirs, ours = (
+            comparable_records(table.path, twins.instant, partition) for table in (twins.by_hudi, twins.by_us)
+        )
+        assert ours == theirs, partition
+    assert len(written_records(twins.by_us.path, twins.instant, "column_stats")) == 51
+    assert written_records(twins.by_us.path, twins.instant, "record_index") == {}
 
 
 def test_files_and_commit_are_hudis(twins: Twins):
@@ -118,21 +103,23 @@ def test_what_hudi_left_is_taken_back(spark: SparkSession, twins: Twins, tmp_pat
     table = twins.by_hudi.copy_to(tmp_path / "table")
     (commit,) = (table.path / ".hoodie" / "timeline").glob(f"{twins.instant}_*.commit")
     commit.unlink()
-    theirs = written(table, twins.instant, "column_stats")
+    theirs, files = (read(table.path, twins.instant, "column_stats") for read in (comparable_records, written_records))
 
     assert [plan["instant"] for plan in compact(table)["compactions"]] == [twins.instant]
 
-    assert comparable(written(table, twins.instant, "column_stats")) == comparable(theirs)
-    assert written(table, twins.instant, "column_stats").keys().isdisjoint(theirs)
+    assert comparable_records(table.path, twins.instant, "column_stats") == theirs
+    assert written_records(table.path, twins.instant, "column_stats").keys().isdisjoint(files)
     assert len(completed(table.path / ".hoodie" / "metadata", twins.instant)) == 1
     assert table.snapshot() == twins.by_us.snapshot()
     assert_as_hudi_sees_it(spark, table.path, tmp_path)
 
 
 def test_hudi_goes_on(spark: SparkSession, twins: Twins, tmp_path: Path):
-    """Upserts that find their keys by the record index, and by bloom filters and key ranges of the metadata table, make
-    no duplicates; Hudi compacts the metadata table with our log files in it, and reads the same again."""
+    """Upserts that find their keys by the record index, and by key ranges and bloom filters of the metadata table, make
+    no duplicates, although Hudi built all of these filters anew over our files; it compacts the metadata table with our
+    log files in it, and reads the same again."""
     table = twins.by_us.copy_to(tmp_path / "table")
+    drop_bloom_filters(table)
     expected = values(table)
     for index, numbers in (("GLOBAL_RECORD_LEVEL_INDEX", range(2990, 3010)), ("BLOOM", range(3490, 3520))):
         options = {"hoodie.bloom.index.use.metadata": "true", "hoodie.metadata.compact.max.delta.commits": "1"}
@@ -143,7 +130,26 @@ def test_hudi_goes_on(spark: SparkSession, twins: Twins, tmp_path: Path):
         name.partition("_")[0] for name in names_of(table.path / ".hoodie" / "metadata") if name.endswith(".commit")
     ]
     assert max(compactions) > twins.instant
-    assert_as_hudi_sees_it(spark, table.path, tmp_path)
+    seen = assert_as_hudi_sees_it(spark, table.path, tmp_path)
+    assert kinds_of_filters(seen) == {"DYNAMIC_V0"}
+
+
+@pytest.mark.wide
+def test_bloom_filters_of_the_kind_that_writers_are_set_to(spark: SparkSession, tmp_path: Path):
+    """Hudi's writers call every filter so that they build anew, also ours, and find their keys by it."""
+    kind = {"hoodie.bloom.index.filter.type": "SIMPLE"}
+    table = HudiTable(spark, tmp_path / "table", replace(SHAPE, options=OPTIONS | kind, index="BLOOM"))
+    table.write(some_rows(spark, range(300), "a"), "insert")
+    table.write(some_rows(spark, range(100, 250), "b"), "upsert")
+    assert compact(table)["compactions"]
+    expected = values(table)
+    drop_bloom_filters(table)
+
+    for value, numbers in (("c", range(20)), ("d", range(90, 310))):
+        table.write(some_rows(spark, numbers, value), "upsert", **{"hoodie.bloom.index.use.metadata": "true"})
+        expected |= {f"k{number}": value for number in numbers}
+    assert values(table) == values(table, **WITHOUT_METADATA) == expected
+    assert kinds_of_filters(Seen(table.path)) == {"SIMPLE"}
 
 
 def test_a_log_compaction(spark: SparkSession, table_with_metadata: Path, tmp_path: Path):
@@ -154,13 +160,16 @@ def test_a_log_compaction(spark: SparkSession, table_with_metadata: Path, tmp_pa
     assert exit_code == 0, printed
     (instant,) = {plan["instant"] for plan in printed["compactions"]}
 
-    listed = [record for record in written(table, instant, "files").values() if isinstance(record, FilesRecord)]
+    def written(partition: str) -> dict[str, MetadataRecord]:
+        return written_records(table.path, instant, partition)
+
+    listed = [record for record in written("files").values() if isinstance(record, FilesRecord)]
     made = {name for record in listed if not record.is_all_partitions for name in record.entries}
     assert made == {name.rpartition("/")[2] for name in table.data_files() if instant in name}
     assert len(made) == 3
-    assert len(written(table, instant, "column_stats")) == 51
-    assert len(written(table, instant, "partition_stats")) == 51
-    assert written(table, instant, "bloom_filters") == written(table, instant, "record_index") == {}
+    assert len(written("column_stats")) == 51
+    assert len(written("partition_stats")) == 51
+    assert written("bloom_filters") == written("record_index") == {}
     assert table.snapshot() == table.snapshot(**WITHOUT_METADATA) == rows
     assert_as_hudi_sees_it(spark, table.path, tmp_path)
 
@@ -186,7 +195,7 @@ def test_hudi_takes_back_what_we_left(spark: SparkSession, twins: Twins, tmp_pat
     ours = set((table.path / ".hoodie" / "metadata").glob(f"*/.*_{twins.instant}.log.*"))
     assert len(ours) > 4 and completed(table.path / ".hoodie" / "metadata", twins.instant)
 
-    run_compaction(spark, table, f"op => 'run', timestamp => {twins.instant}")
+    table.compact_pending(twins.instant)
 
     assert not [path for path in ours if path.exists()]
     assert len(completed(table.path / ".hoodie" / "metadata", twins.instant)) == 1
@@ -238,53 +247,14 @@ def test_a_record_index_of_each_partition(spark: SparkSession, tmp_path: Path):
     assert values(table) == expected | {f"k{number}": "c" for number in range(340, 360)}
 
 
-def written(table: HudiTable, instant: str, partition: str) -> dict[str, MetadataRecord]:
-    """What the log files of the instant hold."""
-    records: dict[str, MetadataRecord] = {}
-    for path in sorted((table.path / ".hoodie" / "metadata" / partition).glob(f".*_{instant}.log.*")):
-        if parse_log_file(path.name) is None:
-            continue
-        with path.open("rb") as file:
-            (block,) = metadata_blocks(file, path.stat().st_size, path.name)
-            assert isinstance(block, MetadataBlock) and block.instant == instant
-            assert block.hfile is not None and block.schema_json is not None
-            codec = metadata_codec(block.schema_json)
-            records |= {key.decode(): codec.decode(value, path.name) for key, value in block.hfile.entries()}
-    return records
+def drop_bloom_filters(table: HudiTable) -> None:
+    exit_code, printed = lakeward("metadata", "rebuild", str(table.path), "bloom_filters", "--writers", "stopped")
+    assert (exit_code, printed["named"]) == (0, ["bloom_filters"])
 
 
-def comparable(records: dict[str, MetadataRecord]) -> list[str]:
-    """Without names of files (and so without keys that are made of them) and what depends on how files are written."""
-    return sorted(repr(_comparable(key, record)) for key, record in records.items())
-
-
-def _comparable(key: str, record: MetadataRecord) -> tuple[str, MetadataRecord]:
-    match record:
-        case FilesRecord():
-            entries = record.entries
-            if not record.is_all_partitions:
-                entries = {_group_of(name): replace(entry, size=1) for name, entry in entries.items()}
-            return key, replace(record, entries=dict(sorted(entries.items())))
-        case ColumnStatsRecord():
-            return key[:24], replace(_without_sizes(record), file_name=_group_of(record.file_name or ""))
-        case PartitionStatsRecord():
-            return key, _without_sizes(record)
-        case BloomFilterRecord():
-            return key[:12], replace(record, bloom_filter=b"")
-    return key, record
-
-
-def _without_sizes(record: StatsRecord) -> StatsRecord:
-    # Parquet of Java keeps -0.0 as the lower end where 0.0 is; the two are equal.
-    smallest = 0.0 if record.min_value == 0.0 and isinstance(record.min_value, float) else record.min_value
-    assert (record.total_size or 0) > 0
-    return replace(record, total_size=1, total_uncompressed_size=1, min_value=smallest)
-
-
-def _group_of(name: str) -> str:
-    base = parse_base_file(name)
-    assert isinstance(base, BaseFileName)
-    return base.file_id
+def kinds_of_filters(seen: Seen) -> set[str]:
+    records = seen.records()["bloom_filters"].values()
+    return {record.type_code for record in records if isinstance(record, BloomFilterRecord)}
 
 
 def shape_of(table: HudiTable, instant: str) -> dict[str, list[str]]:

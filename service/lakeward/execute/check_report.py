@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakeward.format.metadata_partition import FILES
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -38,3 +40,9 @@ class CheckReport:
 
     def __add__(self, other: CheckReport) -> CheckReport:
         return CheckReport(self.checks + other.checks, self.problems + other.problems, self.notes + other.notes)
+
+
+def metadata_remedy(partition: str) -> str:
+    """How a partition of the metadata table is made right again."""
+    command = "disable" if partition == FILES else f"rebuild {partition}"
+    return f"Run `lakeward metadata {command}`, and let a Hudi writer write once with the metadata table on."

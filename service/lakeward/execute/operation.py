@@ -22,12 +22,13 @@ from lakeward.execute.operation_spec import OperationKind, OperationResult, Oper
 from lakeward.execute.peak_memory import PeakMemory
 from lakeward.execute.verification import OutputSample, check_counts, check_digest, check_sample
 from lakeward.format.base_file import BaseFileStats, BaseFileWriter, open_base_file
+from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE, TYPE_CODE
 from lakeward.format.column_range import ColumnRange, ColumnRangeAccumulator
 from lakeward.format.metadata_record import ColumnStatsRecord
-from lakeward.format.parquet_stats import columns_to_watch, read_column_stats
+from lakeward.format.parquet_stats import columns_to_watch, read_bloom_filter, read_column_stats
 from lakeward.merge.digest import Digest
 from lakeward.read.file_slice import MergedSlice, open_slice
-from lakeward.storage.storage import Storage
+from lakeward.storage.storage import Storage, join
 
 
 def run_operation(storage: Storage, spec: OperationSpec, task_attempt: int) -> OperationResult:
@@ -78,6 +79,7 @@ def _write(
             file_name=spec.file_name(task_attempt),
             codec=spec.codec,
             keys_expected=merged.fold_logs(),
+            bloom_type=_bloom_type(storage, spec),
         )
         for batch in merged.batches():
             if spec.verify:
@@ -85,6 +87,16 @@ def _write(
             ranges.add(batch)
             writer.write(batch)
         return writer.close(), ranges.ranges
+
+
+def _bloom_type(storage: Storage, spec: OperationSpec) -> str:
+    """That of the base file before, which is what the table's writers are set to; else what they are by default."""
+    path = spec.slice.base_file
+    if path is None:
+        return TYPE_CODE
+    with storage.open_input(join(spec.slice.base_path, path)) as source:
+        found = read_bloom_filter(source, file_name=path)
+    return SIMPLE_TYPE_CODE if found is not None and found[0].upper() == SIMPLE_TYPE_CODE else TYPE_CODE
 
 
 def _column_stats(

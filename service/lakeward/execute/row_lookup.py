@@ -1,4 +1,5 @@
-"""Which record keys a file group has: a sample of its base file's, and whether certain ones are among its rows.
+"""Which record keys a file group has: a sample of its base file's, and whether certain ones are among its rows, and
+what these hold in a column.
 
 A row of the base file may have been deleted by a log, or moved to another partition; so whether a key is there is told
 by the base file alone only where no log lies on top of it, and by the merged slice otherwise.
@@ -78,14 +79,23 @@ def find_rows(storage: Storage, snapshot: TableSnapshot, group: GroupId, keys: C
 
     Raises `Unsupported` where there are logs that this release cannot merge.
     """
+    found = find_values(storage, snapshot, group, keys, RECORD_KEY_FIELD)
+    return None if found is None else set(found)
+
+
+def find_values(
+    storage: Storage, snapshot: TableSnapshot, group: GroupId, keys: Collection[str], column: str
+) -> dict[str, object] | None:
+    """What a query finds in this column of those rows, by record key; otherwise as `find_rows`."""
     slice_ = _readable(snapshot, group)
     if slice_ is None or not keys:
-        return set()
+        return {}
     wanted = pa.array(sorted(keys), type=pa.string())
-    found: set[str] = set()
+    found: dict[str, object] = {}
     try:
-        for column in _keys_of(storage, snapshot, slice_):
-            found.update(column.filter(pc.is_in(column, value_set=wanted)).to_pylist())
+        for record_keys, values in _columns_of(storage, snapshot, slice_, column):
+            is_wanted = pc.is_in(record_keys, value_set=wanted)
+            found.update(zip(*(each.filter(is_wanted).to_pylist() for each in (record_keys, values)), strict=True))
     except NotFound:
         return None
     return found
@@ -102,17 +112,32 @@ def _readable(snapshot: TableSnapshot, group: GroupId) -> FileSlice | None:
     return replace(slices[1], log_files=(*slices[1].log_files, *latest.log_files))
 
 
-def _keys_of(storage: Storage, snapshot: TableSnapshot, slice_: FileSlice) -> Iterator[pa.Array]:
+def _columns_of(
+    storage: Storage, snapshot: TableSnapshot, slice_: FileSlice, column: str
+) -> Iterator[tuple[pa.Array, pa.Array]]:
+    """Record keys and the column's values, batch by batch; nulls where a file is older than the column."""
     if slice_.log_files:
-        yield from _merged_keys(storage, snapshot, slice_)
+        batches = _merged_batches(storage, snapshot, slice_)
     elif slice_.base_file is not None:
-        with storage.open_input(join(snapshot.base_path, slice_.base_file.path)) as source:
-            file = pq.ParquetFile(source)
-            for batch in file.iter_batches(_BATCH_ROWS, columns=[RECORD_KEY_FIELD], use_threads=False):
-                yield batch.column(0).cast(pa.string())
+        batches = _base_batches(storage, join(snapshot.base_path, slice_.base_file.path), column)
+    else:
+        return
+    for batch in batches:
+        has_column = column in batch.schema.names
+        yield (
+            batch.column(RECORD_KEY_FIELD).cast(pa.string()),
+            batch.column(column) if has_column else pa.nulls(batch.num_rows),
+        )
 
 
-def _merged_keys(storage: Storage, snapshot: TableSnapshot, slice_: FileSlice) -> Iterator[pa.Array]:
+def _base_batches(storage: Storage, path: str, column: str) -> Iterator[pa.RecordBatch]:
+    with storage.open_input(path) as source:
+        file = pq.ParquetFile(source)
+        columns = [name for name in {RECORD_KEY_FIELD, column} if name in file.schema_arrow.names]
+        yield from file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False)
+
+
+def _merged_batches(storage: Storage, snapshot: TableSnapshot, slice_: FileSlice) -> Iterator[pa.RecordBatch]:
     if snapshot.schema is None or snapshot.config.merge_mode not in PAYLOAD_MODES.values():
         raise Unsupported(
             f"The rows of file group {slice_.file_id} cannot be told.",
@@ -129,5 +154,4 @@ def _merged_keys(storage: Storage, snapshot: TableSnapshot, slice_: FileSlice) -
         rules=merge_rules(snapshot),
     )
     with open_slice(storage, reading) as merged:
-        for batch in merged.batches():
-            yield batch.column(RECORD_KEY_FIELD)
+        yield from merged.batches()

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from lakeward.errors import BrokenFile
 from lakeward.format.avro_schema import META_COLUMNS
-from lakeward.format.bloom_filter import TYPE_CODE, BloomFilter, key_buffers
+from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE, TYPE_CODE, BloomFilter, key_buffers
 from lakeward.format.data_block import BATCH_ROWS, project
 
 BLOOM_KEY = "org.apache.hudi.bloomfilter"
@@ -68,6 +68,7 @@ class BaseFileWriter:
         file_name: str,
         codec: str = "zstd",
         keys_expected: int | None = None,
+        bloom_type: str = TYPE_CODE,
     ) -> None:
         """`keys_expected` sizes the bloom filter; without it all keys are held in memory until `close`."""
         assert tuple(schema.names[: len(META_COLUMNS)]) == META_COLUMNS
@@ -84,7 +85,8 @@ class BaseFileWriter:
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
         self._pending_bytes = 0
-        self._bloom = BloomFilter(keys_expected) if keys_expected is not None else None
+        self._bloom_type = bloom_type
+        self._bloom = BloomFilter(keys_expected, bloom_type) if keys_expected is not None else None
         self._held_keys: list[pa.Array] = []
         self._rows = 0
         self._min_key: str | None = None
@@ -103,10 +105,12 @@ class BaseFileWriter:
         assert self._writer is not None
         bloom = self._bloom
         if bloom is None:
-            bloom = BloomFilter(self._rows)
+            bloom = BloomFilter(self._rows, self._bloom_type)
             for keys in self._held_keys:
                 bloom.add(keys)
-        entries = {BLOOM_KEY: bloom.to_base64(), BLOOM_TYPE_KEY: TYPE_CODE}
+        entries = {BLOOM_KEY: bloom.to_base64()}
+        if self._bloom_type != SIMPLE_TYPE_CODE:  # which is what Hudi takes a filter for that has no type beside it
+            entries[BLOOM_TYPE_KEY] = self._bloom_type
         if self._min_key is not None and self._max_key is not None:
             entries |= {MIN_KEY: self._min_key, MAX_KEY: self._max_key}
         self._writer.add_key_value_metadata(entries)

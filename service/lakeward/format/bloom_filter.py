@@ -5,6 +5,10 @@ the last row, int32 rows; then per row the same 13 bytes and its bits, least sig
 row made for as many keys as the file has. A key sets bit |h mod bits| for each h of a chain: h(0) = 0, h(i+1) = murmur2
 of the key with seed h(i).
 
+Or Hudi's SIMPLE: the row alone. A reader that takes the one for the other does not find the keys, and inserts them
+again. Whoever builds the metadata table's filters anew labels them all with the type that its writer is set to; so a
+file gets the type of the file that it takes the place of.
+
 The error rate is Hudi's default of 1e-9 up to 194,000 keys. A row for more keys would no longer be small: 2 million
 keys need 14 MB of base64 in the footer, which every reader of the file has to read. From there on the row stays at
 1 MiB, with fewer hashes so that it is still as good as a row of that size can be. Hudi bounds its own filters at
@@ -30,6 +34,7 @@ import pyarrow as pa
 ERROR_RATE = 1e-9
 ROW_BYTES_MAX = 1024 * 1024
 TYPE_CODE = "DYNAMIC_V0"
+SIMPLE_TYPE_CODE = "SIMPLE"
 
 _MURMUR = 1
 _VERSION = -1
@@ -42,7 +47,9 @@ _bytes_out = numba.types.Array(numba.uint8, 1, "C")
 class BloomFilter:
     """A filter for about `keys_expected` keys; with more keys it is only less sharp."""
 
-    def __init__(self, keys_expected: int) -> None:
+    def __init__(self, keys_expected: int, type_code: str = TYPE_CODE) -> None:
+        assert type_code in (TYPE_CODE, SIMPLE_TYPE_CODE)
+        self._is_simple = type_code == SIMPLE_TYPE_CODE
         self._keys_expected = max(1, keys_expected)
         bits = math.ceil(self._keys_expected * -math.log(ERROR_RATE) / math.log(2) ** 2)
         self._bits = min(bits, ROW_BYTES_MAX * 8)
@@ -61,6 +68,8 @@ class BloomFilter:
 
     def to_bytes(self) -> bytes:
         head = struct.pack(">iibi", _VERSION, self._hashes, _MURMUR, self._bits)
+        if self._is_simple:
+            return head + self._row.tobytes()
         return head + struct.pack(">iii", self._keys_expected, self._keys, 1) + head + self._row.tobytes()
 
     def to_base64(self) -> str:

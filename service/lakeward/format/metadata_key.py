@@ -38,6 +38,8 @@ UNPARTITIONED = "."
 
 _ESCAPE = "\\"
 _SEPARATOR = "$"
+_NULL = "\0"
+"""What keys call a secondary value that is null."""
 
 _units_in = numba.types.Array(numba.uint16, 1, "C", readonly=True)
 _ints_in = numba.types.Array(numba.int64, 1, "C", readonly=True)
@@ -66,6 +68,10 @@ def bloom_filter_key(partition_path: str, file_name: str) -> str:
 def column_prefix(column: str, partition_path: str | None = None) -> str:
     """With what every key of the column, or of the column in one partition, starts."""
     return _piece(column) if partition_path is None else _piece(column) + _piece(files_key(partition_path))
+
+
+def secondary_index_key(value: str | None, record_key: str) -> str:
+    return f"{_NULL if value is None else _escaped(value)}{_SEPARATOR}{_escaped(record_key)}"
 
 
 def hashed_secondary_value(key: str) -> str:
@@ -102,6 +108,10 @@ def file_group_indexes(keys: Sequence[str], count: int) -> npt.NDArray[np.int32]
 
 
 @lru_cache(maxsize=65_536)
+def _escaped(text: str) -> str:
+    return "".join(_ESCAPE + unit if unit in (_ESCAPE, _SEPARATOR, _NULL) else unit for unit in text)
+
+
 def _piece(text: str) -> str:
     return base64.b64encode(hash_id(text)).decode("ascii")
 

@@ -32,12 +32,10 @@ import pyarrow.parquet as pq
 
 from lakeward.errors import BrokenFile
 from lakeward.format.base_file import BLOOM_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY
+from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE
 from lakeward.format.column_range import ColumnRange, cut, joined, range_of
 from lakeward.format.metadata_record import ColumnStatsRecord
 from lakeward.format.stats_value import StatsValue, StatsVersion, ValueKind, ValueType
-
-SIMPLE = "SIMPLE"
-"""The type of a bloom filter whose footer does not say one."""
 
 _KEY_COLUMN = "_hoodie_record_key"
 _BATCH_ROWS = 16_384
@@ -86,7 +84,7 @@ def read_bloom_filter(source: BinaryIO, *, file_name: str) -> tuple[str, bytes] 
     text = entries.get(BLOOM_KEY.encode())
     if text is None:
         return None
-    return entries.get(BLOOM_TYPE_KEY.encode(), SIMPLE.encode()).decode(), text
+    return entries.get(BLOOM_TYPE_KEY.encode(), SIMPLE_TYPE_CODE.encode()).decode(), text
 
 
 def columns_to_watch(columns: Collection[str], schema: pa.Schema) -> tuple[str, ...]:
