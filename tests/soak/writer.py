@@ -16,7 +16,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -54,15 +54,22 @@ def step_of(table: str, number: int) -> tuple[str, list[dict[str, Any]]]:
 
 def expected_rows(journal: Path) -> dict[str, dict[str, dict[str, Any]]]:
     """By table and key, what the steps in the journal leave."""
-    tables: dict[str, dict[str, dict[str, Any]]] = {table: {} for table in TABLES}
+    steps: dict[str, list[tuple[str, list[dict[str, Any]]]]] = {table: [] for table in TABLES}
     for table, number in _steps(journal):
-        operation, rows = step_of(table, number)
+        steps[table].append(step_of(table, number))
+    return {table: rows_after(of_table) for table, of_table in steps.items()}
+
+
+def rows_after(steps: Iterable[tuple[str, list[dict[str, Any]]]]) -> dict[str, dict[str, Any]]:
+    """By key, what operations with their rows leave."""
+    left: dict[str, dict[str, Any]] = {}
+    for operation, rows in steps:
         for row in rows:
             if operation == "delete":
-                tables[table].pop(row["id"], None)
+                left.pop(row["id"], None)
             else:
-                tables[table][row["id"]] = row
-    return tables
+                left[row["id"]] = row
+    return left
 
 
 def _steps(journal: Path) -> Iterator[tuple[str, int]]:

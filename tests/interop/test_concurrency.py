@@ -1,0 +1,326 @@
+"""Hudi's writer and Lakeward on one table at the same time, with the lock that they share: a writer process upserts,
+inserts and deletes without a pause while FULL and LOG compactions run without a pause, the metadata table on.
+
+LAKEWARD_SOAK_SECONDS says how long on each lock (`make soak-locks` says longer), LAKEWARD_SEED which chance.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
+
+from lakeward.dispatch.in_process import InProcessDispatcher
+from lakeward.format.instant import State, parse_instant
+from tests.crash.compacting import compact as compact_in_process
+from tests.faults import FaultyStorage, Killed
+from tests.hudi.metadata_table import OPTIONS as METADATA_OPTIONS
+from tests.hudi.table import HudiTable, TableShape
+from tests.interop.lakeward_cli import lakeward
+from tests.interop.test_metadata_writing import some_rows, values
+from tests.metadata_golden import DATA_TIMELINE, METADATA, METADATA_TIMELINE
+from tests.processes import ScriptedProcesses
+from tests.soak.lock_writer import (
+    KEYS,
+    LATEST,
+    LATEST_STEPS,
+    WITHOUT_METADATA,
+    Entry,
+    expected_rows,
+    read_journal,
+    step_of,
+)
+from tests.soak.writer import OPTIONS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.services import ZooKeeperServer
+
+T = TypeVar("T")
+
+pytestmark = [pytest.mark.interop, pytest.mark.services, pytest.mark.slow, pytest.mark.timeout(4 * 3600)]
+
+SECONDS = float(os.environ.get("LAKEWARD_SOAK_SECONDS", "30"))
+START_SECONDS = 600.0
+STEP_SECONDS = 300.0
+REPOSITORY = Path(__file__).parents[2]
+PROVIDERS = "org.apache.hudi.client.transaction.lock"
+
+SETTINGS = {
+    "planner.small_base_size": "1",
+    "planner.log_ratio": "0.3",
+    "hoodie.compact.inline.max.delta.commits": "1",
+    "hoodie.compaction.logfile.num.threshold": "2",
+    "hoodie.compaction.logfile.size.threshold": "1",
+}
+"""What makes a little work do."""
+
+TEMPORARY_EXITS = (5, 75)
+"""The lock was not free in time, or somebody else is at it: come back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """One way to share a table: how the writers are told, and how we are."""
+
+    name: str
+    hudi: dict[str, str]
+    ours: tuple[str, ...]
+
+
+def locks(zookeeper: ZooKeeperServer) -> list[Lock]:
+    return [
+        Lock(
+            "filesystem",
+            {"hoodie.write.lock.provider": f"{PROVIDERS}.FileSystemBasedLockProvider"},
+            ("--lock", "filesystem"),
+        ),
+        Lock(
+            "zookeeper",
+            {
+                "hoodie.write.lock.provider": f"{PROVIDERS}.ZookeeperBasedLockProvider",
+                "hoodie.write.lock.zookeeper.url": zookeeper.url,
+                "hoodie.write.lock.zookeeper.port": "1",
+                "hoodie.write.lock.zookeeper.base_path": "/lakeward-soak",
+            },
+            ("--lock", "zookeeper", "--lock-zookeeper", zookeeper.url, "--lock-zookeeper-path", "/lakeward-soak"),
+        ),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """What `lakeward compact` said of a plan."""
+
+    instant: str
+    completion_time: str
+    action: str
+
+    def overlaps(self, write: Entry) -> bool:
+        return self.instant < write.completion_time and write.instant < self.completion_time
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """How much of the two happened at the same time."""
+
+    writes: int
+    full: int
+    """Compactions beside which a write was under way."""
+    log: int
+    landed: int
+    """Writes that were committed between the scheduling of a plan and its commit."""
+
+    @classmethod
+    def of(cls, writes: list[Entry], compactions: list[Compaction]) -> Overlap:
+        actions = Counter(each.action for each in compactions if any(each.overlaps(write) for write in writes))
+        landed = [w for w in writes if any(c.instant < w.completion_time < c.completion_time for c in compactions)]
+        return cls(len(writes), actions["compaction"], actions["logcompaction"], len(landed))
+
+    @property
+    def is_enough(self) -> bool:
+        times = max(1, int(SECONDS / 60))
+        return self.writes >= 5 * times and self.full >= 2 * times and min(self.log, self.landed) >= times
+
+
+def test_no_key_is_lost_or_doubled(tmp_path: Path, zookeeper: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the end Hudi reads what the steps in the journal leave, by the metadata table and without it; the metadata
+    table says what the files say; and the two really were at work at the same time."""
+    seed = os.environ.get("LAKEWARD_SEED") or secrets.token_hex(4)
+    print(f"LAKEWARD_SEED={seed}")
+    shared = locks(zookeeper)
+    settings = {"seed": seed, "tables": {lock.name: lock.hudi for lock in shared}}
+    (tmp_path / "settings.json").write_text(json.dumps(settings))
+    with writing(tmp_path) as wait_until:
+        for lock in shared:
+            wait_until(lambda lock=lock: len(steps_of(tmp_path, lock)) >= 2, START_SECONDS)
+            compactions = compact_beside(tmp_path, lock, Random(f"{seed}/{lock.name}"), monkeypatch)
+            (tmp_path / f"enough-{lock.name}").touch()
+            wait_until(lambda lock=lock: (tmp_path / f"rows-{lock.name}.json").exists(), STEP_SECONDS)
+            judge(tmp_path, lock, seed, compactions)
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[Callable[[Callable[[], bool], float], None]]:
+    """The writer's process; gives what waits for something that it does. It must come to its end by itself."""
+    log_path = folder / "writer.log"
+    with log_path.open("wb") as log:
+        writer = subprocess.Popen(
+            [sys.executable, "-m", "tests.soak.lock_writer", str(folder)], stdout=log, stderr=log, cwd=REPOSITORY
+        )
+
+    def wait_until(condition: Callable[[], bool], seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert writer.poll() in (None, 0), log_path.read_text()[-5000:]
+            assert time.monotonic() < deadline, log_path.read_text()[-5000:]
+            time.sleep(0.2)
+
+    try:
+        yield wait_until
+        assert writer.wait(STEP_SECONDS) == 0, log_path.read_text()[-5000:]
+    finally:
+        if writer.poll() is None:
+            writer.kill()
+            writer.wait()
+        print(log_path.read_text()[-3000:])
+
+
+def steps_of(folder: Path, lock: Lock) -> list[Entry]:
+    return [entry for entry in read_journal(folder) if entry.table == lock.name]
+
+
+def compact_beside(folder: Path, lock: Lock, chance: Random, monkeypatch: pytest.MonkeyPatch) -> list[Compaction]:
+    """Run after run, of this kind and that, until the time is over and enough was seen. Returns what was compacted.
+
+    Tables of a test are merged in no time, and a service that begins whenever a write has ended meets none. So it comes
+    at any time, and merges for as long as a write takes, more or less.
+    """
+    table = folder / "tables" / lock.name
+
+    def pass_time(of_a_write: float) -> None:
+        time.sleep(chance.uniform(0, of_a_write * steps_of(folder, lock)[-1].seconds))
+
+    merge = InProcessDispatcher.run
+
+    def merge_slowly(dispatcher: InProcessDispatcher, *arguments: Any, **options: Any) -> Any:
+        merged = merge(dispatcher, *arguments, **options)
+        pass_time(1.5)
+        return merged
+
+    options = [part for key, value in SETTINGS.items() for part in ("--set", f"{key}={value}")]
+    exits = Counter[int]()
+    found: list[Compaction] = []
+    end = time.monotonic() + SECONDS
+    with monkeypatch.context() as patched:
+        patched.setattr(InProcessDispatcher, "run", merge_slowly)
+        while time.monotonic() < end or not Overlap.of(steps_of(folder, lock), found).is_enough:
+            assert time.monotonic() < end + START_SECONDS, Overlap.of(steps_of(folder, lock), found)
+            pass_time(2.0)
+            kind = chance.choice(["full", "log", "log", "hybrid"])
+            exit_code, printed = lakeward(
+                *("compact", str(table), "--type", kind, *(options if kind != "full" else ())),
+                *(*lock.ours, "--lock-wait", "60s", "--local-below", "1GiB"),
+            )
+            exits[exit_code] += 1
+            assert exit_code in (0, *TEMPORARY_EXITS), printed
+            found += [
+                Compaction(plan["instant"], plan["completion_time"], plan["action"])
+                for plan in printed.get("compactions", ())
+                if plan["completion_time"] is not None
+            ]
+    print(f"{lock.name}: {Overlap.of(steps_of(folder, lock), found)}, exit codes {dict(exits)}")
+    assert exits[0] >= 0.9 * exits.total(), exits
+    return found
+
+
+def judge(folder: Path, lock: Lock, seed: str, compactions: list[Compaction]) -> None:
+    table = folder / "tables" / lock.name
+    writes = steps_of(folder, lock)
+    assert [write.step for write in writes] == list(range(len(writes)))
+    expected = expected_rows(seed, writes)
+    for how, rows in json.loads((folder / f"rows-{lock.name}.json").read_text()).items():
+        keys = Counter(row["id"] for row in rows)
+        assert max(keys.values()) == 1, f"{lock.name}, {how}: {[key for key, n in keys.items() if n > 1]} are doubled"
+        wanted = {key: row for key, row in expected.items() if how != LATEST or row["ts"] >= len(writes) - LATEST_STEPS}
+        assert {row["id"]: row for row in rows} == wanted, f"{lock.name}, {how}"
+    exit_code, printed = lakeward("verify", str(table), "--all", "--merge-sample", "4")
+    assert exit_code == 0, printed.get("checks", printed)
+    for timeline in (table / ".hoodie" / "timeline", table / ".hoodie" / "metadata" / ".hoodie" / "timeline"):
+        check_completed_once(timeline)
+    assert not (table / ".hoodie" / "lock").exists()
+    assert Overlap.of(writes, compactions).is_enough, "else all of this would have shown nothing"
+
+
+def check_completed_once(timeline: Path) -> None:
+    parsed = [parse_instant(path.name, 2) for path in timeline.iterdir() if path.is_file()]
+    completed = Counter(each.time for each in parsed if each is not None and each.state is State.COMPLETED)
+    assert max(completed.values()) == 1, completed
+
+
+STEPS = {
+    "requested": f"create {{table}}/{METADATA_TIMELINE}/*.deltacommit.requested",
+    "inflight": f"create {{table}}/{METADATA_TIMELINE}/*.deltacommit.inflight",
+    "last-log-file": f"[mr]*e {{table}}/{METADATA}/partition_stats/*",
+}
+
+
+class DyingStorage(FaultyStorage):
+    """Its process dies right after the first call that is spelled so."""
+
+    def __init__(self, last: str) -> None:
+        super().__init__()
+        self._last = last
+
+    def _call(self, name: str, path: str, act: Callable[[], T], tear: Callable[[], None] | None = None) -> T:
+        result = super()._call(name, path, act, tear)
+        if fnmatchcase(f"{name} {path}", self._last):
+            self._dead = True
+            raise Killed(name)
+        return result
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("step", STEPS)
+def test_a_writer_comes_between(spark: SparkSession, table_with_metadata: Path, tmp_path: Path, step: str) -> None:
+    """We died right after a step of the metadata table's commit, and Hudi's writer, not we, comes next and goes on,
+    whether it rolls back what is incomplete there or leaves it. Then our plan is carried out after all, and its writer
+    goes on again."""
+    shape = TableShape(partition_fields="part", options=METADATA_OPTIONS | OPTIONS)
+    source = HudiTable(spark, table_with_metadata, shape)
+    table = source.copy_to(tmp_path / "table")
+    with pytest.raises(Killed):
+        compact_in_process(table.path, DyingStorage(STEPS[step].format(table=table.path)), ScriptedProcesses())
+    (instant,) = table.pending_instants()
+    (table.path / ".hoodie" / "lock").unlink()
+    os.utime(table.path / ".hoodie" / ".heartbeat" / instant, (0, 0))
+    ours = list((table.path / METADATA).glob(f"*/.*_{instant}.log.*"))
+    assert bool(ours) == (step == "last-log-file")
+    expected = values(table, **WITHOUT_METADATA)
+
+    def upsert(numbers: range, value: str) -> None:
+        table.write(some_rows(spark, numbers, value), "upsert")
+        expected.update({f"k{number}": value for number in numbers})
+        assert values(table) == values(table, **WITHOUT_METADATA) == expected
+
+    upsert(range(3490, 3510), "while we are dead")
+    exit_code, printed = lakeward("compact", str(table.path), "--type", "full", "--lock", "filesystem")
+    assert exit_code == 0, printed
+    assert [plan["instant"] for plan in printed["compactions"]][:1] == [instant]
+    assert values(table) == values(table, **WITHOUT_METADATA) == expected
+    upsert(range(3500, 3520), "after that")
+    for folder in (table.path / DATA_TIMELINE, table.path / METADATA_TIMELINE):
+        check_completed_once(folder)
+
+
+def test_a_seed_is_a_story() -> None:
+    """The model of this test: the same seed writes the same rows, an insert only keys that never were there."""
+    steps = [step_of("seed", "t", number) for number in range(200)]
+    assert steps == [step_of("seed", "t", number) for number in range(200)]
+    assert steps[:20] != [step_of("other", "t", number) for number in range(20)]
+    written: set[str] = set()
+    for operation, rows in steps:
+        ids = {row["id"] for row in rows}
+        assert len(ids) == len(rows)
+        assert operation != "insert" or not ids & written
+        written |= ids
+    assert {operation for operation, _ in steps} == {"insert", "upsert", "delete"}
+    entries = [Entry("t", number, "", "") for number in range(200)]
+    left: dict[str, Any] = expected_rows("seed", entries)
+    assert KEYS < len(left) < len(written)
+    deleted = {row["id"] for operation, rows in steps for row in rows if operation == "delete"}
+    assert not deleted & left.keys(), "they do not come back"
