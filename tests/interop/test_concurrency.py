@@ -256,6 +256,7 @@ STEPS = {
     "requested": f"create {{table}}/{METADATA_TIMELINE}/*.deltacommit.requested",
     "inflight": f"create {{table}}/{METADATA_TIMELINE}/*.deltacommit.inflight",
     "last-log-file": f"[mr]*e {{table}}/{METADATA}/partition_stats/*",
+    "metadata-commit": f"link {{table}}/{METADATA_TIMELINE}/*",
 }
 
 
@@ -279,7 +280,8 @@ class DyingStorage(FaultyStorage):
 def test_a_writer_comes_between(spark: SparkSession, table_with_metadata: Path, tmp_path: Path, step: str) -> None:
     """We died right after a step of the metadata table's commit, and Hudi's writer, not we, comes next and goes on,
     whether it rolls back what is incomplete there or leaves it. Then our plan is carried out after all, and its writer
-    goes on again."""
+    goes on again. (In a JVM that has written before: the first write of one fails where it compacts the metadata table,
+    as docs/compatibility.md says.)"""
     shape = TableShape(partition_fields="part", options=METADATA_OPTIONS | OPTIONS)
     source = HudiTable(spark, table_with_metadata, shape)
     table = source.copy_to(tmp_path / "table")
@@ -289,7 +291,7 @@ def test_a_writer_comes_between(spark: SparkSession, table_with_metadata: Path, 
     (table.path / ".hoodie" / "lock").unlink()
     os.utime(table.path / ".hoodie" / ".heartbeat" / instant, (0, 0))
     ours = list((table.path / METADATA).glob(f"*/.*_{instant}.log.*"))
-    assert bool(ours) == (step == "last-log-file")
+    assert bool(ours) == (step in ("last-log-file", "metadata-commit"))
     expected = values(table, **WITHOUT_METADATA)
 
     def upsert(numbers: range, value: str) -> None:
