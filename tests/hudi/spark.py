@@ -21,6 +21,8 @@ from lakeward.dispatch.java import ensure_java
 HUDI_VERSION = "1.2.0"
 OLDEST_VERSION = "1.1.1"
 """The oldest release for table version 9 whose bundle can be fetched; 1.1.0 cannot."""
+OLDEST_VERSION_OF_8 = "1.0.2"
+"""The oldest release whose tables of version 8 we promise to be readable by it afterwards."""
 
 
 class HudiMissing(Exception):

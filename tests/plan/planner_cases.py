@@ -135,8 +135,8 @@ def read_line(table: Table, line: str) -> None:
             table.selection["strategies"] = parse_strategies(names.replace("+", ","))
         case ["selection", name, value]:
             table.selection[name] = value if name == "partition_regex" else parse_size(value)
-        case ["allow_log_before_v9" | "log_only" as name]:
-            table.options[name] = True
+        case ["log_only"]:
+            table.options["log_only"] = True
         case ["only" | "not" | "id" as word, *patterns]:
             names = {"only": "partitions", "not": "excluded_partitions", "id": "file_groups"}
             table.filters[names[word]] = tuple(patterns)

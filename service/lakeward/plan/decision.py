@@ -29,6 +29,9 @@ LOG_STRATEGY = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelpe
 HYBRID_STRATEGY = "org.apache.hudi.table.action.compact.plan.generators.HybridCompactionPlanGenerator"
 """Marks a hybrid plan."""
 
+FIRST_VERSION_WITH_LOG = 9
+"""Released readers of older tables read sources and output of a log compaction both, by default."""
+
 _VERSION_WITH_TYPES = 3
 
 

@@ -23,6 +23,7 @@ from lakeward.format.metadata_partition import (
     RECORD_INDEX,
     SECONDARY_INDEX_PREFIX,
 )
+from lakeward.plan.decision import FIRST_VERSION_WITH_LOG
 from lakeward.table.base_file_facts import OPERATION_COLUMN
 from lakeward.table.metadata_table import has_metadata_table
 from lakeward.table.snapshot import TableSnapshot
@@ -31,11 +32,12 @@ from lakeward.table.table_config import (
     COMMIT_TIME_ORDERING,
     EVENT_TIME_ORDERING,
     PAYLOAD_MODES,
+    STRATEGY_MODES,
     TableConfig,
 )
 from lakeward.table.timezone import ZoneSource
 
-SUPPORTED_VERSIONS = frozenset({9})
+SUPPORTED_VERSIONS = (8, 9)
 
 _METADATA_BOOTSTRAP_INSTANT = "00000000000001"
 """Base files of this instant hold meta columns only; the rows are in files outside the table."""
@@ -94,12 +96,15 @@ def _properties_file(snapshot: TableSnapshot) -> Iterator[Refusal]:
 def _version(config: TableConfig) -> Iterator[Refusal]:
     if config.version not in SUPPORTED_VERSIONS:
         shown = config.get("hoodie.table.version") or "missing"
-        supported = " and ".join(str(version) for version in sorted(SUPPORTED_VERSIONS))
+        supported = " and ".join(str(version) for version in SUPPORTED_VERSIONS)
+        is_newer = config.version is not None and config.version > max(SUPPORTED_VERSIONS)
         yield Refusal(
             "table-version",
             "hoodie.table.version",
-            f"It is {shown}; this release changes tables of version {supported} only.",
-            "Upgrade the table with a Hudi release that writes that version.",
+            f"It is {shown}; this release changes tables of versions {supported} only.",
+            "Upgrade Lakeward, or leave compaction of this table to Hudi."
+            if is_newer
+            else "Upgrade the table with a Hudi release that writes one of these versions.",
         )
     elif config.layout != 2:
         yield Refusal(
@@ -113,15 +118,19 @@ def _version(config: TableConfig) -> Iterator[Refusal]:
 def _metadata_table(snapshot: TableSnapshot) -> Iterator[Refusal]:
     config = snapshot.config
     built, inflight = config.built_metadata_partitions, config.inflight_metadata_partitions
+    # Hudi 1.0 writes its secondary indexes by a reader that fails on our files where the schema has a required column.
+    has_secondary = config.version != 8
     unknown = [
-        name for name in built if name not in _METADATA_PARTITIONS and not name.startswith(SECONDARY_INDEX_PREFIX)
+        name
+        for name in built
+        if name not in _METADATA_PARTITIONS and not (has_secondary and name.startswith(SECONDARY_INDEX_PREFIX))
     ]
     if unknown:
         yield Refusal(
             "metadata-partition",
             "hoodie.table.metadata.partitions",
             f"The metadata table holds {', '.join(unknown)}, for which this release cannot write what Hudi's writers "
-            "would; queries that rely on it would miss rows.",
+            "would; queries that rely on it would miss rows, or later writes would fail.",
             "Drop that index with Hudi, or leave compaction of this table to Hudi.",
         )
     elif built and not has_metadata_table(config):
@@ -138,14 +147,6 @@ def _metadata_table(snapshot: TableSnapshot) -> Iterator[Refusal]:
             f"An indexer is building {', '.join(inflight)} in the metadata table, or died over it; it may not see what "
             "is written meanwhile.",
             "Wait for it, or drop that index with Hudi.",
-        )
-    if built and "://" in snapshot.base_path:
-        yield Refusal(
-            "metadata-table-in-object-store",
-            "hoodie.table.metadata.partitions",
-            "This release writes a metadata table in file systems only.",
-            "Write with hoodie.metadata.enable=false, so that Hudi drops the metadata table, or leave compaction of "
-            "this table to Hudi.",
         )
 
 
@@ -232,6 +233,15 @@ def _merging(config: TableConfig) -> Iterator[Refusal]:
                 f"{payload} is no payload class whose rules are known to be those of {mode}.",
                 "Leave compaction of this table to Hudi.",
             )
+    # From version 9 on Hudi goes by the mode alone; on version 8 it does not open a table where the two disagree.
+    strategy = config.strategy_id
+    if config.version == 8 and strategy is not None and STRATEGY_MODES.get(strategy) != mode:
+        yield Refusal(
+            "merge-strategy",
+            "hoodie.record.merge.strategy.id",
+            f"{strategy} is no merge strategy whose rules are known to be those of {mode}.",
+            "Leave compaction of this table to Hudi.",
+        )
     if (partial := config.get("hoodie.table.partial.update.mode")) not in (None, "NONE"):
         yield Refusal(
             "partial-update-mode",
@@ -251,21 +261,21 @@ def _merging(config: TableConfig) -> Iterator[Refusal]:
     if len(fields) > 1:
         yield Refusal(
             "multiple-ordering-fields",
-            "hoodie.table.ordering.fields",
+            config.ordering_property,
             f"There are {len(fields)} ({', '.join(fields)}); this release orders by one.",
             "Leave compaction of this table to Hudi.",
         )
     if any("." in field for field in fields):
         yield Refusal(
             "nested-ordering-field",
-            "hoodie.table.ordering.fields",
+            config.ordering_property,
             f"{', '.join(fields)} lies inside another column.",
             "Leave compaction of this table to Hudi.",
         )
     if mode == EVENT_TIME_ORDERING and not fields:
         yield Refusal(
             "no-ordering-field",
-            "hoodie.table.ordering.fields",
+            config.ordering_property,
             "Rows are merged by event time, but no field says which one is newer.",
             "Set the property, or use COMMIT_TIME_ORDERING.",
         )
@@ -304,7 +314,7 @@ def _schema(snapshot: TableSnapshot) -> Iterator[Refusal]:
         if "." not in field and field not in columns:
             yield Refusal(
                 "ordering-field-missing",
-                "hoodie.table.ordering.fields",
+                snapshot.config.ordering_property,
                 f"{field} is no column of the table.",
                 "Correct the property.",
             )
@@ -327,14 +337,17 @@ def _timeline(snapshot: TableSnapshot) -> Iterator[Refusal]:
                 f"Nobody can tell which file groups this pending plan holds. {broken.why}",
                 "Delete the file if its writer is gone; it published nothing.",
             )
+    version = snapshot.config.version or 0
+    has_log = version >= FIRST_VERSION_WITH_LOG
+    known_types = {None, "FULL", "LOG"} if has_log else {None, "FULL"}
     for instant_time, plan in sorted(snapshot.plans.items()):
-        unknown = {op.operation_type for op in plan.operations} - {None, "FULL", "LOG"}
+        unknown = {op.operation_type for op in plan.operations} - known_types
         if unknown:
             yield Refusal(
                 "plan-operation-type",
                 instant_time,
                 f"This pending plan holds operations of type {', '.join(sorted(map(str, unknown)))}, "
-                "which this release does not know.",
+                f"which this release does not carry out on tables of version {version}.",
                 "Let the program that wrote the plan finish it.",
             )
         if any(op.bootstrap_file for op in plan.operations):
@@ -358,6 +371,14 @@ def _timeline(snapshot: TableSnapshot) -> Iterator[Refusal]:
                 instant.file_name,
                 f"A{'n' if instant.action[0] == 'i' else ''} {instant.action} is under way or was interrupted.",
                 "Wait for it, or let Hudi finish it.",
+            )
+        elif instant.action == "logcompaction" and not has_log:
+            yield Refusal(
+                "pending-log-compaction",
+                instant.file_name,
+                f"A log compaction waits, which this release carries out on tables of version {FIRST_VERSION_WITH_LOG} "
+                "only, and a compaction over it would be wasted work for whoever does.",
+                "Let the program that scheduled it carry it out or roll it back.",
             )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lakeward.plan.decision import Choice, Decision, Reason
+from lakeward.plan.decision import FIRST_VERSION_WITH_LOG, Choice, Decision, Reason
 from lakeward.quantities import spell_size
 
 
@@ -84,8 +84,8 @@ def _because(decision: Decision) -> str:
             return "a log holds partial updates, which only a full compaction may merge"
         case Reason.LOG_NOT_ALLOWED:
             return (
-                "released readers of this table version would read sources and output both; upgrade the table to "
-                "version 9, or allow it with planner.allow_log_before_v9"
+                "released readers of this table version would read sources and output both; it would be done on "
+                f"version {FIRST_VERSION_WITH_LOG}, and a lower planner.log_ratio has FULL take the group sooner"
             )
         case Reason.PENDING_WRITE:
             return (

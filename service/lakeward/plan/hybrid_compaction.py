@@ -31,6 +31,7 @@ from lakeward.plan.ages import Ages
 from lakeward.plan.budget import BUDGET_BYTES, within_budget
 from lakeward.plan.cost import Cost, full_cost, log_cost
 from lakeward.plan.decision import (
+    FIRST_VERSION_WITH_LOG,
     LEFT_ALONE,
     Choice,
     Decision,
@@ -56,9 +57,6 @@ LOG_NUM_THRESHOLD = 5
 
 LOG_SIZE_THRESHOLD = 64 * 1024
 
-FIRST_VERSION_WITH_LOG = 9
-"""Released readers of older tables read sources and output of a log compaction both, by default."""
-
 FIRST_VERSION_WITH_HYBRID_PLANS = 10
 
 
@@ -80,9 +78,8 @@ class HybridOptions:
     """Bytes; logs are small when their median is below this."""
     log_only: bool = False
     """LOG wherever it is possible, whatever the rules say, and nothing else: `compact --type log`."""
-    allow_log_before_v9: bool = False
     form: Form | None = None
-    """None is `auto`: split, and hybrid from table version 10 on."""
+    """None is `auto`: split, and hybrid from table version 10 on. Where LOG is not allowed it is split in any case."""
     table_trigger: Trigger | None = None
     """When the table is looked at; None: now."""
     group_trigger: Trigger | None = None
@@ -164,8 +161,9 @@ class _Planning:
         self._log_num_threshold = max(options.log_num_threshold or LOG_NUM_THRESHOLD, LOGS_MIN)
         self._log_size_threshold = options.log_size_threshold or LOG_SIZE_THRESHOLD
         version = snapshot.config.version or 0
-        self.form = options.form or (Form.HYBRID if version >= FIRST_VERSION_WITH_HYBRID_PLANS else Form.SPLIT)
-        self._log_allowed = version >= FIRST_VERSION_WITH_LOG or options.allow_log_before_v9
+        self._log_allowed = version >= FIRST_VERSION_WITH_LOG
+        by_version = Form.HYBRID if version >= FIRST_VERSION_WITH_HYBRID_PLANS else Form.SPLIT
+        self.form = (options.form or by_version) if self._log_allowed else Form.SPLIT
         # The reader of version 10 ranks an output by its own instant, so any pending write would come before it.
         self._output_ranks_last = (
             version >= FIRST_VERSION_WITH_HYBRID_PLANS and snapshot.config.merge_mode == COMMIT_TIME_ORDERING

@@ -66,12 +66,6 @@ class HybridPlanner:
         return self.generator.generate(snapshot, at=at, log_problems=problems)
 
 
-def _boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ValueError("Write true or false.")
-    return text.lower() == "true"
-
-
 def _form(text: str) -> Form | None:
     if text not in ("auto", "split", "hybrid"):
         raise ValueError("Write auto, split or hybrid.")
@@ -114,7 +108,6 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "planner.log_ratio": ("log_ratio", _ratio),
     "planner.small_log_size": ("small_log_size", parse_size),
     "planner.publish": ("form", _form),
-    "planner.allow_log_before_v9": ("allow_log_before_v9", _boolean),
     "planner.budget": ("budget_bytes", parse_size),
     "hoodie.compaction.target.io": ("budget_bytes", _mebibytes),
     "hoodie.compaction.logfile.num.threshold": ("log_num_threshold", _whole),

@@ -29,14 +29,17 @@ BACKUP_FILE = "hoodie.properties.backup"
 _ROUNDS = 5
 _ROUND_SECONDS = 1.0
 
+_ORDERING_FIELDS = "hoodie.table.ordering.fields"
+
 EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
 COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
 CUSTOM = "CUSTOM"
 
-_STRATEGY_MODES = {
+STRATEGY_MODES = {
     "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5": EVENT_TIME_ORDERING,
     "ce9acb64-bde0-424c-9b91-f6ebba25356d": COMMIT_TIME_ORDERING,
 }
+"""Merge strategies whose rules are exactly those of a merge mode."""
 PAYLOAD_MODES = {
     "OverwriteWithLatestAvroPayload": COMMIT_TIME_ORDERING,
     "DefaultHoodieRecordPayload": EVENT_TIME_ORDERING,
@@ -92,8 +95,14 @@ class TableConfig:
         return self.get("hoodie.table.type") or "COPY_ON_WRITE"
 
     @property
+    def ordering_property(self) -> str:
+        """The name under which the table says its ordering fields; before 1.1 Hudi had another one."""
+        older = "hoodie.table.precombine.field"
+        return older if self.get(_ORDERING_FIELDS) is None and self.get(older) is not None else _ORDERING_FIELDS
+
+    @property
     def ordering_fields(self) -> tuple[str, ...]:
-        return self._list("hoodie.table.ordering.fields", "hoodie.table.precombine.field")
+        return self._list(self.ordering_property)
 
     @property
     def record_key_fields(self) -> tuple[str, ...]:
@@ -128,7 +137,7 @@ class TableConfig:
         if self.payload_class is not None:
             return PAYLOAD_MODES.get(self.payload_class.rpartition(".")[2], CUSTOM)
         if self.strategy_id is not None:
-            return _STRATEGY_MODES.get(self.strategy_id, CUSTOM)
+            return STRATEGY_MODES.get(self.strategy_id, CUSTOM)
         return inferred
 
     @property
