@@ -376,7 +376,7 @@ class TableSettings(_Section):
     """File groups in a sample."""
     listing: ListingSource | None = None
     """What tells the files of a table: `storage`, by listing its partitions, or `metadata`, its metadata table where it
-    has one. Not given: `metadata` in object stores, else `storage`. What is to be merged is held against the storage."""
+    has one. Not given: `metadata` in object stores, else `storage`. What is chosen is held against the storage."""
     timezone: Zone | None = None
     """Zone of the machines that write, where hoodie.table.timeline.timezone is LOCAL; not given: inferred."""
     retry_first: Duration = 30.0
