@@ -107,6 +107,11 @@ def everything(base: Path) -> list[str]:
     return sorted(str(path.relative_to(base)) for path in base.rglob("*") if path.is_file())
 
 
+def left_of(base: Path, instant: str) -> list[str]:
+    """What is there of an instant, but for a temporary name, which the next run removes by its age."""
+    return [path for path in everything(base) if instant in path and not path.endswith(TEMPORARY_SUFFIX)]
+
+
 def state_of(base: Path) -> tuple[str, ...]:
     """The shape of a table: which files there are, with new instants and random tokens blurred."""
     shape = []

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from lakeward.errors import LakewardError
 from lakeward.format.instant import State
 from tests.called_storage import TEARABLE, WRITES
-from tests.crash.compacting import age_temporary_files, compact, compactor, everything, state_of
+from tests.crash.compacting import age_temporary_files, compact, compactor, everything, left_of, state_of
 from tests.crash.metadata_compacting import SERVICES, Service, check_finished, check_readable
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.golden_tables import copy_golden, expected_rows
@@ -126,7 +126,7 @@ def test_taking_back_survives_every_fault(service: Service, kind: FaultKind, tmp
             keep(base, states, tmp_path)
             age_temporary_files(base)
             compactor(base, FaultyStorage(), processes).unschedule(instant)
-            assert [path for path in everything(base) if instant in path] == []
+            assert left_of(base, instant) == []
             check_readable(base)
         except BaseException as error:
             error.add_note(f"{fault.kind} at call {fault.call}: {clean.calls[fault.call]}")
