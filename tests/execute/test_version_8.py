@@ -13,6 +13,8 @@ from lakeward.execute.metadata_check import SampleSize
 from lakeward.execute.operation import run_operation
 from lakeward.execute.operation_spec import OperationResult, OperationSpec
 from lakeward.execute.table_verification import verify_table
+from lakeward.format.avro_schema import required_columns
+from lakeward.format.base_file import read_required
 from lakeward.format.metadata_log_file import MetadataBlock, metadata_blocks
 from lakeward.plan.decision import Choice, Reason
 from lakeward.plan.planner import CompactionType, planner_of
@@ -23,7 +25,7 @@ from tests.golden_tables import GOLDEN as GOLDEN_TABLES
 from tests.golden_tables import copy_golden
 from tests.hudi.metadata_table import MADE_BY_COMPACTIONS, comparable_records
 from tests.metadata_golden import DATA_TIMELINE, METADATA, set_property
-from tests.our_reader import read_rows
+from tests.our_reader import look, read_rows
 
 GOLDEN = "v8"
 EXPECTED = json.loads((GOLDEN_TABLES / GOLDEN / "expected.json").read_text())
@@ -69,6 +71,27 @@ def schema_of(log: Path) -> str | None:
         (block,) = metadata_blocks(file, log.stat().st_size, log.name)
         assert isinstance(block, MetadataBlock)
         return block.schema_json
+
+
+def test_columns_without_nulls_stay_so(bench: Bench) -> None:
+    """Hudi 1.0.2 reads some files by the table's schema, and refuses one that says less of a column than the table. Of
+    a column that the table's schema lets be null nothing is promised."""
+    before = {path.name: required_of(path) for path in bench.base.glob("p*/*.parquet")}
+    snapshot = look(bench.base)
+    assert snapshot.schema is not None
+    promised = required_columns(snapshot.schema)
+    assert promised and any(promised & required for required in before.values())
+    bench.compactor().compact()
+    new = {path.name: required_of(path) for path in bench.base.glob("p*/*.parquet") if path.name not in before}
+    assert new
+    for name, required in new.items():
+        (old,) = [before[each] for each in before if each.partition("_")[0] == name.partition("_")[0]]
+        assert required == old & promised
+
+
+def required_of(path: Path) -> frozenset[str]:
+    with path.open("rb") as source:
+        return read_required(source, name=path.name)
 
 
 def test_without_a_metadata_table(bench: Bench) -> None:

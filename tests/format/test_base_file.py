@@ -16,7 +16,14 @@ import pytest
 from lakeward.errors import BrokenFile, Unsupported
 from lakeward.format import base_file
 from lakeward.format.avro_schema import META_COLUMNS
-from lakeward.format.base_file import BaseFileStats, BaseFileWriter, count_rows, key_range, open_base_file
+from lakeward.format.base_file import (
+    BaseFileStats,
+    BaseFileWriter,
+    count_rows,
+    key_range,
+    open_base_file,
+    read_required,
+)
 from lakeward.format.parquet_stats import read_bloom_filter
 
 COLUMNS = [
@@ -50,6 +57,21 @@ def write(rows: list[dict[str, Any]], **options: Any) -> tuple[io.BytesIO, BaseF
     for start in range(0, len(rows), 3):
         writer.write(pa.RecordBatch.from_pylist(rows[start : start + 3], schema=SCHEMA))
     return sink, writer.close()
+
+
+def test_columns_without_nulls_are_said_to_be() -> None:
+    """Hudi 1.0 reads by the table's schema, and takes no file that lets in nulls where the table does not."""
+    rows = [row("k1", price=decimal.Decimal("1.000")), row("k2", price=decimal.Decimal("2.000"))]
+    sink, _ = write(rows, required={"id", "price"})
+    assert read_required(sink, name="f") == {"id", "price"}
+    (batch,) = open_base_file(sink, SCHEMA, name="f")
+    assert batch.column("price").to_pylist() == [each["price"] for each in rows]
+
+
+def test_a_null_where_none_may_be_is_no_file() -> None:
+    """The error names the column and the file."""
+    with pytest.raises(BrokenFile, match=r"Column price of me\.parquet would hold a null"):
+        write([row("k1")], required={"price"})
 
 
 FULL = row(

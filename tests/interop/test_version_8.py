@@ -174,6 +174,25 @@ def test_a_metadata_table_that_we_compacted(indexed: Scheduled, tmp_path: Path):
 
 
 @pytest.mark.wide
+def test_a_record_index_built_over_our_files(indexed: Scheduled, tmp_path: Path):
+    """1.0.2 builds it from our base files and the logs on top of them, reading by the table's schema, in which some
+    columns hold no null; then it finds its keys by it."""
+    table = copy_of(indexed.table, tmp_path / "table")
+    expected = dict(indexed.expected)
+    assert compact_in_this_process(table) == [indexed.instant]
+    table.write(rows_of(20, 40, 20, "on top"), "upsert")
+    expected |= {f"k{key}": "on top" for key in range(20, 40)}
+    exit_code, printed = lakeward("metadata", "rebuild", str(table.path), "record_index", "--writers", "stopped")
+    assert exit_code == 0, printed
+    for ts, value in ((21, "while it is built"), (22, "by it")):
+        table.write(rows_of(30, 60, ts, value), "upsert", **by_index("RECORD_INDEX"))
+        expected |= {f"k{key}": value for key in range(30, 60)}
+        assert values(table, **ON) == values(table, **WITHOUT_METADATA) == expected
+    assert list((table.path / ".hoodie" / "metadata" / "record_index").glob("*.hfile"))
+    assert_verified(table)
+
+
+@pytest.mark.wide
 def test_hudi_takes_back_what_we_left(indexed: Scheduled, tmp_path: Path):
     """We died after the metadata table's commit; 1.0.2 sees none of it, rolls it back and carries the plan out."""
     clean = FaultyStorage()

@@ -15,13 +15,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from lakeward.execute.log_operation import run_log_operation
 from lakeward.execute.operation_output import open_operation_output, output_path
 from lakeward.execute.operation_spec import OperationKind, OperationResult, OperationSpec
 from lakeward.execute.peak_memory import PeakMemory
 from lakeward.execute.verification import OutputSample, check_counts, check_digest, check_sample
-from lakeward.format.base_file import BaseFileStats, BaseFileWriter, open_base_file
+from lakeward.format.avro_schema import required_columns
+from lakeward.format.base_file import BaseFileStats, BaseFileWriter, open_base_file, read_required
 from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE, TYPE_CODE
 from lakeward.format.column_range import ColumnRange, ColumnRangeAccumulator
 from lakeward.format.metadata_record import ColumnStatsRecord
@@ -72,6 +74,7 @@ def _write(
     """With the ranges of those indexed columns whose ranges the file does not say."""
     watched = columns_to_watch(spec.indexed.columns, merged.schema) if spec.indexed is not None else ()
     ranges = ColumnRangeAccumulator(watched, merged.schema)
+    before = _look_before(storage, spec)
     with open_operation_output(storage, spec, task_attempt) as sink:
         writer = BaseFileWriter(
             sink,
@@ -79,7 +82,8 @@ def _write(
             file_name=spec.file_name(task_attempt),
             codec=spec.codec,
             keys_expected=merged.fold_logs(),
-            bloom_type=_bloom_type(storage, spec),
+            bloom_type=before.bloom_type,
+            required=before.required,
         )
         for batch in merged.batches():
             if spec.verify:
@@ -89,14 +93,27 @@ def _write(
         return writer.close(), ranges.ranges
 
 
-def _bloom_type(storage: Storage, spec: OperationSpec) -> str:
-    """That of the base file before, which is what the table's writers are set to; else what they are by default."""
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What the new base file takes over from the one that it replaces."""
+
+    bloom_type: str = TYPE_CODE
+    """To which the table's writers are set; where there is no base file, what they are by default."""
+    required: frozenset[str] = frozenset()
+    """Columns without nulls. Hudi 1.0's readers do not take a file that says less of a column than the table does."""
+
+
+def _look_before(storage: Storage, spec: OperationSpec) -> _Before:
     path = spec.slice.base_file
     if path is None:
-        return TYPE_CODE
+        return _Before()
     with storage.open_input(join(spec.slice.base_path, path)) as source:
         found = read_bloom_filter(source, file_name=path)
-    return SIMPLE_TYPE_CODE if found is not None and found[0].upper() == SIMPLE_TYPE_CODE else TYPE_CODE
+        without_null = read_required(source, name=path)
+    return _Before(
+        SIMPLE_TYPE_CODE if found is not None and found[0].upper() == SIMPLE_TYPE_CODE else TYPE_CODE,
+        without_null & required_columns(spec.slice.schema),
+    )
 
 
 def _column_stats(

@@ -31,6 +31,8 @@ META_COLUMNS = (
 
 _DEPTH_MAX = 64  # nobody nests deeper; it keeps a hostile schema from exhausting the stack
 _DECIMAL_DIGITS_MAX = 38
+_NO_BRANCH = -1
+"""Of a union of one type, none is null."""
 
 
 class AvroKind(StrEnum):
@@ -81,6 +83,12 @@ def table_schema(schema_json: str, *, where: str = "the table schema") -> pa.Sch
     """The Arrow schema of a table's base files: the five meta columns, then the columns of the commit's schema."""
     columns = [column for column in parse_schema(schema_json, where=where) if column.name not in META_COLUMNS]
     return pa.schema([pa.field(name, pa.string()) for name in META_COLUMNS] + _fields(columns))
+
+
+def required_columns(schema_json: str, *, where: str = "the table schema") -> frozenset[str]:
+    """The columns that may hold no null; of what lies inside of a column nothing is said."""
+    columns = parse_schema(schema_json, where=where)
+    return frozenset(column.name for column in columns if column.type.null_branch in (None, _NO_BRANCH))
 
 
 def block_schema(schema_json: str, *, where: str) -> pa.Schema:
@@ -153,8 +161,8 @@ def _parse_union(branches: list[Any], *, namespace: str, path: str, names: _Name
     if len(others) != 1 or not 1 <= len(branches) <= 2:
         raise _unsupported(where, path, f"is a union of {len(branches)} types")
     inner = _parse(others[0], namespace=namespace, path=path, names=names, where=where, depth=depth + 1)
-    # A union of one type still spells its branch number; -1 says that none of the branches is null.
-    null_branch = branches.index("null") if len(branches) == 2 else -1
+    # A union of one type still spells its branch number.
+    null_branch = branches.index("null") if len(branches) == 2 else _NO_BRANCH
     return AvroType(
         kind=inner.kind,
         arrow=inner.arrow,

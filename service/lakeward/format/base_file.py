@@ -1,9 +1,9 @@
 """Parquet base files: Arrow batches in, one file with Hudi's footer out; and the reverse.
 
-Written: the five meta columns first, every column nullable, decimals as fixed-length byte arrays, timestamps as INT64,
-3-level lists; footer entries with the bloom filter, its type, and the smallest and largest record key, without
-which Hudi's indexes fail or miss rows. Read: what Hudi's Avro writer and Spark's row writer make, that is lists of 2
-and 3 levels, INT96 timestamps, columns that are missing or still have their older type.
+Written: the five meta columns first, every column nullable unless the caller knows better, decimals as fixed-length
+byte arrays, timestamps as INT64, 3-level lists; footer entries with the bloom filter, its type, and the smallest and
+largest record key, without which Hudi's indexes fail or miss rows. Read: what Hudi's Avro writer and Spark's row
+writer make, that is lists of 2 and 3 levels, INT96 timestamps, columns that are missing or still have their older type.
 
 Touches: the sink it is given; the source it is given, by seeking and reading.
 Keeps:   1. `_hoodie_file_name` is the file's own name in every row, whatever the batch says;
@@ -14,7 +14,7 @@ Keeps:   1. `_hoodie_file_name` is the file's own name in every row, whatever th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
@@ -69,17 +69,23 @@ class BaseFileWriter:
         codec: str = "zstd",
         keys_expected: int | None = None,
         bloom_type: str = TYPE_CODE,
+        required: Collection[str] = (),
     ) -> None:
-        """`keys_expected` sizes the bloom filter; without it all keys are held in memory until `close`."""
+        """
+        Args:
+            keys_expected: sizes the bloom filter; without it all keys are held in memory until `close`.
+            required: columns that hold no null, and are written so.
+        """
         assert tuple(schema.names[: len(META_COLUMNS)]) == META_COLUMNS
         self._sink = _Counted(sink)
         self._schema = pa.schema([pa.field(column.name, column.type) for column in schema])
         self._key_index = self._schema.get_field_index(_KEY_COLUMN)
         self._file_name = pa.array([file_name], type=pa.string())
         self._file_name_index = self._schema.get_field_index(_FILE_NAME_COLUMN)
-        self._written_schema = self._schema.set(
-            self._file_name_index, pa.field(_FILE_NAME_COLUMN, pa.dictionary(pa.int32(), pa.string()))
-        )
+        self._required = [self._schema.get_field_index(name) for name in self._schema.names if name in required]
+        self._written_schema = pa.schema(
+            [pa.field(column.name, column.type, nullable=column.name not in required) for column in self._schema]
+        ).set(self._file_name_index, pa.field(_FILE_NAME_COLUMN, pa.dictionary(pa.int32(), pa.string())))
         self._codec = codec
         self._writer: pq.ParquetWriter | None = None
         self._pending: list[pa.RecordBatch] = []
@@ -124,6 +130,13 @@ class BaseFileWriter:
             return
         if self._pending_rows + batch.num_rows > ROW_GROUP_ROWS:
             self._flush()
+        for index in self._required:
+            if batch.column(index).null_count:
+                raise BrokenFile(
+                    f"Column {self._schema.names[index]} of {self._file_name[0]} would hold a null.",
+                    why="The table's schema and the base file before say that it holds none; a log file has one.",
+                    remedy="Find out which writer put it there; nothing was published.",
+                )
         self._take_keys(batch.column(self._key_index))
         names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(batch.num_rows, dtype=np.int32)), self._file_name)
         columns = batch.columns
@@ -186,6 +199,14 @@ def open_base_file(
             return
         for batch in file.iter_batches(rows, columns=columns, use_threads=False):
             yield project(batch, schema, where=f"the base file {name}", naive_is_utc=naive_is_utc)
+    except (pa.ArrowException, OSError) as broken:
+        raise _broken(name, broken) from broken
+
+
+def read_required(source: BinaryIO, *, name: str) -> frozenset[str]:
+    """The columns of a base file that may hold no null, from its footer."""
+    try:
+        return frozenset(column.name for column in _open(source).schema_arrow if not column.nullable)
     except (pa.ArrowException, OSError) as broken:
         raise _broken(name, broken) from broken
 

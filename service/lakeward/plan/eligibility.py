@@ -118,7 +118,8 @@ def _version(config: TableConfig) -> Iterator[Refusal]:
 def _metadata_table(snapshot: TableSnapshot) -> Iterator[Refusal]:
     config = snapshot.config
     built, inflight = config.built_metadata_partitions, config.inflight_metadata_partitions
-    # Hudi 1.0 writes its secondary indexes by a reader that fails on our files where the schema has a required column.
+    # Hudi 1.0 writes its secondary indexes by a reader that wants each column to be required where the schema says so,
+    # also inside of others, of which our files do not say it.
     has_secondary = config.version != 8
     unknown = [
         name
