@@ -99,7 +99,7 @@ def write_table(spark: SparkSession, path: Path) -> HudiTable:
             hive_style=True,
             ordering_fields="updated",
             # One base file a city, as a table of this size should have.
-            options={"hoodie.insert.shuffle.parallelism": "3"},
+            options={"hoodie.insert.shuffle.parallelism": "3", "hoodie.metadata.enable": "true"},
         ),
     )
     cities = "element_at(array('berlin', 'nairobi', 'lima'), CAST(1 + id % 3 AS INT)) AS city"

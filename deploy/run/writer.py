@@ -1,7 +1,7 @@
 """The writer of `make run`: real Hudi that adds to a merge-on-read table every few seconds until it is told to stop.
 
 It writes as a table's owner would who lets somebody else compact: no compaction of its own, the file-system lock
-shared, optimistic concurrency control, failed writes cleaned up lazily, the metadata table off. It prints one line for
+shared, optimistic concurrency control, failed writes cleaned up lazily, the metadata table on. It prints one line for
 each write, so that whoever started it can follow.
 
     python -m deploy.run.writer TABLE SCRATCH [--every SECONDS]
@@ -32,6 +32,7 @@ LETS_OTHERS_COMPACT = {
     "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
     "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
     "hoodie.clean.failed.writes.policy": "LAZY",
+    "hoodie.metadata.enable": "true",
     # What nobody needs any more is removed by Hudi itself, as on any table.
     "hoodie.clean.automatic": "true",
     "hoodie.archive.automatic": "true",

@@ -134,7 +134,7 @@ class Overlap:
     @property
     def is_enough(self) -> bool:
         times = max(1, int(SECONDS / 60))
-        return self.writes >= 5 * times and self.full >= 2 * times and min(self.log, self.landed) >= times
+        return self.writes >= 4 * times and min(self.full, self.log, self.landed) >= times
 
 
 def test_no_key_is_lost_or_doubled(tmp_path: Path, zookeeper: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch) -> None:

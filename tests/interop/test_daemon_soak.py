@@ -22,6 +22,7 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.interop.lakeward_cli import lakeward
 from tests.services import PostgresServer
 from tests.soak.writer import TABLES, expected_rows
 
@@ -201,10 +202,14 @@ def judge(spark: SparkSession, folder: Path, journal: Path) -> None:
     expected = expected_rows(journal)
     for table in TABLES:
         path = folder / "tables" / table
-        rows = spark.read.format("hudi").load(str(path)).select("id", "ts", "part", "value").collect()
-        found = {row["id"]: row.asDict() for row in rows}
-        assert len(found) == len(rows), f"{table}: a key is there twice"
-        assert found == expected[table]
+        for by_metadata in ("true", "false"):
+            reader = spark.read.format("hudi").option("hoodie.metadata.enable", by_metadata)
+            rows = reader.load(str(path)).select("id", "ts", "part", "value").collect()
+            found = {row["id"]: row.asDict() for row in rows}
+            assert len(found) == len(rows), f"{table}: a key is there twice"
+            assert found == expected[table]
+        exit_code, printed = lakeward("verify", str(path), "--all")
+        assert exit_code == 0, printed
         timeline = path / ".hoodie/timeline"
         completed = Counter(name.split("_")[0] for name in os.listdir(timeline) if "_" in name)
         assert max(completed.values()) == 1, f"{table}: an instant was completed twice"

@@ -38,7 +38,21 @@ OPTIONS = {
     "hoodie.delete.shuffle.parallelism": "1",
 }
 
-SHAPE = TableShape(name="t", key_fields="id", partition_fields="part", ordering_fields="ts", options=OPTIONS)
+MORE_OPTIONS = {
+    "trips": {"hoodie.metadata.enable": "true"},
+    "users": {
+        "hoodie.metadata.enable": "true",
+        "hoodie.metadata.index.bloom.filter.enable": "true",
+        "hoodie.index.type": "BLOOM",
+        "hoodie.bloom.index.use.metadata": "true",
+    },
+}
+"""One of the tables has the metadata table that Hudi makes by default, one finds its keys by it, one has none."""
+
+
+def shape_of(table: str) -> TableShape:
+    options = OPTIONS | MORE_OPTIONS.get(table, {})
+    return TableShape(name="t", key_fields="id", partition_fields="part", ordering_fields="ts", options=options)
 
 
 def step_of(table: str, number: int) -> tuple[str, list[dict[str, Any]]]:
@@ -83,7 +97,7 @@ def main(root: Path, scratch: Path, journal: Path) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     spark = start_spark(scratch=scratch, memory="1g")
-    tables = {name: HudiTable(spark, root / name, SHAPE) for name in TABLES}
+    tables = {name: HudiTable(spark, root / name, shape_of(name)) for name in TABLES}
     with journal.open("a") as done:
         step = 0
         while not stop.is_set() or step == 0:
