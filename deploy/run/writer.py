@@ -32,6 +32,8 @@ LETS_OTHERS_COMPACT = {
     "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
     "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
     "hoodie.clean.failed.writes.policy": "LAZY",
+    # A write that was under way while the logs of its file group were merged is done again.
+    "hoodie.write.num.retries.on.conflict.failures": "3",
     "hoodie.metadata.enable": "true",
     # What nobody needs any more is removed by Hudi itself, as on any table.
     "hoodie.clean.automatic": "true",
