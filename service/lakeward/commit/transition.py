@@ -78,6 +78,15 @@ class TimelineFiles:
         """The completed file of the instant, whoever made it and whatever its completion time."""
         return find_completed(self._storage, self._folder, self._instant)
 
+    def check_uncompleted(self) -> None:
+        """Raise `AttemptLost` where the instant is completed: for who made sure that nobody can complete it now."""
+        if (completed := self.find_completed()) is not None:
+            raise AttemptLost(
+                f"{completed} exists.",
+                why="Another process published just before its attempt was taken over.",
+                remedy="Nothing is wrong; run the command again.",
+            )
+
     def request(self, plan: bytes) -> None:
         """Publish a plan."""
         _create(self._storage, self.requested, plan)

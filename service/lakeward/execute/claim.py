@@ -60,7 +60,7 @@ def claim_plan(table: ServicedTable, work: PendingWork) -> Claim | None:
                 indexed = indexed_columns_of(table, snapshot)
                 fence()
                 if files.is_inflight() or sign.life is not Life.ABSENT:
-                    undo_dead_attempt(table, files, PendingWork(instant, action, plan), fence=fence)
+                    undo_dead_attempt(table, files, PendingWork(instant, action, plan), sign, fence=fence)
                 claim = Claim(
                     snapshot=snapshot,
                     instant=instant,

@@ -17,7 +17,6 @@ from lakeward.commit.heartbeat import Life, Sign, remove_dead
 from lakeward.commit.metadata_recovery import take_back_metadata
 from lakeward.commit.tidy import tidy
 from lakeward.commit.transition import ServiceAction, TimelineFiles
-from lakeward.errors import AttemptLost
 from lakeward.execute.pending_work import PendingWork, groups_of, pending_work
 from lakeward.execute.progress import Count
 from lakeward.execute.serviced_table import Fence, ServicedTable, spell
@@ -65,12 +64,7 @@ def undo_attempt(
     """
     exclude(table.storage, table.base_path, instant, files, by=table.owner, clock=table.clock, fence=fence)
     # Nobody can publish any more, so from here on the answer to this question stays true.
-    if (completed := files.find_completed()) is not None:
-        raise AttemptLost(
-            f"{completed} exists.",
-            why="Another process published just before its attempt was taken over.",
-            remedy="Nothing is wrong; run the command again.",
-        )
+    files.check_uncompleted()
     take_back_metadata(table.storage, table.base_path, instant, clock=table.clock, fence=fence)
     left = strays(table.storage, table.base_path, instant, groups_of(plan))
     fence()
@@ -82,10 +76,11 @@ def undo_attempt(
     table.observer.counted(Count.UNDONE_ATTEMPT)
 
 
-def undo_dead_attempt(table: ServicedTable, files: TimelineFiles, work: PendingWork, *, fence: Fence) -> None:
-    """With its heartbeat. Under the lock, after nobody was seen alive."""
+def undo_dead_attempt(
+    table: ServicedTable, files: TimelineFiles, work: PendingWork, judged: Sign, *, fence: Fence
+) -> None:
+    """With its heartbeat, if that is still the one that was judged. Under the lock, after nobody was seen alive."""
     table.observer.step(f"{spell(work.action)} {work.instant}: undoing an attempt that died")
-    judged = table.sign_of_life(work.instant)
     undo_attempt(table, files, work.instant, work.plan, fence=fence)
     remove_dead(table.storage, table.base_path, work.instant, judged, by=table.owner)
 
@@ -106,7 +101,7 @@ def recover(table: ServicedTable, snapshot: TableSnapshot, *, fence: Fence) -> R
             _tidy(table, snapshot)
             continue
         if sign.life is not Life.ALIVE and _is_attempt_of_ours(work, files, sign):
-            undo_dead_attempt(table, files, work, fence=fence)
+            undo_dead_attempt(table, files, work, sign, fence=fence)
             undone.append(UndoneAttempt(work.instant, work.action))
             sign = table.sign_of_life(work.instant)
         waiting.append(WaitingPlan(work, files.is_inflight(), sign))

@@ -61,7 +61,7 @@ def unschedule(table: ServicedTable, instant: str, *, foreign: bool) -> Unschedu
         fence()
         has_attempt = files.is_inflight() or sign.life is not Life.ABSENT
         if has_attempt:
-            undo_dead_attempt(table, files, work, fence=fence)
+            undo_dead_attempt(table, files, work, sign, fence=fence)
         else:
             # What is complete there would count as soon as the plan is gone.
             take_back_metadata(table.storage, table.base_path, instant, clock=table.clock, fence=fence)
