@@ -25,7 +25,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakeward.errors import AttemptLost, NotFound
-from lakeward.format.file_name import parse_base_file, parse_log_file
+from lakeward.format.file_name import PARQUET, parse_base_file, parse_log_file
 from lakeward.storage.storage import FileStatus, RenamingStorage, Storage, join, parent
 
 COMMIT_FILE = "commit"
@@ -133,6 +133,7 @@ def strays(
     groups: Iterable[tuple[str, str]],
     *,
     keep: frozenset[str] = frozenset(),
+    extension: str = PARQUET,
 ) -> list[FileStatus]:
     """Base and log files that `instant` wrote in the plan's file groups (partition path, file id), but for `keep`.
 
@@ -145,7 +146,7 @@ def strays(
             # Most files are of other instants, and taking a name apart takes a while.
             if instant not in status.path or status.name in keep:
                 continue
-            name = parse_base_file(status.name) or parse_log_file(status.name)
+            name = parse_base_file(status.name, extension=extension) or parse_log_file(status.name)
             if name is None or name.instant != instant:
                 continue
             if (partition_path, name.file_id) in groups:

@@ -14,7 +14,6 @@ Keeps:   1. what is written is for the partitions, file groups, columns and sche
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
@@ -35,7 +34,7 @@ from lakeward.commit.metadata_publication import COMMIT_FILE, StagedCommit
 from lakeward.commit.metadata_recovery import check_not_rolled_back, take_back_metadata
 from lakeward.commit.transition import MetadataAction, TimelineFiles
 from lakeward.errors import Conflict
-from lakeward.format.avro_schema import META_COLUMNS
+from lakeward.format.avro_schema import without_meta_columns
 from lakeward.format.commit_metadata import CommitMetadata, RuntimeStats, WriteStat, write_commit_metadata
 from lakeward.format.file_name import LogFileName, WriteToken
 from lakeward.format.instant import comparable_time
@@ -293,11 +292,9 @@ def _commit(schema_json: str, stats: Iterable[WriteStat]) -> CommitMetadata:
     by_partition: dict[str, list[WriteStat]] = {}
     for stat in stats:
         by_partition.setdefault(stat.partition_path or "", []).append(stat)
-    schema = json.loads(schema_json)
-    schema["fields"] = [field for field in schema["fields"] if field["name"] not in META_COLUMNS]
     return CommitMetadata(
         partition_to_write_stats={partition: tuple(each) for partition, each in by_partition.items()},
         compacted=False,
-        extra_metadata={"schema": json.dumps(schema, separators=(",", ":"))},
+        extra_metadata={"schema": without_meta_columns(schema_json)},
         operation_type="UPSERT_PREPPED",
     )

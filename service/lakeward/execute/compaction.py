@@ -35,7 +35,7 @@ from lakeward.execute.compaction_options import CompactionOptions
 from lakeward.execute.merging import ChooseDispatcher, RunOperation, merge
 from lakeward.execute.operation_spec import OperationKind, OperationResult
 from lakeward.execute.pending_work import PendingWork
-from lakeward.execute.progress import Count, Observer, Phase, Silent
+from lakeward.execute.progress import Count, Observer, Phase
 from lakeward.execute.publication import publish
 from lakeward.execute.refusal import refuse
 from lakeward.execute.scheduling import CheckedLogs, check_pending, choose, schedule
@@ -48,7 +48,7 @@ from lakeward.plan.eligibility import find_refusals
 from lakeward.plan.planner import Planner
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
-from lakeward.table.snapshot import LookMemory, TableSnapshot
+from lakeward.table.snapshot import TableSnapshot
 
 NOTHING_PLANNED = PlanOutcome((), ())
 
@@ -132,16 +132,8 @@ class Compactor:
             look: a snapshot of the table as it is now, for choices that are made again under the lock; a daemon has
                 one at hand. Under the lock the table is always read afresh.
         """
-        self._table = ServicedTable(
-            storage=storage,
-            base_path=base_path,
-            options=options,
-            clock=clock,
-            processes=processes,
-            owner=processes.new_owner(),
-            observer=observer or Silent(),
-            guard=guard,
-            memory=LookMemory(),
+        self._table = ServicedTable.for_one_attempt(
+            storage, base_path, options, clock=clock, processes=processes, observer=observer, guard=guard
         )
         self._planner = planner
         self._choose_dispatcher = choose_dispatcher

@@ -35,6 +35,7 @@ from lakeward.commit.owner import Processes
 from lakeward.commit.renewal import Renewal
 from lakeward.commit.transition import TimelineFiles
 from lakeward.errors import AttemptLost, Conflict, LakewardError, Refused, TryLater, VerificationFailed
+from lakeward.execute.before_writing import check_space, check_writers_stopped
 from lakeward.execute.compaction_options import CompactionOptions
 from lakeward.execute.metadata_commit import later
 from lakeward.execute.metadata_compaction_commit import (
@@ -43,7 +44,7 @@ from lakeward.execute.metadata_compaction_commit import (
     metadata_compaction_plan,
 )
 from lakeward.execute.metadata_undoing import forget, metadata_files, recover_metadata, take_back
-from lakeward.execute.progress import Merged, Observer, Phase, Silent
+from lakeward.execute.progress import Merged, Observer, Phase
 from lakeward.execute.serviced_table import Guard, ServicedTable, zone_of
 from lakeward.format.commit_metadata import write_commit_metadata
 from lakeward.format.compaction_plan import CompactionPlan, write_compaction_plan
@@ -55,7 +56,7 @@ from lakeward.storage.storage import RenamingStorage, Storage, join
 from lakeward.table.file_group import FileSlice
 from lakeward.table.metadata_reader import MetadataReader
 from lakeward.table.metadata_table import MetadataTable, has_metadata_table, latest_compaction, load_metadata_table
-from lakeward.table.snapshot import LookMemory, TableSnapshot
+from lakeward.table.snapshot import TableSnapshot
 
 T = TypeVar("T")
 
@@ -113,16 +114,8 @@ class MetadataCompactor:
             guard: called before anything is published and while work goes on; stops it by raising an error of ours.
             planned_by: more to write into the plan's extra metadata.
         """
-        self._table = ServicedTable(
-            storage=storage,
-            base_path=base_path,
-            options=options,
-            clock=clock,
-            processes=processes,
-            owner=processes.new_owner(),
-            observer=observer or Silent(),
-            guard=guard,
-            memory=LookMemory(),
+        self._table = ServicedTable.for_one_attempt(
+            storage, base_path, options, clock=clock, processes=processes, observer=observer, guard=guard
         )
         self._planned_by = dict(planned_by or {})
 
@@ -214,7 +207,7 @@ class MetadataCompactor:
             if not backlog.is_due or backlog.delta_commits < delta_commits_min:
                 return None
             self._check_obstacles(snapshot, metadata)
-            _check_space(table, backlog)
+            check_space(table, backlog.input_bytes, what="compacting its metadata table", remedy="Free space.")
             schema_json = newest_schema(table.storage, metadata)
             floor = later(snapshot.timeline.latest_time, metadata.timeline.latest_time)
             instant = next_time(floor=floor, zone=zone_of(snapshot), clock=table.clock)
@@ -303,7 +296,10 @@ class MetadataCompactor:
                 raise _lost(claim)
             _check_still_right(claim, metadata)
             if table.options.writers_stopped:
-                _check_writers_stopped(claim, snapshot, metadata)
+                timelines = ((claim.snapshot, snapshot), (claim.metadata, metadata))
+                meanwhile = f"the metadata table was compacted as of {claim.instant}"
+                for before, now in timelines:
+                    check_writers_stopped(before.timeline, now.timeline, ours=claim.instant, meanwhile=meanwhile)
             self._check_obstacles(snapshot, metadata)
             fence()
             self._begin(claim)
@@ -377,30 +373,6 @@ def _check_still_right(claim: _Claim, now: MetadataTable) -> None:
 def _is_before(instant: str, claim: _Claim, now: MetadataTable) -> bool:
     completed = now.timeline.completion_time(instant)
     return completed is None or comparable_time(completed) < comparable_time(claim.instant)
-
-
-def _check_writers_stopped(claim: _Claim, snapshot: TableSnapshot, metadata: MetadataTable) -> None:
-    timelines = ((claim.snapshot.timeline, snapshot.timeline), (claim.metadata.timeline, metadata.timeline))
-    for before, now in timelines:
-        new = {(i.time, i.action) for i in now.instants} - {(i.time, i.action) for i in before.instants}
-        if new:
-            time, action = min(new)
-            raise Conflict(
-                f"{action} {time} appeared while the metadata table was compacted as of {claim.instant}.",
-                why="You said --writers stopped, and somebody writes.",
-                remedy="Stop the writer, or share its lock with --lock; nothing was published.",
-            )
-
-
-def _check_space(table: ServicedTable, backlog: MetadataBacklog) -> None:
-    needed = backlog.input_bytes  # a merged slice is rarely larger than its parts
-    free = table.storage.free_bytes(table.base_path)
-    if free is not None and free < needed:
-        raise Refused(
-            f"{table.base_path} has {free} bytes free, and compacting its metadata table may write {needed}.",
-            why="A full disk would stop the table's writers too.",
-            remedy="Free space.",
-        )
 
 
 def _reported(entries: Iterator[T], report: Callable[[int], None]) -> Iterator[T]:

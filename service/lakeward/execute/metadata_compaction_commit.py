@@ -6,11 +6,10 @@ Source:  field by field as Hudi 1.2 writes them on the metadata table of a table
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lakeward.format.avro_schema import META_COLUMNS
+from lakeward.format.avro_schema import without_meta_columns
 from lakeward.format.commit_metadata import CommitMetadata, RuntimeStats, WriteStat
 from lakeward.format.compaction_plan import MEBIBYTE, CompactionOperation, CompactionPlan
 from lakeward.storage.storage import join
@@ -48,12 +47,6 @@ def metadata_compaction_commit(made: Iterable[CompactedSlice], schema_json: str)
         extra_metadata={"schema": without_meta_columns(schema_json)},
         operation_type="COMPACT",
     )
-
-
-def without_meta_columns(schema_json: str) -> str:
-    schema = json.loads(schema_json)
-    schema["fields"] = [field for field in schema["fields"] if field["name"] not in META_COLUMNS]
-    return json.dumps(schema, separators=(",", ":"))
 
 
 def _operation(slice_: FileSlice) -> CompactionOperation:

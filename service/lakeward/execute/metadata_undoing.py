@@ -16,7 +16,7 @@ The heartbeat of such an attempt is among those of the table, not of the metadat
 would fail for two minutes after we died, instead of carrying the plan out (`validateHeartBeat` of
 BaseHoodieTableServiceClient, Hudi 1.2).
 
-Touches: the metadata table's timeline, base files of one instant in the groups of its plan, and the folders and
+Touches: the metadata table's timeline, files of one instant in the groups of its plan, and the folders and
          heartbeats of our own attempts; under the table lock.
 Keeps:   1. a plan that another engine made is not touched, nor what an attempt left that may be alive;
          2. nothing is deleted while a commit of the instant exists or might exist, nor unless the lock was proved since
@@ -27,17 +27,17 @@ See:     docs/decisions/0014-the-metadata-tables-own-services.md
 
 from __future__ import annotations
 
-from lakeward.commit.attempt import put_aside, remove_temp_folder, temp_folder
+from lakeward.commit.attempt import put_aside, remove_temp_folder, strays, temp_folder
 from lakeward.commit.heartbeat import Life, heartbeat_path, remove_heartbeat
 from lakeward.commit.tidy import tidy
 from lakeward.commit.transition import MetadataAction, TimelineFiles
-from lakeward.errors import AttemptLost, TryLater
+from lakeward.errors import TryLater
 from lakeward.execute.pending_work import groups_of
 from lakeward.execute.progress import Count
 from lakeward.execute.serviced_table import Fence, ServicedTable
 from lakeward.format.compaction_plan import CompactionPlan, read_compaction_plan
-from lakeward.format.file_name import HFILE, parse_base_file
-from lakeward.storage.storage import FileStatus, RenamingStorage, join, parent
+from lakeward.format.file_name import HFILE
+from lakeward.storage.storage import RenamingStorage, parent
 from lakeward.table.metadata_table import MetadataTable
 from lakeward.table.service_instants import PLANNED_BY
 from lakeward.table.table_config import timeline_folder
@@ -85,13 +85,8 @@ def take_back(
     files = metadata_files(table, metadata, instant)
     assert isinstance(table.storage, RenamingStorage), "no metadata table in an object store is compacted"
     put_aside(table.storage, metadata.base_path, instant, by=table.owner.attempt)
-    if (completed := files.find_completed()) is not None:
-        raise AttemptLost(
-            f"{completed} exists.",
-            why="Another process published just before its attempt was taken over.",
-            remedy="Nothing is wrong; run the command again.",
-        )
-    left = _base_files(table, metadata, instant, plan)
+    files.check_uncompleted()
+    left = strays(table.storage, metadata.base_path, instant, groups_of(plan), extension=HFILE)
     fence()
     for status in left:
         table.storage.delete(status.path)
@@ -140,15 +135,3 @@ def _attempted(table: ServicedTable, metadata: MetadataTable) -> set[str]:
     }
     beating = [status.name for status in storage.list(parent(heartbeat_path(table.base_path, "0")))]
     return found | {name for name in beating if name.isdigit() and table.sign_of_life(name).owner is not None}
-
-
-def _base_files(table: ServicedTable, metadata: MetadataTable, instant: str, plan: CompactionPlan) -> list[FileStatus]:
-    """Those that carry the instant, in the groups of its plan."""
-    groups = set(groups_of(plan))
-    found = []
-    for partition_path in sorted({partition for partition, _ in groups}):
-        for status in table.storage.list(join(metadata.base_path, partition_path)):
-            name = parse_base_file(status.name, extension=HFILE)
-            if name is not None and name.instant == instant and (partition_path, name.file_id) in groups:
-                found.append(status)
-    return found

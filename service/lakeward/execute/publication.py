@@ -24,6 +24,7 @@ from lakeward.commit.attempt import Winner, strays
 from lakeward.commit.instant_time import next_time
 from lakeward.commit.transition import ServiceAction
 from lakeward.errors import Conflict
+from lakeward.execute.before_writing import check_writers_stopped
 from lakeward.execute.claim import Claim, check_ours
 from lakeward.execute.compaction_commit import compaction_commit
 from lakeward.execute.log_compaction_commit import log_compaction_commit
@@ -180,25 +181,14 @@ def _still_right(table: ServicedTable, claim: Claim, snapshot: TableSnapshot) ->
                 file_group=target.group_id,
             )
     if table.options.writers_stopped:
-        _check_writers_stopped(claim, snapshot)
+        check_writers_stopped(
+            claim.snapshot.timeline,
+            snapshot.timeline,
+            ours=claim.instant,
+            meanwhile=f"{spell(claim.action)} {claim.instant} ran",
+        )
     dropped = {(each.partition_path, each.file_id): each for each in (*claim.targets.dropped, *now.dropped)}
     return Targets(still, tuple(dropped.values()))
-
-
-def _check_writers_stopped(claim: Claim, snapshot: TableSnapshot) -> None:
-    known = {(instant.time, instant.action) for instant in claim.snapshot.timeline.instants}
-    new = {
-        (instant.time, instant.action)
-        for instant in snapshot.timeline.instants
-        if instant.time != claim.instant and (instant.time, instant.action) not in known
-    }
-    if new:
-        time, action = min(new)
-        raise Conflict(
-            f"{action} {time} appeared while {spell(claim.action)} {claim.instant} ran.",
-            why="You said --writers stopped, and somebody writes.",
-            remedy="Stop the writer, or share its lock with --lock; nothing was published.",
-        )
 
 
 def _winner(target: Target, result: OperationResult) -> Winner:

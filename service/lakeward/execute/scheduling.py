@@ -17,7 +17,8 @@ from dataclasses import dataclass, field, replace
 from lakeward.commit.instant_time import next_time
 from lakeward.commit.transition import ServiceAction
 from lakeward.dispatch.dispatcher import Dispatcher
-from lakeward.errors import Conflict, NotFound, Refused, Unsupported
+from lakeward.errors import Conflict, NotFound, Unsupported
+from lakeward.execute.before_writing import check_space
 from lakeward.execute.merging import ChooseDispatcher, merge_rules
 from lakeward.execute.metadata_commit import latest_time
 from lakeward.execute.pending_work import PendingWork
@@ -90,7 +91,12 @@ def schedule(
     """Write the choice down, as one plan or two. Returns them in the order in which to carry them out."""
     dispatcher: Dispatcher = choose_dispatcher(preview.input_bytes)
     dispatcher.probe()
-    _check_space(table, preview)
+    check_space(
+        table,
+        preview.input_bytes,
+        what="the compaction",
+        remedy="Free space, or compact a part of the table with --partition or --file-group.",
+    )
     scheduled: list[PendingWork] = []
     # Log heads were read before the lock is taken, and the plans spelled; under it, only what came since.
     spelled = [(plan, write_compaction_plan(plan)) for _, plan in _plans_of(preview, planned_by)]
@@ -152,17 +158,6 @@ def _out_of_step(group_id: GroupId) -> Conflict:
         "Hudi writer builds the metadata table anew; or set listing to 'storage' for this table. Nothing was written.",
         file_group=group_id,
     )
-
-
-def _check_space(table: ServicedTable, outcome: PlanOutcome) -> None:
-    needed = outcome.input_bytes  # a merged slice is rarely larger than its parts
-    free = table.storage.free_bytes(table.base_path)
-    if free is not None and free < needed:
-        raise Refused(
-            f"{table.base_path} has {free} bytes free, and the compaction may write {needed}.",
-            why="A full disk in the middle of a compaction would stop the table's writers too.",
-            remedy="Free space, or compact a part of the table with --partition or --file-group.",
-        )
 
 
 def _plans_of(outcome: PlanOutcome, planned_by: Mapping[str, str]) -> list[tuple[ServiceAction, CompactionPlan]]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
+from typing import Self
 
 from lakeward.clock import Clock
 from lakeward.commit.heartbeat import Sign, look
@@ -21,7 +22,7 @@ from lakeward.commit.lock import open_lock
 from lakeward.commit.owner import Owner, Processes
 from lakeward.commit.transition import ServiceAction, TimelineFiles
 from lakeward.execute.compaction_options import CompactionOptions
-from lakeward.execute.progress import Observer, Phase
+from lakeward.execute.progress import Observer, Phase, Silent
 from lakeward.execute.refusal import refuse
 from lakeward.plan.eligibility import find_refusals
 from lakeward.storage.storage import Storage
@@ -49,6 +50,31 @@ class ServicedTable:
     observer: Observer
     guard: Guard
     memory: LookMemory
+
+    @classmethod
+    def for_one_attempt(
+        cls,
+        storage: Storage,
+        base_path: str,
+        options: CompactionOptions,
+        *,
+        clock: Clock,
+        processes: Processes,
+        observer: Observer | None,
+        guard: Guard,
+    ) -> Self:
+        """With an attempt number and a memory of its own."""
+        return cls(
+            storage=storage,
+            base_path=base_path,
+            options=options,
+            clock=clock,
+            processes=processes,
+            owner=processes.new_owner(),
+            observer=observer or Silent(),
+            guard=guard,
+            memory=LookMemory(),
+        )
 
     def look(self, *, only: Collection[GroupId] | None = None) -> TableSnapshot:
         """A fresh snapshot of a table that we may change. Raises `Refused`.

@@ -85,6 +85,13 @@ def table_schema(schema_json: str, *, where: str = "the table schema") -> pa.Sch
     return pa.schema([pa.field(name, pa.string()) for name in META_COLUMNS] + _fields(columns))
 
 
+def without_meta_columns(schema_json: str) -> str:
+    """The schema of rows as commits carry it, from that of files: both Avro JSON."""
+    schema = json.loads(schema_json)
+    schema["fields"] = [field for field in schema["fields"] if field["name"] not in META_COLUMNS]
+    return json.dumps(schema, separators=(",", ":"))
+
+
 def required_columns(schema_json: str, *, where: str = "the table schema") -> frozenset[str]:
     """The columns that may hold no null; of what lies inside of a column nothing is said."""
     columns = parse_schema(schema_json, where=where)

@@ -1,0 +1,34 @@
+"""What is asked of every compaction before it writes, whichever table's files it rewrites.
+
+Touches: asks the storage how much room there is.
+"""
+
+from __future__ import annotations
+
+from lakeward.errors import Conflict, Refused
+from lakeward.execute.serviced_table import ServicedTable
+from lakeward.table.timeline import Timeline
+
+
+def check_space(table: ServicedTable, needed: int, *, what: str, remedy: str) -> None:
+    """A merged slice is rarely larger than its parts, so `needed` is what is read. Raises `Refused`."""
+    free = table.storage.free_bytes(table.base_path)
+    if free is not None and free < needed:
+        raise Refused(
+            f"{table.base_path} has {free} bytes free, and {what} may write {needed}.",
+            why="A full disk in the middle of a compaction would stop the table's writers too.",
+            remedy=remedy,
+        )
+
+
+def check_writers_stopped(before: Timeline, now: Timeline, *, ours: str, meanwhile: str) -> None:
+    """Hold the operator's word that nobody writes against the timeline; `ours` is our instant. Raises `Conflict`."""
+    known = {(instant.time, instant.action) for instant in before.instants}
+    new = {(each.time, each.action) for each in now.instants if each.time != ours} - known
+    if new:
+        time, action = min(new)
+        raise Conflict(
+            f"{action} {time} appeared while {meanwhile}.",
+            why="You said --writers stopped, and somebody writes.",
+            remedy="Stop the writer, or share its lock with --lock; nothing was published.",
+        )
