@@ -29,15 +29,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from benchmarks.indexed_table import COLUMNS, IndexedTable
-from benchmarks.measure import machine
+from benchmarks.measure import machine, write_report
 from lakeward.plan.planner import CompactionType
 
-RESULTS = Path(__file__).with_name("results")
 HELD_SECONDS_MAX = 2.0
 RSS_MB_MAX = 1000.0
 SOME_OPERATIONS = (1, 100)
@@ -64,10 +62,7 @@ def main() -> int:
         case["peak_rss_mb"] <= RSS_MB_MAX and max(each["seconds"] for each in case["held"].values()) <= HELD_SECONDS_MAX
         for case in cases
     )
-    now = datetime.now(UTC)
     report: dict[str, Any] = {
-        "benchmark": "commit-section",
-        "time": now.isoformat(timespec="seconds"),
         "file_groups": arguments.groups,
         "columns": len(COLUMNS),
         "runs": arguments.runs,
@@ -75,12 +70,8 @@ def main() -> int:
         "cases": cases,
         "bounds": {"held_seconds": HELD_SECONDS_MAX, "peak_rss_mb": RSS_MB_MAX},
         "within_bounds": within,
-        "machine": began,
     }
-    text = json.dumps(report, indent=2)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"commit-section-{now:%Y-%m-%dT%H%M%S%z}.json").write_text(f"{text}\n")
-    print(text)
+    write_report("commit-section", began, report)
     return 0 if within else 1
 
 

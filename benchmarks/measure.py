@@ -9,11 +9,13 @@ Keeps:   1. CPU and memory are of the whole tree: Spark's JVM and its Python wor
 from __future__ import annotations
 
 import contextlib
+import json
 import platform
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from typing import Any
 import psutil
 
 SAMPLE_SECONDS = 0.05
+RESULTS = Path(__file__).with_name("results")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,16 @@ def machine() -> dict[str, Any]:
         "packages": {name: version(name) for name in ("numba", "numpy", "pyarrow", "pyspark")},
         "load_before": psutil.getloadavg()[0],
     }
+
+
+def write_report(benchmark: str, machine: Mapping[str, Any], figures: Mapping[str, Any]) -> None:
+    """Print the report, and keep it in `benchmarks/results`. `machine` is as of before the benchmark."""
+    now = datetime.now(UTC)
+    report = {"benchmark": benchmark, "time": now.isoformat(timespec="seconds"), **figures, "machine": machine}
+    text = json.dumps(report, indent=2)
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{benchmark}-{now:%Y-%m-%dT%H%M%S%z}.json").write_text(f"{text}\n")
+    print(text)
 
 
 def _lines(path: str) -> list[str]:

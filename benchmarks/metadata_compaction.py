@@ -20,11 +20,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import machine
+from benchmarks.measure import machine, write_report
 from lakeward.clock import SystemClock
 from lakeward.commit.lock import stopped_writers_options
 from lakeward.commit.owner import Processes
@@ -39,7 +38,6 @@ from lakeward.format.metadata_record import RecordIndexRecord
 from lakeward.storage.local import LocalStorage
 from tests.golden_tables import copy_golden
 
-RESULTS = Path(__file__).with_name("results")
 RSS_MB_MAX = 400.0
 GROUP = "record-index-0000-0"
 
@@ -61,21 +59,16 @@ def main() -> int:
         done = subprocess.run(command, check=True, capture_output=True, text=True)
     measured = json.loads(done.stdout)
     assert measured["entries"] >= arguments.records, measured
-    result = {
-        "benchmark": "metadata_compaction",
-        "machine": machine(),
+    within = measured["rss_mb"] <= RSS_MB_MAX
+    report = {
         "records": arguments.records,
         "updates": arguments.updates,
         **measured,
         "bounds": {"rss_mb": RSS_MB_MAX},
-        "ok": measured["rss_mb"] <= RSS_MB_MAX,
+        "within_bounds": within,
     }
-    text = json.dumps(result, indent=2)
-    print(text)
-    RESULTS.mkdir(exist_ok=True)
-    moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    (RESULTS / f"metadata-compaction-{moment}.json").write_text(text + "\n")
-    return 0 if result["ok"] else 1
+    write_report("metadata-compaction", machine(), report)
+    return 0 if within else 1
 
 
 def compact(base: Path) -> dict[str, Any]:

@@ -29,18 +29,17 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from benchmarks.measure import machine
+from benchmarks.measure import machine, write_report
 from benchmarks.watching_process import INTERVAL_SECONDS
 from lakeward.format.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
 from lakeward.format.instant import State, format_instant_time, instant_file_name
 
-RESULTS = Path(__file__).with_name("results")
 CPU_PERCENT_MAX = 1.0
 RSS_MB_MAX = 250.0
 REFRESH_MS_MAX = 20.0
@@ -178,10 +177,7 @@ def main() -> int:
         and figures["refresh_ms"]["p99"] <= REFRESH_MS_MAX
         and figures["commit_to_plan_seconds"]["p99"] <= PLAN_SECONDS_MAX
     )
-    now = datetime.now(UTC)
     report: dict[str, Any] = {
-        "benchmark": "watching",
-        "time": now.isoformat(timespec="seconds"),
         "tables": arguments.tables,
         "file_groups": arguments.tables * arguments.groups,
         "log_files": arguments.tables * arguments.groups * LOGS_PER_GROUP,
@@ -195,12 +191,8 @@ def main() -> int:
             "commit_to_plan_seconds_p99": PLAN_SECONDS_MAX,
         },
         "within_bounds": within,
-        "machine": began,
     }
-    text = json.dumps(report, indent=2)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"watching-{now:%Y-%m-%dT%H%M%S%z}.json").write_text(f"{text}\n")
-    print(text)
+    write_report("watching", began, report)
     return 0 if within else 1
 
 
