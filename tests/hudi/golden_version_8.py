@@ -18,19 +18,10 @@ import tarfile
 from dataclasses import replace
 from pathlib import Path
 
-from tests.hudi.metadata_table import COLUMNS, MADE_BY_COMPACTIONS, comparable_records
+from tests.hudi.metadata_table import COLUMNS, INDEXES, MADE_BY_COMPACTIONS, comparable_records
 from tests.hudi.other_release import OtherRelease, OtherTable
 from tests.hudi.spark import OLDEST_VERSION_OF_8
 from tests.hudi.table import TableShape
-
-INDEXES = {
-    "hoodie.metadata.enable": "true",
-    "hoodie.metadata.index.column.stats.enable": "true",
-    "hoodie.metadata.index.bloom.filter.enable": "true",
-    "hoodie.metadata.record.index.enable": "true",
-    "hoodie.metadata.record.index.min.filegroup.count": "2",
-    "hoodie.metadata.record.index.max.filegroup.count": "2",
-}
 
 _OURS = ("hoodie.table.name", "hoodie.compact.inline", "hoodie.datasource.write.")
 

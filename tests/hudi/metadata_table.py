@@ -27,13 +27,17 @@ from tests.hudi.table import HudiTable, TableShape
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-OPTIONS = {
+INDEXES = {
     "hoodie.metadata.enable": "true",
     "hoodie.metadata.index.column.stats.enable": "true",
     "hoodie.metadata.index.bloom.filter.enable": "true",
     "hoodie.metadata.record.index.enable": "true",
     "hoodie.metadata.record.index.min.filegroup.count": "2",
     "hoodie.metadata.record.index.max.filegroup.count": "2",
+}
+"""By names that every release knows."""
+OPTIONS = {
+    **INDEXES,
     # The second write is compacted, the third stays in logs.
     "hoodie.metadata.compact.max.delta.commits": "2",
     # As releases before 1.1 call it.

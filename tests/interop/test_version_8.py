@@ -19,8 +19,8 @@ from tests.conftest import IN_CI
 from tests.crash.compacting import compact as compact_in_process
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.golden_tables import GOLDEN, copy_golden
-from tests.hudi.golden_version_8 import INDEXED, INDEXES, by_default, first_writes, rows_of
-from tests.hudi.metadata_table import WITHOUT_METADATA, assert_same_records
+from tests.hudi.golden_version_8 import INDEXED, by_default, first_writes, rows_of
+from tests.hudi.metadata_table import INDEXES, WITHOUT_METADATA, assert_same_records
 from tests.hudi.other_release import OtherRelease, OtherTable
 from tests.hudi.spark import OLDEST_VERSION_OF_8, HudiMissing
 from tests.hudi.table import HudiTable, Rows, TableShape
