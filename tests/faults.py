@@ -38,36 +38,50 @@ class Killed(BaseException):
     """The process is dead; nobody may catch this."""
 
 
-class FaultyStorage(CalledStorage):
+class Faulted:
+    """One process with at most one fault; what it did before it died is done, and nothing after that."""
+
+    _fault: Fault | None = None
+    _dead = False
+
+    def _live(self) -> None:
+        if self._dead:
+            raise Killed
+
+    def _carry_out(
+        self, earlier: list[str], call: str, act: Callable[[], T], tear: Callable[[], None] | None = None
+    ) -> T:
+        """Of the calls that are counted, the one after `earlier`, to which it is added."""
+        self._live()
+        number = len(earlier)
+        earlier.append(call)
+        if self._fault is None or self._fault.call != number:
+            return act()
+        match self._fault.kind:
+            case FaultKind.BEFORE:
+                raise OSError(f"injected before {call}")
+            case FaultKind.LOST_REPLY:
+                act()
+                raise OSError(f"injected: reply of {call} lost")
+            case FaultKind.TORN if tear is not None:
+                self._dead = True
+                tear()
+            case _:
+                act()
+                self._dead = True
+        raise Killed(call)
+
+
+class FaultyStorage(CalledStorage, Faulted):
     """`LocalStorage` with at most one fault; keeps the names of all calls."""
 
     def __init__(self, fault: Fault | None = None) -> None:
         super().__init__(LocalStorage())
         self._fault = fault
-        self._dead = False
         self.calls: list[str] = []
 
     def _call(self, name: str, path: str, act: Callable[[], T], tear: Callable[[], None] | None = None) -> T:
-        if self._dead:
-            raise Killed(name)
-        number = len(self.calls)
-        self.calls.append(f"{name} {path}")
-        if self._fault is None or self._fault.call != number:
-            return act()
-        match self._fault.kind:
-            case FaultKind.BEFORE:
-                raise OSError(f"injected before {name} {path}")
-            case FaultKind.LOST_REPLY:
-                act()
-                raise OSError(f"injected: reply of {name} {path} lost")
-            case FaultKind.TORN if tear is not None:
-                self._dead = True
-                tear()
-                raise Killed(name)
-            case _:
-                act()
-                self._dead = True
-                raise Killed(name)
+        return self._carry_out(self.calls, f"{name} {path}", act, tear)
 
     def _tear_create(self, path: str, data: bytes) -> None:
         # The real adapter writes under a temporary name, so this is all that a torn create leaves.

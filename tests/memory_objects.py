@@ -21,7 +21,7 @@ from typing import BinaryIO, TypeVar, cast
 
 from lakeward.errors import AlreadyExists, NotFound, VersionChanged
 from lakeward.storage.storage import FileStatus, Version
-from tests.faults import Fault, FaultKind, Killed
+from tests.faults import Fault, Faulted
 
 T = TypeVar("T")
 
@@ -39,13 +39,12 @@ class Objects:
         return version
 
 
-class MemoryObjects:
+class MemoryObjects(Faulted):
     """The store, as one process reaches it; keeps the names of its writes."""
 
     def __init__(self, objects: Objects, fault: Fault | None = None) -> None:
         self._objects = objects
         self._fault = fault
-        self._dead = False
         self.writes: list[str] = []
         self.before: Callable[[str], None] = lambda write: None
         """Called with each write, before it is carried out: what others do meanwhile."""
@@ -114,28 +113,14 @@ class MemoryObjects:
     def free_bytes(self, path: str) -> int | None:
         return None
 
-    def _live(self) -> None:
-        if self._dead:
-            raise Killed
-
     def _status(self, path: str) -> FileStatus:
         data, _, modified = self._objects.data[path]
         return FileStatus(path, len(data), modified, False)
 
     def _write(self, name: str, path: str, act: Callable[[], T]) -> T:
         self._live()
-        number = len(self.writes)
-        self.writes.append(f"{name} {path}")
-        self.before(self.writes[-1])
-        if self._fault is None or self._fault.call != number:
-            return act()
-        if self._fault.kind is FaultKind.BEFORE:
-            raise OSError(f"injected before {name} {path}")
-        act()
-        if self._fault.kind is FaultKind.LOST_REPLY:
-            raise OSError(f"injected: reply of {name} {path} lost")
-        self._dead = True
-        raise Killed(name)
+        self.before(f"{name} {path}")
+        return self._carry_out(self.writes, f"{name} {path}", act)
 
 
 class _Upload(io.BytesIO):

@@ -18,7 +18,7 @@ from lakeward.storage.object_store import ObjectStore
 from lakeward.storage.object_url import parse_object_url
 from lakeward.storage.storage import FileStatus, Storage, Version
 from tests.crash.compacting import FULL, compact
-from tests.faults import Fault, FaultKind, Killed
+from tests.faults import Fault, Faulted, FaultKind, Killed
 from tests.golden_tables import copy_golden
 from tests.memory_objects import MemoryObjects, Objects
 from tests.object_tables import bring, fetch
@@ -80,13 +80,12 @@ class RemoteLake:
         return fetch(self.store(), self.base, Path(tempfile.mkdtemp(dir=self._folder)))
 
 
-class FaultyObjectStore(ObjectStore):
+class FaultyObjectStore(ObjectStore, Faulted):
     """With at most one fault at a write; keeps the names of all writes."""
 
     def __init__(self, bucket: str, fault: Fault | None) -> None:
         super().__init__(parse_object_url(bucket), sleep=lambda seconds: None)
         self._fault = fault
-        self._dead = False
         self.writes: list[str] = []
 
     def replace(self, path: str, data: bytes, *, expected: Version | None) -> Version:
@@ -99,24 +98,11 @@ class FaultyObjectStore(ObjectStore):
         return self._write(f"delete_folder {path}", lambda: ObjectStore.delete_folder(self, path))
 
     def list(self, folder: str) -> list[FileStatus]:
-        if self._dead:
-            raise Killed
+        self._live()
         return super().list(folder)
 
     def _write(self, write: str, act: Callable[[], T]) -> T:
-        if self._dead:
-            raise Killed
-        number = len(self.writes)
-        self.writes.append(write)
-        if self._fault is None or self._fault.call != number:
-            return act()
-        if self._fault.kind is FaultKind.BEFORE:
-            raise OSError(f"injected before {write}")
-        act()
-        if self._fault.kind is FaultKind.LOST_REPLY:
-            raise OSError(f"injected: reply of {write} lost")
-        self._dead = True
-        raise Killed(write)
+        return self._carry_out(self.writes, write, act)
 
 
 def carry_out(
@@ -153,14 +139,14 @@ def survive(
 
 def overtaken(lake: Lake, at: Callable[[str], bool], planner: Planner = FULL) -> tuple[list[str], BaseException | None]:
     """One is stopped at the first write that is `at`; another takes it for dead and does the work; then the first goes
-    on. Returns its writes from there, and what it ended with."""
+    on. Returns its writes after that one, and what it ended with."""
     processes = ScriptedProcesses()
     sleeper = lake.store()
     slept: list[int] = []
 
     def sleep(write: str) -> None:
         if not slept and at(write):
-            slept.append(len(sleeper.writes))
+            slept.append(len(sleeper.writes) + 1)  # it is not among them yet
             processes.kill_all()
             with suppress(AttemptLost):  # it finds what was announced, finishes that, and says so
                 carry_out(lake.store(), processes, planner)
