@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakeward.dispatch.spark import SparkDispatcher
+from tests.hudi.other_release import OtherRelease
+from tests.hudi.spark import OLDEST_VERSION
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
 
@@ -267,22 +267,14 @@ def test_the_oldest_release_reads_and_writes_what_we_made(spark: SparkSession, t
     table = table_of_four(spark, tmp_path / "table", EVENT)
     compact(table)
     snapshot, read_optimized = table.snapshot(with_meta=False), table.read_optimized(with_meta=False)
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
+    warm = "SELECT concat('warm', id) AS id, 'warm' AS part, 99L AS ts, 'old' AS v FROM range(3)"
 
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.hudi.oldest_release", str(table.path), str(scratch)],
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-
-    assert done.returncode == 0, done.stderr[-3000:]
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert tuple(told["snapshot"]) == snapshot
-    assert tuple(told["read_optimized"]) == read_optimized
-    assert tuple(told["after"]) == table.snapshot(with_meta=False)
+    with OtherRelease(OLDEST_VERSION, tmp_path / "scratch") as oldest:
+        seen = oldest.table(table.path, TableShape(partition_fields="part"))
+        assert seen.snapshot() == snapshot
+        assert seen.read_optimized() == read_optimized
+        seen.write(warm, "upsert")
+        assert seen.snapshot() == table.snapshot(with_meta=False)
     assert {values(table)[f"warm{number}"] for number in range(3)} == {"old"}
 
 
