@@ -69,9 +69,9 @@ def recover_metadata(table: ServicedTable, data: Timeline, metadata: MetadataTab
         table.observer.step(f"compaction {instant.time} of the metadata table: undoing an attempt that died")
         take_back(table, metadata, instant.time, plan, fence=fence)
         undone = True
-    pending = {instant.time for instant in (*data.instants, *metadata.timeline.pending)}
+    others = {instant.time for instant in (*data.instants, *metadata.timeline.pending)}
     completed = {instant.time for instant in metadata.timeline.completed}
-    for time in _attempted(table, metadata) - pending:
+    for time in _attempted(table, metadata) - others:
         if time in completed or table.sign_of_life(time).life is not Life.ALIVE:
             fence()
             forget(table, metadata, time)
