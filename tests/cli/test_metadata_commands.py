@@ -84,6 +84,30 @@ def test_the_metadata_table_is_compacted_on_request(table: Path, capfd: pytest.C
     assert run(["verify", str(table), "--timezone", "UTC", "--all"]) == 0
 
 
+def test_what_compactions_left_behind_is_cleaned_first(
+    table: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Announced by `--dry-run`, and said in both forms; with `--exit-code` it is something to do."""
+    monkeypatch.setattr("lakeward.plan.metadata_cleaning.RETAINED_COMMITS", 1)
+    compact = ["compact", str(table), "--metadata", "--timezone", "UTC"]
+    assert run([*compact, "--dry-run", "--json"]) == 0
+    clean = json.loads(capfd.readouterr().out)["clean"]
+    assert len(clean["files"]) == 2 and clean["bytes"] > 0 and clean["earliest_retained"]
+    assert run([*compact, "--dry-run"]) == 0
+    assert "Would clean the metadata table: 2 files" in " ".join(capfd.readouterr().out.split())
+
+    assert run([*compact, *STOPPED, "--json"]) == 0
+    done = json.loads(capfd.readouterr().out)
+    assert done["metadata_clean"]["files"] == len(clean["files"])
+    assert not any((table / ".hoodie" / "metadata" / name).exists() for name in clean["files"])
+    assert done["metadata_compaction"] is not None
+
+    assert run([*compact, *STOPPED, "--exit-code"]) == 0
+    shown = " ".join(capfd.readouterr().out.split())
+    assert "of the metadata table: 20 files deleted" in shown and "Nothing to compact" in shown
+    assert run([*compact, *STOPPED, "--exit-code"]) == 3
+
+
 def test_what_says_how_rows_are_merged_does_not_go_with_it(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """It would be passed over."""
     assert run(["compact", str(table), "--metadata", "--type", "full", *STOPPED]) == 2

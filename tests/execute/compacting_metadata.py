@@ -1,4 +1,4 @@
-"""One compaction of the metadata table of a golden table, with or without a fault."""
+"""The services of the metadata table of a golden table, with or without a fault."""
 
 from __future__ import annotations
 
@@ -7,28 +7,40 @@ from pathlib import Path
 from lakeward.commit.lock import stopped_writers_options
 from lakeward.commit.owner import Processes
 from lakeward.execute.compaction_options import CompactionOptions
+from lakeward.execute.metadata_cleaning import CleanedMetadata, MetadataCleaner
 from lakeward.execute.metadata_compaction import CompactedMetadata, MetadataCompactor
+from lakeward.execute.serviced_table import ServicedTable
 from lakeward.storage.storage import Storage
 from tests.clocks import SkippingClock
 from tests.processes import ScriptedProcesses
 
 
-def metadata_compactor(base: Path, storage: Storage, processes: Processes, **options: object) -> MetadataCompactor:
+def serviced_table(base: str, storage: Storage, processes: Processes, **options: object) -> ServicedTable:
     defaults: dict[str, object] = {
         "writers_stopped": True,
         "lock": stopped_writers_options(wait_seconds=0.0),
         "timezone": "UTC",
     }
-    return MetadataCompactor(
+    return ServicedTable.for_one_attempt(
         storage,
-        str(base),
+        base,
         CompactionOptions(**(defaults | options)),  # type: ignore[arg-type]
         clock=SkippingClock(),
         processes=processes,
+        observer=None,
+        guard=lambda: None,
     )
+
+
+def metadata_compactor(base: Path, storage: Storage, processes: Processes, **options: object) -> MetadataCompactor:
+    return MetadataCompactor(serviced_table(str(base), storage, processes, **options), {})
 
 
 def compact_metadata(
     base: Path, storage: Storage, processes: Processes | None = None, **options: object
 ) -> CompactedMetadata | None:
     return metadata_compactor(base, storage, processes or ScriptedProcesses(), **options).compact()
+
+
+def clean_metadata(base: Path, storage: Storage, processes: Processes | None = None) -> CleanedMetadata | None:
+    return MetadataCleaner(serviced_table(str(base), storage, processes or ScriptedProcesses()), {}).clean()

@@ -13,9 +13,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.commit.heartbeat import EXPIRY_SECONDS
-from lakeward.commit.lock import stopped_writers_options
 from lakeward.errors import AttemptLost, Conflict, LakewardError, LockHeld, Refused, TryLater, VerificationFailed
-from lakeward.execute.compaction_options import CompactionOptions
 from lakeward.execute.metadata_compaction import MetadataCompactor
 from lakeward.format.compaction_plan import CompactionPlan, read_compaction_plan, write_compaction_plan
 from lakeward.format.file_name import HFILE, parse_base_file
@@ -31,7 +29,7 @@ from lakeward.table.snapshot import take_snapshot
 from tests.called_storage import TEARABLE, WRITES
 from tests.clocks import SkippingClock
 from tests.crash.compacting import age_temporary_files, everything, is_leftover
-from tests.execute.compacting_metadata import compact_metadata, metadata_compactor
+from tests.execute.compacting_metadata import compact_metadata, metadata_compactor, serviced_table
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.golden_tables import copy_golden
 from tests.memory_objects import MemoryObjects, Objects
@@ -369,13 +367,7 @@ def test_in_an_object_store_it_is_left_to_hudi(base: Path):
     storage = MemoryObjects(objects)
     location = bring(base, storage, "s3://lake/orders")
     before = sorted(status.path for status in storage.list(f"{location}/.hoodie/metadata/.hoodie/timeline"))
-    compactor = MetadataCompactor(
-        storage,
-        location,
-        CompactionOptions(writers_stopped=True, lock=stopped_writers_options(wait_seconds=0.0), timezone="UTC"),
-        clock=SkippingClock(),
-        processes=ScriptedProcesses(),
-    )
+    compactor = MetadataCompactor(serviced_table(location, storage, ScriptedProcesses()), {})
     with pytest.raises(Refused):
         compactor.compact()
     assert sorted(status.path for status in storage.list(f"{location}/.hoodie/metadata/.hoodie/timeline")) == before

@@ -275,7 +275,7 @@ def compact(
         skip_unsupported=kind is not CompactionType.FULL,
     )
     if metadata:
-        if compact_metadata(opened, options, dry_run=dry_run, as_json=as_json) is None and exit_code:
+        if not compact_metadata(opened, options, dry_run=dry_run, as_json=as_json) and exit_code:
             raise typer.Exit(3)
         return
     console = Console()

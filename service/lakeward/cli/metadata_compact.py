@@ -1,12 +1,12 @@
 """`lakeward compact TABLE --metadata`: the metadata table instead of the table.
 
-Touches: stdout, stderr; the table, through `execute/metadata_compaction.py`.
+Touches: stdout, stderr; the table, through `execute/metadata_services.py`.
 Keeps:   an option that says how rows are merged is refused beside it, not passed over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +19,12 @@ from lakeward.clock import SystemClock
 from lakeward.commit.owner import Processes
 from lakeward.errors import UsageError
 from lakeward.execute.compaction_options import CompactionOptions
-from lakeward.plan.metadata_services import MetadataBacklog
+from lakeward.plan.metadata_cleaning import file_names
 from lakeward.quantities import spell_size
+from lakeward.storage.storage import join
 
 if TYPE_CHECKING:
-    from lakeward.execute.metadata_compaction import CompactedMetadata
+    from lakeward.execute.metadata_services import MetadataDone, MetadataWork
 
 
 def check_goes_with_metadata(given: Mapping[str, object]) -> None:
@@ -41,30 +42,37 @@ def check_goes_with_metadata(given: Mapping[str, object]) -> None:
             )
 
 
-def compact_metadata(
-    opened: ConfiguredTable, options: CompactionOptions, *, dry_run: bool, as_json: bool
-) -> CompactedMetadata | MetadataBacklog | None:
-    """What was done, or with `dry_run` what is to be done; None where that is nothing."""
+def compact_metadata(opened: ConfiguredTable, options: CompactionOptions, *, dry_run: bool, as_json: bool) -> bool:
+    """Clean and compact it, or with `dry_run` say what would be done. Whether there was, or is, something to do."""
     # With the kernels that a daemon leaves to its tasks.
-    from lakeward.execute.metadata_compaction import MetadataCompactor
+    from lakeward.execute.metadata_services import MetadataServices
 
     clock, console = SystemClock(), Console()
     with open_view(Console(stderr=True), clock) as view:
-        compactor = MetadataCompactor(
+        services = MetadataServices(
             opened.storage, opened.base_path, options, clock=clock, processes=Processes(), observer=view
         )
-        backlog = compactor.preview() if dry_run else None
-        done = None if dry_run else compactor.compact()
-    if backlog is not None:
-        print_json(_backlog_as_json(backlog)) if as_json else console.print(_backlog(backlog), highlight=False)
-        return backlog if backlog.is_due else None
-    print_json({"metadata_compaction": asdict(done) if done else None}) if as_json else console.print(
-        _headline(done), highlight=False
-    )
-    return done
+        work = services.preview() if dry_run else None
+        done = None if dry_run else services.run()
+    if work is not None:
+        print_json(_work_as_json(work)) if as_json else console.print(_work(work), highlight=False)
+        return work.is_due
+    assert done is not None, "it is either a preview or a run"
+    if as_json:
+        print_json(
+            {
+                "metadata_clean": asdict(done.clean) if done.clean else None,
+                "metadata_compaction": asdict(done.compaction) if done.compaction else None,
+            }
+        )
+    else:
+        for line in _headlines(done):
+            console.print(line, highlight=False)
+    return done.clean is not None or done.compaction is not None
 
 
-def _backlog_as_json(backlog: MetadataBacklog) -> dict[str, Any]:
+def _work_as_json(work: MetadataWork) -> dict[str, Any]:
+    backlog, dead = work.backlog, work.dead
     return {
         "compacted_at": backlog.compacted_at,
         "delta_commits": backlog.delta_commits,
@@ -79,25 +87,47 @@ def _backlog_as_json(backlog: MetadataBacklog) -> dict[str, Any]:
             }
             for slice_ in backlog.slices
         ],
+        "clean": {
+            "earliest_retained": dead.earliest_retained.time if dead.earliest_retained else None,
+            "bytes": dead.bytes,
+            "files": [join(slice_.partition_path, name) for slice_ in dead.slices for name in file_names(slice_)],
+        },
     }
 
 
-def _backlog(backlog: MetadataBacklog) -> str:
+def _work(work: MetadataWork) -> str:
+    backlog, dead = work.backlog, work.dead
     since = f"its compaction {backlog.compacted_at}" if backlog.compacted_at else "it was built"
-    if not backlog.is_due:
-        return f"Nothing to compact: no log came to the metadata table since {since}."
-    return (
-        f"Would compact the metadata table: {len(backlog.slices)} file groups with {backlog.log_files} log files, "
-        f"{spell_size(backlog.input_bytes)}; {backlog.delta_commits} delta commits since {since}."
-    )
+    lines = []
+    if dead.slices and dead.earliest_retained:
+        lines.append(
+            f"Would clean the metadata table: {dead.files} files, {spell_size(dead.bytes)}, which nothing read since "
+            f"{dead.earliest_retained.time} can need."
+        )
+    if backlog.is_due:
+        lines.append(
+            f"Would compact the metadata table: {len(backlog.slices)} file groups with {backlog.log_files} log files, "
+            f"{spell_size(backlog.input_bytes)}; {backlog.delta_commits} delta commits since {since}."
+        )
+    else:
+        lines.append(f"Nothing to compact: no log came to the metadata table since {since}.")
+    return "\n".join(lines)
 
 
-def _headline(done: CompactedMetadata | None) -> str:
-    if done is None:
-        return "Nothing to compact: no log came to the metadata table since its last compaction."
-    return (
-        f"[bold]Compaction {done.instant} of the metadata table[/bold]: {done.file_groups} file groups, "
-        f"{done.log_files} log files of {done.delta_commits} delta commits, {done.entries:,} records, "
-        f"{spell_size(done.input_bytes)} in, {spell_size(done.output_bytes)} out, {done.seconds:.1f} s, committed at "
-        f"{done.completion_time}."
+def _headlines(done: MetadataDone) -> Iterator[str]:
+    if done.clean is not None:
+        clean = done.clean
+        yield (
+            f"[bold]Clean {clean.instant} of the metadata table[/bold]: {clean.files} files deleted, readable as of "
+            f"{clean.earliest_retained} and later, {clean.seconds:.1f} s, committed at {clean.completion_time}."
+        )
+    if done.compaction is None:
+        yield "Nothing to compact: no log came to the metadata table since its last compaction."
+        return
+    compaction = done.compaction
+    yield (
+        f"[bold]Compaction {compaction.instant} of the metadata table[/bold]: {compaction.file_groups} file groups, "
+        f"{compaction.log_files} log files of {compaction.delta_commits} delta commits, {compaction.entries:,} "
+        f"records, {spell_size(compaction.input_bytes)} in, {spell_size(compaction.output_bytes)} out, "
+        f"{compaction.seconds:.1f} s, committed at {compaction.completion_time}."
     )

@@ -49,6 +49,7 @@ class MetadataAction(TimelineAction):
 
     DELTA_COMMIT = ("deltacommit", "deltacommit")
     COMPACTION = ("compaction", "commit")
+    CLEAN = ("clean", "clean")
 
 
 class TimelineFiles:

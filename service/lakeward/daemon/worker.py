@@ -248,7 +248,7 @@ class Worker:
                 return self._expire_plans(self._compactor(table, job, guard, observer), job)
             case Service.COMPACTION:
                 compactor = self._compactor(table, job, guard, observer)
-                self._compact_metadata(table, guard, observer)
+                self._service_metadata(table, guard, observer)
                 report = compactor.compact()
                 compacted = _compacted(report)
                 self._learn(table.name, report)
@@ -297,7 +297,7 @@ class Worker:
             state_folder=self._state_folder,
         )
 
-    def _compact_metadata(self, table: ServedTable, guard: Guard, observer: Observer) -> None:
+    def _service_metadata(self, table: ServedTable, guard: Guard, observer: Observer) -> None:
         """Where the table's settings want it. What stands against it passes, and is no failure of the job."""
         if not (after := table.settings.metadata_compact_after):
             return
@@ -305,9 +305,9 @@ class Worker:
         if not has_metadata_table(load_table_config(storage, base_path, clock=self._clock).config):
             return
         # With kernels, which nobody else here needs.
-        from lakeward.execute.metadata_compaction import MetadataCompactor
+        from lakeward.execute.metadata_services import MetadataServices
 
-        compactor = MetadataCompactor(
+        services = MetadataServices(
             storage,
             base_path,
             self._options(table, base_path),
@@ -318,9 +318,9 @@ class Worker:
             planned_by=self._identity.as_metadata(),
         )
         try:
-            compactor.compact(delta_commits_min=after)
+            services.run(delta_commits_min=after)
         except (Refused, TryLater, LockHeld, AttemptLost, Conflict) as error:
-            observer.step(f"the metadata table is not compacted: {error}")
+            observer.step(f"the metadata table is left as it is: {error}")
 
     def _expire_plans(self, compactor: Compactor, job: Job) -> JobReport:
         ended = [compactor.unschedule(instant) for instant in job.expired_plans]

@@ -26,36 +26,34 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from lakeward.clock import Clock
 from lakeward.commit.attempt import Attempt, Winner
 from lakeward.commit.heartbeat import INTERVAL_SECONDS, Heartbeat
 from lakeward.commit.instant_time import next_time
 from lakeward.commit.metadata_look import newest_schema
-from lakeward.commit.owner import Processes
 from lakeward.commit.renewal import Renewal
-from lakeward.commit.transition import TimelineFiles
-from lakeward.errors import AttemptLost, Conflict, LakewardError, Refused, TryLater, VerificationFailed
+from lakeward.commit.transition import MetadataAction, TimelineFiles
+from lakeward.errors import AttemptLost, Conflict, LakewardError, VerificationFailed
 from lakeward.execute.before_writing import check_space, check_writers_stopped
-from lakeward.execute.compaction_options import CompactionOptions
 from lakeward.execute.metadata_commit import later
 from lakeward.execute.metadata_compaction_commit import (
     CompactedSlice,
     metadata_compaction_commit,
     metadata_compaction_plan,
 )
-from lakeward.execute.metadata_undoing import forget, metadata_files, recover_metadata, take_back
-from lakeward.execute.progress import Merged, Observer, Phase
-from lakeward.execute.serviced_table import Guard, ServicedTable, zone_of
+from lakeward.execute.metadata_undoing import forget, recover_metadata, take_back
+from lakeward.execute.progress import Merged, Phase
+from lakeward.execute.serviced_metadata import check_obstacles, look_at_metadata_table, metadata_files
+from lakeward.execute.serviced_table import ServicedTable, zone_of
 from lakeward.format.commit_metadata import write_commit_metadata
 from lakeward.format.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.format.file_name import HFILE, BaseFileName, WriteToken
 from lakeward.format.instant import comparable_time
 from lakeward.format.metadata_base_file import read_digest, write_metadata_base_file
-from lakeward.plan.metadata_services import MetadataBacklog, find_backlog, find_obstacles
-from lakeward.storage.storage import RenamingStorage, Storage, join
+from lakeward.plan.metadata_services import MetadataBacklog, find_backlog
+from lakeward.storage.storage import join
 from lakeward.table.file_group import FileSlice
 from lakeward.table.metadata_reader import MetadataReader
-from lakeward.table.metadata_table import MetadataTable, has_metadata_table, latest_compaction, load_metadata_table
+from lakeward.table.metadata_table import MetadataTable, latest_compaction
 from lakeward.table.snapshot import TableSnapshot
 
 T = TypeVar("T")
@@ -97,34 +95,20 @@ class _Claim:
 class MetadataCompactor:
     """Compacts the metadata table of one table. One process, one attempt number."""
 
-    def __init__(
-        self,
-        storage: Storage,
-        base_path: str,
-        options: CompactionOptions,
-        *,
-        clock: Clock,
-        processes: Processes,
-        observer: Observer | None = None,
-        guard: Guard = lambda: None,
-        planned_by: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, table: ServicedTable, planned_by: Mapping[str, str]) -> None:
         """
         Args:
-            guard: called before anything is published and while work goes on; stops it by raising an error of ours.
             planned_by: more to write into the plan's extra metadata.
         """
-        self._table = ServicedTable.for_one_attempt(
-            storage, base_path, options, clock=clock, processes=processes, observer=observer, guard=guard
-        )
-        self._planned_by = dict(planned_by or {})
+        self._table = table
+        self._planned_by = planned_by
 
     def preview(self) -> MetadataBacklog:
         """What would be compacted now. Writes nothing. Raises as `compact` does."""
-        snapshot, metadata = self._look()
-        backlog = find_backlog(metadata)
+        look = look_at_metadata_table(self._table)
+        backlog = find_backlog(look.table)
         if backlog.is_due:
-            self._check_obstacles(snapshot, metadata)
+            check_obstacles(self._table, look)
         return backlog
 
     def compact(self, *, delta_commits_min: int = 1) -> CompactedMetadata | None:
@@ -137,7 +121,7 @@ class MetadataCompactor:
             VerificationFailed: a new file does not hold what was written to it.
         """
         table, started = self._table, self._table.clock.monotonic()
-        self._look()  # a refused table is not even locked
+        look_at_metadata_table(table)  # a refused table is not even locked
         with table.measured(Phase.CLAIM):
             claim = self._claim(delta_commits_min)
         if claim is None:
@@ -165,52 +149,20 @@ class MetadataCompactor:
             seconds=table.clock.monotonic() - started,
         )
 
-    def _look(self) -> tuple[TableSnapshot, MetadataTable]:
-        """At both timelines, and at the files of the metadata table."""
-        table = self._table
-        snapshot = table.look(only=())
-        if not has_metadata_table(snapshot.config):
-            raise Refused(
-                f"{table.base_path} has no metadata table.",
-                why="hoodie.table.metadata.partitions does not name its partition `files`.",
-                remedy="Nothing is to be done; a Hudi writer with hoodie.metadata.enable=true builds one.",
-            )
-        if not isinstance(table.storage, RenamingStorage):
-            raise Refused(
-                f"The metadata table of {table.base_path} is not compacted.",
-                why="In an object store an attempt that died over it could not be told from one that is alive.",
-                remedy="Leave it to the table's Hudi writers (hoodie.metadata.compact.max.delta.commits).",
-            )
-        with table.measured(Phase.LOOK):
-            metadata = load_metadata_table(
-                table.storage, table.base_path, snapshot.config, snapshot.timeline, clock=table.clock
-            )
-        return snapshot, metadata
-
-    def _check_obstacles(self, snapshot: TableSnapshot, metadata: MetadataTable) -> None:
-        obstacles = find_obstacles(snapshot.timeline, metadata)
-        if obstacles:
-            raise TryLater(
-                f"The metadata table of {self._table.base_path} is not compacted now: "
-                f"{', '.join(dict.fromkeys(obstacle.id for obstacle in obstacles))}.",
-                why=" ".join(f"{obstacle.instant}: {obstacle.why}" for obstacle in obstacles),
-                remedy=" ".join(dict.fromkeys(obstacle.remedy for obstacle in obstacles)),
-            )
-
     def _claim(self, delta_commits_min: int) -> _Claim | None:
         table = self._table
         with table.locked() as fence:
-            snapshot, metadata = self._look()
-            if recover_metadata(table, snapshot.timeline, metadata, fence=fence):
-                snapshot, metadata = self._look()
+            look = look_at_metadata_table(table)
+            if recover_metadata(table, look, fence=fence):
+                look = look_at_metadata_table(table)
+            snapshot, metadata = look.snapshot, look.table
             backlog = find_backlog(metadata)
             if not backlog.is_due or backlog.delta_commits < delta_commits_min:
                 return None
-            self._check_obstacles(snapshot, metadata)
+            check_obstacles(table, look)
             check_space(table, backlog.input_bytes, what="compacting its metadata table", remedy="Free space.")
             schema_json = newest_schema(table.storage, metadata)
-            floor = later(snapshot.timeline.latest_time, metadata.timeline.latest_time)
-            instant = next_time(floor=floor, zone=zone_of(snapshot), clock=table.clock)
+            instant = next_time(floor=look.latest_time, zone=zone_of(snapshot), clock=table.clock)
             claim = _Claim(
                 snapshot=snapshot,
                 metadata=metadata,
@@ -218,7 +170,7 @@ class MetadataCompactor:
                 schema_json=schema_json,
                 instant=instant,
                 plan=metadata_compaction_plan(backlog.slices, self._planned_by),
-                files=metadata_files(table, metadata, instant),
+                files=metadata_files(table, metadata, instant, MetadataAction.COMPACTION),
                 heartbeat=Heartbeat(table.storage, table.base_path, instant, table.owner),
                 attempt=Attempt(table.storage, metadata.base_path, instant, table.owner.attempt),
             )
@@ -291,23 +243,23 @@ class MetadataCompactor:
         commit = metadata_compaction_commit(made, claim.schema_json)
         staged = claim.attempt.stage_commit(write_commit_metadata(commit))
         with table.locked() as fence:
-            snapshot, metadata = self._look()
+            look = look_at_metadata_table(table)
             if not claim.heartbeat.is_ours():
                 raise _lost(claim)
-            _check_still_right(claim, metadata)
+            _check_still_right(claim, look.table)
             if table.options.writers_stopped:
-                timelines = ((claim.snapshot, snapshot), (claim.metadata, metadata))
+                timelines = ((claim.snapshot, look.snapshot), (claim.metadata, look.table))
                 meanwhile = f"the metadata table was compacted as of {claim.instant}"
                 for before, now in timelines:
                     check_writers_stopped(before.timeline, now.timeline, ours=claim.instant, meanwhile=meanwhile)
-            self._check_obstacles(snapshot, metadata)
+            check_obstacles(table, look)
             fence()
             self._begin(claim)
             claim.attempt.move_in(
                 Winner(each.slice.partition_path, each.file_name, each.slice.base_file is not None) for each in made
             )
-            floor = later(snapshot.timeline.latest_time, metadata.timeline.latest_time, claim.instant)
-            completion_time = next_time(floor=floor, zone=zone_of(snapshot), clock=table.clock)
+            floor = later(look.latest_time, claim.instant)
+            completion_time = next_time(floor=floor, zone=zone_of(look.snapshot), clock=table.clock)
             fence()
             claim.files.complete(staged, completion_time)
         return completion_time

@@ -30,10 +30,11 @@ from __future__ import annotations
 from lakeward.commit.attempt import put_aside, remove_temp_folder, strays, temp_folder
 from lakeward.commit.heartbeat import Life, heartbeat_path, remove_heartbeat
 from lakeward.commit.tidy import tidy
-from lakeward.commit.transition import MetadataAction, TimelineFiles
+from lakeward.commit.transition import MetadataAction
 from lakeward.errors import TryLater
 from lakeward.execute.pending_work import groups_of
 from lakeward.execute.progress import Count
+from lakeward.execute.serviced_metadata import ServicedMetadata, metadata_files
 from lakeward.execute.serviced_table import Fence, ServicedTable
 from lakeward.format.compaction_plan import CompactionPlan, read_compaction_plan
 from lakeward.format.file_name import HFILE
@@ -41,27 +42,19 @@ from lakeward.storage.storage import RenamingStorage, parent
 from lakeward.table.metadata_table import MetadataTable
 from lakeward.table.service_instants import PLANNED_BY
 from lakeward.table.table_config import timeline_folder
-from lakeward.table.timeline import Timeline
 
 
-def metadata_files(table: ServicedTable, metadata: MetadataTable, instant: str) -> TimelineFiles:
-    folder = timeline_folder(metadata.base_path, metadata.config)
-    return TimelineFiles(table.storage, folder, instant, MetadataAction.COMPACTION)
-
-
-def recover_metadata(table: ServicedTable, data: Timeline, metadata: MetadataTable, *, fence: Fence) -> bool:
-    """Whether something of the timeline was taken back, so that `metadata` has to be looked at again.
-
-    Args:
-        data: the timeline of the table itself.
-    """
+def recover_metadata(table: ServicedTable, look: ServicedMetadata, *, fence: Fence) -> bool:
+    """Whether something of the timeline was taken back, so that one has to look again."""
+    metadata = look.table
+    table.tidy(look.snapshot)
     tidy(table.storage, metadata.base_path, timeline_folder(metadata.base_path, metadata.config), clock=table.clock)
-    _check_no_rollback(metadata)
+    check_no_rollback(metadata)
     undone = False
     for instant in metadata.timeline.pending:
         if instant.action != MetadataAction.COMPACTION.pending:
             continue
-        files = metadata_files(table, metadata, instant.time)
+        files = metadata_files(table, metadata, instant.time, MetadataAction.COMPACTION)
         plan = read_compaction_plan(table.storage.read(files.requested), file=files.requested, extension=HFILE)
         if PLANNED_BY not in plan.extra_metadata:
             continue
@@ -69,7 +62,7 @@ def recover_metadata(table: ServicedTable, data: Timeline, metadata: MetadataTab
         table.observer.step(f"compaction {instant.time} of the metadata table: undoing an attempt that died")
         take_back(table, metadata, instant.time, plan, fence=fence)
         undone = True
-    others = {instant.time for instant in (*data.instants, *metadata.timeline.pending)}
+    others = {instant.time for instant in (*look.snapshot.timeline.instants, *metadata.timeline.pending)}
     completed = {instant.time for instant in metadata.timeline.completed}
     for time in _attempted(table, metadata) - others:
         if time in completed or table.sign_of_life(time).life is not Life.ALIVE:
@@ -82,7 +75,7 @@ def take_back(
     table: ServicedTable, metadata: MetadataTable, instant: str, plan: CompactionPlan, *, fence: Fence
 ) -> None:
     """The plan, and all that an attempt at it made. Under the lock."""
-    files = metadata_files(table, metadata, instant)
+    files = metadata_files(table, metadata, instant, MetadataAction.COMPACTION)
     assert isinstance(table.storage, RenamingStorage), "no metadata table in an object store is compacted"
     put_aside(table.storage, metadata.base_path, instant, by=table.owner.attempt)
     files.check_uncompleted()
@@ -104,7 +97,7 @@ def forget(table: ServicedTable, metadata: MetadataTable, instant: str) -> None:
     remove_heartbeat(table.storage, table.base_path, instant)
 
 
-def _check_no_rollback(metadata: MetadataTable) -> None:
+def check_no_rollback(metadata: MetadataTable) -> None:
     """Whoever goes on with one would delete files that we are about to judge."""
     for instant in metadata.timeline.pending:
         if instant.action in ("rollback", "restore"):

@@ -20,6 +20,7 @@ from lakeward.clock import Clock
 from lakeward.commit.heartbeat import Sign, look
 from lakeward.commit.lock import open_lock
 from lakeward.commit.owner import Owner, Processes
+from lakeward.commit.tidy import tidy
 from lakeward.commit.transition import ServiceAction, TimelineFiles
 from lakeward.execute.compaction_options import CompactionOptions
 from lakeward.execute.progress import Observer, Phase, Silent
@@ -28,6 +29,7 @@ from lakeward.plan.eligibility import find_refusals
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.listing import ListingSource
+from lakeward.table.metadata_table import has_metadata_table, metadata_base_path
 from lakeward.table.snapshot import LookMemory, TableSnapshot, take_snapshot
 from lakeward.table.table_config import timeline_folder
 
@@ -140,6 +142,18 @@ class ServicedTable:
     def sign_of_life(self, instant: str) -> Sign:
         """Is somebody carrying out the plan of `instant`?"""
         return look(self.storage, self.base_path, instant, clock=self.clock, processes=self.processes)
+
+    def tidy(self, snapshot: TableSnapshot) -> None:
+        """Remove what completed instants of ours, and files that were never finished, left. Under the lock."""
+        # The two timelines are laid out alike.
+        metadata_timeline = timeline_folder(metadata_base_path(self.base_path), snapshot.config)
+        tidy(
+            self.storage,
+            self.base_path,
+            timeline_folder(self.base_path, snapshot.config),
+            metadata_timeline_folder=metadata_timeline if has_metadata_table(snapshot.config) else None,
+            clock=self.clock,
+        )
 
     def timeline_files(self, snapshot: TableSnapshot, instant: str, action: ServiceAction) -> TimelineFiles:
         return TimelineFiles(self.storage, timeline_folder(self.base_path, snapshot.config), instant, action)

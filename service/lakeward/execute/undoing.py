@@ -15,15 +15,12 @@ from lakeward.commit.announced import exclude, finish_announced
 from lakeward.commit.attempt import remove_temp_folder, strays
 from lakeward.commit.heartbeat import Life, Sign, remove_dead
 from lakeward.commit.metadata_recovery import take_back_metadata
-from lakeward.commit.tidy import tidy
 from lakeward.commit.transition import ServiceAction, TimelineFiles
 from lakeward.execute.pending_work import PendingWork, groups_of, pending_work
 from lakeward.execute.progress import Count
 from lakeward.execute.serviced_table import Fence, ServicedTable, spell
 from lakeward.format.compaction_plan import CompactionPlan
-from lakeward.table.metadata_table import has_metadata_table, metadata_base_path
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.table_config import timeline_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +88,14 @@ def recover(table: ServicedTable, snapshot: TableSnapshot, *, fence: Fence) -> R
 
     A left-over `.logcompaction.inflight` can stop Hudi's writers, so this comes before all other work.
     """
-    _tidy(table, snapshot)
+    table.tidy(snapshot)
     undone, waiting = [], []
     for work in pending_work(snapshot):
         files = table.timeline_files(snapshot, work.instant, work.action)
         sign = table.sign_of_life(work.instant)
         if sign.life is not Life.ALIVE and _finish(table, work, files, fence):
             table.observer.step(f"{spell(work.action)} {work.instant}: published what was announced before it died")
-            _tidy(table, snapshot)
+            table.tidy(snapshot)
             continue
         if sign.life is not Life.ALIVE and _is_attempt_of_ours(work, files, sign):
             undo_dead_attempt(table, files, work, sign, fence=fence)
@@ -110,18 +107,6 @@ def recover(table: ServicedTable, snapshot: TableSnapshot, *, fence: Fence) -> R
 
 def _finish(table: ServicedTable, work: PendingWork, files: TimelineFiles, fence: Fence) -> bool:
     return finish_announced(table.storage, table.base_path, work.instant, files, clock=table.clock, fence=fence)
-
-
-def _tidy(table: ServicedTable, snapshot: TableSnapshot) -> None:
-    # The two timelines are laid out alike.
-    metadata_timeline = timeline_folder(metadata_base_path(table.base_path), snapshot.config)
-    tidy(
-        table.storage,
-        table.base_path,
-        timeline_folder(table.base_path, snapshot.config),
-        metadata_timeline_folder=metadata_timeline if has_metadata_table(snapshot.config) else None,
-        clock=table.clock,
-    )
 
 
 def _is_attempt_of_ours(work: PendingWork, files: TimelineFiles, sign: Sign) -> bool:

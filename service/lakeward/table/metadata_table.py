@@ -60,6 +60,8 @@ class MetadataTable:
     valid_instants: frozenset[str]
     slices: Mapping[str, tuple[FileSlice, ...]]
     """Of each partition that was asked for: the newest slice of each file group, by file id."""
+    groups: Mapping[str, tuple[FileGroup, ...]]
+    """The same with all older slices, those of pending compactions by themselves."""
 
 
 def has_metadata_table(config: TableConfig) -> bool:
@@ -103,12 +105,15 @@ def load_metadata_table(
         raise _broken(metadata_path, f"{reader.broken[0].file} cannot be read: {reader.broken[0].why}")
     files = [_sort_partition(metadata_path, path, storage.list(join(metadata_path, path))) for path in wanted]
     valid = valid_instants(timeline, metadata_timeline)
+    groups = _groups(storage, metadata_path, metadata_config, metadata_timeline, content, files)
+    pending = set(content.pending_compactions.values())
     return MetadataTable(
         base_path=metadata_path,
         config=metadata_config,
         timeline=metadata_timeline,
         valid_instants=valid | _rolled_back(storage, base_path, config, timeline, metadata_timeline, valid),
-        slices=_slices(storage, metadata_path, metadata_config, metadata_timeline, content, files),
+        slices={partition: tuple(_merged_slice(group, pending) for group in of) for partition, of in groups.items()},
+        groups=groups,
     )
 
 
@@ -209,14 +214,14 @@ def _is_strange_log(name: str) -> bool:
     return ".log." in name and not name.endswith(".crc") and parse_log_file(name) is None
 
 
-def _slices(
+def _groups(
     storage: Storage,
     metadata_path: str,
     config: TableConfig,
     timeline: Timeline,
     content: TimelineContent,
     files: list[PartitionFiles],
-) -> dict[str, tuple[FileSlice, ...]]:
+) -> dict[str, tuple[FileGroup, ...]]:
     archived = load_archived_times(storage, metadata_path, config, archived_log_instants(files, timeline))
     view = build_file_groups(
         files,
@@ -228,14 +233,13 @@ def _slices(
     )
     for frozen in (*view.frozen, *content.planned_twice.values()):
         raise _broken(metadata_path, f"File group {frozen.file_id} cannot be read: {frozen.why}.")
-    pending = set(content.pending_compactions.values())
-    found: dict[str, list[FileSlice]] = {partition.partition_path: [] for partition in files}
+    found: dict[str, list[FileGroup]] = {partition.partition_path: [] for partition in files}
     for group in sorted(view.groups, key=lambda group: group.file_id):
-        found[group.partition_path].append(_merged_slice(group, pending))
-    for partition, slices in found.items():
-        if not slices:
+        found[group.partition_path].append(group)
+    for partition, groups in found.items():
+        if not groups:
             raise _broken(metadata_path, f"No file of its partition {partition} is committed.")
-    return {partition: tuple(slices) for partition, slices in found.items()}
+    return {partition: tuple(groups) for partition, groups in found.items()}
 
 
 def _merged_slice(group: FileGroup, pending: Collection[str]) -> FileSlice:

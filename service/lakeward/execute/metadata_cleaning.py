@@ -1,0 +1,165 @@
+"""Clean the metadata table: delete the files of slices that nobody needs any more.
+
+    lock    recover, look, choose -> T.clean.requested (every file by name) -> .inflight -> delete -> T_C.clean
+
+All of it under one lock, as Hudi's writers do it. So whoever holds the lock and finds a clean of ours that is pending
+knows that its process died or lost the lock, and ends it: what it began to delete was dead and cannot be brought back.
+Before that it renames the folder of the attempt away, so that a process that wakes up late completes nothing.
+
+    t0 A is stopped after half of its deletions; t1 its lock runs out, B deletes the rest and creates T_C.clean;
+    t2 A wakes: its fence fails, and later still the link to its own completed file.
+
+A pending clean of another engine is that engine's to end; until then we make none.
+
+Touches: files of dead slices of the metadata table, and of one instant on its timeline; under the table lock.
+Keeps:   1. a file is deleted only if a completed commit brought it, a plan on the timeline names it, and it is in no
+            slice that readers read now;
+         2. stopped anywhere in between, whoever comes next ends it, be it Hudi.
+See:     docs/decisions/0014-the-metadata-tables-own-services.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakeward.commit.attempt import Attempt, put_aside, remove_temp_folder
+from lakeward.commit.instant_time import next_time
+from lakeward.commit.transition import MetadataAction, TimelineFiles
+from lakeward.errors import Conflict
+from lakeward.execute.metadata_commit import later
+from lakeward.execute.metadata_undoing import check_no_rollback
+from lakeward.execute.serviced_metadata import (
+    ServicedMetadata,
+    check_obstacles,
+    look_at_metadata_table,
+    metadata_files,
+)
+from lakeward.execute.serviced_table import Fence, ServicedTable, zone_of
+from lakeward.format.clean_metadata import VERSION, CleanedPartition, CleanMetadata, write_clean_metadata
+from lakeward.format.clean_plan import CleanPlan, read_clean_plan, read_extra_metadata, write_clean_plan
+from lakeward.plan.metadata_cleaning import DeadSlices, find_dead_slices, find_pending_clean, still_dead
+from lakeward.storage.storage import RenamingStorage, join
+from lakeward.table.service_instants import PLANNED_BY
+
+_DELETIONS_A_FENCE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class CleanedMetadata:
+    """What a clean of the metadata table did."""
+
+    instant: str
+    completion_time: str
+    earliest_retained: str
+    """As of when, and after which, the metadata table can still be read."""
+    files: int
+    """That were deleted."""
+    seconds: float
+
+
+class MetadataCleaner:
+    """Cleans the metadata table of one table."""
+
+    def __init__(self, table: ServicedTable, planned_by: Mapping[str, str]) -> None:
+        """
+        Args:
+            planned_by: more to write into the plan's extra metadata.
+        """
+        self._table = table
+        self._extra_metadata = {**planned_by, PLANNED_BY: "lakeward"}
+
+    def preview(self) -> DeadSlices:
+        """What would be deleted now. Writes nothing. Raises `Refused`."""
+        look = look_at_metadata_table(self._table)
+        return find_dead_slices(look.snapshot.timeline, look.table)
+
+    def clean(self) -> CleanedMetadata | None:
+        """None where there is nothing to delete, or another engine's clean is under way.
+
+        Raises:
+            Refused: the table is not one whose metadata table this release may change; nothing was written.
+            LockHeld, TryLater: somebody else is at work, or left something that only they can finish.
+            Conflict: a clean of ours that was interrupted names files that readers read again.
+        """
+        table = self._table
+        look = look_at_metadata_table(table)
+        if find_pending_clean(look.table) is None and not find_dead_slices(look.snapshot.timeline, look.table).slices:
+            return None  # as most of the time; nobody waits for a lock then
+        with table.locked() as fence:
+            look = look_at_metadata_table(table)
+            check_no_rollback(look.table)
+            if (pending := find_pending_clean(look.table)) is not None:
+                return self._end(look, pending, fence)
+            dead = find_dead_slices(look.snapshot.timeline, look.table)
+            if not dead.slices:
+                return None
+            check_obstacles(table, look)
+            instant = next_time(floor=look.latest_time, zone=zone_of(look.snapshot), clock=table.clock)
+            files = metadata_files(table, look.table, instant, MetadataAction.CLEAN)
+            plan = dead.plan(self._extra_metadata)
+            fence()
+            files.request(write_clean_plan(plan, root=_root(look)))
+            files.begin()
+            return self._carry_out(look, instant, files, plan, fence)
+
+    def _end(self, look: ServicedMetadata, instant: str, fence: Fence) -> CleanedMetadata | None:
+        """A pending clean, if it is ours."""
+        table = self._table
+        files = metadata_files(table, look.table, instant, MetadataAction.CLEAN)
+        content = table.storage.read(files.requested)
+        if not content or PLANNED_BY not in read_extra_metadata(content, file=files.requested):
+            table.observer.step(f"clean {instant} of the metadata table is a Hudi writer's, who ends it")
+            return None
+        plan = read_clean_plan(content, root=_root(look), file=files.requested)
+        if not still_dead((name for names in plan.files.values() for name in names), look.table):
+            raise Conflict(
+                f"Clean {instant} of the metadata table was interrupted, and cannot be ended.",
+                why="It names files that belong to the newest slices of their file groups now: the table was restored.",
+                remedy="Run `lakeward metadata disable`; the next Hudi writer builds the metadata table anew.",
+            )
+        table.observer.step(f"clean {instant} of the metadata table: ending what was interrupted")
+        assert isinstance(table.storage, RenamingStorage), "no metadata table in an object store is cleaned"
+        put_aside(table.storage, look.table.base_path, instant, by=table.owner.attempt)
+        files.check_uncompleted()
+        fence()
+        if not files.is_inflight():
+            files.begin()
+        return self._carry_out(look, instant, files, plan, fence)
+
+    def _carry_out(
+        self, look: ServicedMetadata, instant: str, files: TimelineFiles, plan: CleanPlan, fence: Fence
+    ) -> CleanedMetadata:
+        table, started = self._table, self._table.clock.monotonic()
+        attempt = Attempt(table.storage, look.table.base_path, instant, table.owner.attempt)
+        attempt.start()
+        paths = [join(look.table.base_path, partition, name) for partition, of in plan.files.items() for name in of]
+        for number, path in enumerate(paths):
+            if number % _DELETIONS_A_FENCE == 0:
+                fence()
+            table.storage.delete(path)
+        seconds = table.clock.monotonic() - started
+        earliest = plan.earliest_retained.time if plan.earliest_retained else ""
+        metadata = CleanMetadata(
+            version=VERSION,
+            partitions={partition: CleanedPartition(deleted=names) for partition, names in plan.files.items()},
+            instant=instant,
+            milliseconds=int(seconds * 1000),
+            earliest_retained=earliest,
+            last_completed=plan.last_completed,
+            policy=plan.policy,
+        )
+        staged = attempt.stage_commit(write_clean_metadata(metadata))
+        completion_time = next_time(
+            floor=later(look.latest_time, instant), zone=zone_of(look.snapshot), clock=table.clock
+        )
+        fence()
+        files.complete(staged, completion_time)
+        remove_temp_folder(table.storage, look.table.base_path, instant)
+        table.observer.step(f"clean {instant} of the metadata table: files deleted: {len(paths)}")
+        return CleanedMetadata(instant, completion_time, earliest, len(paths), seconds)
+
+
+def _root(look: ServicedMetadata) -> str:
+    """The metadata table's folder as Hadoop spells it."""
+    return f"file:{look.table.base_path}"
