@@ -15,6 +15,7 @@ from tests.golden_tables import copy_golden
 QUIET = {
     "lakeward_conflicts_total",
     "lakeward_recoveries_total",
+    "lakeward_metadata_services_total",
     "lakeward_watchdog_firings_total",
     "lakeward_spark_session_restarts_total",
     "lakeward_config_reloads_total",

@@ -16,7 +16,7 @@ from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.worker import Worker
 from lakeward.errors import Cancelled, Refused, TryLater
 from lakeward.execute.compaction import NOTHING_PLANNED, CompactedPlan, CompactionReport
-from lakeward.execute.progress import Silent
+from lakeward.execute.progress import Count, Observer, Silent
 from lakeward.execute.sample_verification import SampleReport
 from lakeward.format.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.plan.decision import Choice, Decision, PlanOutcome, Reason
@@ -47,9 +47,9 @@ class Bench:
         self.worker.poll(self.table)
         return self.worker.plan(self.table, left_alone or {}, nobody_minds)
 
-    def run(self, service: Service, **changes: Any) -> module.JobReport:
+    def run(self, service: Service, observer: Observer | None = None, **changes: Any) -> module.JobReport:
         job = replace(Job("j1", "orders", service, {}, 1, 1, 1, 1, deadline=0.0), **changes)
-        return self.worker.run(job, self.table, guard=nobody_minds, observer=Silent())
+        return self.worker.run(job, self.table, guard=nobody_minds, observer=observer or Silent())
 
     @property
     def group(self) -> GroupId:
@@ -64,6 +64,14 @@ class Bench:
 
     def files(self) -> list[Path]:
         return sorted(self.path.rglob("*"))
+
+
+class Counts(Silent):
+    def __init__(self) -> None:
+        self.found: list[Count] = []
+
+    def counted(self, count: Count, number: int = 1) -> None:
+        self.found += [count] * number
 
 
 def test_a_poll_tells_of_others_who_service_the_table(tmp_path: Path) -> None:
@@ -135,13 +143,15 @@ def test_a_plan_of_ours_that_is_too_old_is_taken_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("after", "compacted"), [("0", False), ("1", True), ("1000", False)])
 def test_a_compaction_compacts_the_metadata_table_first(tmp_path: Path, after: str, compacted: bool) -> None:
-    """Where the settings want it, and enough commits came; the job is the same otherwise."""
+    """Where the settings want it, and enough commits came; the job is the same otherwise. It is counted."""
     bench = Bench(tmp_path, golden="v9_metadata", settings={"defaults.metadata_compact_after": after})
     timeline = bench.path / ".hoodie/metadata/.hoodie/timeline"
     before = {path.name for path in timeline.glob("*_*.commit")}
 
-    assert bench.run(Service.COMPACTION).result is JobResult.COMMITTED
+    counts = Counts()
+    assert bench.run(Service.COMPACTION, counts).result is JobResult.COMMITTED
 
+    assert counts.found == [Count.METADATA_COMPACTION] * compacted
     (commit,) = (bench.path / ".hoodie/timeline").glob("*_*.commit")
     new = {path.name for path in timeline.glob("*_*.commit")} - before
     assert len(new) == compacted
@@ -154,11 +164,22 @@ def test_what_stands_against_it_is_no_failure(tmp_path: Path) -> None:
     timeline = bench.path / ".hoodie/metadata/.hoodie/timeline"
     (requested, *_) = timeline.glob("*.compaction.requested")
     (timeline / "20261121143000000.compaction.requested").write_bytes(requested.read_bytes())
+    counts = Counts()
     try:
-        result = bench.run(Service.COMPACTION).result
+        result = bench.run(Service.COMPACTION, counts).result
     finally:
         (timeline / "20261121143000000.compaction.requested").unlink()
-    assert result is JobResult.COMMITTED
+    assert (result, counts.found) == (JobResult.COMMITTED, [Count.METADATA_LEFT])
+
+
+def test_old_files_of_the_metadata_table_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what earlier compactions replaced, also where too few commits came for another one."""
+    monkeypatch.setattr("lakeward.plan.metadata_cleaning.RETAINED_COMMITS", 1)
+    bench = Bench(tmp_path, golden="v9_metadata", settings={"defaults.metadata_compact_after": "1000"})
+    counts = Counts()
+    assert bench.run(Service.COMPACTION, counts).result is JobResult.COMMITTED
+    assert counts.found == [Count.METADATA_CLEAN]
+    assert len(list((bench.path / ".hoodie/metadata/.hoodie/timeline").glob("*.clean"))) == 1
 
 
 def test_a_compaction_says_what_it_did(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The metadata table compacted by us: its records are those of Hudi's own compaction, and Hudi goes on with them.
+"""The metadata table compacted and cleaned by us: its records are those of Hudi's own compaction, and Hudi goes on.
 
 One table by Hudi 1.2.0 whose metadata table has logs on base files; on one copy Hudi compacts it, on others we do.
 """
@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakeward.format.clean_metadata import CleanMetadata, read_clean_metadata
 from lakeward.format.compaction_plan import CompactionPlan, read_compaction_plan
 from lakeward.format.file_name import HFILE, parse_base_file
 from lakeward.format.hfile_reader import HFileReader
 from lakeward.format.instant import Instant, State, parse_instant
 from lakeward.format.metadata_codec import metadata_codec
 from lakeward.format.metadata_record import MetadataRecord
-from tests.execute.compacting_metadata import compact_metadata
+from lakeward.storage.local import LocalStorage
+from tests.execute.compacting_metadata import clean_metadata, compact_metadata
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.hudi.metadata_table import COLUMNS, OPTIONS
 from tests.hudi.table import HudiTable, TableShape
@@ -89,6 +91,26 @@ def instants(table: HudiTable) -> list[Instant]:
 def compactions(table: HudiTable) -> list[str]:
     """Instants of completed ones, oldest first."""
     return [each.time for each in instants(table) if each.action == "commit" and each.state is State.COMPLETED]
+
+
+def cleans(table: HudiTable) -> list[CleanMetadata]:
+    """What the completed ones did, oldest first."""
+    completed = [each for each in instants(table) if each.action == "clean" and each.state is State.COMPLETED]
+    paths = [metadata(table) / ".hoodie" / "timeline" / each.file_name for each in completed]
+    return [read_clean_metadata(path.read_bytes(), file=path.name) for path in paths]
+
+
+def deleted_files(clean: CleanMetadata) -> set[str]:
+    """By path below the metadata table; those that were gone already count, for Hudi."""
+    return {f"{path}/{name}" for path, each in clean.partitions.items() for name in (*each.deleted, *each.failed)}
+
+
+def data_files(table: HudiTable) -> set[str]:
+    """Of the metadata table, by path below it."""
+    paths = [
+        path for path in metadata(table).glob("*/*") if path.suffix != ".crc" and not path.name.startswith(".hood")
+    ]
+    return {str(path.relative_to(metadata(table))) for path in paths}
 
 
 def base_files(table: HudiTable, instant: str) -> dict[tuple[str, str], Path]:
@@ -182,3 +204,59 @@ def test_hudi_finishes_what_we_died_over(spark: SparkSession, twins: Twins, tmp_
     compact_metadata(table.path, FaultyStorage(), processes)
     assert not list((metadata(table) / ".hoodie" / ".temp").rglob("attempt-*"))
     assert values(table) == rows
+
+
+def test_hudi_ends_a_clean_that_we_died_over(
+    spark: SparkSession, twins: Twins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Some files are deleted, and the plan is on the metadata table's timeline, begun. Hudi's writers work beside it,
+    and once they would clean it themselves they delete the others; what they list is right all the while."""
+    monkeypatch.setattr("lakeward.plan.metadata_cleaning.RETAINED_COMMITS", 1)
+    clean = FaultyStorage()
+    trial = twins.by_us.copy_to(tmp_path / "trial")
+    before = data_files(trial)
+    clean_metadata(trial.path, clean)
+    dead = before - data_files(trial)
+    assert len(dead) > 3
+    assert values(trial) == values(trial, **WITHOUT_METADATA)
+    deletions = [n for n, call in enumerate(clean.calls) if call.startswith("delete ") and f".{HFILE}" in call]
+
+    table = twins.by_us.copy_to(tmp_path / "table")
+    with pytest.raises(Killed):
+        clean_metadata(table.path, FaultyStorage(Fault(FaultKind.KILL, deletions[0])))
+    (table.path / ".hoodie" / "lock").unlink()
+    assert 0 < len(dead & data_files(table)) < len(dead)
+    done = len(cleans(table))
+    for number in range(4):  # it does not clean within three instants of a compaction
+        upsert(spark, table, number, number + 1, "next", **LEAVES_METADATA)
+
+    assert len(cleans(table)) == done + 1
+    assert not dead & data_files(table)
+    (ended,) = cleans(table)[done:]
+    assert deleted_files(ended) == dead
+    rows = values(table, **WITHOUT_METADATA)
+    assert values(table) == rows
+    assert clean_metadata(table.path, LocalStorage()) is not None, "what was old is younger than what Hudi keeps"
+    assert values(table) == rows
+
+
+@pytest.mark.wide
+def test_hudi_cleans_where_we_stopped(
+    spark: SparkSession, twins: Twins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It asks the last clean, which is ours, from where on something can be deleted, and deletes what is old since."""
+    monkeypatch.setattr("lakeward.plan.metadata_cleaning.RETAINED_COMMITS", 1)
+    table = twins.by_us.copy_to(tmp_path / "table")
+    assert clean_metadata(table.path, LocalStorage()) is not None
+    ours, before = len(cleans(table)), data_files(table)
+    for number in range(28):
+        upsert(spark, table, number, number + 1, "next", **(COMPACTS_METADATA if number % 5 == 2 else LEAVES_METADATA))
+
+    assert len(cleans(table)) > ours
+    deleted = {
+        f"{path}/{name}" for of in cleans(table)[ours:] for path, each in of.partitions.items() for name in each.deleted
+    }
+    assert deleted & before
+    assert not deleted & data_files(table)
+    assert values(table) == values(table, **WITHOUT_METADATA)
+    assert_as_hudi_sees_it(spark, table.path, tmp_path)

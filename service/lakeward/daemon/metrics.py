@@ -44,7 +44,7 @@ from lakeward.daemon.status import (
     SparkState,
     TableStatus,
 )
-from lakeward.execute.progress import Count, Phase
+from lakeward.execute.progress import METADATA_COUNTS, RECOVERY_COUNTS, Count, Phase
 from lakeward.plan.decision import PlanOutcome
 
 TABLES_MAX = 200
@@ -182,6 +182,12 @@ RECOVERIES = _counter(
     "table",
     "kind",
 )
+METADATA_SERVICES = _counter(
+    "lakeward_metadata_services_total",
+    "Cleans and compactions of tables' metadata tables, and how often something stood against them.",
+    "table",
+    "kind",
+)
 WATCHDOG = _counter(
     "lakeward_watchdog_firings_total", "Polls, plans and jobs that did not end before their deadline.", "table", "step"
 )
@@ -218,6 +224,7 @@ EVENT_METRICS = (
     VERIFICATIONS,
     CONFLICTS,
     RECOVERIES,
+    METADATA_SERVICES,
     WATCHDOG,
     LEASE_CHANGES,
     STORE_SECONDS,
@@ -581,10 +588,13 @@ class Metrics:
 
     def counted(self, table: str, count: Count, number: int = 1) -> None:
         """An `Observer`'s `counted` calls this."""
-        if count is Count.CONFLICT:
-            self._counter(CONFLICTS, self._label(table)).inc(number)
+        label = self._label(table)
+        if count in METADATA_COUNTS:
+            self._counter(METADATA_SERVICES, label, count.removeprefix("metadata_")).inc(number)
+        elif count in RECOVERY_COUNTS:
+            self._counter(RECOVERIES, label, count).inc(number)
         else:
-            self._counter(RECOVERIES, self._label(table), count).inc(number)
+            self._counter(CONFLICTS, label).inc(number)
 
     def verified(self, table: str, check: Check, *, passed: int = 0, mismatched: int = 0) -> None:
         """File groups of a sample, or operations; `job_ended` tells of a job's operations itself."""
@@ -632,9 +642,10 @@ class Metrics:
                 self._counter(WATCHDOG, label, step)
             for poll in PollResult:
                 self._counter(POLLS, label, poll)
-            for count in Count:
-                if count is not Count.CONFLICT:
-                    self._counter(RECOVERIES, label, count)
+            for count in sorted(RECOVERY_COUNTS):
+                self._counter(RECOVERIES, label, count)
+            for count in sorted(METADATA_COUNTS):
+                self._counter(METADATA_SERVICES, label, count.removeprefix("metadata_"))
             self._counter(CONFLICTS, label)
 
     def label_of(self, table: str) -> str:

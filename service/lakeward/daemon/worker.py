@@ -40,7 +40,7 @@ from lakeward.execute.merging import RunOperation
 from lakeward.execute.observation import observe_plans
 from lakeward.execute.operation_spec import OperationKind
 from lakeward.execute.pending_work import pending_work
-from lakeward.execute.progress import Observer
+from lakeward.execute.progress import Count, Observer
 from lakeward.execute.refusal import refuse
 from lakeward.execute.sample_verification import RunCheck, verify_sample
 from lakeward.execute.serviced_table import Guard, zone_of
@@ -318,9 +318,15 @@ class Worker:
             planned_by=self._identity.as_metadata(),
         )
         try:
-            services.run(delta_commits_min=after)
+            done = services.run(delta_commits_min=after)
         except (Refused, TryLater, LockHeld, AttemptLost, Conflict) as error:
             observer.step(f"the metadata table is left as it is: {error}")
+            observer.counted(Count.METADATA_LEFT)
+            return
+        if done.clean is not None:
+            observer.counted(Count.METADATA_CLEAN)
+        if done.compaction is not None:
+            observer.counted(Count.METADATA_COMPACTION)
 
     def _expire_plans(self, compactor: Compactor, job: Job) -> JobReport:
         ended = [compactor.unschedule(instant) for instant in job.expired_plans]

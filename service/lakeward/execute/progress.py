@@ -36,6 +36,15 @@ class Count(StrEnum):
     LOST_ATTEMPT = "lost_attempt"
     """Our own attempt, or the lock it needed, was taken by somebody else."""
     UNSCHEDULED_PLAN = "unscheduled_plan"
+    METADATA_CLEAN = "metadata_clean"
+    """Old files of a metadata table were deleted."""
+    METADATA_COMPACTION = "metadata_compaction"
+    METADATA_LEFT = "metadata_left"
+    """A metadata table was to be cleaned or compacted, and something stood against it."""
+
+
+METADATA_COUNTS = frozenset({Count.METADATA_CLEAN, Count.METADATA_COMPACTION, Count.METADATA_LEFT})
+RECOVERY_COUNTS = frozenset({Count.UNDONE_ATTEMPT, Count.LOST_ATTEMPT, Count.UNSCHEDULED_PLAN})
 
 
 @dataclass(frozen=True, slots=True)
