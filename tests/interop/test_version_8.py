@@ -155,13 +155,15 @@ def goes_on(made: Scheduled, spark: SparkSession, folder: Path, indexes: Sequenc
 
 
 @pytest.mark.wide
-def test_a_metadata_table_that_we_compacted(indexed: Scheduled, tmp_path: Path):
+def test_a_metadata_table_that_we_compacted_and_cleaned(
+    indexed: Scheduled, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     """1.0.2 finds its files and keys in it, by every index, and goes on writing into it."""
+    monkeypatch.setattr("lakeward.plan.metadata_cleaning.RETAINED_COMMITS", 1)
     table = copy_of(indexed.table, tmp_path / "table")
     expected = dict(indexed.expected)
     assert compact_in_this_process(table) == [indexed.instant]
-    exit_code, printed = lakeward("compact", str(table.path), "--metadata", "--writers", "stopped")
-    assert exit_code == 0, printed
+    service_metadata(table, "metadata_compaction")
     assert list((table.path / ".hoodie" / "metadata" / "record_index").glob("*.hfile"))
     assert values(table, **ON) == values(table, **WITHOUT_METADATA) == expected
     for number, index in enumerate(("RECORD_INDEX", "BLOOM")):
@@ -170,7 +172,15 @@ def test_a_metadata_table_that_we_compacted(indexed: Scheduled, tmp_path: Path):
         table.write(rows_of(keys.start, keys.stop, 20 + number, index), "upsert", **by_metadata, **by_index(index))
         expected |= {f"k{key}": index for key in keys}
         assert values(table, **ON) == values(table, **WITHOUT_METADATA) == expected
+        service_metadata(table, "metadata_clean", "metadata_compaction")
+        assert values(table, **ON) == expected
     assert_verified(table)
+
+
+def service_metadata(table: OtherTable, *services: str) -> None:
+    """The metadata table's own, which must be due."""
+    exit_code, printed = lakeward("compact", str(table.path), "--metadata", "--writers", "stopped")
+    assert exit_code == 0 and all(printed[service] is not None for service in services), printed
 
 
 @pytest.mark.wide
@@ -190,6 +200,26 @@ def test_a_record_index_built_over_our_files(indexed: Scheduled, tmp_path: Path)
         assert values(table, **ON) == values(table, **WITHOUT_METADATA) == expected
     assert list((table.path / ".hoodie" / "metadata" / "record_index").glob("*.hfile"))
     assert_verified(table)
+
+
+@pytest.mark.wide
+def test_what_we_removed_is_built_anew(indexed: Scheduled, tmp_path: Path):
+    """1.0.2 builds each partition again, and then the whole metadata table, from files of which some are ours."""
+    table = copy_of(indexed.table, tmp_path / "table")
+    metadata = table.path / ".hoodie" / "metadata"
+    expected = dict(indexed.expected)
+    assert compact_in_this_process(table) == [indexed.instant]
+    for number, partition in enumerate(("bloom_filters", "column_stats", "record_index", "")):
+        removal = ("rebuild", str(table.path), partition) if partition else ("disable", str(table.path))
+        exit_code, printed = lakeward("metadata", *removal, "--writers", "stopped")
+        assert exit_code == 0, printed
+        assert not (metadata / partition).exists()
+        keys = range(10 * number, 10 * number + 30)
+        table.write(rows_of(keys.start, keys.stop, 20 + number, "new"), "upsert", **by_index("BLOOM"))
+        expected |= {f"k{key}": "new" for key in keys}
+        assert values(table, **ON) == values(table, **WITHOUT_METADATA) == expected
+        assert list((metadata / (partition or "record_index")).iterdir())
+        assert_verified(HudiTable(None, table.path, table.shape))  # type: ignore[arg-type]  # for our eyes alone
 
 
 @pytest.mark.wide
