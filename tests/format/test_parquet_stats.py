@@ -184,6 +184,19 @@ def test_ranges_that_were_seen_spare_reading():
     assert repr(ends(stats_of(file, "d", seen={"d": ColumnRange(-5.0, 5.0, 2, 0)})["d"])) == "(-5.0, 5.0)"
 
 
+@pytest.mark.parametrize("values", [[None, None, None], [1.5, 2.5, None]])
+def test_what_was_seen_is_what_would_be_read(values: list[float | None]):
+    """Also of a row group that holds nothing but nulls, of which Hudi says 0."""
+    columns = {"d": pa.array(values, pa.float64())}
+    file = written(columns, groups=3)
+    schema = pa.table(columns).schema
+    accumulator = ColumnRangeAccumulator(("d",), schema)
+    accumulator.add(pa.RecordBatch.from_pydict(columns))
+    seen = stats_of(file, "d", seen=accumulator.ranges)
+    assert seen == stats_of(file, "d")
+    assert ends(seen["d"])[0] == 0.0
+
+
 def test_ranges_of_other_rows_are_not_taken():
     """A range over more or fewer rows than the file has is a mistake that must not reach the table."""
     with pytest.raises(BrokenFile, match=r"f\.parquet"):

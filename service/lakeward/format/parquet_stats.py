@@ -143,7 +143,7 @@ def _record(file: pq.ParquetFile, column: _Column, request: _Request) -> ColumnS
     seen = request.seen.get(column.name)
     if seen is not None and seen.value_count != metadata.num_rows:
         raise _broken(request.file_name, f"It has {metadata.num_rows} rows where {seen.value_count} were written.")
-    found = seen or _range(file, column, chunks)
+    found = _range(file, column, chunks) if seen is None else _with_chunks_of_nulls(seen, column.type, chunks)
     if column.name == _KEY_COLUMN:
         found = _exact_key_range(found, metadata.metadata or {})
     found = cut(found)
@@ -176,11 +176,8 @@ def _range_of_chunk(chunk: Any, kind: ValueType, *, java_wrote: bool) -> ColumnR
     statistics = chunk.statistics
     if statistics is None or not statistics.has_null_count:
         return None
-    nulls, count = int(statistics.null_count), int(chunk.num_values)
-    if nulls == count:
-        # What Java's statistics hold before the first value is no null, and Hudi writes it down.
-        zero = _zero(chunk.physical_type, kind)
-        return ColumnRange(zero, zero, count, nulls)
+    if _holds_nulls_alone(chunk):
+        return _range_of_nulls(chunk, kind)
     is_floating = kind.kind in (ValueKind.FLOAT, ValueKind.DOUBLE)
     if not statistics.has_min_max or (is_floating and not java_wrote):
         return None
@@ -190,7 +187,27 @@ def _range_of_chunk(chunk: Any, kind: ValueType, *, java_wrote: bool) -> ColumnR
         return None
     if smallest != smallest or largest != largest:  # NaN
         return None
-    return ColumnRange(smallest, largest, count, nulls)
+    return ColumnRange(smallest, largest, int(chunk.num_values), int(statistics.null_count))
+
+
+def _holds_nulls_alone(chunk: Any) -> bool:
+    """As far as its statistics say so."""
+    statistics = chunk.statistics
+    return statistics is not None and statistics.has_null_count and statistics.null_count == chunk.num_values
+
+
+def _range_of_nulls(chunk: Any, kind: ValueType) -> ColumnRange:
+    """What Java's statistics hold before the first value is no null, and Hudi writes it down."""
+    zero = _zero(chunk.physical_type, kind)
+    return ColumnRange(zero, zero, int(chunk.num_values), int(chunk.num_values))
+
+
+def _with_chunks_of_nulls(seen: ColumnRange, kind: ValueType, chunks: list[Any]) -> ColumnRange:
+    """What was seen of all rows, with what Hudi makes of the chunks that hold nothing but nulls."""
+    found = seen
+    for chunk in filter(_holds_nulls_alone, chunks):
+        found = joined(found, _range_of_nulls(chunk, kind))
+    return replace(found, value_count=seen.value_count, null_count=seen.null_count)
 
 
 def _range_of_rows(file: pq.ParquetFile, column: _Column, group: int, count: int) -> ColumnRange:
