@@ -71,8 +71,9 @@ def test_hudi_reads_the_same_before_and_after(spark: SparkSession, tmp_path: Pat
         # (With a plan pending, Hudi's own compaction may change what is read: see `TableModel.rows`.)
         assert after == before
     assert table.read_optimized() == after
-    # (Some logs hudi-rs cannot read; then there is only its answer afterwards.)
-    has_answer = after == before and not isinstance(before_by_hudi_rs, str)
+    # (Some logs hudi-rs cannot read, and some it does not see: those of a file group without a base file, where the
+    # metadata table lists them. Then there is only its answer afterwards.)
+    has_answer = after == before and not isinstance(before_by_hudi_rs, str) and len(before_by_hudi_rs) == len(before)
     after_by_hudi_rs = table.read_by_hudi_rs()
     assert after_by_hudi_rs == (before_by_hudi_rs if has_answer else twin.read_by_hudi_rs())
     assert not table.pending_instants()
