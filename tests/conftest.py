@@ -25,6 +25,11 @@ settings.register_profile("lakeward", deadline=None, print_blob=True)
 settings.load_profile("lakeward")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes minutes begins first, so that in the end no worker is left alone with it."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Spark with released Hudi, one for each pytest process. Where it cannot be had: skipped, but red in CI."""

@@ -90,6 +90,7 @@ def demo(tmp_path: Path) -> Iterator[Demo]:
 
 @pytest.mark.interop
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_a_minute_of_make_run(demo: Demo, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Compactions happen, everything that is printed to look at shows them, and Ctrl-C leaves nothing behind."""

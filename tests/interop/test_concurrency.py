@@ -137,6 +137,7 @@ class Overlap:
         return self.writes >= 4 * times and min(self.full, self.log, self.landed) >= times
 
 
+@pytest.mark.long
 def test_no_key_is_lost_or_doubled(tmp_path: Path, zookeeper: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the end Hudi reads what the steps in the journal leave, by the metadata table and without it; the metadata
     table says what the files say; and the two really were at work at the same time."""

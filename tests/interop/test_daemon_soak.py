@@ -26,7 +26,7 @@ from tests.interop.lakeward_cli import lakeward
 from tests.services import PostgresServer
 from tests.soak.writer import TABLES, expected_rows
 
-pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(3600)]
 
 CHAOS_SECONDS = float(os.environ.get("LAKEWARD_SOAK_SECONDS", "30"))
 START_SECONDS = 180.0
