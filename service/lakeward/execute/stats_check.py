@@ -33,7 +33,7 @@ from lakeward.format.parquet_stats import read_bloom_filter, read_column_stats
 from lakeward.format.partition_stats import partition_stats
 from lakeward.format.stats_value import StatsValue
 from lakeward.storage.storage import join
-from lakeward.table.file_group import BaseFile
+from lakeward.table.file_group import BaseFile, FileSlice
 from lakeward.table.index_definitions import IndexedColumns
 
 T = TypeVar("T")
@@ -62,6 +62,8 @@ def check_partition_stats(view: MetadataView, chosen: Collection[str]) -> list[P
     has."""
     indexed = view.indexed
     assert indexed is not None
+    groups = view.snapshot.file_groups
+    newest = {(group.partition_path, group.file_id): group.slices[0] for group in groups if group.slices}
     problems: list[Problem] = []
     faults: dict[tuple[str, str | None], str] = {}
     for path, base, footer in _footers(view, chosen, _column_stats_of(indexed), PARTITION_STATS, problems):
@@ -69,7 +71,8 @@ def check_partition_stats(view: MetadataView, chosen: Collection[str]) -> list[P
         stored = view.reader.lookup(
             PARTITION_STATS, [partition_stats_key(column, partition_path) for column in indexed.columns]
         )
-        for name, records in ((base.name, footer), *_log_stats(view, indexed, partition_path, base.file_id)):
+        on_top = _log_stats(view, indexed, newest[partition_path, base.file_id])
+        for name, records in ((base.name, footer), *on_top):
             for expected in partition_stats(
                 partition_path, [name], records, columns=indexed.columns, version=indexed.version
             ):
@@ -123,13 +126,11 @@ def _bloom_filter_of(file: BinaryIO, name: str) -> tuple[str, bytes] | None:
 
 
 def _log_stats(
-    view: MetadataView, indexed: IndexedColumns, partition_path: str, file_id: str
+    view: MetadataView, indexed: IndexedColumns, slice_: FileSlice
 ) -> Iterator[tuple[str, list[ColumnStatsRecord]]]:
-    """Of each log of the file group's newest slice, what column_stats has."""
-    groups = ((group.partition_path, group.file_id, group.slices) for group in view.snapshot.file_groups)
-    slices = next((slices for path, id_, slices in groups if (path, id_) == (partition_path, file_id)), ())
-    for log in slices[0].log_files if slices else ():
-        keys = [column_stats_key(column, partition_path, log.name.text) for column in indexed.columns]
+    """Of each of its logs, what column_stats has."""
+    for log in slice_.log_files:
+        keys = [column_stats_key(column, slice_.partition_path, log.name.text) for column in indexed.columns]
         found = view.reader.lookup(COLUMN_STATS, keys).values()
         yield log.name.text, [record for record in found if isinstance(record, ColumnStatsRecord)]
 
