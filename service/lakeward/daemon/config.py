@@ -359,9 +359,9 @@ class TableSettings(_Section):
     plan_expiry: Duration = 6 * 3600.0
     """A pending plan of ours that nobody carried out is taken back after this, so that it holds no file group up."""
     metadata_compact_after: CountOrNone = 0
-    """A compaction first compacts the metadata table, where so many delta commits have completed in it since that was
-    done last; more than its Hudi writers let pass (`hoodie.metadata.compact.max.delta.commits`). 0: it is left to
-    them."""
+    """A compaction first cleans the metadata table, and compacts it where so many delta commits have completed in it
+    since that was done last; more than its Hudi writers let pass (`hoodie.metadata.compact.max.delta.commits`). 0: both
+    are left to them."""
     foreign_services: ForeignServices = ForeignServices.SHADOW
     """When somebody else turns out to service the table too: `shadow`, plan and write nothing; `share`, go on."""
     memory: Size = 512 * 1024**2
