@@ -19,6 +19,8 @@ WRITES = (
     "make_folder",
     "rename",
     "move",
+    "mark",
+    "remove",
     "sync",
     "link",
     "delete",
@@ -71,6 +73,12 @@ class CalledStorage(ABC):
 
     def move(self, source: str, target: str) -> None:
         self._call("move", target, lambda: self._inner.move(source, target))
+
+    def mark(self, path: str) -> None:
+        self._call("mark", path, lambda: self._inner.mark(path))
+
+    def remove(self, path: str) -> bool:
+        return self._call("remove", path, lambda: self._inner.remove(path))
 
     def sync(self, folder: str) -> None:
         self._call("sync", folder, lambda: self._inner.sync(folder))

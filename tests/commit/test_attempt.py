@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.commit.attempt import Attempt, Winner, attempt_folder, strays
+from lakeward.commit.attempt import Attempt, Winner, attempt_folder, put_aside, strays, undoing_folder
 from lakeward.errors import AttemptLost
+from lakeward.storage.local import LocalStorage
+from lakeward.storage.storage import FileStatus
 from tests.faults import FaultyStorage
 
 INSTANT = "20270101000000000"
@@ -48,6 +50,44 @@ def test_what_is_moved_in_is_there_for_good(table: Path) -> None:
     assert calls[-2:] == ["sync p", "sync q"]
     for winner in winners():
         assert (table / winner.partition_path / winner.file_name).exists()
+
+
+def test_markers_are_there_for_good(table: Path) -> None:
+    """One for each winner, and each folder of them is synced once: all of them are there before a file moves in."""
+    storage = FaultyStorage()
+    Attempt(storage, str(table), INSTANT, 7).write_markers(winners())
+    calls = [call.replace(f"{table}/.hoodie/.temp/{INSTANT}/", "") for call in storage.calls]
+    assert [call.partition(" ")[0] for call in calls] == ["make_folder"] * 2 + ["mark"] * 6 + ["sync"] * 2
+    assert calls[-2:] == ["sync p", "sync q"]
+    markers = [path.relative_to(table) for path in table.rglob("*.marker.MERGE")]
+    assert sorted(f"{path.parent.name}/{path.name}" for path in markers) == sorted(
+        f"{winner.partition_path}/{winner.file_name}.marker.MERGE" for winner in winners()
+    )
+
+
+def test_who_still_takes_an_earlier_attempt_back_is_shut_out(table: Path) -> None:
+    """By an attempt that begins; the folders of attempts stay, for this one may itself be a late one."""
+    undoing = Path(undoing_folder(str(table), INSTANT, 5))
+    undoing.mkdir()
+    Attempt(FaultyStorage(), str(table), INSTANT, 8).start()
+    names = sorted(path.name for path in undoing.parent.iterdir())
+    assert names == ["attempt-7", "attempt-8", "dead-attempt-5-undoing-8"]
+
+
+def test_a_folder_that_is_gone_need_not_be_put_aside(table: Path) -> None:
+    """Whoever it belonged to removed it after it was listed."""
+    gone = Path(attempt_folder(str(table), INSTANT, 6))
+    gone.mkdir()
+
+    class Removing(LocalStorage):
+        def list(self, folder: str) -> list[FileStatus]:
+            found = super().list(folder)
+            if gone.exists():
+                gone.rmdir()
+            return found
+
+    aside = put_aside(Removing(), str(table), INSTANT, by=8)
+    assert [path.rpartition("/")[2] for path in aside] == ["dead-attempt-7-8"]
 
 
 def test_nothing_comes_out_of_a_folder_that_is_another_ones(table: Path) -> None:

@@ -8,10 +8,11 @@ from typing import TypeVar
 
 import pytest
 
-from lakeward.commit.heartbeat import Heartbeat, heartbeat_path, look, remove_dead
+from lakeward.commit.heartbeat import Heartbeat, heartbeat_path, look, remove_dead, take_over
 from lakeward.storage.local import LocalStorage
 from tests.clocks import SkippingClock
 from tests.faults import FaultyStorage
+from tests.memory_objects import MemoryObjects, Objects
 from tests.processes import ScriptedProcesses
 
 T = TypeVar("T")
@@ -84,3 +85,25 @@ def test_whose_place_was_taken_while_it_was_looked_at_is_gone(tmp_path: Path) ->
     Heartbeat(SleepingTwice("rename", take_over), str(tmp_path), INSTANT, a).stop()
     assert third.is_ours() and not second.is_ours()
     assert names(tmp_path) == [INSTANT]
+
+
+@pytest.mark.parametrize("whose", ["the dead one's", "the undoer's", "a successor's"])
+def test_in_an_object_store_it_is_the_undoers_own(whose: str) -> None:
+    """A took a dead heartbeat over, and was stopped over the undoing; B did so after it, and began anew. What the dead
+    one announced is not taken over, and goes with its heartbeat when it was finished."""
+    processes, base = ScriptedProcesses(), "s3://lake/t"
+    dead, a, b = (processes.new_owner() for _ in range(3))
+    objects = Objects()
+    storage = MemoryObjects(objects)
+    Heartbeat(storage, base, INSTANT, dead).start()
+    judged = look(storage, base, INSTANT, clock=SkippingClock(), processes=processes)
+    successor = Heartbeat(storage, base, INSTANT, b)
+    if whose != "the dead one's":
+        assert take_over(storage, base, INSTANT, by=a)
+    if overtaken := whose == "a successor's":
+        assert take_over(storage, base, INSTANT, by=b)
+        storage.delete(heartbeat_path(base, INSTANT))
+        successor.start()
+    remove_dead(storage, base, INSTANT, judged, by=a)
+    assert successor.is_ours() == overtaken
+    assert len(objects.data) == (1 if overtaken else 0)

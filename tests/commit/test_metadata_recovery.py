@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
+from lakeward.commit.announced import exclude
+from lakeward.commit.attempt import Attempt, attempt_folder, remove_temp_folder
 from lakeward.commit.metadata_recovery import take_back_metadata
-from lakeward.errors import Conflict, LockLost
+from lakeward.commit.transition import ServiceAction, TimelineFiles
+from lakeward.errors import AttemptLost, Conflict, LockLost
 from lakeward.storage.local import LocalStorage
 from tests.clocks import SkippingClock
 from tests.crash.compacting import compact, everything
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.golden_tables import copy_golden
-from tests.metadata_golden import GOLDEN, METADATA, METADATA_TIMELINE, write_rollback_plan
+from tests.memory_objects import MemoryObjects, Objects
+from tests.metadata_golden import DATA_TIMELINE, GOLDEN, METADATA, METADATA_TIMELINE, write_rollback_plan
 from tests.processes import ScriptedProcesses
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -25,11 +33,12 @@ class Left:
     base: Path
     instant: str
 
-    def take_back(self, fence: object = lambda: None) -> bool:
+    def take_back(self, fence: object = lambda: None, *, by: int = 7) -> bool:
         return take_back_metadata(
             LocalStorage(),
             str(self.base),
             self.instant,
+            by=by,
             clock=SkippingClock(),
             fence=fence,  # type: ignore[arg-type]
         )
@@ -75,12 +84,95 @@ def test_what_was_published_since_the_listing_stays(left: Left):
 def test_requested_goes_last(left: Left):
     """As long as a log file is there, so is `.inflight`; and `.requested` until everything else is gone."""
     calls = FaultyStorage()
-    take_back_metadata(calls, str(left.base), left.instant, clock=SkippingClock(), fence=lambda: None)
+    take_back_metadata(calls, str(left.base), left.instant, by=7, clock=SkippingClock(), fence=lambda: None)
 
-    deleted = [call.rpartition("/")[2] for call in calls.calls if call.startswith("delete")]
-    assert deleted[0].endswith(".deltacommit") and "_" in deleted[0]
-    assert all(".log.1_" in name for name in deleted[1:-2])
-    assert [name.rpartition(".")[2] for name in deleted[-2:]] == ["inflight", "requested"]
+    gone = [call.rpartition("/")[2] for call in calls.calls if call.startswith(("remove", "rename"))]
+    assert gone[0].endswith(".deltacommit") and "_" in gone[0]
+    assert len(gone) == 1 + 5 + 2
+    assert all(".log.1_" in name for name in gone[1:-2])
+    assert [name.rpartition(".")[2] for name in gone[-2:]] == ["inflight", "requested"]
+
+
+class Overtaken(FaultyStorage):
+    """Stopped right before it takes a file off the timeline: that is when `meanwhile` happens."""
+
+    def __init__(self, state: str, meanwhile: Callable[[], None]) -> None:
+        super().__init__()
+        self._last = f".deltacommit.{state}"
+        self._meanwhile = meanwhile
+
+    def _call(self, name: str, path: str, act: Callable[[], T], tear: Callable[[], None] | None = None) -> T:
+        if name in ("rename", "delete", "remove") and path.endswith(self._last):
+            self._last = "nothing more"
+            self._meanwhile()
+        return super()._call(name, path, act, tear)
+
+
+@pytest.mark.parametrize("state", ["inflight", "requested"])
+@pytest.mark.parametrize("undone_by_both", [True, False])
+def test_who_sleeps_over_it_takes_nothing_of_a_later_attempt(left: Left, state: str, undone_by_both: bool):
+    """t0 A has proved its lock and is stopped; t1 B, the lock being its own by now, begins anew under the same instant
+    and has log files in their places; t2 A wakes up. B may or may not have found something to take back itself."""
+    timeline = left.base / METADATA_TIMELINE
+    theirs = [timeline / f"{left.instant}.deltacommit.{each}" for each in ("requested", "inflight")]
+    log = left.base / METADATA / "files" / f".files-0000-0_{left.instant}.log.1_0-9-0"
+
+    def begin_anew() -> None:
+        base, processes = str(left.base), ScriptedProcesses()
+        if undone_by_both:
+            exclude(
+                LocalStorage(),
+                base,
+                left.instant,
+                TimelineFiles(LocalStorage(), str(left.base / DATA_TIMELINE), left.instant, ServiceAction.COMPACTION),
+                by=processes.new_owner(),
+                clock=SkippingClock(),
+                fence=lambda: None,
+            )
+            remove_temp_folder(LocalStorage(), base, left.instant)
+        Attempt(LocalStorage(), base, left.instant, 9).start()
+        left.take_back(by=9)
+        for path in (*theirs, log):
+            path.touch()
+
+    storage = Overtaken(state, begin_anew)
+    with pytest.raises(AttemptLost, match="no longer there"):
+        take_back_metadata(storage, str(left.base), left.instant, by=7, clock=SkippingClock(), fence=lambda: None)
+    assert [path for path in (*theirs, log) if not path.exists()] == []
+    assert Path(attempt_folder(str(left.base), left.instant, 9)).exists()
+
+
+def test_two_who_take_back_do_not_disturb_each_other(left: Left):
+    """The one that sleeps finds that nothing is left."""
+
+    def take_back() -> None:
+        assert left.take_back(by=9)
+
+    storage = Overtaken("inflight", take_back)
+    assert take_back_metadata(storage, str(left.base), left.instant, by=7, clock=SkippingClock(), fence=lambda: None)
+    assert left.of_instant() == []
+
+
+def test_in_an_object_store_the_lock_is_proved_before_the_timeline_is_touched(left: Left):
+    """Nothing can be renamed there, so that a later attempt's files are kept from this one."""
+    objects, base = Objects(), "s3://lake/t"
+    for name in everything(left.base):
+        objects.put(f"{base}/{name}", (left.base / name).read_bytes())
+    storage, proofs = MemoryObjects(objects), list[list[str]]()
+
+    def fence() -> None:
+        proofs.append(sorted(name.rpartition(".")[2] for name in objects.data if on_timeline(name)))
+        if len(proofs) == 2:
+            raise LockLost("The lock was taken from us.")
+
+    def on_timeline(name: str) -> bool:
+        return name.startswith(f"{base}/{METADATA_TIMELINE}/{left.instant}")
+
+    with pytest.raises(LockLost):
+        take_back_metadata(storage, base, left.instant, by=7, clock=SkippingClock(), fence=fence)
+    assert proofs == [["deltacommit", "inflight", "requested"], ["inflight", "requested"]]
+    assert take_back_metadata(storage, base, left.instant, by=7, clock=SkippingClock(), fence=lambda: None)
+    assert [name for name in objects.data if left.instant in name and METADATA in name] == []
 
 
 def test_a_commit_that_was_compacted_stays(left: Left):

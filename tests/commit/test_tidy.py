@@ -53,3 +53,17 @@ def test_a_foreign_heartbeat_of_a_completed_instant_stays(tmp_path: Path) -> Non
     heartbeat = place(tmp_path, f".heartbeat/{DONE}")
     tidy(LocalStorage(), str(tmp_path), str(tmp_path / ".hoodie/timeline"), clock=SkippingClock())
     assert heartbeat.exists()
+
+
+def test_a_heartbeat_that_ends_meanwhile_is_gone(tmp_path: Path) -> None:
+    """Whose it is ends it after its commit, and holds no lock then."""
+    place(tmp_path, f"timeline/{DONE}_20261121050001000.commit")
+    heartbeat = place(tmp_path, f".heartbeat/{DONE}", Processes().new_owner().to_line())
+
+    class Ending(LocalStorage):
+        def read(self, path: str) -> bytes:
+            heartbeat.unlink(missing_ok=True)
+            return super().read(path)
+
+    tidy(Ending(), str(tmp_path), str(tmp_path / ".hoodie/timeline"), clock=SkippingClock())
+    assert list(heartbeat.parent.iterdir()) == []

@@ -28,7 +28,7 @@ from lakeward.errors import LakewardError, LockHeld, TryLater
 from tests.crash.compacting import age_temporary_files, compact
 from tests.crash.metadata_compacting import SERVICES, Service, check_finished, check_readable
 from tests.crash.other_process import DEADLINE_SECONDS, OtherProcess, age, process, wait_until
-from tests.faults import FaultyStorage
+from tests.faults import FaultyStorage, Killed
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import GOLDEN, METADATA, METADATA_TIMELINE
 from tests.processes import ScriptedProcesses
@@ -162,10 +162,23 @@ def test_who_is_stopped_past_its_lock_comes_too_late(base: Path, step: str, serv
     check_finished(base, service)
 
 
+def test_who_wakes_up_while_it_is_undone_comes_too_late(base: Path, lock: Lock) -> None:
+    """After the look for its commit, and before anything of it is deleted: that is what its folder is renamed for. Its
+    lock and its heartbeat were taken, and so it would find out; but it has looked at both already."""
+    with stopped(base, "commit", FULL_SERVICE, lock) as child:
+        said: list[str] = []
+        storage = HookedStorage(MOMENTS["undo-metadata"].format(table=base), lambda: said.append(child.wake()))
+        report = compact(base, storage, ScriptedProcesses(), lock=lock.expiring)
+        assert child.exit_code == 75, said
+        assert [plan.recovered for plan in report.plans] == [True]
+    check_finished(base, FULL_SERVICE)
+
+
 MOMENTS = {
     "aside": "rename {table}/.hoodie/.temp/",
-    "undo-metadata": f"delete {{table}}/{METADATA_TIMELINE}/",
-    "undo-data-files": "delete {table}/p/",
+    "undo-metadata": "make_folder {table}/.hoodie/.temp/",
+    "undo-metadata-inflight": "[dr]e[ln]*e {table}/.hoodie/*.deltacommit.inflight",
+    "undo-data-files": "remove {table}/p/",
     "undo-folder": "delete_folder {table}/.hoodie/.temp/",
     "undo-inflight": "delete {table}/.hoodie/timeline/",
     "heartbeat": "create {table}/.hoodie/.heartbeat/",
@@ -191,12 +204,12 @@ class HookedStorage(FaultyStorage):
 
 
 class Sleeper:
-    """A compaction on a thread, for it is woken up more often than processes can be had; asleep before that step."""
+    """A compaction on a thread, for it is woken up more often than processes can be had; asleep before that call."""
 
-    def __init__(self, base: Path, step: str, processes: ScriptedProcesses, service: Service) -> None:
+    def __init__(self, base: Path, call: str, processes: ScriptedProcesses, service: Service) -> None:
         self._asleep, self._go = threading.Event(), threading.Event()
         self._ended: list[LakewardError] = []
-        storage = HookedStorage(STEPS[step].format(table=base), self._sleep)
+        storage = HookedStorage(call.format(table=base), self._sleep)
 
         def live() -> None:
             try:
@@ -206,7 +219,8 @@ class Sleeper:
 
         self._thread = threading.Thread(target=live)
         self._thread.start()
-        assert self._asleep.wait(DEADLINE_SECONDS), "it never came to that step"
+        wait_until(lambda: self._asleep.is_set() or not self._thread.is_alive())
+        assert self._asleep.is_set(), "it never came to that step"
 
     def wake(self) -> None:
         """Let it go on to its end."""
@@ -231,7 +245,7 @@ def test_who_wakes_up_in_the_middle(tmp_path: Path, step: str, service: Service)
     for moment, call in MOMENTS.items():
         base = copy_golden(GOLDEN, tmp_path / moment)
         processes = ScriptedProcesses()
-        sleeper = Sleeper(base, step, processes, service)
+        sleeper = Sleeper(base, STEPS[step], processes, service)
         woken: list[str] = []
 
         def wake_up(base: Path = base, sleeper: Sleeper = sleeper, woken: list[str] = woken) -> None:
@@ -256,6 +270,41 @@ def test_who_wakes_up_in_the_middle(tmp_path: Path, step: str, service: Service)
         except BaseException as error:
             error.add_note(f"asleep before {step}, awake before {moment}")
             raise
+
+
+@pytest.mark.parametrize("moment", ["metadata-commit", "commit", "afterwards"])
+def test_who_sleeps_while_it_takes_back(base: Path, moment: str) -> None:
+    """A process died between the two commits; A takes back what it left, and is stopped before it takes `.inflight`;
+    B, past A's lock, publishes under the same instant. A wakes up, and B's `.inflight` has the same name."""
+    processes = ScriptedProcesses()
+
+    def die() -> None:
+        dying._dead = True
+        raise Killed
+
+    dying = HookedStorage(STEPS["commit"].format(table=base), die)
+    with pytest.raises(Killed):
+        compact(base, dying, processes, lock=FileLock.options)
+    processes.kill_all()
+    sleeper = Sleeper(base, MOMENTS["undo-metadata-inflight"], processes, FULL_SERVICE)
+    FileLock().run_out(base)
+    woken: list[dict[str, bytes]] = []
+
+    def wake_up() -> None:
+        before = contents(base)
+        sleeper.wake()
+        woken.append(before)
+        assert {path: data for path, data in contents(base).items() if path.startswith(METADATA)} == {
+            path: data for path, data in before.items() if path.startswith(METADATA)
+        }
+
+    storage = HookedStorage(MOMENTS.get(moment, moment).format(table=base), wake_up)
+    report = compact(base, storage, processes, lock=FileLock.expiring)
+    if not woken:
+        wake_up()
+    assert sleeper.was_too_late
+    assert [plan.recovered for plan in report.plans] == [True]
+    check_finished(base, FULL_SERVICE)
 
 
 def test_two_at_once(base: Path, patient_lock: Lock) -> None:

@@ -74,11 +74,11 @@ def test_a_process_that_wakes_up_while_it_is_being_undone_publishes_nothing(base
         said = ""
 
         class WakingStorage(FaultyStorage):
-            def delete(self, path: str) -> bool:
+            def remove(self, path: str) -> bool:
                 nonlocal said
                 if path.endswith(".parquet") and child.exit_code is None:
                     said = child.wake()
-                return super().delete(path)
+                return super().remove(path)
 
         locks = FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=0.0, expire_seconds=300.0)
         compact(base, WakingStorage(), ScriptedProcesses(), lock=locks)

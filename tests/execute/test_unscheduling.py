@@ -114,6 +114,14 @@ def test_a_dead_attempt_is_undone_first(pending_bench: Bench) -> None:
     check_readable(base)
 
 
+def test_what_an_undoing_left_goes_along(pending_bench: Bench) -> None:
+    """A process took a dead attempt back and died over its own folder: nobody looks for that when the plan is gone."""
+    folder = pending_bench.base / ".hoodie/.temp" / PENDING
+    (folder / "attempt-5-undoing").mkdir(parents=True)
+    assert isinstance(pending_bench.compactor().unschedule(PENDING, foreign=True), Unscheduled)
+    assert not folder.exists()
+
+
 def test_a_completed_plan_stays(pending_bench: Bench) -> None:
     """There is nothing to take back."""
     pending_bench.compactor().compact()

@@ -86,7 +86,6 @@ class MemoryStorage:
         if self.stat(target) is not None:
             raise _taken(target)
         if parent(target) not in self._folders:
-            self._check_above(target)
             raise _missing(source)
         del self._entries(parent(source))[posixpath.basename(source)]
         self._entries(parent(target))[posixpath.basename(target)] = None
@@ -98,6 +97,9 @@ class MemoryStorage:
     def move(self, source: str, target: str) -> None:
         self.link(source, target)
         self.delete_name(source)
+
+    def mark(self, path: str) -> None:
+        self._add(path, b"")
 
     def sync(self, folder: str) -> None:
         """Everything is safe at once."""
@@ -123,6 +125,9 @@ class MemoryStorage:
             self.file(checksum)
             self.delete_name(checksum)
         return True
+
+    def remove(self, path: str) -> bool:
+        return self.delete(path)
 
     def delete_folder(self, path: str) -> bool:
         if path not in self._folders:

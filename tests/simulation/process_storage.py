@@ -113,7 +113,9 @@ class ProcessStorage(CalledStorage):
         if faults.only_under_lock and not self._process.holds_lock:
             return None
         weighs = WRITES_WEIGH if name in WRITES else 1
-        if name in ("link", "rename", "move", "create", "delete") and ("/timeline/" in path or "/.hoodie/" not in path):
+        if name in ("link", "rename", "move", "create", "delete", "remove") and (
+            "/timeline/" in path or "/.hoodie/" not in path
+        ):
             weighs = PUBLISHING_WEIGHS
         if not faults.kinds or random.random() >= faults.chance * weighs:
             return None

@@ -11,7 +11,7 @@ import pytest
 
 from lakeward.errors import LakewardError
 from lakeward.storage.local import LocalStorage
-from lakeward.storage.storage import Storage
+from lakeward.storage.storage import RenamingStorage, Storage
 from tests.simulation.memory_storage import MemoryStorage
 
 NAMES = ("a", "b", "a/x", "a/y", "b/x", ".x.crc", "x", "a/.x.crc", "c/d/e", "missing/x")
@@ -27,7 +27,9 @@ KINDS = (
     "rename",
     "move",
     "link",
+    "mark",
     "delete",
+    "remove",
     "folder",
 )
 
@@ -68,7 +70,7 @@ def test_both_storages_answer_alike(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     memory = MemoryStorage(lambda: 0.0)
     memory.make_folder("/root")
-    places: list[tuple[Storage, str]] = [(LocalStorage(), str(tmp_path)), (memory, "/root")]
+    places: list[tuple[RenamingStorage, str]] = [(LocalStorage(), str(tmp_path)), (memory, "/root")]
     for step in range(STEPS):
         kind = rng.choice(KINDS)
         one, two = rng.choice(NAMES), rng.choice(NAMES)
@@ -90,7 +92,9 @@ def test_both_storages_answer_alike(tmp_path: Path, seed: int) -> None:
                 "rename": lambda s=storage, p=path, o=other: s.rename(p, o),
                 "move": lambda s=storage, p=path, o=other: s.move(p, o),
                 "link": lambda s=storage, p=path, o=other: s.link(p, o),
+                "mark": lambda s=storage, p=path: s.mark(p),
                 "delete": lambda s=storage, p=path: s.delete(p),
+                "remove": lambda s=storage, p=path: s.remove(p),
                 "folder": lambda s=storage, p=path: s.delete_folder(p),
             }[kind]
             answers.append(answer(act))

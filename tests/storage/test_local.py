@@ -63,13 +63,58 @@ def test_folders_are_renamed_whole(tmp_path: Path) -> None:
         storage.rename(str(tmp_path / "a"), str(tmp_path / "b"))
 
 
-def test_a_deleted_file_takes_its_checksum_along(tmp_path: Path) -> None:
+def test_many_files_are_made_and_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is synced but by `sync`; an existing file is not marked, and whether one was there is told."""
+    synced: list[int] = []
+    fsync = os.fsync
+
+    def count(descriptor: int) -> None:
+        synced.append(descriptor)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", count)
+    storage = LocalStorage()
+    path = str(tmp_path / "x")
+    storage.mark(path)
+    with pytest.raises(AlreadyExists):
+        storage.mark(path)
+    with pytest.raises(NotFound):
+        storage.mark(str(tmp_path / "missing" / "x"))
+    storage.move(path, f"{path}2")
+    assert storage.remove(f"{path}2")
+    assert not storage.remove(f"{path}2")
+    assert synced == []
+    storage.sync(str(tmp_path))
+    assert len(synced) == 1
+
+
+def test_a_folder_is_deleted_whole_whoever_else_deletes_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that vanishes meanwhile does not save the others."""
+    for name in ("a", "b", "c"):
+        (tmp_path / "folder" / name).mkdir(parents=True)
+        (tmp_path / "folder" / name / "x").touch()
+    unlink, others = os.unlink, [tmp_path / "folder" / name / "x" for name in ("a", "b", "c")]
+
+    def be_slower(name: str, **options: int) -> None:
+        if others:
+            victim = others.pop()
+            unlink(victim)
+        unlink(name, **options)
+
+    monkeypatch.setattr(os, "unlink", be_slower)
+    assert LocalStorage().delete_folder(str(tmp_path / "folder"))
+    assert not (tmp_path / "folder").exists()
+    assert not LocalStorage().delete_folder(str(tmp_path / "folder"))
+
+
+@pytest.mark.parametrize("act", ["delete", "remove"])
+def test_a_deleted_file_takes_its_checksum_along(tmp_path: Path, act: str) -> None:
     """Hadoop would hold a stale `.x.crc` against the next `x`."""
     (tmp_path / "x").touch()
     (tmp_path / ".x.crc").touch()
-    assert LocalStorage().delete(str(tmp_path / "x"))
+    assert getattr(LocalStorage(), act)(str(tmp_path / "x"))
     assert list(tmp_path.iterdir()) == []
-    assert not LocalStorage().delete(str(tmp_path / "x"))
+    assert not getattr(LocalStorage(), act)(str(tmp_path / "x"))
 
 
 def test_listing_and_looking(tmp_path: Path) -> None:

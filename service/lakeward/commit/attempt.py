@@ -30,6 +30,9 @@ from lakeward.storage.storage import FileStatus, RenamingStorage, Storage, join,
 
 COMMIT_FILE = "commit"
 
+UNDOING = "-undoing"
+"""Ends the name of a folder into which an attempt is taken back, instead of out of which it is published."""
+
 
 @dataclass(frozen=True, slots=True)
 class Winner:
@@ -49,10 +52,19 @@ def attempt_folder(base_path: str, instant: str, number: int) -> str:
     return join(temp_folder(base_path, instant), f"attempt-{number}")
 
 
-def write_marker(storage: Storage, base_path: str, instant: str, winner: Winner) -> None:
+def undoing_folder(base_path: str, instant: str, number: int) -> str:
+    """Named like an attempt's, so that whoever shuts an attempt out shuts out whoever takes one back, too."""
+    return attempt_folder(base_path, instant, number) + UNDOING
+
+
+def marker_path(base_path: str, instant: str, winner: Winner) -> str:
     kind = "MERGE" if winner.replaces_base_file else "CREATE"
     name = f"{winner.file_name}.marker.{kind}"
-    marker = join(temp_folder(base_path, instant), winner.partition_path, name)
+    return join(temp_folder(base_path, instant), winner.partition_path, name)
+
+
+def write_marker(storage: Storage, base_path: str, instant: str, winner: Winner) -> None:
+    marker = marker_path(base_path, instant, winner)
     storage.make_folder(parent(marker))
     storage.create(marker, b"")
 
@@ -71,16 +83,26 @@ class Attempt:
         self._storage = storage
         self._base_path = base_path
         self._instant = instant
+        self._number = number
         self.folder = attempt_folder(base_path, instant, number)
 
     def start(self) -> None:
+        if isinstance(self._storage, RenamingStorage):
+            # Who takes an earlier attempt back and was stopped over it would take this one's files away (UNDOING).
+            put_aside(self._storage, self._base_path, self._instant, by=self._number, ending=UNDOING)
         self._storage.make_folder(self.folder)
 
     def write_markers(self, winners: Iterable[Winner]) -> None:
         if not isinstance(self._storage, RenamingStorage):
             return  # the tasks did, before they wrote
-        for winner in winners:
-            write_marker(self._storage, self._base_path, self._instant, winner)
+        markers = [marker_path(self._base_path, self._instant, winner) for winner in winners]
+        folders = sorted({parent(marker) for marker in markers})
+        for folder in folders:
+            self._storage.make_folder(folder)
+        for marker in markers:
+            self._storage.mark(marker)
+        for folder in folders:
+            self._storage.sync(folder)
 
     def move_in(self, winners: Iterable[Winner]) -> None:
         """Give the winners their places in the table, for good. They stay invisible until the commit exists."""
@@ -154,13 +176,20 @@ def strays(
     return found
 
 
-def put_aside(storage: RenamingStorage, base_path: str, instant: str, *, by: int) -> list[str]:
-    """Rename the folders of all attempts at `instant` away, so that nobody can publish from them. Returns them."""
+def put_aside(storage: RenamingStorage, base_path: str, instant: str, *, by: int, ending: str = "") -> list[str]:
+    """Rename the folders of all attempts at `instant` away, so that nobody can publish from them. Returns them.
+
+    Args:
+        ending: only those whose name ends so.
+    """
     aside = []
     for status in storage.list(temp_folder(base_path, instant)):
-        if status.is_folder and status.name.startswith("attempt-"):
+        if status.is_folder and status.name.startswith("attempt-") and status.name.endswith(ending):
             target = join(temp_folder(base_path, instant), f"dead-{status.name}-{by}")
-            storage.rename(status.path, target)
+            try:
+                storage.rename(status.path, target)
+            except NotFound:
+                continue  # gone since it was listed, and nothing comes out of it either
             aside.append(target)
     return aside
 

@@ -14,7 +14,8 @@ Touches: the heartbeat file.
 Keeps:   1. a heartbeat is created only where there is none: of two starters one wins;
          2. beating never changes content, so it cannot overwrite a successor's line;
          3. what was announced is never undone;
-         4. in a file system who ends a heartbeat ends the one that it means, and leaves a successor's.
+         4. in a file system who ends a heartbeat ends the one that it means, and leaves a successor's, where a rename
+            is one step (`storage/exclusive_rename.py`).
 See:     docs/decisions/0012-attempts-in-object-stores.md
 """
 
@@ -207,22 +208,20 @@ def check_alive(storage: Storage, base_path: str, instant: str, attempt: int) ->
 
 
 def remove_heartbeat(storage: Storage, base_path: str, instant: str) -> None:
-    """Remove the heartbeat of an attempt that was undone, whosever it is. Under the table lock."""
+    """Remove the heartbeat of an instant, whosever it is: where nobody begins at it any more. Under the table lock."""
     storage.delete(heartbeat_path(base_path, instant))
 
 
 def remove_dead(storage: Storage, base_path: str, instant: str, judged: Sign, *, by: Owner) -> None:
-    """Remove the heartbeat of an attempt that was undone, if it is the one that was judged. Under the table lock."""
-    if isinstance(storage, RenamingStorage):
-        _end(storage, heartbeat_path(base_path, instant), judged.owner, by=by.attempt)
-    else:
-        remove_heartbeat(storage, base_path, instant)  # ours since it was taken over
+    """Remove the heartbeat of an attempt that was undone, if it is the one that was judged, or in an object store our
+    own since we took it over. Under the table lock."""
+    _end(storage, heartbeat_path(base_path, instant), judged.owner, by, by=by.attempt)
 
 
-def _end(storage: Storage, path: str, owner: Owner | None, *, by: int) -> None:
-    """Delete the heartbeat if it is that owner's; None: another engine's."""
+def _end(storage: Storage, path: str, *owners: Owner | None, by: int) -> None:
+    """Delete the heartbeat if it is one of those owners'; None: another engine's."""
     try:
-        if parse_owner(storage.read(path)) != owner:
+        if parse_owner(storage.read(path)) not in owners:
             return
         if not isinstance(storage, RenamingStorage):
             storage.delete(path)
@@ -231,7 +230,7 @@ def _end(storage: Storage, path: str, owner: Owner | None, *, by: int) -> None:
         # beats; t2 we wake up. So it is put aside, and deleted only if it is the one that was meant.
         aside = f"{parent(path)}/.{path.rpartition('/')[2]}.{ENDED}{by}{TEMPORARY_SUFFIX}"
         storage.rename(path, aside)
-        if parse_owner(storage.read(aside)) != owner:
+        if parse_owner(storage.read(aside)) not in owners:
             try:
                 storage.rename(aside, path)
                 return

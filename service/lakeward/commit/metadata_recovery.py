@@ -14,11 +14,21 @@ and one on the data table's timeline would make what the next attempt writes her
 
     t0 A lists what is to be deleted and is stopped; t1 B takes over and publishes; t2 A wakes, and must delete nothing.
 
-So the lock is proved once more between the listing and the first deletion.
+So the lock is proved once more between the listing and the first deletion. Nobody but the attempt that wrote them has
+log files and a completed file of these names. But every attempt at the instant has an `.inflight` and a `.requested`:
+
+    t0 A has proved its lock and is stopped before it deletes `.inflight`; t1 B takes over and is about to publish, its
+    log files are in; t2 A wakes and deletes B's `.inflight` and `.requested`; t3 B dies. Its log files stay, nothing on
+    the timeline says so, and with the commit of the next attempt at the same instant they count, B's files and all.
+
+So in a file system the two leave the timeline as an attempt's files come onto it: they are renamed, into a folder that
+B renames away before it begins (`commit/attempt.py`). In an object store the lock is proved a third time; there B has
+announced what it writes, and it is created again by whoever finishes it (`commit/announced.py`).
 
 Touches: files of one instant in the metadata table; no file of another one, whoever wrote it.
 Keeps:   1. nothing is deleted while the lock is not proved since the listing;
-         2. what a compaction of the metadata table has merged already is not taken back, but is an error.
+         2. what a compaction of the metadata table has merged already is not taken back, but is an error;
+         3. in a file system nothing of an attempt that began since is taken away.
 See:     docs/decisions/0013-undoing-in-the-metadata-table.md
 """
 
@@ -27,21 +37,27 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lakeward.clock import Clock
+from lakeward.commit.attempt import undoing_folder
 from lakeward.commit.transition import MetadataAction, TimelineFiles
-from lakeward.errors import Conflict, NotATable
+from lakeward.errors import AttemptLost, Conflict, NotATable, NotFound
 from lakeward.format.file_name import parse_log_file
 from lakeward.format.instant import State, comparable_time
 from lakeward.format.rollback_metadata import read_rollback_plan
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import RenamingStorage, Storage, delete_all, join
 from lakeward.table.metadata_table import latest_compaction, metadata_base_path
 from lakeward.table.table_config import HOODIE_FOLDER, load_table_config, timeline_folder
 from lakeward.table.timeline import Timeline, load_timeline
 
 
 def take_back_metadata(
-    storage: Storage, base_path: str, instant: str, *, clock: Clock, fence: Callable[[], None]
+    storage: Storage, base_path: str, instant: str, *, by: int, clock: Clock, fence: Callable[[], None]
 ) -> bool:
-    """Remove what is of `instant`. False where nothing was. Idempotent. Raises `Conflict` where it must stay."""
+    """Remove what is of `instant`. False where nothing was. Idempotent.
+
+    Raises:
+        Conflict: it must stay.
+        AttemptLost: somebody else began an attempt at the instant meanwhile.
+    """
     metadata_path = metadata_base_path(base_path)
     try:
         config = load_table_config(storage, metadata_path, clock=clock).config
@@ -54,15 +70,21 @@ def take_back_metadata(
     folder = timeline_folder(metadata_path, config)
     _check_removable(storage, folder, instant, timeline)
     logs = _logs_of(storage, metadata_path, instant)
+    aside = undoing_folder(base_path, instant, by)
+    storage.make_folder(aside)  # before the proof: whoever takes the lock later finds it
     fence()
-    for each in ours:
-        if each.state is State.COMPLETED:
-            storage.delete(join(folder, each.file_name))
-    for log in logs:
-        storage.delete(log)
+    delete_all(storage, [join(folder, each.file_name) for each in ours if each.state is State.COMPLETED])
+    delete_all(storage, logs)
     files = TimelineFiles(storage, folder, instant, MetadataAction.DELTA_COMMIT)
-    files.undo()
-    files.unschedule()
+    if isinstance(storage, RenamingStorage):
+        for path in (files.inflight, files.requested):
+            _take_away(storage, path, aside)
+        storage.sync(folder)
+        storage.delete_folder(aside)
+    else:
+        fence()
+        files.undo()
+        files.unschedule()
     return True
 
 
@@ -79,6 +101,18 @@ def check_not_rolled_back(storage: Storage, folder: str, instant: str, timeline:
                 why=f"It takes {instant} back, whose commit we are about to write or to remove.",
                 remedy="Let a Hudi writer of the table finish it, and run the command again.",
             )
+
+
+def _take_away(storage: RenamingStorage, path: str, aside: str) -> None:
+    try:
+        storage.rename(path, join(aside, path.rpartition("/")[2]))
+    except NotFound as error:
+        if storage.stat(aside) is None:
+            raise AttemptLost(
+                f"{aside} is no longer there.",
+                why="Another process began an attempt at the instant while this one took an earlier attempt back.",
+                remedy="Run the command again: it finishes what is left, if anything is.",
+            ) from error
 
 
 def _check_removable(storage: Storage, folder: str, instant: str, timeline: Timeline) -> None:

@@ -115,7 +115,8 @@ class MetadataCommit:
         """
         look = look_at_metadata(self._storage, snapshot, clock=self._clock)
         if any(each.time == self._instant for each in look.table.timeline.instants):
-            take_back_metadata(self._storage, snapshot.base_path, self._instant, clock=self._clock, fence=fence)
+            base_path, by = snapshot.base_path, self._number
+            take_back_metadata(self._storage, base_path, self._instant, by=by, clock=self._clock, fence=fence)
             look = look_at_metadata(self._storage, snapshot, clock=self._clock)
         timeline = look.table.timeline
         folder = timeline_folder(look.table.base_path, look.table.config)

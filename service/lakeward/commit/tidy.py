@@ -17,6 +17,7 @@ from lakeward.commit.file_system_lock import FLINK_LOCK, RELEASED, SPARK_LOCK
 from lakeward.commit.heartbeat import remove_heartbeat
 from lakeward.commit.owner import parse_owner
 from lakeward.commit.transition import find_completed
+from lakeward.errors import NotFound
 from lakeward.storage.local import TEMPORARY_SUFFIX
 from lakeward.storage.storage import Storage, join, parent
 
@@ -42,8 +43,9 @@ def tidy(
         if ours and find_completed(storage, timeline_folder, status.name) is not None:
             remove_temp_folder(storage, base_path, status.name)
     for status in storage.list(join(base_path, ".hoodie/.heartbeat")):
-        ours = status.name.isdigit() and parse_owner(storage.read(status.path)) is not None
+        ours = status.name.isdigit() and _has_owner(storage, status.path)
         if ours and find_completed(storage, timeline_folder, status.name) is not None:
+            # However late this is: nobody begins at an instant that is completed, so it is no successor's.
             remove_heartbeat(storage, base_path, status.name)
     # These files are created under the lock that we hold, so a temporary name is a dead process's.
     folders = [timeline_folder, join(base_path, ".hoodie/.heartbeat")]
@@ -59,6 +61,13 @@ def tidy(
             of_the_lock = status.path.startswith(f"{path}.{RELEASED}") or status.name.endswith(TEMPORARY_SUFFIX)
             if of_the_lock and clock.now() - status.modified > AGE_SECONDS_MIN:
                 storage.delete(status.path)
+
+
+def _has_owner(storage: Storage, heartbeat: str) -> bool:
+    try:
+        return parse_owner(storage.read(heartbeat)) is not None
+    except NotFound:
+        return False  # whose it is ends it after its commit, and needs no lock for that
 
 
 def _has_attempt(storage: Storage, folder: str) -> bool:

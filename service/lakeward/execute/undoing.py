@@ -20,6 +20,7 @@ from lakeward.execute.pending_work import PendingWork, groups_of, pending_work
 from lakeward.execute.progress import Count
 from lakeward.execute.serviced_table import Fence, ServicedTable, spell
 from lakeward.format.compaction_plan import CompactionPlan
+from lakeward.storage.storage import delete_all
 from lakeward.table.snapshot import TableSnapshot
 
 
@@ -58,15 +59,17 @@ def undo_attempt(
         t0 A finds nothing completed and is stopped; t1 B publishes; t2 A wakes, lists, and deletes what B published.
 
     So what is deleted was listed before the lock was proved once more: no attempt that began later can be among it.
+    The folder and `.inflight`, which have the same name in every attempt, may be a later one's all the same. That one
+    finds that it is lost, and is undone: without them it publishes nothing.
     """
     exclude(table.storage, table.base_path, instant, files, by=table.owner, clock=table.clock, fence=fence)
     # Nobody can publish any more, so from here on the answer to this question stays true.
     files.check_uncompleted()
-    take_back_metadata(table.storage, table.base_path, instant, clock=table.clock, fence=fence)
+    by = table.owner.attempt
+    take_back_metadata(table.storage, table.base_path, instant, by=by, clock=table.clock, fence=fence)
     left = strays(table.storage, table.base_path, instant, groups_of(plan))
     fence()
-    for stray in left:
-        table.storage.delete(stray.path)
+    delete_all(table.storage, (stray.path for stray in left))
     fence()
     remove_temp_folder(table.storage, table.base_path, instant)
     files.undo()

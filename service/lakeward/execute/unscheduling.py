@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakeward.commit.attempt import remove_temp_folder
 from lakeward.commit.heartbeat import Life, Sign
 from lakeward.commit.metadata_recovery import take_back_metadata
 from lakeward.commit.transition import ServiceAction, TimelineFiles
@@ -64,7 +65,9 @@ def unschedule(table: ServicedTable, instant: str, *, foreign: bool) -> Unschedu
             undo_dead_attempt(table, files, work, sign, fence=fence)
         else:
             # What is complete there would count as soon as the plan is gone.
-            take_back_metadata(table.storage, table.base_path, instant, clock=table.clock, fence=fence)
+            by = table.owner.attempt
+            take_back_metadata(table.storage, table.base_path, instant, by=by, clock=table.clock, fence=fence)
+            remove_temp_folder(table.storage, table.base_path, instant)
         fence()
         files.unschedule()
     table.observer.counted(Count.UNSCHEDULED_PLAN)

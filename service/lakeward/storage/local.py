@@ -4,9 +4,9 @@ A new file is written under a temporary name beside its target, synced, and give
 which fails when the name is taken: so a file that exists is whole, and nothing is ever replaced.
 
 Touches: the local disk.
-Keeps:   1. `create`, `rename`, `move` and `link` never replace a file;
-         2. what a method reported as done survives a power cut (file and folder are synced), but for `move`, which
-            leaves that to `sync`.
+Keeps:   1. `create`, `mark`, `rename`, `move` and `link` never replace a file;
+         2. what a method reported as done survives a power cut (file and folder are synced), but for `mark`, `move` and
+            `remove`, which leave that to `sync`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,19 @@ import io
 import os
 import shutil
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import BinaryIO
 
 from lakeward.errors import AlreadyExists, LakewardError, NotFound
+from lakeward.storage.exclusive_rename import NoHardLinks, link_exclusively, rename_exclusively
 from lakeward.storage.storage import FileStatus, parent
-
-_NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 
 TEMPORARY_SUFFIX = ".lakeward-tmp"
 """Ends the names of files that are still being created; left over only by a process that died."""
+
+_DELETE_TRIES = 20
+"""To delete a folder in which somebody else deletes, too; each time there is less in it."""
 
 
 class LocalStorage:
@@ -61,13 +65,7 @@ class LocalStorage:
             raise _missing(path) from error
 
     def open_output(self, path: str) -> BinaryIO:
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-        except FileExistsError as error:
-            raise _taken(path) from error
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise _missing(parent(path)) from error
-        return _DurableWriter(io.FileIO(descriptor, "wb"))
+        return _DurableWriter(io.FileIO(_new_file(path), "wb"))
 
     def create(self, path: str, data: bytes) -> None:
         temporary = os.path.join(parent(path), f".{os.path.basename(path)}.{uuid.uuid4()}{TEMPORARY_SUFFIX}")
@@ -77,6 +75,9 @@ class LocalStorage:
             self.link(temporary, path)
         finally:
             os.unlink(temporary)
+
+    def mark(self, path: str) -> None:
+        os.close(_new_file(path))
 
     def touch(self, path: str) -> None:
         try:
@@ -88,32 +89,28 @@ class LocalStorage:
         os.makedirs(path, exist_ok=True)
 
     def rename(self, source: str, target: str) -> None:
-        if os.path.isdir(source):
-            # POSIX lets a folder replace an empty one only, and none of ours is renamed onto a name in use.
-            if os.path.lexists(target):
-                raise _taken(target)
-            try:
-                os.rename(source, target)
-            except FileNotFoundError as error:
-                raise _missing(source) from error
-            _sync_folder(parent(target))
-            return
-        # A plain rename would silently replace the target; a second name plus an unlink never does.
-        self.link(source, target)
-        os.unlink(source)
+        self.move(source, target)
+        _sync_folder(parent(target))
 
     def move(self, source: str, target: str) -> None:
-        _link(source, target)
-        os.unlink(source)
+        with _told(source, target):
+            rename_exclusively(source, target)
 
     def sync(self, folder: str) -> None:
         _sync_folder(folder)
 
     def link(self, source: str, target: str) -> None:
-        _link(source, target)
+        with _told(source, target):
+            link_exclusively(source, target)
         _sync_folder(parent(target))
 
     def delete(self, path: str) -> bool:
+        deleted = self.remove(path)
+        if deleted:
+            _sync_folder(parent(path))
+        return deleted
+
+    def remove(self, path: str) -> bool:
         try:
             os.unlink(path)
         except FileNotFoundError:
@@ -122,14 +119,19 @@ class LocalStorage:
         checksum = os.path.join(parent(path), f".{os.path.basename(path)}.crc")
         if os.path.exists(checksum):
             os.unlink(checksum)
-        _sync_folder(parent(path))
         return True
 
     def delete_folder(self, path: str) -> bool:
-        try:
-            shutil.rmtree(path)
-        except FileNotFoundError:
-            return False
+        for left in reversed(range(_DELETE_TRIES)):
+            try:
+                shutil.rmtree(path)
+                break
+            except FileNotFoundError:
+                if not os.path.lexists(path):
+                    return False
+                if not left:
+                    raise
+                # Somebody else deletes in there too, and was faster with one of the files.
         _sync_folder(parent(path))
         return True
 
@@ -151,16 +153,26 @@ def _status(path: str, stat: os.stat_result, is_folder: bool) -> FileStatus:
     return FileStatus(path, 0 if is_folder else stat.st_size, stat.st_mtime, is_folder)
 
 
-def _link(source: str, target: str) -> None:
+def _new_file(path: str) -> int:
+    """Its descriptor."""
     try:
-        os.link(source, target)
+        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+    except FileExistsError as error:
+        raise _taken(path) from error
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise _missing(parent(path)) from error
+
+
+@contextmanager
+def _told(source: str, target: str) -> Iterator[None]:
+    """What stands in the way of a second name, in our words."""
+    try:
+        yield
     except FileExistsError as error:
         raise _taken(target) from error
     except (FileNotFoundError, NotADirectoryError) as error:
         raise _missing(source) from error
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
+    except NoHardLinks as error:
         raise LakewardError(
             f"{target} cannot be created.",
             why=f"Its file system has no hard links ({error.strerror}), by which files are published here.",

@@ -22,6 +22,7 @@ Keeps:   1. `create` either makes the whole file or nothing, and never replaces 
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple, Protocol, runtime_checkable
 
@@ -92,8 +93,14 @@ class RenamingStorage(Storage, Protocol):
         """Rename a file that is one of many: its new name survives a power cut when `sync` of its folder returned.
         Raises like `rename`."""
 
+    def mark(self, path: str) -> None:
+        """Create an empty file that is one of many, likewise. Raises `AlreadyExists`."""
+
+    def remove(self, path: str) -> bool:
+        """Delete a file that is one of many, likewise; False when it was not there."""
+
     def sync(self, folder: str) -> None:
-        """What was moved into the folder survives a power cut."""
+        """What was moved into the folder, marked or removed there survives a power cut."""
 
     def link(self, source: str, target: str) -> None:
         """Give the file a second name, atomically. Raises like `rename`."""
@@ -125,6 +132,21 @@ class VersionedStorage(Storage, Protocol):
 
         Raises `VersionChanged` or `AlreadyExists` where it is another one. Any other error leaves the outcome open.
         """
+
+
+def delete_all(storage: Storage, paths: Iterable[str]) -> None:
+    """Delete files, those that are there. Each is one effect; that they are gone for good is one more for each folder,
+    because to sync a folder takes longer than to delete a hundred files in it."""
+    if not isinstance(storage, RenamingStorage):
+        for path in paths:
+            storage.delete(path)
+        return
+    folders = set()
+    for path in paths:
+        if storage.remove(path):
+            folders.add(parent(path))
+    for folder in sorted(folders):
+        storage.sync(folder)
 
 
 def join(folder: str, *names: str) -> str:
