@@ -12,6 +12,7 @@ from lakeward.storage.object_store import ObjectStore
 from lakeward.storage.object_url import parse_object_url
 from tests.crash import metadata_compacting
 from tests.crash.compacting import check_finished
+from tests.execute.test_metadata_compaction import compactions, metadata_leftovers, records
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import GOLDEN, METADATA
 from tests.object_tables import bring, fetch
@@ -34,7 +35,7 @@ def test_looking(table: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_metadata_table(bucket: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Compacted with it, verified, one partition taken away to be built anew, and then all of it."""
+    """Compacted with it, verified, compacted itself, one partition taken away to be built anew, and then all of it."""
     store = ObjectStore(parse_object_url(bucket))
     url = bring(copy_golden(GOLDEN, tmp_path / "golden"), store, f"{bucket}/a/orders")
     shared = ("--lock", "storage")
@@ -44,6 +45,13 @@ def test_a_metadata_table(bucket: str, tmp_path: Path, capsys: pytest.CaptureFix
     assert run(["verify", url, "--all", "--json"]) == 0
     report = orjson.loads(capsys.readouterr().out)
     assert report["ok"] and {"files", "column_stats"} <= {check["name"] for check in report["checks"]}
+    before = records(fetch(store, url, tmp_path / "before"))
+    assert run(["compact", url, "--metadata", *shared, "--json"]) == 0
+    done = orjson.loads(capsys.readouterr().out)["metadata_compaction"]
+    itself = fetch(store, url, tmp_path / "itself")
+    assert compactions(itself)[-1] == done["instant"] and metadata_leftovers(itself) == []
+    assert records(itself) == before
+    assert run(["verify", url, "--all"]) == 0
     assert run(["metadata", "rebuild", url, "column_stats", *shared]) == 0
     assert run(["metadata", "disable", url, *shared]) == 0
     capsys.readouterr()

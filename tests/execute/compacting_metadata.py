@@ -32,15 +32,19 @@ def serviced_table(base: str, storage: Storage, processes: Processes, **options:
     )
 
 
-def metadata_compactor(base: Path, storage: Storage, processes: Processes, **options: object) -> MetadataCompactor:
+def metadata_compactor(
+    base: Path | str, storage: Storage, processes: Processes, **options: object
+) -> MetadataCompactor:
     return MetadataCompactor(serviced_table(str(base), storage, processes, **options), {})
 
 
 def compact_metadata(
-    base: Path, storage: Storage, processes: Processes | None = None, **options: object
+    base: Path | str, storage: Storage, processes: Processes | None = None, **options: object
 ) -> CompactedMetadata | None:
     return metadata_compactor(base, storage, processes or ScriptedProcesses(), **options).compact()
 
 
-def clean_metadata(base: Path, storage: Storage, processes: Processes | None = None) -> CleanedMetadata | None:
-    return MetadataCleaner(serviced_table(str(base), storage, processes or ScriptedProcesses()), {}).clean()
+def clean_metadata(
+    base: Path | str, storage: Storage, processes: Processes | None = None, **options: object
+) -> CleanedMetadata | None:
+    return MetadataCleaner(serviced_table(str(base), storage, processes or ScriptedProcesses(), **options), {}).clean()

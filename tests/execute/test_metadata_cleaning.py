@@ -12,6 +12,7 @@ from lakeward.errors import AttemptLost, Conflict, LakewardError, TryLater
 from lakeward.format.avro_container import read_record, write_record
 from lakeward.format.clean_metadata import read_clean_metadata
 from lakeward.format.clean_plan import _SCHEMA
+from lakeward.format.compaction_plan import CompactionPlan, read_compaction_plan, write_compaction_plan
 from lakeward.format.file_name import HFILE
 from lakeward.format.instant import State
 from lakeward.plan.metadata_cleaning import file_names
@@ -19,7 +20,7 @@ from lakeward.storage.local import LocalStorage
 from tests.called_storage import TEARABLE, WRITES
 from tests.crash.compacting import age_temporary_files, everything
 from tests.execute.compacting_metadata import clean_metadata, compact_metadata
-from tests.execute.test_metadata_compaction import GOLDEN, copy_of, look, metadata_leftovers, records
+from tests.execute.test_metadata_compaction import GOLDEN, a_delta_commit, copy_of, look, metadata_leftovers, records
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import METADATA, METADATA_TIMELINE, timeline, write_rollback_plan
@@ -148,7 +149,7 @@ def stopped_before_a_deletion(base: Path, processes: ScriptedProcesses, number: 
     """Returns the instant of the clean that was left."""
     trial = FaultyStorage()
     clean_metadata(copy_of(base, base.with_name("trial")), trial)
-    deletions = [n for n, call in enumerate(trial.calls) if call.startswith("delete ") and HFILE in call]
+    deletions = [n for n, call in enumerate(trial.calls) if call.startswith(("delete ", "remove ")) and HFILE in call]
     with pytest.raises(Killed):
         clean_metadata(base, FaultyStorage(Fault(FaultKind.KILL, deletions[number])), processes)
     (base / ".hoodie" / "lock").unlink()
@@ -186,10 +187,35 @@ def test_a_process_that_wakes_up_completes_nothing(base: Path, dies: bool):
     trial_base = copy_of(base, base.with_name("trial-of-ending"))
     stopped_before_a_deletion(trial_base, processes, 0)
     clean_metadata(trial_base, trial, processes)
-    deletions = [n for n, call in enumerate(trial.calls) if call.startswith("delete ") and HFILE in call]
+    deletions = [n for n, call in enumerate(trial.calls) if call.startswith(("delete ", "remove ")) and HFILE in call]
     with pytest.raises(AttemptLost, match="no longer there"):
         clean_metadata(base, StopsBeforeTheEnd(), processes)
     assert len(cleans(base, State.COMPLETED)) == (0 if dies else 1)
+
+
+def test_who_completes_just_before_it_is_shut_out_has_completed(base: Path):
+    """It was about to link its completed file, and is not dead: there is no second one."""
+    processes = ScriptedProcesses()
+    trial = FaultyStorage()
+    clean_metadata(copy_of(base, base.with_name("trial")), trial)
+    (staged,) = [n for n, call in enumerate(trial.calls) if call.startswith("create ") and call.endswith("/commit")]
+    with pytest.raises(Killed):
+        clean_metadata(base, FaultyStorage(Fault(FaultKind.KILL, staged)), processes)
+    (base / ".hoodie" / "lock").unlink()
+    (instant,) = cleans(base, State.INFLIGHT)
+
+    class MeetsWhoWakesUp(LocalStorage):
+        def rename(self, source: str, target: str) -> None:
+            if source.endswith("attempt-1000"):
+                self.link(f"{source}/commit", str(base / METADATA_TIMELINE / f"{instant}_{int(instant) + 9}.clean"))
+            super().rename(source, target)
+
+    with pytest.raises(AttemptLost, match="exists"):
+        clean_metadata(base, MeetsWhoWakesUp(), processes)
+    assert cleans(base, State.COMPLETED) == [instant]
+    processes.kill_all()
+    compact_metadata(base, LocalStorage(), processes)
+    assert metadata_leftovers(base) == []
 
 
 def test_files_that_readers_read_again_are_not_deleted(base: Path):
@@ -228,8 +254,30 @@ def test_what_is_under_way_is_waited_for(base: Path):
         clean_metadata(base, LocalStorage())
     (base / METADATA_TIMELINE / "20991231235959999.rollback.requested").unlink()
 
-    newest = [i for i in timeline(base, METADATA_TIMELINE) if i.action == "commit"][-1]
-    (base / METADATA_TIMELINE / newest.file_name).unlink()
+    make_pending(base, ours=False)
     with pytest.raises(TryLater, match="pending-metadata-compaction"):
         clean_metadata(base, LocalStorage())
     assert files(base) == {path for path in before if f".{HFILE}" in path or ".log." in path}
+
+
+def make_pending(base: Path, *, ours: bool) -> str:
+    """The newest compaction was not completed. Returns its instant."""
+    newest = [i for i in timeline(base, METADATA_TIMELINE) if i.action == "commit"][-1]
+    (base / METADATA_TIMELINE / newest.file_name).unlink()
+    if not ours:
+        path = base / METADATA_TIMELINE / f"{newest.time}.compaction.requested"
+        plan = read_compaction_plan(path.read_bytes(), file=path.name, extension=HFILE)
+        path.write_bytes(write_compaction_plan(CompactionPlan(plan.operations), extension=HFILE))
+    return newest.time
+
+
+def test_a_compaction_of_ours_that_died_does_not_stand_against_it(base: Path):
+    """It is taken back before anything is chosen, and not left to a Hudi writer who may never come."""
+    a_delta_commit(base, seconds=2.0)
+    assert compact_metadata(base, LocalStorage()) is not None
+    expected, before = records(base), files(base)
+    instant = make_pending(base, ours=True)
+    done = clean_metadata(base, LocalStorage())
+    assert done is not None
+    assert not list(base.rglob(f"*{instant}*.{HFILE}")) and files(base) < before
+    assert records(base) == expected

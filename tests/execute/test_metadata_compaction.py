@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 
 from lakeward.commit.heartbeat import EXPIRY_SECONDS
 from lakeward.errors import AttemptLost, Conflict, LakewardError, LockHeld, Refused, TryLater, VerificationFailed
-from lakeward.execute.metadata_compaction import MetadataCompactor
+from lakeward.execute.metadata_compaction_commit import changed_operation, metadata_compaction_plan
 from lakeward.format.compaction_plan import CompactionPlan, read_compaction_plan, write_compaction_plan
 from lakeward.format.file_name import HFILE, parse_base_file
 from lakeward.format.hfile_reader import HFileReader
@@ -29,10 +30,9 @@ from lakeward.table.snapshot import take_snapshot
 from tests.called_storage import TEARABLE, WRITES
 from tests.clocks import SkippingClock
 from tests.crash.compacting import age_temporary_files, everything, is_leftover
-from tests.execute.compacting_metadata import compact_metadata, metadata_compactor, serviced_table
+from tests.execute.compacting_metadata import compact_metadata, metadata_compactor
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.golden_tables import copy_golden
-from tests.memory_objects import MemoryObjects, Objects
 from tests.metadata_golden import (
     DATA_TIMELINE,
     METADATA,
@@ -42,7 +42,6 @@ from tests.metadata_golden import (
     timeline,
     write_rollback_plan,
 )
-from tests.object_tables import bring
 from tests.processes import ScriptedProcesses
 
 GOLDEN = ("v9_metadata", "v8_metadata")
@@ -265,6 +264,21 @@ def test_a_log_of_ours_that_was_taken_away(base: Path):
     assert metadata_leftovers(base) == []
 
 
+def test_a_slice_that_is_later_than_a_plan_does_not_change_it(base: Path):
+    """It hides what is made of the older ones, whatever that is. One that is not there any more does."""
+    before = look(base)
+    slices = [slice_ for of in before.slices.values() for slice_ in of if slice_.log_files]
+    plan, instant = metadata_compaction_plan(slices, {}), before.timeline.latest_time
+    assert instant is not None
+    assert changed_operation(plan, f"{int(instant) + 1}", before) is None
+    done = compact_metadata(base, LocalStorage())
+    assert done is not None
+    after = look(base)
+    assert changed_operation(plan, f"{int(instant) + 1}", after) is None
+    assert changed_operation(plan, f"{int(done.instant) + 1}", after) is not None
+    assert changed_operation(plan, instant, replace(after, slices={})) == plan.operations[0]
+
+
 def test_who_is_faster_wins(base: Path):
     """Two of us compact at once: one compaction is published, by whoever holds the lock first."""
     processes = ScriptedProcesses()
@@ -359,19 +373,6 @@ def test_a_table_without_one_is_refused(base: Path):
     with pytest.raises(Refused, match="has no metadata table"):
         compact_metadata(base, LocalStorage())
     assert everything(base) == before
-
-
-def test_in_an_object_store_it_is_left_to_hudi(base: Path):
-    """What an attempt that died left there could not be told from what is alive."""
-    objects = Objects()
-    storage = MemoryObjects(objects)
-    location = bring(base, storage, "s3://lake/orders")
-    before = sorted(status.path for status in storage.list(f"{location}/.hoodie/metadata/.hoodie/timeline"))
-    compactor = MetadataCompactor(serviced_table(location, storage, ScriptedProcesses()), {})
-    with pytest.raises(Refused):
-        compactor.compact()
-    assert sorted(status.path for status in storage.list(f"{location}/.hoodie/metadata/.hoodie/timeline")) == before
-    assert storage.list(f"{location}/.hoodie/.locks") == []
 
 
 def test_a_held_lock_is_not_taken(base: Path):

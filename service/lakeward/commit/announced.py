@@ -76,12 +76,21 @@ def exclude(
 ) -> None:
     """No attempt that has begun at `instant` can publish from here on, unless it has announced that it will: what it
     announced is then published here."""
-    if isinstance(storage, RenamingStorage):
-        put_aside(storage, base_path, instant, by=by.attempt)
-        return
-    assert isinstance(storage, VersionedStorage), "a storage renames, or it replaces on conditions"
-    if not take_over(storage, base_path, instant, by=by):
+    if not shut_out(storage, base_path, instant, by=by):
         finish_announced(storage, base_path, instant, files, clock=clock, fence=fence)
+
+
+def shut_out(storage: Storage, base_path: str, instant: str, *, by: Owner, folders: str | None = None) -> bool:
+    """No attempt that has begun at `instant` can publish from here on. False where one has announced that it will.
+
+    Args:
+        folders: the table below which attempts have theirs, where it is not the one that has their heartbeats.
+    """
+    if isinstance(storage, RenamingStorage):
+        put_aside(storage, folders or base_path, instant, by=by.attempt)
+        return True
+    assert isinstance(storage, VersionedStorage), "a storage renames, or it replaces on conditions"
+    return take_over(storage, base_path, instant, by=by)
 
 
 def _finish_metadata(

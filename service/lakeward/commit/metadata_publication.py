@@ -27,14 +27,14 @@ from dataclasses import dataclass
 from lakeward.commit.transition import LAYOUT, TimelineFiles, create_once
 from lakeward.errors import AlreadyExists, AttemptLost, BrokenFile, NotFound, OutcomeUnknown
 from lakeward.format.commit_metadata import read_commit_metadata
-from lakeward.format.file_name import parse_log_file
+from lakeward.format.file_name import HFILE, parse_base_file, parse_log_file
 from lakeward.storage.storage import RenamingStorage, Storage, join
 
 COMMIT_FILE = "metadata-commit"
 """In the attempt's folder: what will be the completed file."""
 
 AT_ONCE_BYTES = 8 * 1024 * 1024
-"""A log file that is no larger is copied by one request that reads and one that writes."""
+"""A file that is no larger is copied by one request that reads and one that writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,34 +99,42 @@ def create_announced(
 ) -> None:
     """Complete the delta commit that an attempt announced as `name`, from what it prepared in `folder`. Idempotent."""
     staged = join(folder, COMMIT_FILE)
-    logs = _logs_in(storage, staged, instant)
+    logs = named_files(storage, staged, instant)
     fence()
     files.open_announced()
-    for path, size in logs.items():
-        _copy(storage, join(folder, path.rpartition("/")[2]), join(metadata_path, path), size)
+    copy_in(storage, folder, logs, metadata_path)
     fence()
     files.finish(staged, name)
 
 
-def _logs_in(storage: Storage, staged: str, instant: str) -> dict[str, int]:
-    """The log files that the commit names, below the metadata table, with their sizes."""
+def copy_in(storage: Storage, folder: str, files: Mapping[str, int], metadata_path: str) -> None:
+    """Files that were prepared in `folder`, by path below the metadata table and with their sizes, are in their places,
+    whoever brought them there."""
+    for path, size in files.items():
+        _copy(storage, join(folder, path.rpartition("/")[2]), join(metadata_path, path), size)
+
+
+def named_files(storage: Storage, staged: str, instant: str) -> dict[str, int]:
+    """The files that a prepared commit of the metadata table names, by path below it, with their sizes. All of them
+    are of `instant`."""
     try:
         content = storage.read(staged)
     except NotFound as error:
         raise _gone(staged) from error
     commit = read_commit_metadata(content, file=staged, layout=LAYOUT)
-    logs: dict[str, int] = {}
+    files: dict[str, int] = {}
     for stats in commit.partition_to_write_stats.values():
         for stat in stats:
-            name = parse_log_file((stat.path or "").rpartition("/")[2])
+            last = (stat.path or "").rpartition("/")[2]
+            name = parse_log_file(last) or parse_base_file(last, extension=HFILE)
             if name is None or name.instant != instant or not stat.path or not stat.file_size_in_bytes:
                 raise BrokenFile(
                     f"{staged} cannot be published.",
-                    why=f"It names {stat.path!r}, which is no log file of {instant} with a size.",
+                    why=f"It names {stat.path!r}, which is no file of {instant} with a size.",
                     remedy="Find out who wrote to the temporary files of a compaction; nothing was created.",
                 )
-            logs[stat.path] = stat.file_size_in_bytes
-    return logs
+            files[stat.path] = stat.file_size_in_bytes
+    return files
 
 
 def _copy(storage: Storage, source: str, target: str, size: int) -> None:

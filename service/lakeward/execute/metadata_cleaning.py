@@ -4,10 +4,11 @@
 
 All of it under one lock, as Hudi's writers do it. So whoever holds the lock and finds a clean of ours that is pending
 knows that its process died or lost the lock, and ends it: what it began to delete was dead and cannot be brought back.
-Before that it renames the folder of the attempt away, so that a process that wakes up late completes nothing.
+Before that it shuts the attempt out, so that a process that wakes up late completes nothing.
 
     t0 A is stopped after half of its deletions; t1 its lock runs out, B deletes the rest and creates T_C.clean;
-    t2 A wakes: its fence fails, and later still the link to its own completed file.
+    t2 A wakes: its fence fails, and later still the link to its own completed file. In an object store it can announce
+    nothing; what it had announced B created.
 
 A pending clean of another engine is that engine's to end; until then we make none.
 
@@ -23,23 +24,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lakeward.commit.attempt import Attempt, put_aside, remove_temp_folder
 from lakeward.commit.instant_time import next_time
-from lakeward.commit.transition import MetadataAction, TimelineFiles
+from lakeward.commit.service_attempt import ServiceAttempt
+from lakeward.commit.transition import MetadataAction
 from lakeward.errors import Conflict
 from lakeward.execute.metadata_commit import later
-from lakeward.execute.metadata_undoing import check_no_rollback
+from lakeward.execute.metadata_undoing import recover_metadata
 from lakeward.execute.serviced_metadata import (
     ServicedMetadata,
     check_obstacles,
     look_at_metadata_table,
-    metadata_files,
+    service_attempt,
 )
 from lakeward.execute.serviced_table import Fence, ServicedTable, zone_of
 from lakeward.format.clean_metadata import VERSION, CleanedPartition, CleanMetadata, write_clean_metadata
 from lakeward.format.clean_plan import CleanPlan, read_clean_plan, read_extra_metadata, write_clean_plan
 from lakeward.plan.metadata_cleaning import DeadSlices, find_dead_slices, find_pending_clean, still_dead
-from lakeward.storage.storage import RenamingStorage, join
+from lakeward.storage.storage import delete_all, join
 from lakeward.table.service_instants import PLANNED_BY
 
 _DELETIONS_A_FENCE = 100
@@ -88,7 +89,8 @@ class MetadataCleaner:
             return None  # as most of the time; nobody waits for a lock then
         with table.locked() as fence:
             look = look_at_metadata_table(table)
-            check_no_rollback(look.table)
+            if recover_metadata(table, look, fence=fence):
+                look = look_at_metadata_table(table)
             if (pending := find_pending_clean(look.table)) is not None:
                 return self._end(look, pending, fence)
             dead = find_dead_slices(look.snapshot.timeline, look.table)
@@ -96,17 +98,18 @@ class MetadataCleaner:
                 return None
             check_obstacles(table, look)
             instant = next_time(floor=look.latest_time, zone=zone_of(look.snapshot), clock=table.clock)
-            files = metadata_files(table, look.table, instant, MetadataAction.CLEAN)
+            attempt = service_attempt(table, look.table, instant, MetadataAction.CLEAN)
             plan = dead.plan(self._extra_metadata)
             fence()
-            files.request(write_clean_plan(plan, root=_root(look)))
-            files.begin()
-            return self._carry_out(look, instant, files, plan, fence)
+            attempt.start()
+            attempt.request(write_clean_plan(plan, root=_root(look)))
+            return self._carry_out(look, attempt, plan, fence)
 
     def _end(self, look: ServicedMetadata, instant: str, fence: Fence) -> CleanedMetadata | None:
         """A pending clean, if it is ours."""
         table = self._table
-        files = metadata_files(table, look.table, instant, MetadataAction.CLEAN)
+        attempt = service_attempt(table, look.table, instant, MetadataAction.CLEAN)
+        files = attempt.files
         content = table.storage.read(files.requested)
         if not content or PLANNED_BY not in read_extra_metadata(content, file=files.requested):
             table.observer.step(f"clean {instant} of the metadata table is a Hudi writer's, who ends it")
@@ -119,47 +122,58 @@ class MetadataCleaner:
                 remedy="Run `lakeward metadata disable`; the next Hudi writer builds the metadata table anew.",
             )
         table.observer.step(f"clean {instant} of the metadata table: ending what was interrupted")
-        assert isinstance(table.storage, RenamingStorage), "no metadata table in an object store is cleaned"
-        put_aside(table.storage, look.table.base_path, instant, by=table.owner.attempt)
+        judged, started = table.sign_of_life(instant), table.clock.monotonic()
+        if not attempt.shut_out() and (completion_time := attempt.finish_announced(fence=fence)) is not None:
+            attempt.remove_ended()
+            return _cleaned(plan, instant, completion_time, table.clock.monotonic() - started)
+        fence()
+        attempt.make_way(judged)  # its folder stays: if we are stopped here, there may be another's by then
+        attempt.start()
+        # Whoever could still complete it was shut out, so from here on the answer stays true.
         files.check_uncompleted()
         fence()
         if not files.is_inflight():
             files.begin()
-        return self._carry_out(look, instant, files, plan, fence)
+        return self._carry_out(look, attempt, plan, fence)
 
     def _carry_out(
-        self, look: ServicedMetadata, instant: str, files: TimelineFiles, plan: CleanPlan, fence: Fence
+        self, look: ServicedMetadata, attempt: ServiceAttempt, plan: CleanPlan, fence: Fence
     ) -> CleanedMetadata:
         table, started = self._table, self._table.clock.monotonic()
-        attempt = Attempt(table.storage, look.table.base_path, instant, table.owner.attempt)
-        attempt.start()
         paths = [join(look.table.base_path, partition, name) for partition, of in plan.files.items() for name in of]
-        for number, path in enumerate(paths):
-            if number % _DELETIONS_A_FENCE == 0:
-                fence()
-            table.storage.delete(path)
+        for first in range(0, len(paths), _DELETIONS_A_FENCE):
+            fence()
+            delete_all(table.storage, paths[first : first + _DELETIONS_A_FENCE])
         seconds = table.clock.monotonic() - started
-        earliest = plan.earliest_retained.time if plan.earliest_retained else ""
         metadata = CleanMetadata(
             version=VERSION,
             partitions={partition: CleanedPartition(deleted=names) for partition, names in plan.files.items()},
-            instant=instant,
+            instant=attempt.instant,
             milliseconds=int(seconds * 1000),
-            earliest_retained=earliest,
+            earliest_retained=_earliest_of(plan),
             last_completed=plan.last_completed,
             policy=plan.policy,
         )
-        staged = attempt.stage_commit(write_clean_metadata(metadata))
-        completion_time = next_time(
-            floor=later(look.latest_time, instant), zone=zone_of(look.snapshot), clock=table.clock
-        )
-        fence()
-        files.complete(staged, completion_time)
-        remove_temp_folder(table.storage, look.table.base_path, instant)
-        table.observer.step(f"clean {instant} of the metadata table: files deleted: {len(paths)}")
-        return CleanedMetadata(instant, completion_time, earliest, len(paths), seconds)
+        attempt.stage(write_clean_metadata(metadata))
+        floor = later(look.latest_time, attempt.instant)
+        completion_time = next_time(floor=floor, zone=zone_of(look.snapshot), clock=table.clock)
+        attempt.publish((), completion_time, fence=fence)
+        attempt.clear()
+        table.observer.step(f"clean {attempt.instant} of the metadata table: files deleted: {len(paths)}")
+        return _cleaned(plan, attempt.instant, completion_time, seconds)
+
+
+def _cleaned(plan: CleanPlan, instant: str, completion_time: str, seconds: float) -> CleanedMetadata:
+    files = sum(len(names) for names in plan.files.values())
+    return CleanedMetadata(instant, completion_time, _earliest_of(plan), files, seconds)
+
+
+def _earliest_of(plan: CleanPlan) -> str:
+    return plan.earliest_retained.time if plan.earliest_retained else ""
 
 
 def _root(look: ServicedMetadata) -> str:
-    """The metadata table's folder as Hadoop spells it."""
-    return f"file:{look.table.base_path}"
+    """The metadata table's folder as it is spelled in a plan. Hudi's writer fails over a scheme that is not its own,
+    and one bucket has several (`s3`, `s3a`); without any, Hadoop takes a file to be in the table's own bucket."""
+    scheme, found, rest = look.table.base_path.partition("://")
+    return f"/{rest.partition('/')[2]}" if found else f"file:{scheme}"

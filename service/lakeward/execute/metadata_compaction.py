@@ -10,7 +10,8 @@ What writers commit meanwhile completes after T and lies on top of the new base 
 
     t1 we look and take T; t2 a writer commits, completing at C > T; t3 we publish T: its log belongs to slice T.
 
-If somebody else compacts meanwhile, or takes a log of ours away, nothing is published.
+If somebody else compacts meanwhile, or takes a log of ours away, nothing is published. How it is, in file systems and
+in object stores, is in `commit/service_attempt.py`.
 
 Touches: the metadata table, under the table lock; the attempt's folder below it.
 Keeps:   1. what is published is what a reader would have merged as of T, record by record;
@@ -26,28 +27,29 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from lakeward.commit.attempt import Attempt, Winner
-from lakeward.commit.heartbeat import INTERVAL_SECONDS, Heartbeat
+from lakeward.commit.attempt import Winner
+from lakeward.commit.heartbeat import INTERVAL_SECONDS
 from lakeward.commit.instant_time import next_time
 from lakeward.commit.metadata_look import newest_schema
 from lakeward.commit.renewal import Renewal
-from lakeward.commit.transition import MetadataAction, TimelineFiles
+from lakeward.commit.service_attempt import ServiceAttempt
+from lakeward.commit.transition import MetadataAction
 from lakeward.errors import AttemptLost, Conflict, LakewardError, VerificationFailed
 from lakeward.execute.before_writing import check_space, check_writers_stopped
 from lakeward.execute.metadata_commit import later
 from lakeward.execute.metadata_compaction_commit import (
     CompactedSlice,
+    changed_operation,
     metadata_compaction_commit,
     metadata_compaction_plan,
 )
-from lakeward.execute.metadata_undoing import forget, recover_metadata, take_back
+from lakeward.execute.metadata_undoing import recover_metadata, take_back
 from lakeward.execute.progress import Merged, Phase
-from lakeward.execute.serviced_metadata import check_obstacles, look_at_metadata_table, metadata_files
+from lakeward.execute.serviced_metadata import check_obstacles, look_at_metadata_table, service_attempt
 from lakeward.execute.serviced_table import ServicedTable, zone_of
 from lakeward.format.commit_metadata import write_commit_metadata
 from lakeward.format.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.format.file_name import HFILE, BaseFileName, WriteToken
-from lakeward.format.instant import comparable_time
 from lakeward.format.metadata_base_file import read_digest, write_metadata_base_file
 from lakeward.plan.metadata_services import MetadataBacklog, find_backlog
 from lakeward.storage.storage import join
@@ -85,11 +87,12 @@ class _Claim:
     metadata: MetadataTable
     backlog: MetadataBacklog
     schema_json: str
-    instant: str
     plan: CompactionPlan
-    files: TimelineFiles
-    heartbeat: Heartbeat
-    attempt: Attempt
+    attempt: ServiceAttempt
+
+    @property
+    def instant(self) -> str:
+        return self.attempt.instant
 
 
 class MetadataCompactor:
@@ -127,7 +130,7 @@ class MetadataCompactor:
         if claim is None:
             return None
         try:
-            with Renewal(claim.heartbeat.beat, interval_seconds=INTERVAL_SECONDS):
+            with Renewal(claim.attempt.beat, interval_seconds=INTERVAL_SECONDS):
                 with table.measured(Phase.MERGE):
                     made = self._merge(claim)
                 with table.measured(Phase.COMMIT):
@@ -168,14 +171,10 @@ class MetadataCompactor:
                 metadata=metadata,
                 backlog=backlog,
                 schema_json=schema_json,
-                instant=instant,
                 plan=metadata_compaction_plan(backlog.slices, self._planned_by),
-                files=metadata_files(table, metadata, instant, MetadataAction.COMPACTION),
-                heartbeat=Heartbeat(table.storage, table.base_path, instant, table.owner),
-                attempt=Attempt(table.storage, metadata.base_path, instant, table.owner.attempt),
+                attempt=service_attempt(table, metadata, instant, MetadataAction.COMPACTION),
             )
             fence()
-            claim.heartbeat.start()
             claim.attempt.start()
         table.observer.step(
             f"metadata table as of {instant}: file groups with logs: {len(backlog.slices)}, delta commits since the "
@@ -240,12 +239,10 @@ class MetadataCompactor:
 
     def _publish(self, claim: _Claim, made: list[CompactedSlice]) -> str:
         table = self._table
-        commit = metadata_compaction_commit(made, claim.schema_json)
-        staged = claim.attempt.stage_commit(write_commit_metadata(commit))
+        claim.attempt.stage(write_commit_metadata(metadata_compaction_commit(made, claim.schema_json)))
         with table.locked() as fence:
             look = look_at_metadata_table(table)
-            if not claim.heartbeat.is_ours():
-                raise _lost(claim)
+            claim.attempt.check_ours()
             _check_still_right(claim, look.table)
             if table.options.writers_stopped:
                 timelines = ((claim.snapshot, look.snapshot), (claim.metadata, look.table))
@@ -253,46 +250,31 @@ class MetadataCompactor:
                 for before, now in timelines:
                     check_writers_stopped(before.timeline, now.timeline, ours=claim.instant, meanwhile=meanwhile)
             check_obstacles(table, look)
-            fence()
-            self._begin(claim)
-            claim.attempt.move_in(
-                Winner(each.slice.partition_path, each.file_name, each.slice.base_file is not None) for each in made
-            )
             floor = later(look.latest_time, claim.instant)
             completion_time = next_time(floor=floor, zone=zone_of(look.snapshot), clock=table.clock)
             fence()
-            claim.files.complete(staged, completion_time)
+            claim.attempt.request(write_compaction_plan(claim.plan, extension=HFILE))
+            claim.attempt.publish(map(_winner, made), completion_time, fence=fence)
         return completion_time
-
-    def _begin(self, claim: _Claim) -> None:
-        """Say on the timeline what is about to be published."""
-        claim.files.request(write_compaction_plan(claim.plan, extension=HFILE))
-        claim.files.begin()
-        if self._table.storage.stat(claim.attempt.folder) is None:
-            # t0 we prove the lock ours and are stopped; t1 another process takes our folder away, since nothing on the
-            # timeline is ours; t2 we wake up. What we just wrote would be nobody's to take back.
-            claim.files.undo()
-            claim.files.unschedule()
-            raise _lost(claim)
 
     def _give_up(self, claim: _Claim, error: BaseException) -> None:
         """After a failure, take our attempt back: unless it is not ours any more, or its commit exists."""
-        table = self._table
+        table, attempt = self._table, claim.attempt
         try:
             with table.locked(to_undo=True) as fence:
-                if not claim.heartbeat.is_ours() or claim.files.find_completed() is not None:
+                if not attempt.is_ours() or attempt.files.find_completed() is not None:
                     return
-                if table.storage.stat(claim.files.requested) is not None:
-                    take_back(table, claim.metadata, claim.instant, claim.plan, fence=fence)
+                if table.storage.stat(attempt.files.requested) is not None:
+                    take_back(table, attempt, claim.plan, table.sign_of_life(claim.instant), fence=fence)
                 else:
-                    forget(table, claim.metadata, claim.instant)
+                    attempt.clear()
         except (LakewardError, OSError) as second:
             error.add_note(f"What the attempt left could not be removed ({second}); the next run removes it.")
 
     def _clear(self, claim: _Claim) -> None:
         """The commit exists, so nothing that happens here makes it fail; the next compaction removes what stays."""
         try:
-            forget(self._table, claim.metadata, claim.instant)
+            claim.attempt.clear()
         except (LakewardError, OSError) as error:
             self._table.observer.step(f"compaction {claim.instant} of the metadata table left something: {error}")
 
@@ -307,24 +289,22 @@ def _check_still_right(claim: _Claim, now: MetadataTable) -> None:
             remedy="Nothing is wrong, and nothing of ours was published.",
         )
     if any(instant.time == claim.instant for instant in now.timeline.instants):
-        raise _lost(claim)
-    found = {slice_.group_id: slice_ for slices in now.slices.values() for slice_ in slices}
-    for before in claim.backlog.slices:
-        slice_ = found.get(before.group_id)
-        logs = () if slice_ is None else tuple(log for log in slice_.log_files if _is_before(log.instant, claim, now))
-        if slice_ is None or (slice_.base_file, logs) != (before.base_file, before.log_files):
-            raise Conflict(
-                f"File group {before.file_id} of the metadata table changed while it was compacted as of "
-                f"{claim.instant}.",
-                why="A file of it was taken away, or one came whose commit completed before that instant.",
-                remedy="Run the command again; nothing was published.",
-                file_group=before.group_id,
-            )
+        raise AttemptLost(
+            f"Another process uses the instant of our compaction of the metadata table, {claim.instant}.",
+            why="Its clock is wrong, or it took it without the table's lock.",
+            remedy="Run the command again; nothing was published.",
+        )
+    if (changed := changed_operation(claim.plan, claim.instant, now)) is not None:
+        raise Conflict(
+            f"File group {changed.file_id} of the metadata table changed while it was compacted as of {claim.instant}.",
+            why="A file of it was taken away, or one came whose commit completed before that instant.",
+            remedy="Run the command again; nothing was published.",
+            file_group=(changed.partition_path, changed.file_id),
+        )
 
 
-def _is_before(instant: str, claim: _Claim, now: MetadataTable) -> bool:
-    completed = now.timeline.completion_time(instant)
-    return completed is None or comparable_time(completed) < comparable_time(claim.instant)
+def _winner(made: CompactedSlice) -> Winner:
+    return Winner(made.slice.partition_path, made.file_name, made.slice.base_file is not None)
 
 
 def _reported(entries: Iterator[T], report: Callable[[int], None]) -> Iterator[T]:
@@ -332,11 +312,3 @@ def _reported(entries: Iterator[T], report: Callable[[int], None]) -> Iterator[T
         yield entry
         if number % _ENTRIES_A_REPORT == 0:
             report(number)
-
-
-def _lost(claim: _Claim) -> AttemptLost:
-    return AttemptLost(
-        f"Our attempt to compact the metadata table as of {claim.instant} was taken over.",
-        why="Its heartbeat or its folder is no longer ours.",
-        remedy="Run the command again.",
-    )

@@ -1,4 +1,4 @@
-"""What a compaction of the metadata table leaves on its timeline: the plan, and the commit.
+"""What a compaction of the metadata table leaves on its timeline: the plan, and the commit. And whether a plan holds.
 
 Touches: nothing.
 Source:  field by field as Hudi 1.2 writes them on the metadata table of a table of version 9.
@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from lakeward.format.avro_schema import without_meta_columns
 from lakeward.format.commit_metadata import CommitMetadata, RuntimeStats, WriteStat
 from lakeward.format.compaction_plan import MEBIBYTE, CompactionOperation, CompactionPlan
+from lakeward.format.instant import comparable_time
 from lakeward.storage.storage import join
 from lakeward.table.file_group import FileSlice
+from lakeward.table.metadata_table import MetadataTable
 from lakeward.table.service_instants import PLANNED_BY
 
 NO_INSTANT = "null"
@@ -47,6 +49,28 @@ def metadata_compaction_commit(made: Iterable[CompactedSlice], schema_json: str)
         extra_metadata={"schema": without_meta_columns(schema_json)},
         operation_type="COMPACT",
     )
+
+
+def changed_operation(plan: CompactionPlan, instant: str, now: MetadataTable) -> CompactionOperation | None:
+    """The first one whose slice does not hold, as of `instant`, what the plan says: a file of it was taken away, or one
+    came whose commit completed before. A slice later than `instant` lies on top of what is made of the older ones."""
+    found = {slice_.group_id: slice_ for slices in now.slices.values() for slice_ in slices}
+    for operation in plan.operations:
+        slice_ = found.get((operation.partition_path, operation.file_id))
+        if slice_ is None:
+            return operation
+        if comparable_time(slice_.base_instant) > comparable_time(instant):
+            continue
+        base_file = slice_.base_file.name if slice_.base_file else None
+        logs = tuple(log.name.text for log in slice_.log_files if _is_before(log.instant, instant, now))
+        if (base_file, logs) != (operation.base_file, operation.log_files):
+            return operation
+    return None
+
+
+def _is_before(log_instant: str, instant: str, now: MetadataTable) -> bool:
+    completed = now.timeline.completion_time(log_instant)
+    return completed is None or comparable_time(completed) < comparable_time(instant)
 
 
 def _operation(slice_: FileSlice) -> CompactionOperation:

@@ -4,97 +4,104 @@ An attempt merges into a folder of its own and says nothing on the timeline unti
 died can leave is therefore either a folder that nobody else knows of, or, if it died while it published, a plan on the
 metadata table's timeline:
 
-    plan   -> folder aside -> no completed file? -> base files that carry the instant -> folder -> .inflight
+    plan   -> shut out -> no completed file? -> base files that carry the instant -> folder -> .inflight
            -> .requested -> heartbeat
     folder -> folder -> heartbeat
+
+In an object store an attempt may have announced that it publishes (`commit/service_attempt.py`). That is finished.
 
 The plan goes too, and not only the attempt: nothing was promised by it, and a plan that waits holds up the writers, who
 carry out every plan of the metadata table that they find. Until it goes, or a Hudi writer has carried it out, readers
 merge the logs before and after it, and see no difference.
-
-The heartbeat of such an attempt is among those of the table, not of the metadata table: by one there Hudi's writers
-would fail for two minutes after we died, instead of carrying the plan out (`validateHeartBeat` of
-BaseHoodieTableServiceClient, Hudi 1.2).
 
 Touches: the metadata table's timeline, files of one instant in the groups of its plan, and the folders and
          heartbeats of our own attempts; under the table lock.
 Keeps:   1. a plan that another engine made is not touched, nor what an attempt left that may be alive;
          2. nothing is deleted while a commit of the instant exists or might exist, nor unless the lock was proved since
             the listing;
-         3. stopped anywhere in between, the same can be done again.
+         3. what was announced is published only where what it merged is still what it was;
+         4. stopped anywhere in between, the same can be done again.
 See:     docs/decisions/0014-the-metadata-tables-own-services.md
 """
 
 from __future__ import annotations
 
-from lakeward.commit.attempt import put_aside, remove_temp_folder, strays, temp_folder
-from lakeward.commit.heartbeat import Life, heartbeat_path, remove_heartbeat
+from lakeward.commit.attempt import strays, temp_folder
+from lakeward.commit.heartbeat import Life, Sign, heartbeat_path
+from lakeward.commit.service_attempt import ServiceAttempt
 from lakeward.commit.tidy import tidy
 from lakeward.commit.transition import MetadataAction
-from lakeward.errors import TryLater
+from lakeward.errors import Conflict, TryLater
+from lakeward.execute.metadata_compaction_commit import changed_operation
 from lakeward.execute.pending_work import groups_of
 from lakeward.execute.progress import Count
-from lakeward.execute.serviced_metadata import ServicedMetadata, metadata_files
+from lakeward.execute.serviced_metadata import ServicedMetadata, look_at_metadata_table, service_attempt
 from lakeward.execute.serviced_table import Fence, ServicedTable
 from lakeward.format.compaction_plan import CompactionPlan, read_compaction_plan
 from lakeward.format.file_name import HFILE
-from lakeward.storage.storage import RenamingStorage, parent
-from lakeward.table.metadata_table import MetadataTable
+from lakeward.storage.storage import delete_all, parent
+from lakeward.table.metadata_table import MetadataTable, metadata_base_path
 from lakeward.table.service_instants import PLANNED_BY
 from lakeward.table.table_config import timeline_folder
 
 
 def recover_metadata(table: ServicedTable, look: ServicedMetadata, *, fence: Fence) -> bool:
-    """Whether something of the timeline was taken back, so that one has to look again."""
+    """Whether something on the timeline was taken back or finished, so that one has to look again."""
     metadata = look.table
     table.tidy(look.snapshot)
     tidy(table.storage, metadata.base_path, timeline_folder(metadata.base_path, metadata.config), clock=table.clock)
     check_no_rollback(metadata)
-    undone = False
+    changed = False
     for instant in metadata.timeline.pending:
         if instant.action != MetadataAction.COMPACTION.pending:
             continue
-        files = metadata_files(table, metadata, instant.time, MetadataAction.COMPACTION)
-        plan = read_compaction_plan(table.storage.read(files.requested), file=files.requested, extension=HFILE)
+        attempt = service_attempt(table, metadata, instant.time, MetadataAction.COMPACTION)
+        requested = attempt.files.requested
+        plan = read_compaction_plan(table.storage.read(requested), file=requested, extension=HFILE)
         if PLANNED_BY not in plan.extra_metadata:
             continue
-        _check_dead(table, instant.time)
-        table.observer.step(f"compaction {instant.time} of the metadata table: undoing an attempt that died")
-        take_back(table, metadata, instant.time, plan, fence=fence)
-        undone = True
+        judged = table.sign_of_life(instant.time)
+        _check_dead(table, instant.time, judged)
+        take_back(table, attempt, plan, judged, fence=fence)
+        changed = True
     others = {instant.time for instant in (*look.snapshot.timeline.instants, *metadata.timeline.pending)}
     completed = {instant.time for instant in metadata.timeline.completed}
     for time in _attempted(table, metadata) - others:
-        if time in completed or table.sign_of_life(time).life is not Life.ALIVE:
-            fence()
-            forget(table, metadata, time)
-    return undone
+        attempt = service_attempt(table, metadata, time, MetadataAction.COMPACTION)
+        judged = table.sign_of_life(time)
+        if time not in completed and judged.life is Life.ALIVE:
+            continue
+        fence()
+        if time in completed:
+            attempt.remove_ended()
+        elif attempt.shut_out():
+            attempt.remove(judged)
+        elif table.storage.stat(attempt.files.requested) is None:
+            attempt.remove_ended()  # announced on a metadata table that was removed since, timeline and all
+    return changed
 
 
 def take_back(
-    table: ServicedTable, metadata: MetadataTable, instant: str, plan: CompactionPlan, *, fence: Fence
+    table: ServicedTable, attempt: ServiceAttempt, plan: CompactionPlan, judged: Sign, *, fence: Fence
 ) -> None:
-    """The plan, and all that an attempt at it made. Under the lock."""
-    files = metadata_files(table, metadata, instant, MetadataAction.COMPACTION)
-    assert isinstance(table.storage, RenamingStorage), "no metadata table in an object store is compacted"
-    put_aside(table.storage, metadata.base_path, instant, by=table.owner.attempt)
-    files.check_uncompleted()
-    left = strays(table.storage, metadata.base_path, instant, groups_of(plan), extension=HFILE)
+    """The plan, and all that an attempt at it made; or finish what it announced. Under the lock."""
+    what = f"compaction {attempt.instant} of the metadata table"
+    if not attempt.shut_out():
+        _check_still_right(table, attempt, plan)
+        attempt.finish_announced(fence=fence)
+        attempt.remove_ended()
+        table.observer.step(f"{what}: published what had been announced")
+        return
+    attempt.files.check_uncompleted()
+    left = strays(table.storage, metadata_base_path(table.base_path), attempt.instant, groups_of(plan), extension=HFILE)
     fence()
-    for status in left:
-        table.storage.delete(status.path)
+    delete_all(table.storage, (status.path for status in left))
     fence()
-    remove_temp_folder(table.storage, metadata.base_path, instant)
-    files.undo()
-    files.unschedule()
-    remove_heartbeat(table.storage, table.base_path, instant)
+    attempt.files.undo()
+    attempt.files.unschedule()
+    attempt.remove(judged)
+    table.observer.step(f"{what}: took back what an attempt left")
     table.observer.counted(Count.UNDONE_ATTEMPT)
-
-
-def forget(table: ServicedTable, metadata: MetadataTable, instant: str) -> None:
-    """The folder and the heartbeat of an attempt of which the timeline says nothing, or that it completed."""
-    remove_temp_folder(table.storage, metadata.base_path, instant)
-    remove_heartbeat(table.storage, table.base_path, instant)
 
 
 def check_no_rollback(metadata: MetadataTable) -> None:
@@ -108,8 +115,22 @@ def check_no_rollback(metadata: MetadataTable) -> None:
             )
 
 
-def _check_dead(table: ServicedTable, instant: str) -> None:
-    if table.sign_of_life(instant).life is Life.ALIVE:
+def _check_still_right(table: ServicedTable, attempt: ServiceAttempt, plan: CompactionPlan) -> None:
+    now = look_at_metadata_table(table).table
+    if any(instant.time == attempt.instant for instant in now.timeline.completed):
+        return
+    if (changed := changed_operation(plan, attempt.instant, now)) is not None:
+        raise Conflict(
+            f"Compaction {attempt.instant} of the metadata table was about to be published when its process died, and "
+            "does not fit it any more.",
+            why=f"File group {changed.file_id} does not hold what was merged: it was restored, or built anew.",
+            remedy="Run `lakeward metadata disable`; the next Hudi writer builds the metadata table anew.",
+            file_group=(changed.partition_path, changed.file_id),
+        )
+
+
+def _check_dead(table: ServicedTable, instant: str, judged: Sign) -> None:
+    if judged.life is Life.ALIVE:
         raise TryLater(
             f"Somebody else is publishing compaction {instant} of the metadata table.",
             why=f"Its heartbeat, {heartbeat_path(table.base_path, instant)}, is fresh.",

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakeward.commit.transition import MetadataAction, TimelineFiles
+from lakeward.commit.service_attempt import ServiceAttempt
+from lakeward.commit.transition import MetadataAction
 from lakeward.errors import Refused, TryLater
 from lakeward.execute.metadata_commit import later
 from lakeward.execute.progress import Phase
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.plan.metadata_services import find_obstacles
-from lakeward.storage.storage import RenamingStorage
 from lakeward.table.metadata_table import MetadataTable, has_metadata_table, load_metadata_table
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder
@@ -42,12 +42,6 @@ def look_at_metadata_table(table: ServicedTable) -> ServicedMetadata:
             why="hoodie.table.metadata.partitions does not name its partition `files`.",
             remedy="Nothing is to be done; a Hudi writer with hoodie.metadata.enable=true builds one.",
         )
-    if not isinstance(table.storage, RenamingStorage):
-        raise Refused(
-            f"The metadata table of {table.base_path} is not compacted.",
-            why="In an object store an attempt that died over it could not be told from one that is alive.",
-            remedy="Leave it to the table's Hudi writers (hoodie.metadata.compact.max.delta.commits).",
-        )
     with table.measured(Phase.LOOK):
         metadata = load_metadata_table(
             table.storage, table.base_path, snapshot.config, snapshot.timeline, clock=table.clock
@@ -67,8 +61,9 @@ def check_obstacles(table: ServicedTable, look: ServicedMetadata) -> None:
         )
 
 
-def metadata_files(
+def service_attempt(
     table: ServicedTable, metadata: MetadataTable, instant: str, action: MetadataAction
-) -> TimelineFiles:
-    """The files of an instant that we carry out on the metadata table's timeline."""
-    return TimelineFiles(table.storage, timeline_folder(metadata.base_path, metadata.config), instant, action)
+) -> ServiceAttempt:
+    """At an instant that we carry out on the metadata table's timeline, or find there."""
+    folder = timeline_folder(metadata.base_path, metadata.config)
+    return ServiceAttempt(table.storage, table.base_path, folder, instant, action, table.owner)
