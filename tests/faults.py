@@ -9,13 +9,13 @@ TORN        the process dies in the middle of the write: half of the bytes are t
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import BinaryIO, TypeVar
 
 from lakeward.storage.local import TEMPORARY_SUFFIX, LocalStorage
-from tests.called_storage import CalledStorage
+from tests.called_storage import TEARABLE, WRITES, CalledStorage
 
 T = TypeVar("T")
 
@@ -32,6 +32,18 @@ class Fault:
     kind: FaultKind
     call: int
     """Counted from 0."""
+
+
+def faults_of(kind: FaultKind, calls: Sequence[str], where: range | None = None) -> list[Fault]:
+    """The calls at which this kind of fault differs from another one: a process that dies after a read left what it
+    left before it, and a reply lost by a read is a failed read.
+
+    Args:
+        where: which calls; all of them unless it says otherwise.
+    """
+    wanted = {FaultKind.TORN: TEARABLE, FaultKind.LOST_REPLY: WRITES, FaultKind.KILL: WRITES}.get(kind)
+    numbers = where if where is not None else range(len(calls))
+    return [Fault(kind, number) for number in numbers if wanted is None or calls[number].split()[0] in wanted]
 
 
 class Killed(BaseException):

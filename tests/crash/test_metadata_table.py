@@ -15,10 +15,9 @@ from pyspark.sql import SparkSession
 
 from lakeward.errors import LakewardError
 from lakeward.format.instant import State
-from tests.called_storage import TEARABLE, WRITES
 from tests.crash.compacting import age_temporary_files, compact, compactor, everything, left_of, state_of
 from tests.crash.metadata_compacting import SERVICES, Service, check_finished, check_readable
-from tests.faults import Fault, FaultKind, FaultyStorage, Killed
+from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
 from tests.golden_tables import copy_golden, expected_rows
 from tests.metadata_golden import DATA_TIMELINE, GOLDEN, METADATA_TIMELINE, timeline
 from tests.processes import ScriptedProcesses
@@ -40,12 +39,6 @@ def publishing(calls: list[str]) -> range:
     return range(first, len(calls))
 
 
-def faults(kind: FaultKind, calls: list[str], where: range) -> list[Fault]:
-    """A process that dies after a read left what it left before it, and a reply lost by one is a failed read."""
-    wanted = {FaultKind.TORN: TEARABLE, FaultKind.LOST_REPLY: WRITES, FaultKind.KILL: WRITES}.get(kind)
-    return [Fault(kind, n) for n in where if wanted is None or calls[n].split()[0] in wanted]
-
-
 @pytest.mark.parametrize(
     ("service", "kind"),
     [
@@ -63,7 +56,7 @@ def test_publishing_survives_every_fault(service: Service, kind: FaultKind, tmp_
     """Running again finishes; Hudi sees the same rows by the metadata table in every state that was left."""
     calls = calls_of(service, tmp_path)
     states: dict[tuple[str, ...], Path] = {}
-    for fault in faults(kind, calls, publishing(calls)):
+    for fault in faults_of(kind, calls, publishing(calls)):
         base = copy_golden(GOLDEN, tmp_path / f"{fault.kind}-{fault.call}")
         processes = ScriptedProcesses()
         try:
@@ -116,7 +109,7 @@ def test_taking_back_survives_every_fault(service: Service, kind: FaultKind, tmp
     assert everything(done) == before
 
     states: dict[tuple[str, ...], Path] = {}
-    for fault in faults(kind, clean.calls, range(len(clean.calls))):
+    for fault in faults_of(kind, clean.calls):
         base = Path(shutil.copytree(dying, tmp_path / f"{fault.kind}-{fault.call}"))
         try:
             with suppress(LakewardError, OSError, Killed):

@@ -17,11 +17,19 @@ from lakeward.format.file_name import HFILE
 from lakeward.format.instant import State
 from lakeward.plan.metadata_cleaning import file_names
 from lakeward.storage.local import LocalStorage
-from tests.called_storage import TEARABLE, WRITES
+from tests.called_storage import WRITES
 from tests.crash.compacting import age_temporary_files, everything
 from tests.execute.compacting_metadata import clean_metadata, compact_metadata
-from tests.execute.test_metadata_compaction import GOLDEN, a_delta_commit, copy_of, look, metadata_leftovers, records
-from tests.faults import Fault, FaultKind, FaultyStorage, Killed
+from tests.execute.test_metadata_compaction import (
+    AT_EVERY_CALL,
+    GOLDEN,
+    a_delta_commit,
+    copy_of,
+    look,
+    metadata_leftovers,
+    records,
+)
+from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import METADATA, METADATA_TIMELINE, timeline, write_rollback_plan
 from tests.processes import ScriptedProcesses
@@ -100,34 +108,21 @@ def test_cleaning_again_does_nothing(base: Path):
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize(
-    ("version", "kind"),
-    [
-        pytest.param(
-            version,
-            kind,
-            marks=[] if (version, kind) == (GOLDEN[0], FaultKind.KILL) else pytest.mark.wide,
-            id=f"{version}-{kind}",
-        )
-        for version in GOLDEN
-        for kind in FaultKind
-    ],
-)
+@AT_EVERY_CALL
 def test_stopped_at_every_call_readers_see_no_difference(version: str, tmp_path: Path, kind: FaultKind):
     """And running again leaves one clean, whole, that did what it said."""
     golden = compacted_copy(version, tmp_path / "golden")
     expected, wanted_files = records(golden), files(golden) - older_files(golden)
     clean = FaultyStorage()
     clean_metadata(copy_of(golden, tmp_path / "clean"), clean)
-    wanted = {FaultKind.TORN: TEARABLE, FaultKind.LOST_REPLY: WRITES, FaultKind.KILL: WRITES}.get(kind)
-    faults = [n for n, call in enumerate(clean.calls) if wanted is None or call.split()[0] in wanted]
+    faults = faults_of(kind, clean.calls)
     assert len(faults) > 3
-    for number in faults:
+    for fault in faults:
         base = copy_of(golden, tmp_path / "table")
         processes = ScriptedProcesses()
         try:
             with suppress(LakewardError, OSError, Killed):
-                clean_metadata(base, FaultyStorage(Fault(kind, number)), processes)
+                clean_metadata(base, FaultyStorage(fault), processes)
             assert records(base) == expected
             assert files(base) >= wanted_files
             processes.kill_all()
@@ -140,7 +135,7 @@ def test_stopped_at_every_call_readers_see_no_difference(version: str, tmp_path:
             compact_metadata(base, FaultyStorage(), processes)
             assert metadata_leftovers(base) == []
         except BaseException as error:
-            error.add_note(f"{kind} at call {number}: {clean.calls[number]}")
+            error.add_note(f"{kind} at call {fault.call}: {clean.calls[fault.call]}")
             raise
         shutil.rmtree(base)
 

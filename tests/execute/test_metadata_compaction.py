@@ -27,11 +27,10 @@ from lakeward.table.file_system_view import GroupId
 from lakeward.table.metadata_reader import MetadataReader
 from lakeward.table.metadata_table import MetadataTable, load_metadata_table
 from lakeward.table.snapshot import take_snapshot
-from tests.called_storage import TEARABLE, WRITES
 from tests.clocks import SkippingClock
 from tests.crash.compacting import age_temporary_files, everything, is_leftover
 from tests.execute.compacting_metadata import compact_metadata, metadata_compactor
-from tests.faults import Fault, FaultKind, FaultyStorage, Killed
+from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import (
     DATA_TIMELINE,
@@ -45,6 +44,21 @@ from tests.metadata_golden import (
 from tests.processes import ScriptedProcesses
 
 GOLDEN = ("v9_metadata", "v8_metadata")
+
+AT_EVERY_CALL = pytest.mark.parametrize(
+    ("version", "kind"),
+    [
+        pytest.param(
+            version,
+            kind,
+            marks=[] if (version, kind) == (GOLDEN[0], FaultKind.KILL) else pytest.mark.wide,
+            id=f"{version}-{kind}",
+        )
+        for version in GOLDEN
+        for kind in FaultKind
+    ],
+)
+"""Of each table, each kind of fault; one of each service in CI."""
 
 
 @pytest.fixture(scope="module", params=GOLDEN)
@@ -136,19 +150,7 @@ def test_a_preview_writes_nothing(base: Path):
 
 
 @pytest.mark.crash
-@pytest.mark.parametrize(
-    ("version", "kind"),
-    [
-        pytest.param(
-            version,
-            kind,
-            marks=[] if (version, kind) == (GOLDEN[0], FaultKind.KILL) else pytest.mark.wide,
-            id=f"{version}-{kind}",
-        )
-        for version in GOLDEN
-        for kind in FaultKind
-    ],
-)
+@AT_EVERY_CALL
 def test_stopped_at_every_call_readers_see_no_difference(version: str, tmp_path: Path, kind: FaultKind):
     """And running again leaves one compaction, whole, and nothing of an attempt that died."""
     golden = copy_golden(version, tmp_path / "golden")
@@ -156,15 +158,14 @@ def test_stopped_at_every_call_readers_see_no_difference(version: str, tmp_path:
     compact_metadata(copy_of(golden, tmp_path / "clean"), clean)
     expected = records(tmp_path / "clean")
     own = len(compactions(golden))
-    wanted = {FaultKind.TORN: TEARABLE, FaultKind.LOST_REPLY: WRITES, FaultKind.KILL: WRITES}.get(kind)
-    faults = [n for n, call in enumerate(clean.calls) if wanted is None or call.split()[0] in wanted]
+    faults = faults_of(kind, clean.calls)
     assert len(faults) > 10
-    for number in faults:
+    for fault in faults:
         base = copy_of(golden, tmp_path / "table")
         processes = ScriptedProcesses()
         try:
             with suppress(LakewardError, OSError, Killed):
-                compact_metadata(base, FaultyStorage(Fault(kind, number)), processes)
+                compact_metadata(base, FaultyStorage(fault), processes)
             assert records(base) == expected
             processes.kill_all()
             age_temporary_files(base)
@@ -175,7 +176,7 @@ def test_stopped_at_every_call_readers_see_no_difference(version: str, tmp_path:
             assert {instant for _, instant in base_files(base) - base_files(golden)} == {compactions(base)[-1]}
             assert metadata_leftovers(base) == []
         except BaseException as error:
-            error.add_note(f"{kind} at call {number}: {clean.calls[number]}")
+            error.add_note(f"{kind} at call {fault.call}: {clean.calls[fault.call]}")
             raise
         shutil.rmtree(base)
 
