@@ -194,7 +194,7 @@ def compact(
         bool,
         typer.Option(
             "--metadata",
-            help="Compact the table's metadata table instead, all of it, as Hudi's writers do by themselves when they "
+            help="Clean and compact the table's metadata table instead, as Hudi's writers do by themselves when they "
             "write; until somebody does, Hudi archives nothing.",
         ),
     ] = False,
