@@ -22,7 +22,6 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow]
 CASES = [
     Case(*line.split())
     for line in """
-    SIMPLE  flat     fresh      event   avro     single     few  insert       soft  yes  bigint
     BUCKET  hive     fresh      event   parquet  composite  few  insert       soft  yes  timestamp
     MEMORY  flat     fresh      commit  avro     single     all  insert       hard  no   bigint
     """.strip().splitlines()
@@ -31,6 +30,7 @@ CASES = [
 WIDE_CASES = [
     Case(*line.split())
     for line in """
+    SIMPLE  flat     fresh      event   avro     single     few  insert       soft  yes  bigint
     SIMPLE  encoded  compacted  commit  parquet  single     all  bulk_insert  soft  yes  bigint
     BUCKET  hive     fresh      event   parquet  composite  all  insert       soft  yes  timestamp
     SIMPLE  flat     fresh      event   parquet  single     few  insert       soft  no   int

@@ -70,7 +70,7 @@ def schedule_and_leave(table: HudiTable, whose: str) -> str:
     ("whose", "mode"),
     [
         ("our FULL", EVENT),
-        ("our LOG", COMMIT),
+        pytest.param("our LOG", COMMIT, marks=pytest.mark.wide),
         pytest.param("Hudi's", EVENT, marks=pytest.mark.wide),
         pytest.param("Hudi's", COMMIT, marks=pytest.mark.wide),
         pytest.param("our FULL", COMMIT, marks=pytest.mark.wide),

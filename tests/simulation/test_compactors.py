@@ -7,7 +7,7 @@ import pytest
 from tests.simulation.compactors import run_seed
 from tests.simulation.seeds import CHUNKS, run_chunk
 
-RUNS = 600
+RUNS = 400
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))

@@ -7,7 +7,7 @@ import pytest
 from tests.simulation.daemons import run_seed
 from tests.simulation.seeds import CHUNKS, run_chunk
 
-RUNS = 160
+RUNS = 80
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
