@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lakeward.storage.storage import Storage, join
+from tests.memory_objects import MemoryObjects, Objects
 
 
 def bring(folder: Path, storage: Storage, base: str) -> str:
@@ -17,6 +18,14 @@ def bring(folder: Path, storage: Storage, base: str) -> str:
         if path.is_file():
             storage.create(join(base, str(path.relative_to(folder))), path.read_bytes())
     return base
+
+
+def bring_back(folder: Path, objects: Objects, base: str) -> None:
+    """What Hudi made of the table while it was fetched takes the place of what is in the store."""
+    for checksum in folder.rglob(".*.crc"):  # Hadoop's, of local files
+        checksum.unlink()
+    objects.data.clear()
+    bring(folder, MemoryObjects(objects), base)
 
 
 def fetch(storage: Storage, base: str, folder: Path) -> Path:

@@ -9,7 +9,9 @@ from lakeward.commit.owner import Processes
 from lakeward.execute.compaction_options import CompactionOptions
 from lakeward.execute.metadata_cleaning import CleanedMetadata, MetadataCleaner
 from lakeward.execute.metadata_compaction import CompactedMetadata, MetadataCompactor
+from lakeward.execute.serviced_metadata import look_at_metadata_table
 from lakeward.execute.serviced_table import ServicedTable
+from lakeward.plan.metadata_services import MetadataBacklog
 from lakeward.storage.storage import Storage
 from tests.clocks import SkippingClock
 from tests.processes import ScriptedProcesses
@@ -36,6 +38,11 @@ def metadata_compactor(
     base: Path | str, storage: Storage, processes: Processes, **options: object
 ) -> MetadataCompactor:
     return MetadataCompactor(serviced_table(str(base), storage, processes, **options), {})
+
+
+def preview_compaction(base: Path, storage: Storage, processes: Processes) -> MetadataBacklog:
+    table = serviced_table(str(base), storage, processes)
+    return MetadataCompactor(table, {}).preview(look_at_metadata_table(table))
 
 
 def compact_metadata(

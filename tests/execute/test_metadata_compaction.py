@@ -29,7 +29,7 @@ from lakeward.table.metadata_table import MetadataTable, load_metadata_table
 from lakeward.table.snapshot import take_snapshot
 from tests.clocks import SkippingClock
 from tests.crash.compacting import age_temporary_files, everything, is_leftover
-from tests.execute.compacting_metadata import compact_metadata, metadata_compactor
+from tests.execute.compacting_metadata import compact_metadata, metadata_compactor, preview_compaction
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import (
@@ -141,7 +141,7 @@ def test_compacting_again_does_nothing(base: Path):
 def test_a_preview_writes_nothing(base: Path):
     """And says what is compacted then."""
     before = everything(base)
-    backlog = metadata_compactor(base, LocalStorage(), ScriptedProcesses()).preview()
+    backlog = preview_compaction(base, LocalStorage(), ScriptedProcesses())
     assert everything(base) == before
     done = compact_metadata(base, LocalStorage())
     assert done is not None
@@ -341,7 +341,7 @@ def test_a_plan_of_somebody_else_is_theirs(base: Path):
     path.write_bytes(write_compaction_plan(CompactionPlan(plan.operations), extension=HFILE))
     before = everything(base)
 
-    for wanted in (compact_metadata, lambda *given: metadata_compactor(*given).preview()):
+    for wanted in (compact_metadata, preview_compaction):
         with pytest.raises(TryLater, match="pending-metadata-compaction"):
             wanted(base, LocalStorage(), processes)
     assert everything(base) == before

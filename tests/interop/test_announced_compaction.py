@@ -23,7 +23,7 @@ from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
 from tests.metadata_golden import DATA_TIMELINE, GOLDEN, METADATA_TIMELINE, timeline
 from tests.object_lake import BASE, Lake, carry_out
-from tests.object_tables import bring
+from tests.object_tables import bring_back
 from tests.processes import ScriptedProcesses
 
 if TYPE_CHECKING:
@@ -61,10 +61,7 @@ class Story:
         table = self.fetched()
         rows = f"SELECT '{key}' AS id, '{value}' AS name, 99L AS ts, 'p' AS part"
         table.write(self._spark.sql(rows), "upsert", **options)
-        for checksum in table.path.rglob(".*.crc"):  # Hadoop's, of local files
-            checksum.unlink()
-        self.lake.objects.data.clear()
-        bring(table.path, self.lake.store(), BASE)
+        bring_back(table.path, self.lake.objects, BASE)
 
     def values(self) -> dict[str, str]:
         """Hudi's answer, which is the same with the metadata table and without."""

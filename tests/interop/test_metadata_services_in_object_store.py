@@ -25,7 +25,7 @@ from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
 from tests.metadata_golden import GOLDEN, METADATA_TIMELINE
 from tests.object_lake import carry_out
-from tests.object_tables import bring, fetch
+from tests.object_tables import bring_back, fetch
 from tests.processes import ScriptedProcesses
 
 if TYPE_CHECKING:
@@ -59,10 +59,7 @@ class Story:
         table = self.fetched()
         rows = f"SELECT '{key}' AS id, '{value}' AS name, 99L AS ts, 'p' AS part"
         table.write(self._spark.sql(rows), "upsert", **options)
-        for checksum in table.path.rglob(".*.crc"):  # Hadoop's, of local files
-            checksum.unlink()
-        self.lake.objects.data.clear()
-        bring(table.path, self.lake.store(), self.lake.base)
+        bring_back(table.path, self.lake.objects, self.lake.base)
         self.expected[key] = value
 
     def check(self) -> HudiTable:

@@ -39,7 +39,7 @@ from lakeward.execute.serviced_metadata import (
 from lakeward.execute.serviced_table import Fence, ServicedTable, zone_of
 from lakeward.format.clean_metadata import VERSION, CleanedPartition, CleanMetadata, write_clean_metadata
 from lakeward.format.clean_plan import CleanPlan, read_clean_plan, read_extra_metadata, write_clean_plan
-from lakeward.plan.metadata_cleaning import DeadSlices, find_dead_slices, find_pending_clean, still_dead
+from lakeward.plan.metadata_cleaning import find_dead_slices, find_pending_clean, still_dead
 from lakeward.storage.storage import delete_all, join
 from lakeward.table.service_instants import PLANNED_BY
 
@@ -69,11 +69,6 @@ class MetadataCleaner:
         """
         self._table = table
         self._extra_metadata = {**planned_by, PLANNED_BY: "lakeward"}
-
-    def preview(self) -> DeadSlices:
-        """What would be deleted now. Writes nothing. Raises `Refused`."""
-        look = look_at_metadata_table(self._table)
-        return find_dead_slices(look.snapshot.timeline, look.table)
 
     def clean(self) -> CleanedMetadata | None:
         """None where there is nothing to delete, or another engine's clean is under way.

@@ -45,7 +45,12 @@ from lakeward.execute.metadata_compaction_commit import (
 )
 from lakeward.execute.metadata_undoing import recover_metadata, take_back
 from lakeward.execute.progress import Merged, Phase
-from lakeward.execute.serviced_metadata import check_obstacles, look_at_metadata_table, service_attempt
+from lakeward.execute.serviced_metadata import (
+    ServicedMetadata,
+    check_obstacles,
+    look_at_metadata_table,
+    service_attempt,
+)
 from lakeward.execute.serviced_table import ServicedTable, zone_of
 from lakeward.format.commit_metadata import write_commit_metadata
 from lakeward.format.compaction_plan import CompactionPlan, write_compaction_plan
@@ -106,9 +111,8 @@ class MetadataCompactor:
         self._table = table
         self._planned_by = planned_by
 
-    def preview(self) -> MetadataBacklog:
-        """What would be compacted now. Writes nothing. Raises as `compact` does."""
-        look = look_at_metadata_table(self._table)
+    def preview(self, look: ServicedMetadata) -> MetadataBacklog:
+        """What would be compacted now. Raises `TryLater` as `compact` does."""
         backlog = find_backlog(look.table)
         if backlog.is_due:
             check_obstacles(self._table, look)

@@ -16,8 +16,9 @@ from lakeward.execute.compaction_options import CompactionOptions
 from lakeward.execute.metadata_cleaning import CleanedMetadata, MetadataCleaner
 from lakeward.execute.metadata_compaction import CompactedMetadata, MetadataCompactor
 from lakeward.execute.progress import Observer
+from lakeward.execute.serviced_metadata import look_at_metadata_table
 from lakeward.execute.serviced_table import Guard, ServicedTable
-from lakeward.plan.metadata_cleaning import DeadSlices
+from lakeward.plan.metadata_cleaning import DeadSlices, find_dead_slices
 from lakeward.plan.metadata_services import MetadataBacklog
 from lakeward.storage.storage import Storage
 
@@ -65,12 +66,14 @@ class MetadataServices:
         table = ServicedTable.for_one_attempt(
             storage, base_path, options, clock=clock, processes=processes, observer=observer, guard=guard
         )
+        self._table = table
         self._cleaner = MetadataCleaner(table, planned_by or {})
         self._compactor = MetadataCompactor(table, planned_by or {})
 
     def preview(self) -> MetadataWork:
         """What would be done now. Writes nothing. Raises as `run` does."""
-        return MetadataWork(self._cleaner.preview(), self._compactor.preview())
+        look = look_at_metadata_table(self._table)
+        return MetadataWork(find_dead_slices(look.snapshot.timeline, look.table), self._compactor.preview(look))
 
     def run(self, *, delta_commits_min: int = 1) -> MetadataDone:
         """Raises as `MetadataCleaner.clean` and `MetadataCompactor.compact` do.

@@ -50,7 +50,7 @@ def recover_metadata(table: ServicedTable, look: ServicedMetadata, *, fence: Fen
     metadata = look.table
     table.tidy(look.snapshot)
     tidy(table.storage, metadata.base_path, timeline_folder(metadata.base_path, metadata.config), clock=table.clock)
-    check_no_rollback(metadata)
+    _check_no_rollback(metadata)
     changed = False
     for instant in metadata.timeline.pending:
         if instant.action != MetadataAction.COMPACTION.pending:
@@ -104,7 +104,7 @@ def take_back(
     table.observer.counted(Count.UNDONE_ATTEMPT)
 
 
-def check_no_rollback(metadata: MetadataTable) -> None:
+def _check_no_rollback(metadata: MetadataTable) -> None:
     """Whoever goes on with one would delete files that we are about to judge."""
     for instant in metadata.timeline.pending:
         if instant.action in ("rollback", "restore"):
