@@ -116,6 +116,21 @@ def test_a_refused_table_exits_two(table: Path, capfd: pytest.CaptureFixture[str
     assert everything(table) == before
 
 
+@pytest.mark.parametrize("verb", [("compact", *IN_PROCESS), ("inspect",), ("verify",)])
+def test_a_property_that_leads_into_another_table(
+    table: Path, tmp_path: Path, verb: tuple[str, ...], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is written there, nor here: by it, instants were written and files deleted in the other table."""
+    other = copy_golden("v9", tmp_path / "other", pending=True)
+    properties = table / ".hoodie/hoodie.properties"
+    kept = [line for line in properties.read_text().splitlines() if not line.startswith("hoodie.timeline.path")]
+    properties.write_text("\n".join([*kept, "hoodie.timeline.path=../../other/.hoodie/timeline", ""]))
+    before = everything(table), everything(other)
+    assert run([verb[0], str(table), *verb[1:], "--json"]) != 0
+    assert "hoodie.timeline.path" in capfd.readouterr().err
+    assert (everything(table), everything(other)) == before
+
+
 def test_a_held_lock_exits_five(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """After --lock-wait, naming the file."""
     (table / SPARK_LOCK).touch()

@@ -83,8 +83,11 @@ def test_definitions_in_another_place(tmp_path: Path):
     assert load_index_definitions(LocalStorage(), str(tmp_path), table).by_name["column_stats"].version == 1
 
 
-@pytest.mark.parametrize("path", ["../index.json", "/etc/index.json", "s3://other/index.json", ".hoodie/../../x"])
-def test_definitions_outside_of_the_table(tmp_path: Path, path: str):
-    """Are not opened."""
+@pytest.mark.parametrize(
+    "path",
+    ["../index.json", "/etc/index.json", "s3://other/index.json", ".hoodie/../../x", "p/index.json", ".hoodie//x"],
+)
+def test_definitions_outside_of_the_tables_own_folder(tmp_path: Path, path: str):
+    """They are not opened."""
     with pytest.raises(UntrustedName):
         load(tmp_path, config(hoodie_table_index_defs_path=path))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import BrokenFile, NotATable
+from lakeward.errors import BrokenFile, NotATable, UntrustedName
 from lakeward.storage.local import LocalStorage
 from lakeward.table.table_config import LoadedConfig, TableConfig, load_table_config
 
@@ -70,6 +70,40 @@ def test_backup_stands_in_for_a_missing_empty_or_wrong_file(hoodie: Path, conten
     loaded = load(hoodie)
 
     assert (loaded.source, loaded.backup_present, loaded.checksum_ok) == ("hoodie.properties.backup", True, True)
+
+
+@pytest.mark.parametrize("name", ["hoodie.timeline.path", "hoodie.timeline.history.path", "hoodie.archivelog.folder"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(
+            "../../other/.hoodie/timeline",
+            "/other/.hoodie/timeline",
+            "s3://o/t",
+            "x/../../y",
+            ".",
+            "..",
+            ".temp",
+            "a//b",
+        ),
+        *("metadata/.hoodie/timeline", "metadata"),
+    ],
+)
+def test_a_property_that_leads_out_of_the_table(hoodie: Path, name: str, value: str) -> None:
+    """It is refused by name and value, whatever the layout; the metadata table is another table, too."""
+    put(hoodie, "hoodie.properties", GOOD | {name: value})
+    with pytest.raises(UntrustedName) as caught:
+        load(hoodie)
+    assert name in caught.value.what
+    assert value in caught.value.what
+    assert str(hoodie / "hoodie.properties") in caught.value.what
+
+
+def test_folders_of_other_names(hoodie: Path) -> None:
+    """A writer may have chosen its own below `.hoodie`."""
+    put(hoodie, "hoodie.properties", GOOD | {"hoodie.timeline.path": "a/b", "hoodie.timeline.history.path": "old"})
+    assert load(hoodie).config.timeline_folder == "a/b"
+    assert load(hoodie).config.archive_folder == "a/b/old"
 
 
 def test_an_update_that_ends_while_we_look_is_seen(hoodie: Path) -> None:

@@ -1,7 +1,7 @@
 """What a table's writers index of its columns, as the table says it: the definitions and what they come to.
 
 Touches: storage, reading the definitions.
-Keeps:   definitions that are not understood, or that lie outside of the table, are an error: statistics of other
+Keeps:   definitions that are not understood, or that lie outside of `.hoodie`, are an error: statistics of other
          columns than the writers' would make queries skip files that hold what they look for.
 """
 
@@ -20,8 +20,8 @@ from lakeward.format.index_definitions import (
 )
 from lakeward.format.metadata_partition import COLUMN_STATS
 from lakeward.format.stats_value import StatsVersion
-from lakeward.storage.storage import Storage, is_absolute, join
-from lakeward.table.table_config import TableConfig
+from lakeward.storage.storage import Storage, join
+from lakeward.table.table_config import HOODIE_FOLDER, TableConfig
 
 _PATH_PROPERTY = "hoodie.table.index.defs.path"
 
@@ -38,10 +38,11 @@ class IndexedColumns:
 def load_index_definitions(storage: Storage, base_path: str, config: TableConfig) -> IndexDefinitions:
     """Raises `BrokenFile`, `Unsupported` and `UntrustedName`."""
     relative = config.get(_PATH_PROPERTY) or INDEX_DEFINITIONS_PATH
-    if is_absolute(relative) or {"", ".", ".."} & set(relative.split("/")):
+    parts = relative.split("/")
+    if parts[0] != HOODIE_FOLDER or {"", ".", ".."} & set(parts):
         raise UntrustedName(
             f"The index definitions of {base_path} are not where they can be trusted.",
-            why=f"{_PATH_PROPERTY} is {relative!r}, which may lead out of the table.",
+            why=f"{_PATH_PROPERTY} is {relative!r}, and it must lie below {HOODIE_FOLDER}.",
             remedy="Correct the property.",
         )
     path = join(base_path, relative)

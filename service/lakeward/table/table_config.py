@@ -6,7 +6,8 @@ without its checksum, and looks again for a few seconds before it gives up.
 
 Touches: storage (one listing of `.hoodie` and at most two small files a round) and the clock between rounds.
 Keeps:   1. a file that fails its checksum is used only when nothing better turned up, and is said to be so;
-         2. names that 0.x releases used are understood, and the newer name wins where both are there.
+         2. names that 0.x releases used are understood, and the newer name wins where both are there;
+         3. no property leads out of `.hoodie`, nor into another table's: whoever gets properties may join their paths.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakeward.clock import Clock
-from lakeward.errors import BrokenFile, NotATable, NotFound
+from lakeward.errors import BrokenFile, NotATable, NotFound, UntrustedName
 from lakeward.format.file_name import HFILE, PARQUET
 from lakeward.format.java_properties import parse_properties
 from lakeward.storage.storage import Storage, join
@@ -28,6 +29,13 @@ BACKUP_FILE = "hoodie.properties.backup"
 # What Hudi itself does: five rounds, a second apart.
 _ROUNDS = 5
 _ROUND_SECONDS = 1.0
+
+_FOLDERS = ("hoodie.timeline.path", "hoodie.timeline.history.path", "hoodie.archivelog.folder")
+"""Each is below `.hoodie`, the second below the first. Hudi has two more paths: that of the index definitions
+(`table/index_definitions.py`), and that of the files of a bootstrapped table, which lie outside, and it is refused."""
+
+_OTHERS = "metadata"
+"""What begins so below `.hoodie` is a table of its own."""
 
 _ORDERING_FIELDS = "hoodie.table.ordering.fields"
 
@@ -217,7 +225,27 @@ def timeline_folder(base_path: str, config: TableConfig) -> str:
 
 
 def load_table_config(storage: Storage, base_path: str, *, clock: Clock) -> LoadedConfig:
-    """The table's properties. Raises `NotATable` where there are none, `BrokenFile` where none can be read."""
+    """The table's properties. Raises `NotATable` where there are none, `BrokenFile` where none can be read, and
+    `UntrustedName` where they lead out of the table."""
+    loaded = _load(storage, base_path, clock)
+    for name in _FOLDERS:
+        _check_folder(name, loaded.config.get(name), file=join(hoodie_folder(base_path), loaded.source))
+    return loaded
+
+
+def _check_folder(name: str, value: str | None, *, file: str) -> None:
+    """A path of names that are no hidden ones: locks, heartbeats and attempts have such beside the timeline."""
+    parts = [] if value is None else value.split("/")
+    if any(not part or part.startswith(".") for part in parts) or parts[:1] == [_OTHERS]:
+        raise UntrustedName(
+            f"{name} in {file} is {value!r}, which is not trusted.",
+            why="It must be the name of a folder below .hoodie, and not a hidden one or of the metadata table; "
+            "elsewhere are files of another table, or of nobody knows whom. Nothing was read or written there.",
+            remedy="Find out who set it; Hudi's own writers leave it out, or say timeline, history and archived.",
+        )
+
+
+def _load(storage: Storage, base_path: str, clock: Clock) -> LoadedConfig:
     folder = hoodie_folder(base_path)
     doubtful: LoadedConfig | None = None
     seen = False
