@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import tracemalloc
+import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +110,22 @@ def test_file_holds_exactly_one_record(bodies: list[bytes]) -> None:
         read_record(container(SCHEMA, bodies), file="x")
 
 
+def deflated(data: bytes) -> bytes:
+    deflater = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    return deflater.compress(data) + deflater.flush()
+
+
+def peak_of(read: Callable[[], object]) -> int:
+    """Bytes that Python held at most while the call ran."""
+    tracemalloc.start()
+    try:
+        with contextlib.suppress(BrokenFile):
+            read()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
 def test_deflate_is_read_and_other_codecs_are_not() -> None:
     """Deflate is what the Avro specification demands of every reader; Hudi itself writes none."""
     out = io.BytesIO()
@@ -167,3 +187,131 @@ def test_deeply_nested_schema_is_refused() -> None:
         schema = {"type": "array", "items": schema}
     with pytest.raises(BrokenFile, match="nested"):
         read_record(container(record_of(schema), [b"\x00"]), file="x")
+
+
+def test_schema_that_is_deep_by_names_is_refused() -> None:
+    """A schema can be flat and its values deep: each record names the one before it."""
+    records: list[Any] = [{"type": "record", "name": "R0", "fields": [{"name": "x", "type": "boolean"}]}]
+    for level in range(1, 3000):
+        records.append({"type": "record", "name": f"R{level}", "fields": [{"name": "x", "type": f"R{level - 1}"}]})
+    schema = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": each["name"], "type": each} for each in records],
+    }
+    with pytest.raises(BrokenFile, match="nested"):
+        read_record(container(schema, [b"\x01" * 3000]), file="x")
+
+
+@pytest.mark.parametrize(
+    "schema", [b"[" * 500_000, b'{"type":' * 500_000, b'{"type": "long"' + b" " * 2_000_000 + b"}"]
+)
+def test_text_of_a_schema_is_bounded(schema: bytes) -> None:
+    """Half a million brackets are an error, not the end of the stack."""
+
+    def sized(data: bytes) -> bytes:
+        return encoded("long", len(data)) + data
+
+    header = b"Obj\x01" + encoded("long", 1) + sized(b"avro.schema") + sized(schema) + b"\x00" + bytes(16)
+    with pytest.raises(BrokenFile):
+        read_record(header + b"\x02" + sized(b"\x00") + bytes(16), file="x")
+
+
+NESTED_RECORDS: Any = "boolean"
+for _level in range(20):
+    NESTED_RECORDS = {"type": "record", "name": f"N{_level}", "fields": [{"name": "x", "type": NESTED_RECORDS}]}
+
+
+@pytest.mark.parametrize(
+    ("items", "item"),
+    [
+        ({"type": "array", "items": "long"}, b"\x00"),
+        ({"type": "map", "values": "long"}, b"\x00"),
+        (NESTED_RECORDS, b"\x01"),
+        ("string", b"\x00"),
+    ],
+    ids=["lists", "maps", "records", "texts"],
+)
+@pytest.mark.parametrize("codec", ["null", "deflate"])
+def test_memory_is_bounded_whatever_a_byte_stands_for(items: Any, item: bytes, codec: str) -> None:
+    """A byte can stand for an empty map of 64 bytes, or for twenty records in each other; and deflate makes two
+    megabytes of nothing out of two kilobytes. What would take more than the file justifies is refused before."""
+    count = 4 * 1024 * 1024
+    body = encoded("long", count) + item * count + b"\x00"
+    packed = deflated(body) if codec == "deflate" else body
+    data = container(record_of({"type": "array", "items": items}), [packed], codec=codec)
+
+    assert peak_of(lambda: read_record(data, file="x")) < 64 * 1024 * 1024 + 20 * len(data)
+
+
+def test_bomb_of_one_block_is_refused() -> None:
+    """Two megabytes of plan took 4.1 GB: what a block inflates to is bounded while it is inflated."""
+    size = 256 * 1024 * 1024
+    data = container(record_of("string"), [deflated(encoded("long", size) + bytes(size))], codec="deflate")
+
+    assert len(data) < 300_000
+    with pytest.raises(BrokenFile, match="Inflated, it has more than"):
+        read_record(data, file="x")
+    assert peak_of(lambda: read_record(data, file="x")) < 160 * 1024 * 1024
+
+
+def test_memory_of_hudis_own_files_is_far_from_the_bound() -> None:
+    """A commit of ten thousand files, every field of every write stat in use, is read."""
+    stats = {f"f{number}": number for number in range(30)}
+    schema = record_of(
+        {
+            "type": "array",
+            "items": {"type": "record", "name": "S", "fields": [{"name": n, "type": ["null", "long"]} for n in stats]},
+        }
+    )
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, schema, {"x": [stats] * 10_000})
+
+    assert len(read_record(container(schema, [out.getvalue()]), file="x")["x"]) == 10_000
+
+
+SOME_OF_EVERYTHING: dict[str, Any] = {
+    "type": "record",
+    "name": "Everything",
+    "namespace": "org.example",
+    "fields": [
+        {"name": "a", "type": {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "double"}]}},
+        {"name": "b", "type": ["null", "Inner", "string", {"type": "array", "items": "Inner"}]},
+        {"name": "c", "type": {"type": "map", "values": {"type": "map", "values": "float"}}},
+        {"name": "d", "type": {"type": "enum", "name": "E", "symbols": ["ONE", "TWO"]}},
+        {"name": "e", "type": {"type": "fixed", "name": "F", "size": 3}},
+        {"name": "f", "type": {"type": "string", "avro.java.string": "String"}},
+        {"name": "g", "type": ["int", "null"]},
+        {"name": "h", "type": "boolean"},
+        {"name": "i", "type": "org.example.E"},
+        {"name": "j", "type": {"type": "bytes"}},
+    ],
+}
+
+
+@pytest.mark.parametrize("branch", [None, {"x": 0.5}, "ü", [{"x": 1.0}, {"x": -2.0}]], ids=str)
+def test_every_type_is_read_as_fastavro_reads_it(branch: Any) -> None:
+    """The decoder is ours; what other implementations write, and how they read it, says whether it is right."""
+    record = {
+        "a": {"x": 1.5},
+        "b": branch,
+        "c": {"k": {"l": 0.25}, "m": {}},
+        "d": "TWO",
+        "e": b"abc",
+        "f": "text",
+        "g": -(2**31),
+        "h": True,
+        "i": "ONE",
+        "j": b"\x00\xff",
+    }
+    data = container(SOME_OF_EVERYTHING, [encoded(SOME_OF_EVERYTHING, record)])
+
+    assert read_record(data, file="x") == record == next(fastavro.reader(io.BytesIO(data)))
+
+
+@pytest.mark.parametrize("path", HUDI_FILES, ids=lambda path: path.name)
+def test_hudis_files_are_read_as_fastavro_reads_them(path: Path) -> None:
+    """Each file that released Hudi left on a timeline gives the same record."""
+    data = path.read_bytes()
+
+    assert [read_record(data, file="x")] == list(fastavro.reader(io.BytesIO(data)))

@@ -137,6 +137,14 @@ def test_an_empty_file_for_good_is_broken(hoodie: Path) -> None:
         load(hoodie)
 
 
+def test_properties_of_endless_size_are_not_read(hoodie: Path) -> None:
+    """A terabyte of properties is an error, and not a byte of it is read."""
+    with (hoodie / "hoodie.properties").open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(BrokenFile, match="more than 4194304 bytes"):
+        load(hoodie)
+
+
 def test_no_properties_is_no_table(tmp_path: Path, hoodie: Path) -> None:
     """A folder without `.hoodie/hoodie.properties` is refused as no table, at once where there is no `.hoodie`."""
     with pytest.raises(NotATable):

@@ -29,6 +29,7 @@ from lakeward.read.slice_input import MEMORY_BYTES, SliceInput
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
+from lakeward.table.instant_content import InstantContents
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
 from lakeward.table.table_config import timeline_folder
 
@@ -160,7 +161,7 @@ class _Expected:
     """What commits say of the files that they wrote; each commit is read once."""
 
     def __init__(self, storage: Storage, snapshot: TableSnapshot) -> None:
-        self._storage = storage
+        self._contents = InstantContents(storage, snapshot.base_path, snapshot.config, snapshot.timeline)
         self._snapshot = snapshot
         self._stats: dict[str, dict[str, WriteStat]] = {}
 
@@ -185,7 +186,9 @@ class _Expected:
             return {}
         path = join(timeline_folder(snapshot.base_path, snapshot.config), instant.file_name)
         try:
-            commit = read_commit_metadata(self._storage.read(path), file=path, layout=snapshot.config.layout)
+            commit = read_commit_metadata(
+                self._contents.read(instant.file_name), file=path, layout=snapshot.config.layout
+            )
         except (NotFound, BrokenFile):
             return {}
         return {stat.path: stat for stats in commit.partition_to_write_stats.values() for stat in stats if stat.path}

@@ -7,27 +7,33 @@ record, so that equal records give equal files.
 
 Touches: nothing.
 Keeps:   1. a file that is cut short, or holds more or less than one record, is a `BrokenFile`, never half a record;
-         2. a schema under which few bytes could claim endless memory or stack is refused before anything is decoded:
-            fastavro ends the process on a deeply recursive record, and fills the memory with an array of nulls.
+         2. a record takes no more memory than a file of that size justifies, whatever its codec and its schema make of
+            a byte: what would take more is refused before it is made;
+         3. the same for stack: a schema that is recursive or nested deeply is a `BrokenFile`.
 """
 
 from __future__ import annotations
 
 import io
+import zlib
 from collections.abc import Mapping
 from hashlib import blake2b
-from itertools import islice
 from typing import Any
 
 import fastavro
 import orjson
 
 from lakeward.errors import BrokenFile
+from lakeward.format.avro_primitive import read_bytes, read_long
+from lakeward.format.avro_record import decode_record
 
 MAGIC = b"Obj\x01"
 
-_CODECS = ("null", "deflate")
-_SCHEMA_DEPTH_MAX = 32
+_MEMORY_MIN = 64 * 1024 * 1024
+_MEMORY_OF_A_BYTE = 16
+"""A record may take 64 MiB and 16 bytes more for each byte of its file; Hudi's own take 5 to 10."""
+
+_SYNC_BYTES = 16
 _SYNC = {"type": "fixed", "name": "Sync", "size": 16}
 _HEADER = {
     "type": "record",
@@ -51,22 +57,27 @@ _BLOCK = {
 
 def read_record(data: bytes, *, file: str) -> dict[str, Any]:
     """The one record of the container `data`; `file` names it in errors. Raises `BrokenFile`."""
+    memory_max = _MEMORY_MIN + _MEMORY_OF_A_BYTE * len(data)
     try:
-        reader = fastavro.reader(io.BytesIO(data))
-        codec = reader.metadata.get("avro.codec", "null")
-        if codec not in _CODECS:
-            raise ValueError(f"Its codec is {codec!r}.")
-        _check_schema(reader.writer_schema, open_records=(), depth=0)
-        records = list(islice(reader, 2))
-    # Torn and hostile bytes surface in fastavro as a dozen unrelated exceptions.
-    except Exception as error:
-        raise _broken(file, str(error) or type(error).__name__) from error
-    if len(records) != 1:
-        raise _broken(file, f"It holds {len(records) or 'no'} records instead of one.")
-    record = records[0]
-    if not isinstance(record, dict):
-        raise _broken(file, "What it holds is no record.")
-    return record
+        metadata, at = _read_metadata(data)
+        sync, at = _take(data, at, _SYNC_BYTES)
+        if at == len(data):
+            raise ValueError("It holds no record instead of one.")
+        count, at = read_long(data, at)
+        if count != 1:
+            raise ValueError(f"It holds {count} records instead of one.")
+        block, at = read_bytes(data, at)
+        marker, at = _take(data, at, _SYNC_BYTES)
+        if marker != sync:
+            raise ValueError("Its record does not end with the sync marker of its header.")
+        if at != len(data):
+            raise ValueError("It holds more than one record instead of one.")
+        record = _uncompressed(block, metadata.get(b"avro.codec", b"null"), size_max=memory_max)
+        return decode_record(metadata.get(b"avro.schema", b""), record, memory_max=memory_max)
+    except IndexError:
+        raise _broken(file, "It is cut short.") from None
+    except (ValueError, zlib.error) as error:
+        raise _broken(file, str(error)) from error
 
 
 def write_record(schema: dict[str, Any], record: Mapping[str, Any]) -> bytes:
@@ -83,41 +94,44 @@ def _encode(schema: dict[str, Any], record: Mapping[str, Any]) -> bytes:
     return out.getvalue()
 
 
-def _check_schema(schema: object, *, open_records: tuple[str, ...], depth: int) -> None:
-    """Refuse recursion, and every type whose values take no bytes; then a record is no larger than its bytes allow.
-
-    Names are compared without their namespaces, which may refuse a schema that is harmless; Hudi has none such.
-    """
-    if depth > _SCHEMA_DEPTH_MAX:
-        raise ValueError("Its schema is nested too deeply.")
-    match schema:
-        case "null" | {"type": "null"} | {"type": "fixed", "size": 0} | {"type": "record", "fields": []}:
-            raise ValueError("Its schema has values that take no bytes.")
-        case str() if _short(schema) in open_records:
-            raise ValueError("Its schema is recursive.")
-        case str():
-            children: list[object] = []
-        case list():
-            children = [branch for branch in schema if branch != "null"]
-        case {"type": "record" | "error", "name": str(name), "fields": list(fields)}:
-            open_records = (*open_records, _short(name))
-            children = [field["type"] for field in fields]
-        case {"type": "array", "items": items}:
-            children = [items]
-        case {"type": "map", "values": values}:
-            children = [values]
-        case {"type": "enum" | "fixed"}:
-            children = []
-        case {"type": inner}:
-            children = [inner]
-        case _:
-            raise ValueError("Its schema is not understood.")
-    for child in children:
-        _check_schema(child, open_records=open_records, depth=depth + 1)
+def _read_metadata(data: bytes) -> tuple[dict[bytes, bytes], int]:
+    """(the entries of the header, where they end)"""
+    magic, at = _take(data, 0, len(MAGIC))
+    if magic != MAGIC:
+        raise ValueError("It does not start with the magic of an Avro file.")
+    entries: dict[bytes, bytes] = {}
+    while True:
+        count, at = read_long(data, at)
+        if count == 0:
+            return entries, at
+        if count < 0:
+            # A negative count is followed by the run's bytes, which only serve skipping.
+            count = -count
+            _, at = read_long(data, at)
+        for _ in range(count):  # ends with the bytes, since an entry takes two of them at least
+            key, at = read_bytes(data, at)
+            entries[key], at = read_bytes(data, at)
 
 
-def _short(name: str) -> str:
-    return name.rpartition(".")[2]
+def _take(data: bytes, at: int, length: int) -> tuple[bytes, int]:
+    end = at + length
+    if end > len(data):
+        raise IndexError
+    return data[at:end], end
+
+
+def _uncompressed(block: bytes, codec: bytes, *, size_max: int) -> bytes:
+    if codec == b"null":
+        return block
+    if codec != b"deflate":
+        raise ValueError(f"Its codec is {codec[:80].decode('utf-8', 'replace')!r}.")
+    inflater = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
+    inflated = inflater.decompress(block, size_max)
+    if inflater.unconsumed_tail or not (inflater.eof or len(inflated) < size_max):
+        raise ValueError(f"Inflated, it has more than {size_max} bytes.")
+    if not inflater.eof:  # what may follow is left alone: fastavro leaves a part of a checksum there
+        raise ValueError("What it holds is not deflated as its codec says.")
+    return inflated
 
 
 def _broken(file: str, why: str) -> BrokenFile:

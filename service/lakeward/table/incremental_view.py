@@ -295,7 +295,7 @@ class IncrementalView:
         if instant.action == "clean":
             try:
                 path = join(reader.folder, instant.file_name)
-                return change_by_clean(read_clean_metadata(self._storage.read(path), file=path))
+                return change_by_clean(read_clean_metadata(reader.contents.read(instant.file_name), file=path))
             except (BrokenFile, NotFound):
                 return None
         if instant.action not in ADDS_FILES and instant.action != "replacecommit":

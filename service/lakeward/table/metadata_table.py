@@ -39,6 +39,7 @@ from lakeward.storage.storage import FileStatus, Storage, join
 from lakeward.table.archived_timeline import load_archived_times
 from lakeward.table.file_group import FileGroup, FileSlice
 from lakeward.table.file_system_view import PartitionFiles, archived_log_instants, build_file_groups, sort_files
+from lakeward.table.instant_content import InstantContents
 from lakeward.table.table_config import TableConfig, hoodie_folder, load_table_config, timeline_folder
 from lakeward.table.timeline import WRITE_ACTIONS, Timeline, load_timeline
 from lakeward.table.timeline_reader import TimelineContent, TimelineReader
@@ -146,20 +147,21 @@ def _rolled_back(
     """
     since = max(comparable_time(time) for time in (latest_compaction(metadata) or _EPOCH, min(valid, default=_EPOCH)))
     folder = timeline_folder(base_path, config)
+    contents = InstantContents(storage, base_path, config, data)
     found: list[str] = []
     for instant in data.completed:
         if instant.action not in ("rollback", "restore") or comparable_time(instant.time) <= since:
             continue
         path = join(folder, instant.file_name)
-        content = storage.read(path)
+        content = contents.read(instant.file_name)
         if instant.action == "restore":
             found.extend(read_restored(content, file=path))
         elif content:
             found.extend(read_rolled_back(content, file=path))
         else:
             # Some releases left the completed file of a rollback empty; its plan says the same.
-            path = join(folder, f"{instant.time}.rollback.{State.REQUESTED}")
-            found.append(read_rollback_plan(storage.read(path), file=path))
+            requested = f"{instant.time}.rollback.{State.REQUESTED}"
+            found.append(read_rollback_plan(contents.read(requested), file=join(folder, requested)))
     return frozenset(found)
 
 

@@ -28,6 +28,7 @@ from lakeward.format.instant import Instant, State
 from lakeward.format.record_fields import RecordFields
 from lakeward.format.replace_metadata import read_clustered_groups
 from lakeward.storage.storage import Storage, join
+from lakeward.table.instant_content import InstantContents
 from lakeward.table.table_config import TableConfig, timeline_folder
 from lakeward.table.timeline import Timeline
 from lakeward.table.timeline_reader import Memory
@@ -95,6 +96,7 @@ def read_service_instants(
     """By time. An instant whose request is gone already, taken by the archiver, is not among them."""
     memory = {} if memory is None else memory
     folder = timeline_folder(base_path, config)
+    contents = InstantContents(storage, base_path, config, timeline)
     states = {(i.time, i.comparable_action): i.state for i in (*timeline.completed, *timeline.pending)}
     found = []
     for requested in timeline.instants:
@@ -109,7 +111,7 @@ def read_service_instants(
         # In layout 1 clustering is requested as a replacecommit, as insert_overwrite is.
         if requested.action not in SERVICES_OF_ONE and not (config.layout == 1 and requested.action == "replacecommit"):
             continue
-        planner = _planner(storage, join(folder, requested.file_name), requested, memory)
+        planner = _planner(contents, join(folder, requested.file_name), requested, memory)
         if planner is not None:
             found.append(
                 ServiceInstant(
@@ -135,12 +137,12 @@ class _Planner:
     store: str | None = None
 
 
-def _planner(storage: Storage, path: str, requested: Instant, memory: Memory) -> _Planner | None:
+def _planner(contents: InstantContents, path: str, requested: Instant, memory: Memory) -> _Planner | None:
     """None for what is no service, and for a plan that is gone."""
     planner: _Planner | None = memory.get(requested.file_name)
     if planner is None:
         try:
-            planner = _read_planner(storage.read(path), path, requested)
+            planner = _read_planner(contents.read(requested.file_name), path, requested)
         except NotFound:
             return None
         except BrokenFile:

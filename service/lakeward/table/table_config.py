@@ -29,6 +29,8 @@ BACKUP_FILE = "hoodie.properties.backup"
 # What Hudi itself does: five rounds, a second apart.
 _ROUNDS = 5
 _ROUND_SECONDS = 1.0
+_PROPERTIES_BYTES_MAX = 4 * 1024 * 1024
+"""Hudi's have a few kilobytes; the longest value is a schema."""
 
 _FOLDERS = ("hoodie.timeline.path", "hoodie.timeline.history.path", "hoodie.archivelog.folder")
 """Each is below `.hoodie`, the second below the first. Hudi has two more paths: that of the index definitions
@@ -255,12 +257,14 @@ def _load(storage: Storage, base_path: str, clock: Clock) -> LoadedConfig:
         entries = storage.list(folder)
         if not entries:
             break
-        names = {entry.name for entry in entries}
-        backup_present = BACKUP_FILE in names
+        sizes = {entry.name: entry.size for entry in entries}
+        backup_present = BACKUP_FILE in sizes
         for source in (PROPERTIES_FILE, BACKUP_FILE):
-            if source not in names:
+            if source not in sizes:
                 continue
             seen = True
+            if sizes[source] > _PROPERTIES_BYTES_MAX:
+                continue
             config = _read(storage, join(folder, source))
             if config is None:
                 continue
@@ -273,7 +277,8 @@ def _load(storage: Storage, base_path: str, clock: Clock) -> LoadedConfig:
     if seen:
         raise BrokenFile(
             f"{join(folder, PROPERTIES_FILE)} cannot be read.",
-            why="It is empty or not Java properties, and no valid backup lies beside it.",
+            why=f"It is empty, not Java properties or has more than {_PROPERTIES_BYTES_MAX} bytes, and no valid backup "
+            "lies beside it.",
             remedy="Restore it from a copy, or from what the table's writers are configured with.",
         )
     raise NotATable(

@@ -54,6 +54,8 @@ class Timeline:
     """Names that have the form of an instant and an action that we do not know."""
     modified: Mapping[str, float] = field(default_factory=dict)
     """Modification time of each timeline file, by name."""
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    """Bytes of each timeline file, by name."""
     _furthest: Mapping[tuple[str, str], Instant] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -147,6 +149,7 @@ def read_timeline(files: Iterable[FileStatus], base_path: str, layout: int) -> T
     broken: list[BrokenInstant] = []
     unknown: list[str] = []
     modified: dict[str, float] = {}
+    sizes: dict[str, int] = {}
     completed: dict[tuple[str, str], Instant] = {}
     for status in files:
         if status.is_folder:
@@ -158,6 +161,7 @@ def read_timeline(files: Iterable[FileStatus], base_path: str, layout: int) -> T
             continue
         instants.append(instant)
         modified[status.name] = status.modified
+        sizes[status.name] = status.size
         path = status.path.removeprefix(base_path).lstrip("/")
         if instant.state is State.COMPLETED:
             if status.size == 0:
@@ -168,4 +172,4 @@ def read_timeline(files: Iterable[FileStatus], base_path: str, layout: int) -> T
         elif instant.state is State.REQUESTED and instant.action in _ACTIONS_WITH_PLAN and status.size == 0:
             broken.append(BrokenInstant(instant, path, "The file is empty."))
     instants.sort(key=lambda i: (comparable_time(i.time), _STATE_ORDER[i.state], i.file_name))
-    return Timeline(tuple(instants), tuple(broken), tuple(unknown), modified)
+    return Timeline(tuple(instants), tuple(broken), tuple(unknown), modified, sizes)

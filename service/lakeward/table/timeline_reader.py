@@ -25,6 +25,7 @@ from lakeward.format.replace_metadata import read_clustered_groups
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import BaseFile, FrozenGroup
 from lakeward.table.file_system_view import GroupId
+from lakeward.table.instant_content import InstantContents
 from lakeward.table.table_config import TableConfig, timeline_folder
 from lakeward.table.timeline import BrokenInstant, Timeline
 
@@ -116,8 +117,8 @@ class TimelineReader:
             memory: of earlier reads of the same timeline; whoever gives it forgets what was written anew.
             plans: the same for plans, which are read again and taken apart only when they differ.
         """
-        self._storage = storage
         self._base_path = base_path
+        self.contents = InstantContents(storage, base_path, config, timeline)
         self.folder = timeline_folder(base_path, config)
         self._layout = config.layout
         self._extension = config.base_file_extension
@@ -238,7 +239,7 @@ class TimelineReader:
 
     def _write_profile(self, instant: Instant) -> WriteProfile | None:
         try:
-            data = self._storage.read(join(self.folder, instant.file_name))
+            data = self.contents.read(instant.file_name)
             metadata = self._parse_commit(instant, data) if data else None
         except (BrokenFile, NotFound):
             return None  # just being written, or just completed: it may touch anything
@@ -303,12 +304,12 @@ class TimelineReader:
         return value
 
     def _read(self, instant: Instant) -> bytes | None:
-        """None for a file known to be broken, and for one that an archiver or rollback took meanwhile."""
+        """None for a file known to be broken or too large, and for one that an archiver or rollback took meanwhile."""
         if instant.file_name in self._known_broken:
             return None
         try:
-            return self._storage.read(join(self.folder, instant.file_name))
-        except NotFound as error:
+            return self.contents.read(instant.file_name)
+        except (BrokenFile, NotFound) as error:
             self._report(instant, error)
             return None
 
