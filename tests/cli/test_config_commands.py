@@ -158,7 +158,7 @@ def test_no_secret_is_shown(
     assert run(["config", "show", str(config), *arguments]) == 0
     out, err = capfd.readouterr()
     assert "canary" not in out + err
-    assert "postgresql://********" in out
+    assert "postgresql://u:[hidden]@h/d" in out
     assert "a.b" in out
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.daemon.config_file import ConfigProblem, load_settings, read_config, shown_url
+from lakeward.daemon.config_file import ConfigProblem, load_settings, read_config
 from lakeward.errors import ConfigurationError
 from tests.daemon.config_files import read, settings_of, told, write
 
@@ -292,17 +292,3 @@ def test_the_raised_error_tells_every_problem(tmp_path: Path) -> None:
 def test_a_problem_reads_as_four_lines() -> None:
     """Where and what on the first, so that editors and people find it."""
     assert str(ConfigProblem("a.toml:1:2", "What.", "Why.", "Remedy.")) == "a.toml:1:2: What.\n    Why.\n    Remedy."
-
-
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("sqlite:////var/lib/lakeward.db", "sqlite:////var/lib/lakeward.db"),
-        ("postgresql://h/d", "postgresql://h/d"),
-        ("postgresql://u:p@h/d", "postgresql://********"),
-        ("sc://h/;token=x", "sc://********"),
-    ],
-)
-def test_shown_urls(url: str, shown: str) -> None:
-    """Only what surely holds no secret."""
-    assert shown_url(url) == shown

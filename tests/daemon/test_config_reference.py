@@ -50,7 +50,7 @@ def test_every_section_is_there() -> None:
         ({}, "", "{}"),
         ({"a.b": "1", "c-d": 2}, "", '{ "a.b" = "1", c-d = 2 }'),
         (LockSettings(expire=300), "", '{ expire = "5m" }'),
-        (SecretStr("x"), "", '"********"'),
+        (SecretStr("x"), "", '"[hidden]"'),
     ],
 )
 def test_values_as_one_would_write_them(value: object, kind: str, written: str) -> None:

@@ -16,7 +16,8 @@ import pytest
 import structlog
 
 from lakeward.daemon.config import LogFormat, LogLevel
-from lakeward.daemon.log import HIDDEN, LIBRARIES, Redactor, configure_logging, log_context
+from lakeward.daemon.log import LIBRARIES, Redactor, configure_logging, log_context
+from lakeward.printable import HIDDEN
 
 CANARY = 'c4n4ry/with "quotes" & ünï%'
 URL = "postgresql+psycopg://lakeward:c4n4ryInUrl@db.example:5432/lakeward"

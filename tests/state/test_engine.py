@@ -333,7 +333,7 @@ def test_only_sqlite_and_postgresql(url: str) -> None:
 
 def test_urls_are_shown_as_they_are_written() -> None:
     """The driver is our business."""
-    assert shown_url(parse_store_url("postgres://ada:x@db/lakeward")) == "postgresql://ada:***@db/lakeward"
+    assert shown_url(parse_store_url("postgres://ada:x@db/lakeward")) == "postgresql://ada:[hidden]@db/lakeward"
     assert shown_url(parse_store_url("sqlite:////var/lib/x.db")) == "sqlite:////var/lib/x.db"
 
 

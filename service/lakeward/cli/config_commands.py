@@ -17,9 +17,10 @@ from pydantic import BaseModel, SecretStr
 from lakeward.cli.configured_table import ConfigOption, resolve_table
 from lakeward.cli.store_options import print_json
 from lakeward.daemon.config import KeyPath, Settings, TableSettings
-from lakeward.daemon.config_file import Origin, Reading, is_secret_key, load_settings, read_config, shown_url
-from lakeward.daemon.config_reference import HIDDEN, given_keys, kind_of, write_key, write_value
+from lakeward.daemon.config_file import Origin, Reading, load_settings, read_config
+from lakeward.daemon.config_reference import given_keys, kind_of, write_key, write_value
 from lakeward.errors import UsageError
+from lakeward.printable import HIDDEN, names_secret, printable, printable_url
 from lakeward.storage.opening import open_storage
 
 config_app = typer.Typer(help="The daemon's configuration: check it, see what it comes to.", no_args_is_help=True)
@@ -189,11 +190,11 @@ def _line(model: type[BaseModel], key: str, value: Any, *, prefix: str = "") -> 
 def _shown(settings: Settings, section: str, key: str, value: Any) -> Any:
     """The effective value, fit to be seen."""
     if (section, key) == ("state", "url"):
-        return shown_url(settings.store_url)
+        return printable_url(settings.store_url)
     if isinstance(value, SecretStr):
-        return shown_url(value.get_secret_value())
+        return printable_url(value.get_secret_value())
     if (section, key) == ("spark", "conf"):
-        return {name: HIDDEN if is_secret_key(name) else text for name, text in value.items()}
+        return {name: HIDDEN if names_secret(name) else printable(text) for name, text in value.items()}
     return value
 
 

@@ -5,14 +5,17 @@ configuration or a refused table; 3 nothing to do (only with --exit-code); 5 loc
 problems; 75 temporary, try again; 130 interrupted.
 
 Touches: stdout, stderr; everything else happens below.
+Keeps:   no secret that the process was given, in its environment or its arguments, is in an error that it prints.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Sequence
 from functools import partial
+from types import TracebackType
 from typing import Annotated, TypeVar
 
 import orjson
@@ -58,6 +61,7 @@ from lakeward.execute.task_entry import run_operation_at
 from lakeward.plan.decision import PlanOutcome
 from lakeward.plan.planner import SETTINGS, CompactionType, merge_settings, planner_of
 from lakeward.plan.selection import GroupFilter
+from lakeward.printable import printable, secrets_around, spellings
 from lakeward.quantities import parse_duration, parse_size
 from lakeward.table.listing import listing_source
 
@@ -401,7 +405,7 @@ def run(arguments: Sequence[str]) -> int:
     except SystemExit as ended:  # how the command-line library returns, with usage errors explained
         return ended.code if isinstance(ended.code, int) else 0
     except LakewardError as error:
-        _print_error(error, as_json="--json" in arguments, debug="--debug" in arguments)
+        _print_error(error, arguments)
         return error.exit_code
     except OSError as error:
         told = LakewardError(
@@ -410,24 +414,40 @@ def run(arguments: Sequence[str]) -> int:
             remedy="Nothing half-done stays visible; when the storage works again, run the command again.",
         )
         told.__cause__ = error
-        _print_error(told, as_json="--json" in arguments, debug="--debug" in arguments)
+        _print_error(told, arguments)
         return told.exit_code
     return 0
 
 
-def _print_error(error: LakewardError, *, as_json: bool, debug: bool) -> None:
-    if debug:
-        traceback.print_exception(error)
-    notes = getattr(error, "__notes__", [])
-    if as_json:
-        fields = {"code": error.code, "what": error.what, "why": error.why, "remedy": error.remedy, "notes": notes}
+def _print_error(error: LakewardError, arguments: Sequence[str]) -> None:
+    known = _known_secrets(arguments)
+    if "--debug" in arguments:
+        typer.echo(printable("".join(traceback.format_exception(error)), known), err=True)
+    what, why, remedy, *notes = (
+        printable(text, known) for text in (error.what, error.why, error.remedy, *getattr(error, "__notes__", []))
+    )
+    if "--json" in arguments:
+        fields = {"code": error.code, "what": what, "why": why, "remedy": remedy, "notes": notes}
         typer.echo(orjson.dumps({"error": fields}).decode(), err=True)
     else:
-        lines = [f"{error.code}: {error.what}", error.why, error.remedy, *notes]
+        lines = [f"{error.code}: {what}", why, remedy, *notes]
         typer.echo("\n".join(line for line in lines if line), err=True)
 
 
+def _print_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """A bug of ours, as Python itself would print it, but for the secrets."""
+    typer.echo(
+        printable("".join(traceback.format_exception(kind, error, trace)), _known_secrets(sys.argv[1:])), err=True
+    )
+
+
+def _known_secrets(arguments: Sequence[str]) -> tuple[str, ...]:
+    """Whatever text of others an error brings along, these are in none that is printed."""
+    return spellings(secrets_around(os.environ, arguments))
+
+
 def main() -> None:
+    sys.excepthook = _print_uncaught
     sys.exit(run(sys.argv[1:]))
 
 

@@ -54,6 +54,7 @@ from lakeward.daemon.status_report import table_detail
 from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.worker import Worker
 from lakeward.execute.task_entry import check_slice_at, run_operation_at
+from lakeward.printable import names_secret, secrets_around
 from lakeward.state.migration import migrate
 from lakeward.state.records import DaemonRecord
 from lakeward.state.store import open_store
@@ -367,7 +368,7 @@ def _configure_logging(settings: Settings) -> None:
 
 def _secrets(settings: Settings) -> tuple[str, ...]:
     """Values that must never be in a log."""
-    remote = settings.spark.remote
-    return tuple(
-        secret for secret in (settings.store_url, remote.get_secret_value() if remote is not None else "") if secret
-    )
+    spark = settings.spark
+    urls = (settings.store_url, spark.remote.get_secret_value() if spark.remote is not None else "", spark.master)
+    conf = (value for key, value in spark.conf.items() if names_secret(key))
+    return tuple(secret for secret in (*urls, *conf, *secrets_around(os.environ)) if secret)

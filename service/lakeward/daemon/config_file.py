@@ -31,10 +31,11 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from lakeward.daemon.config import KeyPath, Settings, StateSettings, TableOverride
-from lakeward.daemon.config_reference import HIDDEN, key_of, kind_of, model_of
+from lakeward.daemon.config_reference import key_of, kind_of, model_of
 from lakeward.daemon.config_rules import BrokenRule, find_broken_rules
 from lakeward.daemon.toml_positions import Position, find_positions
 from lakeward.errors import ConfigurationError
+from lakeward.printable import HIDDEN, names_secret, printable_url
 from lakeward.quantities import write_duration
 
 PREFIX = "LAKEWARD__"
@@ -43,9 +44,6 @@ PREFIX = "LAKEWARD__"
 VERBATIM = frozenset({"planner", "conf"})
 """Tables whose keys are other people's: a dotted one is one key."""
 
-_SECRET_KEY = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
-"""What Spark itself hides in its pages."""
-_NO_SECRET = re.compile(r"(file|path|location|provider|enabled|duration)$", re.IGNORECASE)
 _SHOWN_MAX = 60
 """Characters of a wrong value that are shown."""
 
@@ -225,9 +223,9 @@ class _Reader:
 
     def _refuse_secrets(self) -> None:
         """In the file, which is read by more people than should know them."""
-        for section, key, has_secret in (("state", "url", _has_password), ("spark", "remote", _has_token)):
+        for section, key in (("state", "url"), ("spark", "remote"), ("spark", "master")):
             value = _at(self._values, (section, key))
-            if isinstance(value, str) and has_secret(value):
+            if isinstance(value, str) and printable_url(value) != value:
                 by_file = "write the URL into a file of its own and name that in state.url_file, or " * (key == "url")
                 self._tell(
                     self._origin((section, key)),
@@ -237,7 +235,7 @@ class _Reader:
                 )
                 self._take_out((section, key))
         conf = _at(self._values, ("spark", "conf"))
-        for key in [key for key in conf if is_secret_key(key)] if isinstance(conf, dict) else ():
+        for key in [key for key in conf if names_secret(key)] if isinstance(conf, dict) else ():
             self._tell(
                 self._origin(("spark", "conf", key)),
                 f"{key} holds a secret.",
@@ -376,27 +374,6 @@ class _Reader:
             self._take_out(place[:-1])
 
 
-def is_secret_key(key: str) -> bool:
-    """True for one of Spark's settings whose value nobody should see."""
-    return _SECRET_KEY.search(key) is not None and _NO_SECRET.search(key) is None
-
-
-def shown_url(url: str) -> str:
-    """Without what may be a secret: of a URL that names a user or has parameters, only the scheme is left."""
-    scheme, found, rest = url.partition("://")
-    return f"{scheme}://{HIDDEN}" if found and re.search(r"[@?;&]", rest) else url
-
-
-def _has_password(url: str) -> bool:
-    # Not by the grammar of URLs, which a password that was not quoted breaks.
-    user, found, _ = url.partition("://")[2].rpartition("@")
-    return (bool(found) and ":" in user) or re.search(r"[?&](ssl)?password=", url) is not None
-
-
-def _has_token(url: str) -> bool:
-    return re.search(r"[;?&]token=", url) is not None or _has_password(url)
-
-
 def _syntax_error(message: str, text: str) -> tuple[str, Position]:
     """tomllib says where in words."""
     if found := re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", message, re.DOTALL):
@@ -492,7 +469,7 @@ def _kind_and_default(model: type[BaseModel] | None, place: KeyPath, rest: KeyPa
 def _is_secret(model: type[BaseModel] | None, place: KeyPath) -> bool:
     if model is not None and str(place[-1]) in model.model_fields:
         return kind_of(model.model_fields[str(place[-1])]) == "URL"
-    return is_secret_key(str(place[-1]))
+    return names_secret(str(place[-1]))
 
 
 def _why(error: ErrorDetails, kind: str) -> str:

@@ -19,10 +19,8 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from lakeward.daemon.config import Kind, Settings, TableOverride
+from lakeward.printable import HIDDEN
 from lakeward.quantities import write_duration, write_size
-
-HIDDEN = "********"
-"""Stands for a secret."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from lakeward.daemon.status import SparkState, SparkStatus
 from lakeward.dispatch.dispatcher import Dispatcher
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.dispatch.spark import SparkDispatcher
+from lakeward.printable import printable_url
 
 
 class Engines:
@@ -22,7 +23,7 @@ class Engines:
             on_replaced: called when a session is started in the place of one that died.
         """
         remote = settings.remote.get_secret_value() if settings.remote is not None else None
-        self._where = "Spark Connect" if remote is not None else settings.master
+        self._where = "Spark Connect" if remote is not None else printable_url(settings.master)
         self._local_below = settings.local_below
         # Jobs of several tables share the session; without fair scheduling one would starve the others.
         conf = {"spark.scheduler.mode": "FAIR"} | dict(settings.conf)

@@ -28,14 +28,12 @@ from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, TextIO
-from urllib.parse import quote, quote_plus, unquote, urlsplit
 
 import structlog
 from structlog.types import EventDict, WrappedLogger
 
 from lakeward.daemon.config import LogFormat, LogLevel
-
-HIDDEN = "[hidden]"
+from lakeward.printable import HIDDEN, names_secret, printable, secrets_in, spellings
 
 LIBRARIES: Mapping[str, int] = {
     "alembic": logging.WARNING,
@@ -47,26 +45,6 @@ LIBRARIES: Mapping[str, int] = {
     "asyncio": logging.WARNING,
 }
 """The least that is heard of each; a higher level of the service's own raises it, a lower one does not."""
-
-_SECRET_KEY = re.compile(
-    r"pass(word|wd|phrase)?|pwd|secret|token|credential|authorization|api[_.-]?key|private[_.-]?key", re.I
-)
-
-_SEEN_KEYS = frozenset({"write_token", "fencing_token"})
-"""Tokens of Hudi and of leases, which open nothing."""
-
-# Up to the last @ before a space: passwords hold what they should not, and hiding a path with them harms nobody.
-_URL_PASSWORD = re.compile(r"(?P<head>\b[a-z][a-z0-9+.-]*://[^\s/:@'\"]*:)(?P<password>[^\s'\"]+)(?=@)", re.I)
-
-_ASSIGNED = re.compile(
-    r"(?P<head>\b[\w.-]*(?:password|passwd|pwd|secret|token|credential|api[_.-]?key)[\w.-]*['\"]?\s*[=:]\s*)"
-    r"(?P<value>'[^']*'|\"[^\"]*\"|[^\s,;&'\"()\[\]{}]+)",
-    re.I,
-)
-"""`password=…` in the text of somebody else, such as a connection string."""
-
-_SHORTEST_SECRET = 4
-"""Hiding every `a` would tell more than it hides."""
 
 _DEPTH_MAX = 8
 
@@ -85,20 +63,11 @@ class Redactor:
 
     def learn(self, secrets: Iterable[str]) -> None:
         """These values, too, in every spelling that they may meet us in; of a URL, its password."""
-        known = set(self._known)
-        for secret in secrets:
-            for value in _secrets_in(secret):
-                escaped = json.dumps(value)[1:-1]
-                known |= {value, quote(value, safe=""), quote_plus(value), escaped, repr(value)[1:-1]}
-        longest_first = sorted(known, key=lambda value: (-len(value), value))
-        self._known = tuple(value for value in longest_first if len(value) >= _SHORTEST_SECRET)
+        found = (secrets_in(secret) if "://" in secret else {secret} for secret in secrets)
+        self._known = spellings({*self._known, *(value for values in found for value in values)})
 
     def text(self, text: str) -> str:
-        for secret in self._known:
-            if secret in text:
-                text = text.replace(secret, HIDDEN)
-        text = _URL_PASSWORD.sub(rf"\g<head>{HIDDEN}", text)
-        return _ASSIGNED.sub(_hide_assigned, text)
+        return printable(text, self._known)
 
     def value(self, value: Any, *, key: str = "", depth: int = 0) -> Any:
         """The same without secrets, made of what JSON knows."""
@@ -126,26 +95,11 @@ class Redactor:
         return {self.text(str(key)): self.value(value, key=str(key)) for key, value in event.items()}
 
 
-def _secrets_in(secret: str) -> list[str]:
-    """A whole URL is hidden by its password: without it, it says which database is meant."""
-    if "://" not in secret:
-        return [secret]
-    try:
-        password = urlsplit(secret).password
-    except ValueError:
-        return [secret]
-    return [password, unquote(password)] if password else []
-
-
 def _names_secret(key: str, value: Any) -> bool:
     # Numbers are counted or compared, such as the fencing token of a lease; nobody logs in with one.
-    if not key or key in _SEEN_KEYS or value is None or isinstance(value, (bool, int, float)):
+    if value is None or isinstance(value, (bool, int, float)):
         return False
-    return _SECRET_KEY.search(key) is not None
-
-
-def _hide_assigned(match: re.Match[str]) -> str:
-    return match["head"] + HIDDEN
+    return names_secret(key)
 
 
 def _spell(value: Any) -> str:

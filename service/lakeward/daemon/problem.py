@@ -25,6 +25,7 @@ from lakeward.errors import (
     UsageError,
     VerificationFailed,
 )
+from lakeward.printable import printable
 
 _KINDS: tuple[tuple[ProblemKind, tuple[type[Exception], ...]], ...] = (
     (ProblemKind.CANCELLED, (Cancelled,)),
@@ -52,8 +53,9 @@ def is_foreseen(error: Exception) -> bool:
 
 
 def _sentence(error: Exception) -> str:
+    """Kept in the store and shown on the page, so without what secrets the text of others may hold."""
     if isinstance(error, LakewardError):
-        return str(error)
+        return printable(str(error))
     if isinstance(error, OSError):
-        return f"The storage failed: {error}."
-    return f"{type(error).__name__}: {error}"
+        return printable(f"The storage failed: {error}.")
+    return printable(f"{type(error).__name__}: {error}")

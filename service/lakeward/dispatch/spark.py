@@ -10,7 +10,8 @@ function. Results come back as rows. No Hudi jar is needed.
 Touches: a Spark session, started when first needed, whichever thread needs it; shared by all threads.
 Keeps:   1. each spec is run by exactly one task (and by that task's retries, told apart by their attempt number);
          2. a session that was already running in this process is used and never stopped;
-         3. no work begins on a session with speculation, or whose executors have other versions.
+         3. no work begins on a session with speculation, or whose executors have other versions;
+         4. what says where the work runs holds no secret, and Spark's event log none of the settings' secrets.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from lakeward.dispatch.dispatcher import (
 from lakeward.dispatch.java import ensure_java
 from lakeward.dispatch.spark_failure import mark, marked_index, what_happened
 from lakeward.errors import EngineLost, LakewardError, Refused, TaskFailed
+from lakeward.printable import SPARK_REDACTION, printable_url
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -53,6 +55,8 @@ DEFAULT_SETTINGS = {
     "spark.scheduler.mode": "FAIR",
     # A task's reply is one small row; a batch of its input is one number.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
+    # For the event log and whatever else Spark shows of its settings.
+    "spark.redaction.regex": SPARK_REDACTION,
 }
 
 
@@ -105,7 +109,7 @@ class SparkDispatcher:
 
     @property
     def name(self) -> str:
-        return f"Spark {self._remote or self._master}"
+        return f"Spark {printable_url(self._remote or self._master)}"
 
     def run(
         self,

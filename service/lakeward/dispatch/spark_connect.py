@@ -22,6 +22,7 @@ from lakeward.dispatch.spark_session import (
     in_thread,
 )
 from lakeward.errors import LakewardError, UsageError
+from lakeward.printable import printable, printable_url, secrets_in, spellings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,8 +56,8 @@ class ConnectSession:
                     session.conf.set(key, value)
         except Exception as error:
             raise LakewardError(
-                f"Spark Connect does not answer at {remote}.",
-                why=what_happened(error),
+                f"Spark Connect does not answer at {printable_url(remote)}.",
+                why=printable(what_happened(error), spellings(secrets_in(remote))),
                 remedy="Check spark.remote and the server; the table is as it was.",
             ) from error
         return cls(session)

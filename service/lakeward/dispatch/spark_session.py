@@ -27,6 +27,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.dispatch.spark_failure import what_happened
 from lakeward.errors import LakewardError
+from lakeward.printable import printable, printable_url
 
 POLL_SECONDS = 0.25
 ANSWER_SECONDS = 15.0
@@ -65,8 +66,8 @@ class LocalSession:
             return cls(builder.getOrCreate(), is_ours=True)
         except (PySparkException, Py4JError) as error:
             raise LakewardError(
-                f"Spark did not start on {master}.",
-                why=f"{what_happened(error)} What Java said stands above.",
+                f"Spark did not start on {printable_url(master)}.",
+                why=f"{printable(what_happened(error))} What Java said stands above.",
                 remedy="Check --master, --spark-conf and JAVA_HOME; the table is as it was.",
             ) from error
 

@@ -1,4 +1,4 @@
-"""Keep what is needed to repeat an operation whose result was wrong: names, sizes, digests, versions; no rows.
+"""Keep what is needed to repeat an operation with a wrong result: names, sizes, digests, versions; no row, no secret.
 
 Touches: one file in the state folder of the user, never the table.
 """
@@ -14,6 +14,7 @@ import orjson
 from lakeward.dispatch.dispatcher import own_versions
 from lakeward.errors import VerificationFailed
 from lakeward.execute.operation_spec import OperationSpec
+from lakeward.printable import printable
 from lakeward.storage.storage import Storage, join
 
 
@@ -29,7 +30,7 @@ def keep_replay(folder: Path, storage: Storage, spec: OperationSpec, error: Veri
     names = [*([slice_.base_file] if slice_.base_file else []), *slice_.log_files]
     statuses = {name: storage.stat(join(slice_.base_path, name)) for name in names}
     bundle = {
-        "error": {"code": error.code, "what": error.what, "why": error.why},
+        "error": {"code": error.code, "what": printable(error.what), "why": printable(error.why)},
         "operation": asdict(spec),
         "files": {name: status.size if status else None for name, status in statuses.items()},
         "versions": asdict(own_versions()),

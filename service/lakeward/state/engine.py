@@ -54,6 +54,7 @@ from sqlalchemy.pool import StaticPool
 from sqlalchemy.sql.elements import ColumnElement
 
 from lakeward.errors import LakewardError, StoreBroken, StoreUnavailable, StoreVersion, UsageError
+from lakeward.printable import printable, printable_url, secrets_in, spellings
 from lakeward.state.schema import applied_writes
 
 R = TypeVar("R")
@@ -67,7 +68,6 @@ FULL_CHECK_BYTES = 256 * 1024 * 1024
 """Larger files are checked without their indexes against their tables, which takes a fraction of the time."""
 
 _SQLITE_NEEDED = (3, 35, 0)  # RETURNING
-_SECRET_KEYS = frozenset({"password", "sslpassword", "oauth_client_secret"})
 
 # Of PostgreSQL: serialization failure, deadlock, lock not available, shutdowns, not yet up, too many connections, a
 # standby that is being promoted. All of class 08 are lost connections.
@@ -268,8 +268,7 @@ def parse_store_url(text: str) -> URL:
 
 def shown_url(url: URL) -> str:
     """The URL without its secrets."""
-    query = {key: "***" if key.lower() in _SECRET_KEYS else value for key, value in url.query.items()}
-    return url.set(query=query).render_as_string(hide_password=True).replace("+psycopg", "", 1)
+    return printable_url(url.render_as_string(hide_password=False).replace("+psycopg", "", 1))
 
 
 def file_of(url: URL) -> Path | None:
@@ -432,8 +431,4 @@ def explain(error: BaseException, url: URL) -> LakewardError:
 
 
 def redact(text: str, url: URL) -> str:
-    secrets = [str(url.password) if url.password else ""]
-    secrets += [str(value) for key, value in url.query.items() if key.lower() in _SECRET_KEYS]
-    for secret in filter(None, secrets):
-        text = text.replace(secret, "***")
-    return text
+    return printable(text, spellings(secrets_in(url.render_as_string(hide_password=False))))

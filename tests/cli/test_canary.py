@@ -1,0 +1,204 @@
+"""Secrets in each place that takes one, every verb and the daemon run, and all that they say and leave searched."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+import typer
+
+from lakeward.cli.main import app, run
+from lakeward.dispatch.in_process import InProcessDispatcher
+from lakeward.dispatch.spark import SparkDispatcher
+from lakeward.errors import VerificationFailed
+from tests.cli.leaky_connect import leaky_module
+from tests.golden_tables import copy_golden
+
+CANARY = "c4n4ry"
+REMOTE = f"sc://127.0.0.1:1/;token={CANARY}-remote;x-proxy={CANARY}-header"
+AWAY = f"postgresql://ada:{CANARY}-store@127.0.0.1:1/lake?connect_timeout=1&sslpassword={CANARY}-ssl"
+GIVEN = {
+    "LAKEWARD__SPARK__REMOTE": REMOTE,
+    "LAKEWARD__SPARK__CONF": (
+        f'{{ "spark.hadoop.fs.s3a.secret.key" = "{CANARY}-s3", '
+        f'"spark.hadoop.fs.azure.account.key.acc.dfs.core.windows.net" = "{CANARY}-azure" }}'
+    ),
+    "AWS_SECRET_ACCESS_KEY": f"{CANARY}-aws-secret",
+    "AWS_SESSION_TOKEN": f"{CANARY}-aws-session",
+    "AZURE_STORAGE_ACCOUNT_KEY": f"{CANARY}-azure-storage",
+}
+CONF = ("--spark-conf", f"spark.hadoop.fs.s3a.secret.key={CANARY}-argument")
+
+VERBS: Mapping[str, Sequence[Sequence[str]]] = {
+    "inspect": [("TABLE",), (f"https://acc.blob.core.windows.net/c/orders?sig={CANARY}-sas",)],
+    "plan": [("TABLE",), (f"s3://AKIA1:{CANARY}-url@lake/orders",)],
+    "explain": [("TABLE",), (f"no-such?sig={CANARY}-sas",)],
+    "verify": [("TABLE",)],
+    "compact": [
+        ("TABLE", "--writers", "stopped", *CONF),
+        ("TABLE", "--writers", "stopped", "--debug", *CONF),
+        ("TABLE", "--writers", "stopped", "--spark-conf", f"spark.hadoop.fs.s3a.secret.key:{CANARY}-no-equals"),
+        ("TABLE", "--lock", "zookeeper", "--lock-zookeeper", f"https://{CANARY}-login@127.0.0.1:x"),
+        ("TABLE", "--metadata", "--writers", "stopped"),
+        ("TABLE", "--dry-run", *CONF),
+    ],
+    "metadata disable": [("TABLE", "--dry-run")],
+    "metadata rebuild": [("TABLE", "column_stats", "--dry-run")],
+    "version": [()],
+    "pause": [("orders", "--reason", "x"), ("orders", "--reason", "x", "--url", AWAY)],
+    "resume": [("orders",), ("orders", "--url", AWAY)],
+    "cancel": [("orders", "--reason", "x"), ("orders", "--reason", "x", "--url", AWAY)],
+    "jobs": [(), ("--url", AWAY)],
+    "events": [(), ("--url", AWAY)],
+    "config check": [("CONFIG",), ("BROKEN",)],
+    "config show": [("CONFIG",), ("BROKEN",)],
+    "config schema": [()],
+    "state status": [(), ("--url", AWAY)],
+    "state migrate": [(), ("--url", AWAY)],
+    "state rebuild": [(), ("--url", AWAY)],
+    "run": [("--config", "BROKEN")],
+}
+"""What each verb is called with; the daemon itself has a test of its own."""
+
+
+def verbs_of(group: object, prefix: str = "") -> Iterable[str]:
+    for name, command in getattr(group, "commands", {}).items():
+        if getattr(command, "commands", None):
+            yield from verbs_of(command, f"{prefix}{name} ")
+        else:
+            yield f"{prefix}{name}"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A table, a configuration, and this process' environment full of secrets."""
+    copy_golden("v9", tmp_path / "tables/orders")
+    (tmp_path / "lakeward.toml").write_text(
+        f'[service]\nstate_folder = "{tmp_path}/state"\nlisten = "127.0.0.1:0"\nlog_format = "json"\n'
+        '[spark]\nlocal_below = 0\n[locks]\nwriters = "share"\n'
+        f'[[tables]]\nname = "orders"\npath = "{tmp_path}/tables/orders"\ninterval = "1s"\n'
+        'foreign_services = "share"\n'
+    )
+    (tmp_path / "broken.toml").write_text(
+        f'[state]\nurl = "{AWAY}"\n[spark]\nremote = "{REMOTE}"\n'
+        f'conf = {{ "fs.azure.account.key.acc" = "{CANARY}-in-file", "fs.s3a.secret.key" = 7 }}\n'
+    )
+    for name, value in GIVEN.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("lakeward.state.engine.PATIENCE_SECONDS", 0.1)
+    monkeypatch.setitem(sys.modules, "pyspark.sql.connect.session", leaky_module())
+    return tmp_path
+
+
+def search(folder: Path) -> None:
+    """What was left in files, the configurations themselves apart."""
+    for path in folder.rglob("*"):
+        if path.is_file() and path.suffix != ".toml":
+            assert CANARY.encode() not in path.read_bytes(), path
+
+
+def call(folder: Path, verb: str, arguments: Sequence[str]) -> int:
+    words = {
+        "TABLE": str(folder / "tables/orders"),
+        "CONFIG": str(folder / "lakeward.toml"),
+        "BROKEN": str(folder / "broken.toml"),
+    }
+    return run([*verb.split(), *(words.get(word, word) for word in arguments)])
+
+
+def test_every_verb_is_called() -> None:
+    """A new verb is not forgotten here."""
+    assert set(verbs_of(typer.main.get_command(app))) == set(VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_verb_tells_a_secret(
+    verb: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Whether it does its work or fails, on stdout and stderr and in the files that it leaves."""
+    if verb not in ("config check", "config show", "config schema", "run"):
+        monkeypatch.setenv("LAKEWARD_CONFIG", str(folder / "lakeward.toml"))
+    assert run(["state", "migrate", "--config", str(folder / "lakeward.toml")]) == 0
+    for arguments in VERBS[verb]:
+        call(folder, verb, arguments)
+        call(folder, verb, [*arguments, "--json"])
+    out, err = capfd.readouterr()
+    assert CANARY not in out
+    assert CANARY not in err
+    assert out + err, "it said something"
+    if "BROKEN" not in VERBS[verb][-1]:
+        assert "LW-CONFIG" not in out + err
+    if AWAY in VERBS[verb][-1]:
+        assert "ada:[hidden]@127.0.0.1:1" in err
+    search(folder)
+
+
+def test_where_work_runs_is_said_without_the_token(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """`compact` names the Connect server that merges, and only that; so does the bundle of a wrong result."""
+    in_process = InProcessDispatcher()
+    monkeypatch.setattr(SparkDispatcher, "probe", lambda self: None)
+    monkeypatch.setattr(SparkDispatcher, "run", lambda self, *args, **named: in_process.run(*args, **named))
+    monkeypatch.setenv("LAKEWARD_CONFIG", str(folder / "lakeward.toml"))
+
+    def wrong(base_path: str, spec: object, attempt: int) -> None:
+        raise VerificationFailed(f"The rows differ, read through {REMOTE}.", why=f"fs.s3a.secret.key={CANARY}")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("lakeward.cli.main.run_operation_at", wrong)
+        assert call(folder, "compact", ("TABLE", "--writers", "stopped")) == 6
+    assert len(list(folder.rglob("replay-*.json"))) == 1
+    assert call(folder, "compact", ("TABLE", "--writers", "stopped")) == 0
+    out, err = capfd.readouterr()
+    assert "merging on Spark sc://127.0.0.1:1/;token=[hidden];x-proxy=[hidden]" in err
+    assert CANARY not in out + err
+    search(folder)
+
+
+def get(url: str) -> str:
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return str(answer.read().decode())
+    except urllib.error.HTTPError as error:
+        return error.read().decode()
+
+
+def test_the_daemon_tells_no_secret(folder: Path) -> None:
+    """Its log, page, metrics and store, while the Spark that it was given repeats the URL in its error."""
+    log = folder / "log"
+    script = Path(__file__).with_name("leaky_connect.py")
+    with log.open("wb") as stream:
+        daemon = subprocess.Popen(
+            [sys.executable, str(script), "run", "--config", str(folder / "lakeward.toml")],
+            stdout=stream,
+            stderr=stream,
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        )
+    try:
+        deadline = time.monotonic() + 60
+        while "Spark Connect does not answer" not in log.read_text():
+            assert daemon.poll() is None and time.monotonic() < deadline, log.read_text()
+            time.sleep(0.05)
+        found = re.search(r'"address": "(http://[^"]+)/"', log.read_text())
+        assert found is not None
+        seen = ""
+        while "Spark Connect does not answer" not in seen:
+            assert time.monotonic() < deadline, seen
+            seen = "".join(get(found[1] + path) for path in ("/", "/tables/orders", "/metrics", "/-/ready"))
+    finally:
+        daemon.terminate()
+        daemon.wait(60)
+    assert "Spark Connect does not answer at sc://127.0.0.1:1/;token=[hidden]" in seen
+    assert CANARY not in seen
+    assert (folder / "state/lakeward.db").exists()
+    search(folder)
