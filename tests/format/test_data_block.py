@@ -117,6 +117,24 @@ def test_large_blocks_come_in_batches(monkeypatch: pytest.MonkeyPatch):
     assert len(table["n"].chunks) > 3
 
 
+def test_parquet_blocks_are_bounded_by_decoded_bytes():
+    """A value that a block stores once and names in each row does not inflate it all at once."""
+    bytes_max = 16 * 1024 * 1024
+    value = pa.DictionaryArray.from_arrays(pa.array([0] * 2_000, pa.int32()), pa.array(["x" * 50_000]))
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"k": value, "n": range(2_000)}), sink, store_schema=False, compression="zstd")
+    content = sink.getvalue()
+    assert len(content) < 20_000
+    headers = {HeaderKey.SCHEMA: json.dumps(SCHEMA)}
+    block = LogBlock(BlockType.PARQUET_DATA, headers, 0, len(content), "x.log", 0)
+
+    rows = 0
+    for batch in read_data_block(io.BytesIO(content), block, bytes_max=bytes_max):
+        assert batch.nbytes <= bytes_max
+        rows += batch.num_rows
+    assert rows == 2_000
+
+
 def test_no_records():
     """A block may be empty."""
     content = avro_block([])

@@ -18,11 +18,12 @@ from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from lakeward.errors import BrokenFile, NotFound, Unsupported
 from lakeward.execute.merging import merge_rules
 from lakeward.execute.scheduling import NEWEST
+from lakeward.format.parquet_batches import ParquetBatches
+from lakeward.format.parquet_pages import BadPage
 from lakeward.merge.merge_rules import RECORD_KEY_FIELD
 from lakeward.read.file_slice import open_slice
 from lakeward.read.slice_input import SliceInput
@@ -31,8 +32,6 @@ from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import PAYLOAD_MODES
-
-_BATCH_ROWS = 65_536
 
 
 def sample_keys(
@@ -52,7 +51,7 @@ def sample_keys(
                 keys = _some_keys(source, each, Random(f"{seed}/{path}"))
         except NotFound:
             continue  # cleaned meanwhile
-        except (pa.ArrowException, OSError, KeyError) as broken:
+        except (pa.ArrowException, OSError, KeyError, BadPage) as broken:
             raise BrokenFile(f"{path} cannot be read.", why=f"{broken}.", remedy="Restore it from a copy.") from broken
         if keys:
             found[path] = keys
@@ -60,16 +59,13 @@ def sample_keys(
 
 
 def _some_keys(source: BinaryIO, number: int, random: Random) -> tuple[str, ...]:
-    file = pq.ParquetFile(source)
+    file = ParquetBatches(source, where="the base file")
     if file.metadata.num_rows == 0:
         return ()
     groups = list(range(file.metadata.num_row_groups))
     random.shuffle(groups)
-    column = next(
-        keys
-        for group in groups
-        if len(keys := file.read_row_group(group, columns=[RECORD_KEY_FIELD], use_threads=False).column(0))
-    )
+    group = next(group for group in groups if file.metadata.row_group(group).num_rows)
+    column = pa.chunked_array([batch.column(0) for batch in file.read([RECORD_KEY_FIELD], groups=[group])])
     places = sorted(random.sample(range(len(column)), min(number, len(column))))
     return tuple(key for key in column.take(pa.array(places)).to_pylist() if key is not None)
 
@@ -132,9 +128,9 @@ def _columns_of(
 
 def _base_batches(storage: Storage, path: str, column: str) -> Iterator[pa.RecordBatch]:
     with storage.open_input(path) as source:
-        file = pq.ParquetFile(source)
-        columns = [name for name in {RECORD_KEY_FIELD, column} if name in file.schema_arrow.names]
-        yield from file.iter_batches(_BATCH_ROWS, columns=columns, use_threads=False)
+        file = ParquetBatches(source, where=f"the base file {path}")
+        columns = [name for name in {RECORD_KEY_FIELD, column} if name in file.schema.names]
+        yield from file.read(columns)
 
 
 def _merged_batches(storage: Storage, snapshot: TableSnapshot, slice_: FileSlice) -> Iterator[pa.RecordBatch]:

@@ -9,14 +9,14 @@ Touches: the sink it is given; the source it is given, by seeking and reading.
 Keeps:   1. `_hoodie_file_name` is the file's own name in every row, whatever the batch says;
          2. the bloom filter and the key range cover every row, and both come from the keys themselves, never
             from Parquet statistics, which may be cut short;
-         3. memory is bounded by one row group, and a row group by rows and by bytes.
+         3. what is written is held for one row group, bounded by rows and by bytes; what is read, for one batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,9 @@ import pyarrow.parquet as pq
 from lakeward.errors import BrokenFile
 from lakeward.format.avro_schema import META_COLUMNS
 from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE, TYPE_CODE, BloomFilter, key_buffers
-from lakeward.format.data_block import BATCH_ROWS, project
+from lakeward.format.data_block import project
+from lakeward.format.parquet_batches import BATCH_BYTES_MAX, BATCH_ROWS, ParquetBatches
+from lakeward.format.parquet_pages import BadPage
 
 BLOOM_KEY = "org.apache.hudi.bloomfilter"
 BLOOM_TYPE_KEY = "hoodie_bloom_filter_type_code"
@@ -43,8 +45,6 @@ _REPEATED_META_COLUMNS = ("_hoodie_commit_time", "_hoodie_partition_path", _FILE
 _SAMPLE_ROWS = 16_384
 _REPEATS_MIN = 8
 _COMPRESSION_LEVELS = {"zstd": 1}
-_BATCH_BYTES = 16 * 1024 * 1024
-_BATCH_ROWS_MIN = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,24 +182,27 @@ class BaseFileWriter:
 
 
 def open_base_file(
-    source: BinaryIO, schema: pa.Schema, *, name: str, batch_rows: int = BATCH_ROWS
+    source: BinaryIO, schema: pa.Schema, *, name: str, batch_rows: int = BATCH_ROWS, bytes_max: int = BATCH_BYTES_MAX
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a base file in file order, in `schema`: columns the file does not have are null."""
+    """The rows of a base file in file order, in `schema`: columns the file does not have are null.
+
+    No batch takes more than `bytes_max` when it is decoded; a row that does is `Unsupported`.
+    """
+    where = f"the base file {name}"
     try:
-        file = _open(source)
+        file = ParquetBatches(source, where=where, bytes_max=bytes_max, coerce_int96_timestamp_unit="us")
         metadata = file.metadata
         wanted = set(schema.names)
-        columns = [column for column in file.schema_arrow.names if column in wanted]
+        columns = [column for column in file.schema.names if column in wanted]
         naive_is_utc = any(metadata.schema.column(i).physical_type == "INT96" for i in range(metadata.num_columns))
-        rows = _rows_per_batch(metadata, batch_rows)
         if not columns:
-            for start in range(0, metadata.num_rows, rows):
-                length = min(rows, metadata.num_rows - start)
+            for start in range(0, metadata.num_rows, batch_rows):
+                length = min(batch_rows, metadata.num_rows - start)
                 yield pa.RecordBatch.from_arrays([pa.nulls(length, column.type) for column in schema], schema=schema)
             return
-        for batch in file.iter_batches(rows, columns=columns, use_threads=False):
-            yield project(batch, schema, where=f"the base file {name}", naive_is_utc=naive_is_utc)
-    except (pa.ArrowException, OSError) as broken:
+        for batch in file.read(columns, rows_max=batch_rows):
+            yield project(batch, schema, where=where, naive_is_utc=naive_is_utc)
+    except (pa.ArrowException, OSError, BadPage) as broken:
         raise _broken(name, broken) from broken
 
 
@@ -239,14 +242,6 @@ def _open(source: BinaryIO) -> pq.ParquetFile:
     return pq.ParquetFile(
         source, pre_buffer=False, memory_map=False, buffer_size=256 * 1024, coerce_int96_timestamp_unit="us"
     )
-
-
-def _rows_per_batch(metadata: Any, rows_max: int) -> int:
-    """Fewer rows per batch where rows are wide, so that a batch stays near `_BATCH_BYTES`."""
-    size = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
-    if metadata.num_rows == 0 or size <= 0:
-        return rows_max
-    return int(min(rows_max, max(_BATCH_ROWS_MIN, _BATCH_BYTES * metadata.num_rows // size)))
 
 
 def _repeated_columns(table: pa.Table) -> list[str]:

@@ -16,18 +16,17 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lakeward.errors import BrokenFile, Unsupported
 from lakeward.format.avro_kernel import BadRecord, compile_schema, decode_records
 from lakeward.format.avro_schema import block_schema, parse_schema
 from lakeward.format.log_block import BlockType, HeaderKey, LogBlock, read_content_range
-
-BATCH_ROWS = 16_384
+from lakeward.format.parquet_batches import BATCH_BYTES_MAX, BATCH_ROWS, ParquetBatches
+from lakeward.format.parquet_pages import BadPage
 
 _AVRO_BLOCK_VERSION = 3
 _HEAD_BYTES = 8
@@ -35,15 +34,21 @@ _WINDOW_BYTES = 4 * 1024 * 1024
 _COLUMN_BYTES_MAX = 256 * 1024 * 1024
 
 
-def read_data_block(file: BinaryIO, block: LogBlock, *, batch_rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-    """The rows of an Avro or Parquet data block, in block order and in the schema of its header."""
+def read_data_block(
+    file: BinaryIO, block: LogBlock, *, batch_rows: int = BATCH_ROWS, bytes_max: int = BATCH_BYTES_MAX
+) -> Iterator[pa.RecordBatch]:
+    """The rows of an Avro or Parquet data block, in block order and in the schema of its header.
+
+    No batch of a Parquet block takes more than `bytes_max` when it is decoded; a row that does is `Unsupported`. Avro
+    records are as large as they are stored.
+    """
     schema_json = block.headers.get(HeaderKey.SCHEMA)
     if schema_json is None:
         raise _broken(block, "it has no schema header")
     if block.type is BlockType.AVRO_DATA:
         yield from _read_avro(file, block, schema_json, batch_rows)
     elif block.type is BlockType.PARQUET_DATA:
-        yield from _read_parquet(file, block, schema_json, batch_rows)
+        yield from _read_parquet(file, block, schema_json, batch_rows, bytes_max)
     else:
         raise Unsupported(
             f"{block.where} is of type {block.type.name}.",
@@ -121,15 +126,15 @@ def _check_text(batch: pa.RecordBatch, block: LogBlock) -> None:
         raise _broken(block, f"a value is not of its type: {invalid}") from None
 
 
-def _read_parquet(file: BinaryIO, block: LogBlock, schema_json: str, batch_rows: int) -> Iterator[pa.RecordBatch]:
+def _read_parquet(
+    file: BinaryIO, block: LogBlock, schema_json: str, batch_rows: int, bytes_max: int
+) -> Iterator[pa.RecordBatch]:
     schema = block_schema(schema_json, where=block.where)
     try:
-        source = pq.ParquetFile(
-            pa.PythonFile(_Section(file, block), mode="r"), pre_buffer=False, memory_map=False, buffer_size=256 * 1024
-        )
-        for batch in source.iter_batches(batch_rows, use_threads=False):
+        source = ParquetBatches(cast(BinaryIO, _Section(file, block)), where=block.where, bytes_max=bytes_max)
+        for batch in source.read(source.schema.names, rows_max=batch_rows):
             yield project(batch, schema, where=block.where)
-    except (pa.ArrowException, OSError) as broken:
+    except (pa.ArrowException, OSError, BadPage) as broken:
         raise _broken(block, f"its Parquet file cannot be read: {broken}") from broken
 
 

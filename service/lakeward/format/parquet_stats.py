@@ -35,10 +35,11 @@ from lakeward.format.base_file import BLOOM_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KE
 from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE
 from lakeward.format.column_range import ColumnRange, cut, joined, range_of
 from lakeward.format.metadata_record import ColumnStatsRecord
+from lakeward.format.parquet_batches import ParquetBatches
+from lakeward.format.parquet_pages import BadPage
 from lakeward.format.stats_value import StatsValue, StatsVersion, ValueKind, ValueType
 
 _KEY_COLUMN = "_hoodie_record_key"
-_BATCH_ROWS = 16_384
 _EXACT_FLOATS_BY = "parquet-mr"  # Java's writer: where there is NaN, it leaves the range out
 
 _PHYSICAL = {
@@ -70,8 +71,8 @@ def read_column_stats(
     """
     try:
         with _opened(source) as file:
-            return _read(file, _Request(frozenset(columns), file_name, version, seen or {}))
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as broken:
+            return _read(file, _Request(source, frozenset(columns), file_name, version, seen or {}))
+    except (pa.ArrowException, OSError, UnicodeDecodeError, BadPage) as broken:
         raise _broken(file_name, broken) from broken
 
 
@@ -94,6 +95,7 @@ def columns_to_watch(columns: Collection[str], schema: pa.Schema) -> tuple[str, 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
+    source: BinaryIO
     columns: frozenset[str]
     file_name: str
     version: StatsVersion
@@ -143,7 +145,7 @@ def _record(file: pq.ParquetFile, column: _Column, request: _Request) -> ColumnS
     seen = request.seen.get(column.name)
     if seen is not None and seen.value_count != metadata.num_rows:
         raise _broken(request.file_name, f"It has {metadata.num_rows} rows where {seen.value_count} were written.")
-    found = _range(file, column, chunks) if seen is None else _with_chunks_of_nulls(seen, column.type, chunks)
+    found = _range(file, column, chunks, request) if seen is None else _with_chunks_of_nulls(seen, column.type, chunks)
     if column.name == _KEY_COLUMN:
         found = _exact_key_range(found, metadata.metadata or {})
     found = cut(found)
@@ -162,12 +164,12 @@ def _record(file: pq.ParquetFile, column: _Column, request: _Request) -> ColumnS
     )
 
 
-def _range(file: pq.ParquetFile, column: _Column, chunks: list[Any]) -> ColumnRange:
+def _range(file: pq.ParquetFile, column: _Column, chunks: list[Any], request: _Request) -> ColumnRange:
     found = ColumnRange()
     java_wrote = str(file.metadata.created_by).startswith(_EXACT_FLOATS_BY)
     for group, chunk in enumerate(chunks):
         of_chunk = _range_of_chunk(chunk, column.type, java_wrote=java_wrote)
-        found = joined(found, of_chunk or _range_of_rows(file, column, group, int(chunk.num_values)))
+        found = joined(found, of_chunk or _range_of_rows(request, column, group, int(chunk.num_values)))
     return found
 
 
@@ -210,9 +212,10 @@ def _with_chunks_of_nulls(seen: ColumnRange, kind: ValueType, chunks: list[Any])
     return replace(found, value_count=seen.value_count, null_count=seen.null_count)
 
 
-def _range_of_rows(file: pq.ParquetFile, column: _Column, group: int, count: int) -> ColumnRange:
+def _range_of_rows(request: _Request, column: _Column, group: int, count: int) -> ColumnRange:
     found = ColumnRange()
-    batches = file.iter_batches(_BATCH_ROWS, row_groups=[group], columns=[column.path], use_threads=False)
+    file = ParquetBatches(request.source, where=f"the base file {request.file_name}")
+    batches = file.read([column.path], groups=[group])
     for values in _leaves(batches):
         found = joined(found, range_of(values))
     # Null and empty lists count as nulls of their elements, but are not among the values.
@@ -225,7 +228,7 @@ def _leaves(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Array]:
         values = batch.column(0)
         while pa.types.is_nested(values.type):
             values = values.flatten()[0] if pa.types.is_struct(values.type) else values.flatten()
-        yield values
+        yield values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
 
 
 def _exact_key_range(found: ColumnRange, entries: Mapping[bytes, bytes]) -> ColumnRange:

@@ -33,6 +33,7 @@ from lakeward.read.slice_input import MergeCounts, SliceInput
 from lakeward.storage.storage import Storage
 
 SHARE_OF_LOG_ROWS = 4  # a quarter of the budget; the rest is the interpreter, the index, batches and row groups
+SHARE_OF_BATCH = 4  # a batch of the base file, decoded, at most; most have a tenth of that
 
 
 class MergedSlice:
@@ -134,7 +135,8 @@ class MergedSlice:
         path = resolve(self._input.base_path, self._input.base_file)
         # Not a `with` of this generator: a reader that gives up closes the slice, not its iterators.
         file = self._resources.enter_context(self._storage.open_input(path))
-        yield from open_base_file(file, schema, name=self._input.base_file)
+        bytes_max = self._input.memory_bytes // SHARE_OF_BATCH
+        yield from open_base_file(file, schema, name=self._input.base_file, bytes_max=bytes_max)
 
 
 def open_slice(storage: Storage, slice_input: SliceInput, *, spill_folder: str | None = None) -> MergedSlice:

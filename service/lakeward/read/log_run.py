@@ -54,7 +54,7 @@ class LogRun:
             log_files: relative to the base path, in comparator order.
             instant: blocks of later instants are left out.
             schema: of the table, meta columns first.
-            memory_bytes: for the records; beyond it they are spilled.
+            memory_bytes: for the records; beyond it they are spilled. As much again for the batch that is read.
             unpublished: path of a log that is read behind the others as if it were in the slice already.
         """
         self._storage = storage
@@ -62,6 +62,7 @@ class LogRun:
         self.schema = schema
         self._rules = rules
         self._unpublished = unpublished
+        self._batch_bytes_max = memory_bytes
         for path in log_files:
             resolve(base_path, path)
         files = [*log_files, *([unpublished] if unpublished is not None else [])]
@@ -125,7 +126,7 @@ class LogRun:
             self.fold.append_deletes(deleted.keys, deleted.ordering, wrapper=deleted.wrapper, source=block.where)
             self.sample.see_log_deletes(deleted.keys, values)
             return
-        for batch in read_data_block(file, block):
+        for batch in read_data_block(file, block, bytes_max=self._batch_bytes_max):
             projected = project(batch, self.schema, where=block.where)
             self.fold.append_data(projected, source=block.where)
             self.sample.see_log_data(projected)
