@@ -26,12 +26,18 @@ class SettableClock:
 
     def __init__(self, now: float = 0.0) -> None:
         self.time = now
+        self.stepped = 0.0
+        """How far the wall clock was set forward, or back."""
 
     def now(self) -> float:
-        return self.time
+        return self.time + self.stepped
 
     def monotonic(self) -> float:
         return self.time
 
     def sleep(self, seconds: float) -> None:
         self.time += seconds
+
+    def step(self, seconds: float) -> None:
+        """Set the wall clock; the monotonic one takes no notice."""
+        self.stepped += seconds

@@ -52,12 +52,13 @@ def test_text_from_the_table_is_no_markup(tmp_path: Path) -> None:
     report["file_groups"][0]["partition_path"] = "[red]p[/]"
     report["table"]["name"] = "[bold]t[/]"
     report["frozen_groups"] = [{"partition_path": "[a]", "file_id": "[/b]", "instant": "1", "why": "[c]"}]
+    report["timeline"]["in_future"] = ["[/g]"]
     report["timeline"]["broken"] = [{"file": "[/d]", "state": "completed", "why": "[e]"}]
     report["archive_problems"] = ["[/f]"]
 
     text = text_of(report)
 
-    for part in ("[red]p[/]", "[bold]t[/]", "[a]/[/b]", "[c]", "[/d]: [e]", "[/f]"):
+    for part in ("[red]p[/]", "[bold]t[/]", "[a]/[/b]", "[c]", "[/d]: [e]", "[/f]", "[/g] lies in the future"):
         assert part in text, part
 
 

@@ -52,6 +52,25 @@ def test_report_of_a_damaged_table_fits_its_schema(tmp_path: Path) -> None:
     assert {"properties-backup", "frozen-timeline", "unknown-action"} <= {r["id"] for r in report["refusals"]}
 
 
+def test_instants_in_the_future_are_named(tmp_path: Path) -> None:
+    """Requested or completed there, by a clock that runs ahead; no time is published before they have passed."""
+    table = copy_golden("v9", tmp_path / "table")
+    assert inspect(table)["timeline"]["in_future"] == []
+    future = "20991121043709156"
+    timeline = table / ".hoodie" / "timeline"
+    (timeline / f"{future}.deltacommit.requested").touch()
+    completed = min(timeline.glob("*.deltacommit"))
+    completed.rename(timeline / f"{completed.name.partition('_')[0]}_{future}.deltacommit")
+
+    report = inspect(table)
+
+    jsonschema.validate(report, SCHEMA, jsonschema.Draft202012Validator)
+    assert report["timeline"]["in_future"] == [
+        f"{completed.name.partition('_')[0]}_{future}.deltacommit",
+        f"{future}.deltacommit.requested",
+    ]
+
+
 def test_report_of_a_golden_table(tmp_path: Path) -> None:
     """Version, merge mode, slices with sizes, and the pending plan with the number of its groups."""
     report = inspect(copy_golden("v9", tmp_path / "table", pending=True))

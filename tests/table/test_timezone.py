@@ -9,7 +9,8 @@ import pytest
 
 from lakeward.errors import UsageError
 from lakeward.format.instant import format_instant_time
-from lakeward.table.timezone import TimeSample, ZoneSource, parse_zone, resolve_zone
+from lakeward.table import timezone
+from lakeward.table.timezone import TimeSample, ZoneSource, parse_zone, resolve_zone, shown_again
 
 NOON = datetime.datetime(2026, 7, 1, 12, tzinfo=datetime.UTC).timestamp()
 
@@ -81,9 +82,13 @@ def test_an_old_instant_in_utc_still_says_utc() -> None:
 
 
 def test_every_quarter_hour_is_met_to_within_two_minutes() -> None:
-    """Files that lag their names by up to two minutes do not change the offset."""
+    """Files that lag their names by up to two minutes do not change the offset. One that no zone has is nobody's."""
+    between = {-9.5, -2.5, 3.5, 4.5, 5.5, 5.75, 6.5, 8.75, 9.5, 10.5, 12.75}
     for quarter, late in itertools.product(range(-48, 57), (0.0, 119.0)):
         answer = resolve_zone("LOCAL", samples(quarter / 4, late=late), given=None, now=NOON)
+        if quarter % 4 and quarter / 4 not in between:
+            assert answer.zone is None and "no time zone" in answer.why
+            continue
         assert answer.zone is not None, (quarter, late)
         assert answer.zone.utcoffset(None) == datetime.timedelta(minutes=15 * quarter)
 
@@ -99,3 +104,57 @@ def test_what_is_no_zone_is_a_usage_error(text: str) -> None:
 def test_spellings_of_a_zone(text: str, minutes: int) -> None:
     """UTC and offsets are understood without a zone database."""
     assert parse_zone(text).utcoffset(None) == datetime.timedelta(minutes=minutes)
+
+
+# ---------------------------------------------------------------------------------------- where clocks are set
+
+EVE = datetime.datetime(2026, 10, 24, 12, tzinfo=datetime.UTC).timestamp()
+"""13 hours before the clocks of Europe go back."""
+
+
+def written(zone: datetime.tzinfo, *moments: float) -> list[TimeSample]:
+    return [TimeSample(format_instant_time(round(m * 1000), zone), m + 0.4) for m in moments]
+
+
+def test_an_offset_that_is_about_to_change_is_not_inferred() -> None:
+    """+02:00 is Berlin's summer, too, and nothing in the table says that it is not; `--timezone` does."""
+    samples_ = written(parse_zone("Africa/Johannesburg"), EVE - 60, EVE - 120)
+    answer = resolve_zone("LOCAL", samples_, given=None, now=EVE)
+    assert (answer.source, answer.zone) == (ZoneSource.UNKNOWN, None)
+    assert "change within a day" in answer.why
+    known = resolve_zone("LOCAL", samples_, given="Africa/Johannesburg", now=EVE)
+    assert known.source is ZoneSource.GIVEN
+    two_days_before = written(parse_zone("Africa/Johannesburg"), EVE - 2 * 86400)
+    assert resolve_zone("LOCAL", two_days_before, given=None, now=EVE - 2 * 86400 + 60).source is ZoneSource.INFERRED
+
+
+def test_a_zone_that_just_changed_is_known_by_what_is_written_since() -> None:
+    """Instants from before and after are no offset, and a zone that is given must fit the newest of them."""
+    change = EVE + 13 * 3600
+    both = written(parse_zone("Europe/Berlin"), change + 600, change - 7200)
+    assert resolve_zone("LOCAL", both, given=None, now=change + 700).source is ZoneSource.UNKNOWN
+    assert resolve_zone("LOCAL", both, given="Europe/Paris", now=change + 700).source is ZoneSource.GIVEN
+    assert resolve_zone("LOCAL", both, given="Africa/Johannesburg", now=change + 700).source is ZoneSource.DISAGREES
+
+
+def test_the_hour_that_comes_twice_is_shown_again() -> None:
+    """Before the clocks go back, and where they may; not in the zone next door, nor when the hour is over."""
+    change = EVE + 13 * 3600
+    berlin = resolve_zone("LOCAL", [], given="Europe/Berlin", now=EVE)
+    lagos = resolve_zone("LOCAL", [], given="Africa/Lagos", now=EVE)
+    for hours, again in ((-1.1, False), (-0.9, True), (-0.01, True), (0.0, False), (1.1, False)):
+        assert (shown_again(berlin, change + hours * 3600) is not None) == again, hours
+        assert shown_again(lagos, change + hours * 3600) is None
+
+
+@pytest.mark.parametrize("hours", [0, 2])
+def test_without_a_database_nothing_is_inferred(hours: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows then which zones there are; the operator's word still counts."""
+    monkeypatch.setattr(timezone, "_all_zones", lambda: ())
+    timezone._fitting.cache_clear()
+    answer = resolve_zone("LOCAL", samples(hours), given=None, now=NOON)
+    given = resolve_zone("LOCAL", samples(hours), given=f"+0{hours}:00", now=NOON)
+    timezone._fitting.cache_clear()
+    assert (answer.source, answer.zone) == (ZoneSource.UNKNOWN, None)
+    assert "no time zone database" in answer.why
+    assert given.source is ZoneSource.GIVEN

@@ -109,6 +109,11 @@ def _notes(report: dict[str, Any], console: Console) -> None:
     for group in report["frozen_groups"]:
         where = "/".join(part for part in (group["partition_path"], group["file_id"]) if part)
         console.print(f"[yellow]frozen[/]    {escape(where)} at {group['instant']}: {escape(group['why'])}")
+    for name in report["timeline"]["in_future"]:
+        console.print(
+            f"[yellow]future[/]    {escape(name)} lies in the future of this machine's clock; until it has passed "
+            "nothing can be published. Set the clock that made it right; --timezone must name the writers' zone."
+        )
     for broken in report["timeline"]["broken"]:
         console.print(f"[yellow]broken[/]    {escape(broken['file'])}: {escape(broken['why'])}")
     for problem in report["archive_problems"]:

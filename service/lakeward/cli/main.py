@@ -85,7 +85,8 @@ TimezoneOption = Annotated[
     str | None,
     typer.Option(
         help="Zone of the table's instants, for example Europe/Berlin, where hoodie.table.timeline.timezone is LOCAL: "
-        "the zone of the machines that write it. Inferred from the newest commit when not given."
+        "the zone of the machines that write it. Inferred from the newest commits when not given, where that leaves no "
+        "doubt."
     ),
 ]
 TypeOption = Annotated[

@@ -378,7 +378,8 @@ class TableSettings(_Section):
     """What tells the files of a table: `storage`, by listing its partitions, or `metadata`, its metadata table where it
     has one. Not given: `metadata` in object stores, else `storage`. What is chosen is held against the storage."""
     timezone: Zone | None = None
-    """Zone of the machines that write, where hoodie.table.timeline.timezone is LOCAL; not given: inferred."""
+    """Zone of the machines that write, where hoodie.table.timeline.timezone is LOCAL; not given: inferred where that
+    leaves no doubt, which it does not while any zone of the same offset other than UTC sets its clocks."""
     retry_first: Duration = 30.0
     """After a failure: the pause before the next attempt, which doubles with each failure that follows."""
     retry_max: Duration = 1800.0

@@ -10,23 +10,29 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict
+from datetime import timedelta, timezone
 from typing import Any
 
 from lakeward.clock import Clock
+from lakeward.commit.instant_time import MAX_WAIT_SECONDS
+from lakeward.format.instant import comparable_time, format_instant_time
 from lakeward.plan.eligibility import find_refusals
 from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FileGroup
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
+
+_EARLIEST_ZONE = timezone(timedelta(hours=14))
+"""No clock on earth is ahead of it."""
 
 REPORT_VERSION = 1
 """Rises when a reader of the old shape would misread the new one; new keys alone do not raise it."""
 
 
 def inspect_table(storage: Storage, base_path: str, *, timezone: str | None, clock: Clock) -> dict[str, Any]:
-    return report(take_snapshot(storage, base_path, timezone=timezone, clock=clock))
+    return report(take_snapshot(storage, base_path, timezone=timezone, clock=clock), now=clock.now())
 
 
-def report(snapshot: TableSnapshot) -> dict[str, Any]:
+def report(snapshot: TableSnapshot, *, now: float) -> dict[str, Any]:
     refusals = find_refusals(snapshot)
     return {
         "report_version": REPORT_VERSION,
@@ -38,7 +44,7 @@ def report(snapshot: TableSnapshot) -> dict[str, Any]:
             "why": snapshot.zone.why,
         },
         "totals": _totals(snapshot),
-        "timeline": _timeline(snapshot),
+        "timeline": _timeline(snapshot, now),
         "pending": _pending(snapshot),
         "partitions": list(snapshot.partitions),
         "file_groups": [_group(group, snapshot) for group in snapshot.file_groups],
@@ -85,7 +91,7 @@ def _totals(snapshot: TableSnapshot) -> dict[str, int]:
     }
 
 
-def _timeline(snapshot: TableSnapshot) -> dict[str, Any]:
+def _timeline(snapshot: TableSnapshot, now: float) -> dict[str, Any]:
     timeline = snapshot.timeline
     furthest = sorted((*timeline.completed, *timeline.pending), key=lambda i: (i.time, i.comparable_action))
     return {
@@ -94,9 +100,19 @@ def _timeline(snapshot: TableSnapshot) -> dict[str, Any]:
             {"time": i.time, "action": i.action, "state": i.state.value, "completion_time": i.completion_time}
             for i in furthest
         ],
+        "in_future": _in_future(snapshot, now),
         "broken": [{"file": b.file, "state": b.instant.state.value, "why": b.why} for b in timeline.broken],
         "unknown": list(timeline.unknown),
     }
+
+
+def _in_future(snapshot: TableSnapshot, now: float) -> list[str]:
+    """Timeline files with a time that no clock of the writers can have shown yet; until it has passed nothing can be
+    published."""
+    zone = snapshot.zone.zone or _EARLIEST_ZONE
+    limit = format_instant_time(int((now + MAX_WAIT_SECONDS) * 1000), zone)
+    timed = ((max(comparable_time(i.time), i.completion_time or ""), i.file_name) for i in snapshot.timeline.instants)
+    return [file_name for time, file_name in sorted(timed) if time > limit]
 
 
 def _pending(snapshot: TableSnapshot) -> list[dict[str, Any]]:

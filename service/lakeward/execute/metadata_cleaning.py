@@ -36,7 +36,7 @@ from lakeward.execute.serviced_metadata import (
     look_at_metadata_table,
     service_attempt,
 )
-from lakeward.execute.serviced_table import Fence, ServicedTable, zone_of
+from lakeward.execute.serviced_table import Fence, ServicedTable
 from lakeward.format.clean_metadata import VERSION, CleanedPartition, CleanMetadata, write_clean_metadata
 from lakeward.format.clean_plan import CleanPlan, read_clean_plan, read_extra_metadata, write_clean_plan
 from lakeward.plan.metadata_cleaning import find_dead_slices, find_pending_clean, still_dead
@@ -92,7 +92,7 @@ class MetadataCleaner:
             if not dead.slices:
                 return None
             check_obstacles(table, look)
-            instant = next_time(floor=look.latest_time, zone=zone_of(look.snapshot), clock=table.clock)
+            instant = next_time(floor=look.latest_time, zone=look.snapshot.zone, clock=table.clock)
             attempt = service_attempt(table, look.table, instant, MetadataAction.CLEAN)
             plan = dead.plan(self._extra_metadata)
             fence()
@@ -151,7 +151,7 @@ class MetadataCleaner:
         )
         attempt.stage(write_clean_metadata(metadata))
         floor = later(look.latest_time, attempt.instant)
-        completion_time = next_time(floor=floor, zone=zone_of(look.snapshot), clock=table.clock)
+        completion_time = next_time(floor=floor, zone=look.snapshot.zone, clock=table.clock)
         attempt.publish((), completion_time, fence=fence)
         attempt.clear()
         table.observer.step(f"clean {attempt.instant} of the metadata table: files deleted: {len(paths)}")

@@ -51,7 +51,7 @@ from lakeward.execute.serviced_metadata import (
     look_at_metadata_table,
     service_attempt,
 )
-from lakeward.execute.serviced_table import ServicedTable, zone_of
+from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.commit_metadata import write_commit_metadata
 from lakeward.format.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.format.file_name import HFILE, BaseFileName, WriteToken
@@ -169,7 +169,7 @@ class MetadataCompactor:
             check_obstacles(table, look)
             check_space(table, backlog.input_bytes, what="compacting its metadata table", remedy="Free space.")
             schema_json = newest_schema(table.storage, metadata)
-            instant = next_time(floor=look.latest_time, zone=zone_of(snapshot), clock=table.clock)
+            instant = next_time(floor=look.latest_time, zone=snapshot.zone, clock=table.clock)
             claim = _Claim(
                 snapshot=snapshot,
                 metadata=metadata,
@@ -255,7 +255,7 @@ class MetadataCompactor:
                     check_writers_stopped(before.timeline, now.timeline, ours=claim.instant, meanwhile=meanwhile)
             check_obstacles(table, look)
             floor = later(look.latest_time, claim.instant)
-            completion_time = next_time(floor=floor, zone=zone_of(look.snapshot), clock=table.clock)
+            completion_time = next_time(floor=floor, zone=look.snapshot.zone, clock=table.clock)
             fence()
             claim.attempt.request(write_compaction_plan(claim.plan, extension=HFILE))
             claim.attempt.publish(map(_winner, made), completion_time, fence=fence)

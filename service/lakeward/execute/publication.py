@@ -38,7 +38,7 @@ from lakeward.execute.metadata_commit import (
 from lakeward.execute.operation_spec import OperationKind, OperationResult
 from lakeward.execute.pending_work import groups_of, pending_plan
 from lakeward.execute.progress import Phase
-from lakeward.execute.serviced_table import Fence, ServicedTable, spell, zone_of
+from lakeward.execute.serviced_table import Fence, ServicedTable, spell
 from lakeward.execute.targets import Target, Targets, find_targets
 from lakeward.format.commit_metadata import write_commit_metadata
 from lakeward.storage.storage import RenamingStorage
@@ -135,7 +135,7 @@ def _complete(
     fence: Fence,
 ) -> str:
     """The metadata table's commit and then ours. Returns the completion time of ours."""
-    zone, floor = zone_of(snapshot), snapshot.timeline.latest_time
+    zone, floor = snapshot.zone, snapshot.timeline.latest_time
     announce = claim.heartbeat.announce
     if metadata is not None:
         floor = next_time(floor=later(floor, metadata.latest_time), zone=zone, clock=table.clock)

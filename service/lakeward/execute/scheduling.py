@@ -102,7 +102,7 @@ def schedule(
     spelled = [(plan, write_compaction_plan(plan)) for _, plan in _plans_of(preview, planned_by)]
     with table.measured(Phase.SCHEDULE), table.locked() as fence:
         snapshot = table.look()
-        zone = zone_of(snapshot)
+        zone = snapshot.zone
         instant = next_time(floor=latest_time(table, snapshot), zone=zone, clock=table.clock)
         outcome, _ = choose(table, planner, snapshot, checked, at=instant)
         if table.options.listing is not ListingSource.STORAGE and outcome.operations:

@@ -399,7 +399,7 @@ def _zone(snapshot: TableSnapshot) -> Iterator[Refusal]:
             "timezone-unknown",
             "hoodie.table.timeline.timezone",
             f"Instants are in the writers' local time, and which that is cannot be told: {zone.why}.",
-            "Give the zone in which the writers run with --timezone.",
+            "Name the zone in which the writers run: --timezone Europe/Berlin, or timezone in the configuration.",
         )
 
 

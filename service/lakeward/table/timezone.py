@@ -6,10 +6,19 @@ The two must not disagree, because an instant in the writers' future swallows wh
 
     20261121063705979 in the name, file written 04:37:06 UTC: two hours ahead, so +02:00
 
-Touches: nothing.
+Many zones show the same offset, and some of them change it. So beside the zone in which we spell stand all in which
+the writers may be, and no instant of ours is later than what any of their clocks shows from now on:
+
+    t00 a writer in Berlin commits 02:40, summer time; t10 we infer +02:00; t20 the clocks go back; t30 we publish
+    03:10 by +02:00; t40 the writer commits 02:20, winter time: below our base file, and no reader sees it.
+
+Touches: the time zone database of the machine, or else the one of the package `tzdata`.
 Keeps:   1. an answer without a zone says why;
          2. an inferred offset is a multiple of 15 minutes, met to within two, and the same for the last few instants;
-         3. an offset other than zero is not inferred from yesterday: summer time may have ended since.
+         3. an offset other than zero is not inferred from yesterday, nor while any zone that shows it changes within
+            a day: summer time may have ended since, or is about to;
+         4. a time that the clocks of the writers may show again is named (`shown_again`), whoever said in which zone
+            they are.
 """
 
 from __future__ import annotations
@@ -20,6 +29,7 @@ import zoneinfo
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache, lru_cache
 
 from lakeward.errors import BrokenFile, UsageError
 from lakeward.format.instant import format_instant_time, parse_instant_time
@@ -31,6 +41,12 @@ _OFFSET_SECONDS_MIN = -12 * 3600
 _OFFSET_SECONDS_MAX = 14 * 3600
 _SAMPLES = 5
 _AGE_SECONDS_MAX = 24 * 3600
+_QUARTER_SECONDS = 15 * 60
+"""Clocks are set back at a full quarter of an hour, UTC."""
+_SET_BACK_SECONDS_MAX = 3 * 3600
+"""By more than this no clock is set back at once."""
+
+_NO_DATABASE = "there is no time zone database on this machine to say where that may be"
 
 _OFFSET = re.compile(r"([+-])(\d{2}):?(\d{2})")
 
@@ -47,7 +63,10 @@ class ZoneSource(StrEnum):
 class TimelineZone:
     source: ZoneSource
     zone: datetime.tzinfo | None
+    """In which instants are spelled."""
     why: str
+    may_be: tuple[datetime.tzinfo, ...] = ()
+    """Every zone in which the writers may be, by what they wrote; empty where `zone` is all that can be."""
 
     @property
     def name(self) -> str | None:
@@ -98,46 +117,116 @@ def resolve_zone(setting: str, samples: Sequence[TimeSample], *, given: str | No
     """The zone of a timeline whose table says `setting`, where the operator says `given`."""
     if setting == "UTC":
         return TimelineZone(ZoneSource.TABLE, datetime.UTC, "hoodie.table.timeline.timezone is UTC")
-    offset, why = infer_offset(samples)
+    offsets, why = _offsets(samples)
     if given is not None:
-        zone = parse_zone(given)
-        if offset is None or _fits(zone, samples[0]):
-            return TimelineZone(ZoneSource.GIVEN, zone, f"given as {given}")
-        return TimelineZone(
-            ZoneSource.DISAGREES, None, f"{given} was given, but the newest instants were written at {_spell(offset)}"
-        )
-    if offset is None:
+        return _given(given, samples, offsets)
+    if len(offsets) != 1:
         return TimelineZone(ZoneSource.UNKNOWN, None, why)
+    offset = next(iter(offsets))
+    written = f"the newest instants were written at {_spell(offset)}"
     if offset != 0 and now - samples[0].modified > _AGE_SECONDS_MAX:
         why = f"the newest instant was written at {_spell(offset)}, but over a day ago, and summer time may have ended"
         return TimelineZone(ZoneSource.UNKNOWN, None, why)
+    may_be = _fitting(tuple(samples))
+    if not may_be:
+        known = "no time zone of this machine's database shows that" if _all_zones() else _NO_DATABASE
+        return TimelineZone(ZoneSource.UNKNOWN, None, f"{written}, and {known}")
+    if offset != 0 and (changing := _changing(may_be, samples[0].modified, now)) is not None:
+        why = f"{written}, as in {changing}, where the clocks change within a day"
+        return TimelineZone(ZoneSource.UNKNOWN, None, why)
     zone = datetime.UTC if offset == 0 else datetime.timezone(datetime.timedelta(seconds=offset))
-    return TimelineZone(ZoneSource.INFERRED, zone, f"the newest instants were written at {_spell(offset)}")
+    return TimelineZone(ZoneSource.INFERRED, zone, written, may_be)
 
 
-def infer_offset(samples: Sequence[TimeSample]) -> tuple[int | None, str]:
-    """Seconds ahead of UTC, or None, and why."""
+def shown_again(zone: TimelineZone, now: float) -> datetime.tzinfo | None:
+    """The zone in which the writers' clocks may show again, or still have to show, what a clock in `zone` shows now."""
+    spelled_in = zone.zone or datetime.UTC
+    ours = now + _offset_at(spelled_in, now)
+    quarter = now - now % _QUARTER_SECONDS
+    moments = [
+        now,
+        *(quarter + after for after in range(_QUARTER_SECONDS, _SET_BACK_SECONDS_MAX + 1, _QUARTER_SECONDS)),
+    ]
+    for each in (spelled_in, *zone.may_be):
+        if any(moment + _offset_at(each, moment) < ours for moment in moments):
+            return each
+    return None
+
+
+def _given(given: str, samples: Sequence[TimeSample], offsets: frozenset[int]) -> TimelineZone:
+    zone = parse_zone(given)
+    # Where they were written at several offsets and no zone explains it, their files' times mean nothing.
+    is_offset = _OFFSET.fullmatch(given) is not None
+    may_be = _fitting(tuple(samples)) if len(offsets) > 1 or (offsets and is_offset) else ()
+    if (len(offsets) == 1 or may_be) and not _fits(zone, samples[0]):
+        spelled = " and ".join(_spell(offset) for offset in sorted(offsets))
+        why = f"{given} was given, but the newest instants were written at {spelled}"
+        return TimelineZone(ZoneSource.DISAGREES, None, why)
+    # An offset says what the writers' clocks showed when it was written down; a name says when they change, too.
+    return TimelineZone(ZoneSource.GIVEN, zone, f"given as {given}", may_be if is_offset else ())
+
+
+def _offsets(samples: Sequence[TimeSample]) -> tuple[frozenset[int], str]:
+    """Seconds ahead of UTC at which the instants were written; if that is not one offset, and why."""
     if not samples:
-        return None, "there is no completed instant to infer it from"
+        return frozenset(), "there is no completed instant to infer it from"
     offsets: set[int] = set()
     for sample in samples:
         try:
-            ahead = parse_instant_time(sample.named, datetime.UTC) / 1000 - sample.modified
+            ahead = _ahead(sample)
         except BrokenFile as error:
-            return None, str(error)
+            return frozenset(), str(error)
         offset = round(ahead / _STEP_SECONDS) * _STEP_SECONDS
         if abs(ahead - offset) > _TOLERANCE_SECONDS or not _OFFSET_SECONDS_MIN <= offset <= _OFFSET_SECONDS_MAX:
             moment = format_instant_time(round(sample.modified * 1000), datetime.UTC)
-            return None, f"instant time {sample.named} and its file's time {moment} (UTC) are no time zone apart"
+            return (
+                frozenset(),
+                f"instant time {sample.named} and its file's time {moment} (UTC) are no time zone apart",
+            )
         offsets.add(offset)
-    if len(offsets) > 1:
-        return None, f"the newest instants were written at {' and '.join(_spell(o) for o in sorted(offsets))}"
-    return offsets.pop(), ""
+    spelled = " and ".join(_spell(offset) for offset in sorted(offsets))
+    return frozenset(offsets), f"the newest instants were written at {spelled}"
+
+
+@cache
+def _all_zones() -> tuple[datetime.tzinfo, ...]:
+    """Loaded once in a process, in the order of their names, so that the same is named each time."""
+    return tuple(zoneinfo.ZoneInfo(name) for name in sorted(zoneinfo.available_timezones()))
+
+
+@lru_cache(maxsize=1024)
+def _fitting(samples: tuple[TimeSample, ...]) -> tuple[datetime.tzinfo, ...]:
+    """Every zone whose clocks showed all these names at these moments."""
+    return tuple(zone for zone in _all_zones() if all(_fits(zone, sample) for sample in samples))
+
+
+def _changing(zones: Sequence[datetime.tzinfo], since: float, now: float) -> datetime.tzinfo | None:
+    """The first of the zones whose offset at one of these moments, or within a day, is another one than it was."""
+    for zone in zones:
+        if len({_offset_at(zone, moment) for moment in (since, now, now + _AGE_SECONDS_MAX)}) > 1:
+            return zone
+    return None
 
 
 def _fits(zone: datetime.tzinfo, sample: TimeSample) -> bool:
-    """True when a clock in `zone` showed that name at that moment; asked only of names that are moments."""
-    return abs(parse_instant_time(sample.named, zone) / 1000 - sample.modified) <= _TOLERANCE_SECONDS
+    """True when a clock in `zone` showed that name at that moment, or just before it was set; asked only of names that
+    are moments."""
+    ahead = _ahead(sample)
+    return any(
+        abs(ahead - _offset_at(zone, moment)) <= _TOLERANCE_SECONDS
+        for moment in (sample.modified, sample.modified - _TOLERANCE_SECONDS)
+    )
+
+
+def _ahead(sample: TimeSample) -> float:
+    """By how much the clock that spelled the name was ahead of UTC. Raises `BrokenFile`."""
+    return parse_instant_time(sample.named, datetime.UTC) / 1000 - sample.modified
+
+
+def _offset_at(zone: datetime.tzinfo, moment: float) -> float:
+    offset = datetime.datetime.fromtimestamp(moment, zone).utcoffset()
+    assert offset is not None, "a zone has an offset at every moment"
+    return offset.total_seconds()
 
 
 def _spell(offset: int) -> str:
