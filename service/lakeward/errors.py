@@ -84,6 +84,12 @@ class UntrustedName(BrokenFile):
     code = "LW-UNTRUSTED-NAME"
 
 
+class LinkInTable(BrokenFile):
+    """A link stands where a folder or a file of the table should be."""
+
+    code = "LW-LINK"
+
+
 class Unsupported(LakewardError):
     """The data holds something that this release does not merge."""
 

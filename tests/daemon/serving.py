@@ -31,7 +31,7 @@ from lakeward.execute.operation_spec import OperationResult
 from lakeward.execute.task_entry import check_slice_at, run_operation_at
 from lakeward.state.records import DaemonRecord
 from lakeward.state.store import Store, open_store
-from lakeward.storage.opening import open_storage
+from lakeward.storage.opening import open_root, open_storage
 from lakeward.table.service_instants import ServiceName
 from tests.clocks import SkippingClock
 
@@ -131,7 +131,7 @@ class Serving:
             runner=self.runner,
             store=self.store,
             leases=Leases(self.store, record, seconds=60.0, clock=self.clock),
-            find_tables=partial(find_tables, open_storage=open_storage),
+            find_tables=partial(find_tables, open_root=open_root),
             metrics=Metrics(self.registry),
             clock=self.clock,
             log=structlog.stdlib.get_logger("test"),

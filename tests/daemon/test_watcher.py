@@ -81,6 +81,7 @@ class Gate(LocalStorage):
     """Lets a listing begin and holds it there."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.began = threading.Event()
         self.go_on = threading.Event()
 

@@ -279,6 +279,7 @@ class Cleaned(LocalStorage):
     """A file of the metadata table is cleaned away just before it is opened for the first time."""
 
     def __init__(self, ending: str) -> None:
+        super().__init__()
         self._ending = ending
         self.is_cleaned = False
 

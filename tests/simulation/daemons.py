@@ -265,7 +265,7 @@ class Daemon:
             runner=self.runner,
             store=store,
             leases=self.leases,
-            find_tables=partial(find_tables, open_storage=open_storage),
+            find_tables=partial(find_tables, open_root=open_storage),
             metrics=metrics,
             clock=clock,
             log=log,

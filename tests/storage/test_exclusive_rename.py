@@ -12,24 +12,26 @@ import pytest
 from lakeward.errors import AlreadyExists, NotFound
 from lakeward.storage import exclusive_rename
 from lakeward.storage.local import LocalStorage
+from lakeward.storage.place import Place
 
 
 @pytest.fixture
 def at_once(tmp_path: Path) -> None:
     """Only where this system and the file system under the tests can."""
     (tmp_path / "probe").touch()
-    if not exclusive_rename._renamed_at_once(str(tmp_path / "probe"), str(tmp_path / "probed")):
+    probe, probed = (Place(path, None, path) for path in (str(tmp_path / "probe"), str(tmp_path / "probed")))
+    if not exclusive_rename._renamed_at_once(probe, probed):
         pytest.skip("this system renames in two steps")
     (tmp_path / "probed").unlink()
 
 
-@pytest.fixture(params=["at once", "in two steps"])
-def storage(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> LocalStorage:
-    if request.param == "at once":
+@pytest.fixture(params=["at once", "in two steps", "in a table"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalStorage:
+    if request.param != "in two steps":
         request.getfixturevalue("at_once")
     else:
         monkeypatch.setattr(exclusive_rename, "_renameat2", lambda: None)
-    return LocalStorage()
+    return LocalStorage(str(tmp_path) if request.param == "in a table" else None)
 
 
 def refuse(number: int, calls: list[int], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from lakeward.errors import AlreadyExists, LakewardError, NotFound, UsageError
 from lakeward.storage.local import LocalStorage
-from lakeward.storage.opening import open_storage
+from lakeward.storage.opening import open_root, open_storage
 from lakeward.storage.storage import join, parent
 
 
@@ -129,25 +129,26 @@ def test_listing_and_looking(tmp_path: Path) -> None:
         storage.read(str(tmp_path / "missing"))
 
 
-def test_a_dangling_link_does_not_hide_its_neighbours(tmp_path: Path) -> None:
-    """An entry that is gone when it is looked at is not in the listing; the others are."""
-    (tmp_path / "dangling").symlink_to(tmp_path / "nowhere")
-    (tmp_path / "x").touch()
-    assert [status.name for status in LocalStorage().list(str(tmp_path))] == ["x"]
-
-
-def test_a_link_to_itself_does_not_hide_its_neighbours(tmp_path: Path) -> None:
-    """It leads nowhere, and whoever left it there must not make a folder unreadable."""
+def test_links_are_listed_as_links(tmp_path: Path) -> None:
+    """With what they lead to, if anything; one that leads nowhere, or to itself, hides none of its neighbours."""
     (tmp_path / "file").write_bytes(b"x")
-    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    (tmp_path / "folder").mkdir()
+    for name, target in (("1", "file"), ("2", "folder"), ("3", "nowhere"), ("4", "4")):
+        (tmp_path / name).symlink_to(tmp_path / target)
 
-    assert [status.name for status in LocalStorage().list(str(tmp_path))] == ["file"]
+    found = {status.name: status for status in LocalStorage().list(str(tmp_path))}
+
+    assert [name for name, status in found.items() if status.is_link] == ["1", "2", "3", "4"]
+    assert [name for name, status in found.items() if status.is_folder] == ["2", "folder"]
+    assert [found[name].size for name in ("1", "3", "4")] == [1, 0, 0]
+    assert found["2"].identity == found["folder"].identity == LocalStorage().stat(str(tmp_path / "2")).identity
+    assert found["folder"].identity is not None
 
 
 def test_a_file_system_without_hard_links_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is published by other means, and no temporary name is left."""
 
-    def no_link(source: str, target: str) -> None:
+    def no_link(source: str, target: str, **options: object) -> None:
         raise OSError(errno.ENOTSUP, "Operation not supported")
 
     monkeypatch.setattr(os, "link", no_link)
@@ -160,6 +161,7 @@ def test_locations(tmp_path: Path) -> None:
     """Paths and file URLs are the same place; other schemes are refused with what would work."""
     assert open_storage(str(tmp_path))[1] == str(tmp_path)
     assert open_storage(f"file://{tmp_path}/a%20b/")[1] == f"{tmp_path}/a b"
+    assert open_root(f"file://{tmp_path}/a%20b/")[1] == f"{tmp_path}/a b"
     with pytest.raises(UsageError, match="hdfs://"):
         open_storage("hdfs://name/table")
 

@@ -199,6 +199,7 @@ class CountingStorage(LocalStorage):
     """Counts the bytes read of files that are opened in place."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.bytes_read = 0
 
     def open_input(self, path: str) -> BinaryIO:

@@ -55,6 +55,7 @@ def test_golden_tables(tmp_path: Path, version: str) -> None:
 
 class CountingStorage(LocalStorage):
     def __init__(self) -> None:
+        super().__init__()
         self.calls: list[tuple[str, str]] = []
         self.before: Callable[[str, str], object] = lambda method, path: None
 

@@ -58,7 +58,7 @@ from lakeward.printable import names_secret, secrets_around
 from lakeward.state.migration import migrate
 from lakeward.state.records import DaemonRecord
 from lakeward.state.store import open_store
-from lakeward.storage.opening import open_storage
+from lakeward.storage.opening import open_root, open_storage
 from lakeward.table.service_instants import ServiceName
 
 CONTROLS_SECONDS = 2.0
@@ -182,7 +182,7 @@ class App:
             runner=self._runner,
             store=store,
             leases=self._leases,
-            find_tables=partial(find_tables, open_storage=open_storage),
+            find_tables=partial(find_tables, open_root=open_root),
             metrics=self._metrics,
             clock=clock,
             log=self._log,

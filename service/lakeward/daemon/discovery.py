@@ -44,14 +44,14 @@ class Discovered:
     problems: tuple[DiscoveryProblem, ...]
 
 
-def find_tables(settings: Settings, *, open_storage: Callable[[str], tuple[Storage, str]]) -> Discovered:
+def find_tables(settings: Settings, *, open_root: Callable[[str], tuple[Storage, str]]) -> Discovered:
     """Below all configured roots. A root that cannot be opened is a problem beside the others."""
     tables: set[str] = set()
     problems: list[DiscoveryProblem] = []
     where = settings.discovery
     for location in where.roots:
         try:
-            storage, root = open_storage(location)
+            storage, root = open_root(location)
         except LakewardError as error:
             problems.append(DiscoveryProblem(location, str(error)))
             continue

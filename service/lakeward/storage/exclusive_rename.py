@@ -19,8 +19,12 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
+
+from lakeward.storage.place import Place
 
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
@@ -34,45 +38,82 @@ class NoHardLinks(OSError):
     """The file system has none."""
 
 
-def rename_exclusively(source: str, target: str) -> None:
+def rename_exclusively(source: Place, target: Place) -> None:
     """Raises `FileExistsError` with the target, `FileNotFoundError` without the source, and `NoHardLinks`."""
     if not _renamed_at_once(source, target):
-        _rename_in_two_steps(source, target)
+        with _spelled(source, target):
+            _rename_in_two_steps(source, target)
 
 
-def link_exclusively(source: str, target: str) -> None:
+def link_exclusively(source: Place, target: Place) -> None:
     """A second name of a file. Raises as `rename_exclusively` does."""
     try:
-        os.link(source, target)
+        with _spelled(source, target):
+            os.link(
+                source.name,
+                target.name,
+                src_dir_fd=source.folder,
+                dst_dir_fd=target.folder,
+                follow_symlinks=False,
+            )
     except OSError as error:
         if error.errno in _NO_LINKS:
-            raise NoHardLinks(error.errno, error.strerror, source, None, target) from error
+            raise NoHardLinks(error.errno, error.strerror, source.path, None, target.path) from error
         raise
 
 
-def _renamed_at_once(source: str, target: str) -> bool:
+def _renamed_at_once(source: Place, target: Place) -> bool:
     """False where the system cannot; nothing was done then."""
-    names = os.fsencode(source), os.fsencode(target)
+    names = os.fsencode(source.name), os.fsencode(target.name)
     if (rename := _renameat2()) is None or any(b"\0" in name for name in names):
         return False
-    if rename(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_NOREPLACE) == 0:
+    if rename(_folder(source), names[0], _folder(target), names[1], _RENAME_NOREPLACE) == 0:
         return True
     number = ctypes.get_errno()
     if number in _NOT_KNOWN:
         return False
-    raise OSError(number, os.strerror(number), source, None, target)
+    raise OSError(number, os.strerror(number), source.path, None, target.path)
 
 
-def _rename_in_two_steps(source: str, target: str) -> None:
-    if not os.path.isdir(source):
+def _rename_in_two_steps(source: Place, target: Place) -> None:
+    if not _is_folder(source):
         # A plain rename would silently replace the target; a second name plus an unlink never does.
         link_exclusively(source, target)
-        os.unlink(source)
+        os.unlink(source.name, dir_fd=source.folder)
         return
     # POSIX lets a folder replace an empty one only, and none of ours is renamed onto a name in use.
-    if os.path.lexists(target):
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), source, None, target)
-    os.rename(source, target)
+    if _is_there(target):
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+    os.rename(source.name, target.name, src_dir_fd=source.folder, dst_dir_fd=target.folder)
+
+
+def _folder(place: Place) -> int:
+    return _AT_FDCWD if place.folder is None else place.folder
+
+
+def _is_folder(place: Place) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(place.name, dir_fd=place.folder, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
+
+
+def _is_there(place: Place) -> bool:
+    try:
+        os.stat(place.name, dir_fd=place.folder, follow_symlinks=False)
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def _spelled(source: Place, target: Place) -> Iterator[None]:
+    """An error of the system names both paths."""
+    try:
+        yield
+    except OSError as error:
+        error.filename, error.filename2 = source.path, target.path
+        raise
 
 
 @cache

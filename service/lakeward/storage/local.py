@@ -6,7 +6,9 @@ which fails when the name is taken: so a file that exists is whole, and nothing 
 Touches: the local disk.
 Keeps:   1. `create`, `mark`, `rename`, `move` and `link` never replace a file;
          2. what a method reported as done survives a power cut (file and folder are synced), but for `mark`, `move` and
-            `remove`, which leave that to `sync`.
+            `remove`, which leave that to `sync`;
+         3. of a table, nothing is read, written or deleted through a link below its base path, even if somebody puts it
+            there meanwhile (`storage/place.py`).
 """
 
 from __future__ import annotations
@@ -15,14 +17,16 @@ import errno
 import io
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
 from lakeward.errors import AlreadyExists, LakewardError, NotFound
 from lakeward.storage.exclusive_rename import NoHardLinks, link_exclusively, rename_exclusively
-from lakeward.storage.storage import FileStatus, parent
+from lakeward.storage.place import Place, found_link, hold, is_link
+from lakeward.storage.storage import FileStatus, join, parent
 
 TEMPORARY_SUFFIX = ".lakeward-tmp"
 """Ends the names of files that are still being created; left over only by a process that died."""
@@ -32,25 +36,36 @@ _DELETE_TRIES = 20
 
 
 class LocalStorage:
+    def __init__(self, base_path: str | None = None) -> None:
+        """
+        Args:
+            base_path: of the table that is read and changed; below it no link is followed. None, for whoever looks for
+                tables, follows all.
+        """
+        self._base_path = base_path
+
     def list(self, folder: str) -> list[FileStatus]:
         found = []
         try:
-            with os.scandir(folder) as entries:
-                for entry in entries:
-                    try:
-                        found.append(_status(entry.path, entry.stat(), entry.is_dir()))
-                    except FileNotFoundError:
-                        continue  # deleted since the folder was read: by now it is not in the folder
-                    except OSError as error:
-                        if error.errno != errno.ELOOP:
-                            raise  # a link that leads to itself is nothing at all
+            descriptor = self._open_folder(folder)
         except FileNotFoundError:
             return []
+        try:
+            with os.scandir(descriptor) as entries:
+                for entry in entries:
+                    try:
+                        found.append(_entry_status(join(folder, entry.name), entry))
+                    except FileNotFoundError:
+                        continue  # deleted since the folder was read: by now it is not in the folder
+        finally:
+            os.close(descriptor)
         return sorted(found)
 
     def stat(self, path: str) -> FileStatus | None:
         try:
-            return _status(path, os.stat(path), os.path.isdir(path))
+            with hold(path, self._base_path) as place:
+                found = os.stat(place.name, dir_fd=place.folder)
+                return _status(path, found, is_link=is_link(place))
         except (FileNotFoundError, NotADirectoryError):
             return None
 
@@ -60,12 +75,13 @@ class LocalStorage:
 
     def open_input(self, path: str) -> BinaryIO:
         try:
-            return open(path, "rb")
+            with hold(path, self._base_path) as place:
+                return open(path, "rb", opener=lambda _, flags: _open(place, flags))
         except (FileNotFoundError, NotADirectoryError) as error:
             raise _missing(path) from error
 
     def open_output(self, path: str) -> BinaryIO:
-        return _DurableWriter(io.FileIO(_new_file(path), "wb"))
+        return _DurableWriter(io.FileIO(self._new_file(path), "wb"))
 
     def create(self, path: str, data: bytes) -> None:
         temporary = os.path.join(parent(path), f".{os.path.basename(path)}.{uuid.uuid4()}{TEMPORARY_SUFFIX}")
@@ -74,57 +90,71 @@ class LocalStorage:
         try:
             self.link(temporary, path)
         finally:
-            os.unlink(temporary)
+            with hold(temporary, self._base_path) as place:
+                os.unlink(place.name, dir_fd=place.folder)
 
     def mark(self, path: str) -> None:
-        os.close(_new_file(path))
+        os.close(self._new_file(path))
 
     def touch(self, path: str) -> None:
         try:
-            os.utime(path)
+            with hold(path, self._base_path) as place:
+                os.utime(place.name, dir_fd=place.folder, follow_symlinks=place.folder is None)
         except FileNotFoundError as error:
             raise _missing(path) from error
 
     def make_folder(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        try:
+            self._make_one_folder(path)
+        except FileNotFoundError:
+            self.make_folder(parent(path))
+            self._make_one_folder(path)
 
     def rename(self, source: str, target: str) -> None:
         self.move(source, target)
-        _sync_folder(parent(target))
+        self.sync(parent(target))
 
     def move(self, source: str, target: str) -> None:
-        with _told(source, target):
-            rename_exclusively(source, target)
+        with _told(source, target), hold(source, self._base_path) as old, hold(target, self._base_path) as new:
+            rename_exclusively(old, new)
 
     def sync(self, folder: str) -> None:
-        _sync_folder(folder)
+        descriptor = self._open_folder(folder)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
     def link(self, source: str, target: str) -> None:
-        with _told(source, target):
-            link_exclusively(source, target)
-        _sync_folder(parent(target))
+        with _told(source, target), hold(source, self._base_path) as old, hold(target, self._base_path) as new:
+            link_exclusively(old, new)
+        self.sync(parent(target))
 
     def delete(self, path: str) -> bool:
         deleted = self.remove(path)
         if deleted:
-            _sync_folder(parent(path))
+            self.sync(parent(path))
         return deleted
 
     def remove(self, path: str) -> bool:
         try:
-            os.unlink(path)
+            with hold(path, self._base_path) as place:
+                os.unlink(place.name, dir_fd=place.folder)
+                # Hadoop's checksummed local file system keeps `.x.crc` beside `x` and trusts it for the next `x`.
+                folder, name = os.path.split(place.name)
+                with suppress(FileNotFoundError):
+                    os.unlink(os.path.join(folder, f".{name}.crc"), dir_fd=place.folder)
         except FileNotFoundError:
             return False
-        # Hadoop's checksummed local file system keeps `.x.crc` beside `x` and trusts it for the next `x`.
-        checksum = os.path.join(parent(path), f".{os.path.basename(path)}.crc")
-        if os.path.exists(checksum):
-            os.unlink(checksum)
         return True
 
     def delete_folder(self, path: str) -> bool:
         for left in reversed(range(_DELETE_TRIES)):
             try:
-                shutil.rmtree(path)
+                with hold(path, self._base_path) as place:
+                    if is_link(place):
+                        raise found_link(path)
+                    shutil.rmtree(place.name, dir_fd=place.folder)
                 break
             except FileNotFoundError:
                 if not os.path.lexists(path):
@@ -132,11 +162,35 @@ class LocalStorage:
                 if not left:
                     raise
                 # Somebody else deletes in there too, and was faster with one of the files.
-        _sync_folder(parent(path))
+        self.sync(parent(path))
         return True
 
     def free_bytes(self, path: str) -> int | None:
         return shutil.disk_usage(path).free
+
+    def _make_one_folder(self, path: str) -> None:
+        with hold(path, self._base_path) as place:
+            if place.folder is None:
+                os.makedirs(path, exist_ok=True)
+                return
+            with suppress(FileExistsError):
+                os.mkdir(place.name, dir_fd=place.folder)
+            os.close(_open(place, os.O_RDONLY | os.O_DIRECTORY))
+
+    def _open_folder(self, path: str) -> int:
+        """Its descriptor."""
+        with hold(path, self._base_path) as place:
+            return _open(place, os.O_RDONLY | os.O_DIRECTORY)
+
+    def _new_file(self, path: str) -> int:
+        """Its descriptor."""
+        try:
+            with hold(path, self._base_path) as place:
+                return os.open(place.name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644, dir_fd=place.folder)
+        except FileExistsError as error:
+            raise _taken(path) from error
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise _missing(parent(path)) from error
 
 
 class _DurableWriter(io.BufferedWriter):
@@ -149,18 +203,31 @@ class _DurableWriter(io.BufferedWriter):
         super().close()
 
 
-def _status(path: str, stat: os.stat_result, is_folder: bool) -> FileStatus:
-    return FileStatus(path, 0 if is_folder else stat.st_size, stat.st_mtime, is_folder)
-
-
-def _new_file(path: str) -> int:
-    """Its descriptor."""
+def _entry_status(path: str, entry: os.DirEntry[str]) -> FileStatus:
+    if not entry.is_symlink():
+        return _status(path, entry.stat(follow_symlinks=False))
     try:
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-    except FileExistsError as error:
-        raise _taken(path) from error
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise _missing(parent(path)) from error
+        return _status(path, entry.stat(), is_link=True)
+    except OSError:
+        return FileStatus(path, 0, 0.0, False, is_link=True)  # it leads nowhere, or to itself
+
+
+def _status(path: str, found: os.stat_result, *, is_link: bool = False) -> FileStatus:
+    if not stat.S_ISDIR(found.st_mode):
+        return FileStatus(path, found.st_size, found.st_mtime, False, is_link)
+    # File systems without numbers of their own say 0.
+    identity = (found.st_dev, found.st_ino) if found.st_ino else None
+    return FileStatus(path, 0, found.st_mtime, True, is_link, identity)
+
+
+def _open(place: Place, flags: int) -> int:
+    try:
+        return os.open(place.name, flags | (0 if place.folder is None else os.O_NOFOLLOW), dir_fd=place.folder)
+    except OSError as error:
+        # With O_DIRECTORY a link is no folder; without, it is a loop.
+        if place.folder is not None and error.errno in (errno.ELOOP, errno.ENOTDIR) and is_link(place):
+            raise found_link(place.path) from error
+        raise
 
 
 @contextmanager
@@ -178,14 +245,6 @@ def _told(source: str, target: str) -> Iterator[None]:
             why=f"Its file system has no hard links ({error.strerror}), by which files are published here.",
             remedy="Reach the table through a file system that has them.",
         ) from error
-
-
-def _sync_folder(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _missing(path: str) -> NotFound:

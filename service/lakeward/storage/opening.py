@@ -18,8 +18,15 @@ from lakeward.storage.storage import Storage
 def open_storage(location: str) -> tuple[Storage, str]:
     """The storage and the absolute base path, without a trailing slash. Raises `UsageError` for other schemes.
 
-    The base path leads to the same storage again: in a file system it is a path, in an object store the URL.
+    The base path leads to the same storage again: in a file system it is a path, in an object store the URL. Links
+    below it are not followed.
     """
+    storage, base_path = open_root(location)
+    return LocalStorage(base_path) if isinstance(storage, LocalStorage) else storage, base_path
+
+
+def open_root(location: str) -> tuple[Storage, str]:
+    """The same for a folder in which to look for tables, where links may lead to them. Raises `UsageError`."""
     if is_object_url(location):
         url = parse_object_url(location)
         return ObjectStore(url), str(url)

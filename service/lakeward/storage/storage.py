@@ -37,6 +37,10 @@ class FileStatus(NamedTuple):
     modified: float
     """Seconds since the epoch; of a folder 0 where it is but a part of names."""
     is_folder: bool
+    is_link: bool = False
+    """True for a name that leads elsewhere; the rest is said of where it leads, if anywhere."""
+    identity: tuple[int, int] | None = None
+    """Device and inode of a folder, where there are such: a folder that is met by two ways has one."""
 
     @property
     def name(self) -> str:
