@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,6 +25,51 @@ def test_create_never_replaces(tmp_path: Path) -> None:
         storage.create(path, b"two")
     assert storage.read(path) == b"one"
     assert [item.name for item in tmp_path.iterdir()] == ["x"]
+
+
+class FullDisk(io.FileIO):
+    """A file on a disk that is full after its first bytes."""
+
+    def write(self, data: Any) -> int:
+        if self.tell() >= 3:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(bytes(data)[:3])
+
+
+class BadDisk(io.FileIO):
+    """A file of a file system that says only at the end that there was no room, as network file systems do."""
+
+    def close(self) -> None:
+        was_open = not self.closed
+        super().close()
+        if was_open:
+            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+
+@pytest.mark.parametrize("size", [10, 100_000])
+@pytest.mark.parametrize("fault", ["write", "sync", "close", "link"])
+def test_a_full_disk_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, size: int
+) -> None:
+    """Wherever the room ends, the error is told, and neither the file, its temporary name nor a descriptor is left."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    descriptors = len(os.listdir("/dev/fd"))
+    with monkeypatch.context() as patch:
+        if fault in ("write", "close"):
+            patch.setattr(io, "FileIO", {"write": FullDisk, "close": BadDisk}[fault])
+        else:
+            patch.setattr(os, {"sync": "fsync", "link": "link"}[fault], fail)
+        with pytest.raises(OSError, match=r"No space left|quota exceeded") as told:
+            LocalStorage().create(str(tmp_path / "x"), b"d" * size)
+        assert told.value.errno in (errno.ENOSPC, errno.EDQUOT)
+        assert len(os.listdir("/dev/fd")) == descriptors
+    assert list(tmp_path.iterdir()) == []
+
+    LocalStorage().create(str(tmp_path / "x"), b"d" * size)
+    assert (tmp_path / "x").stat().st_size == size
 
 
 def test_outputs_never_replace(tmp_path: Path) -> None:

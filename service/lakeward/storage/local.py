@@ -8,7 +8,9 @@ Keeps:   1. `create`, `mark`, `rename`, `move` and `link` never replace a file;
          2. what a method reported as done survives a power cut (file and folder are synced), but for `mark`, `move` and
             `remove`, which leave that to `sync`;
          3. of a table, nothing is read, written or deleted through a link below its base path, even if somebody puts it
-            there meanwhile (`storage/place.py`).
+            there meanwhile (`storage/place.py`);
+         4. a `create` that fails for want of room leaves no file and no temporary name; only where nothing but the sync
+            of the folder failed, the file is there, whole.
 """
 
 from __future__ import annotations
@@ -85,9 +87,10 @@ class LocalStorage:
 
     def create(self, path: str, data: bytes) -> None:
         temporary = os.path.join(parent(path), f".{os.path.basename(path)}.{uuid.uuid4()}{TEMPORARY_SUFFIX}")
-        with self.open_output(temporary) as file:
-            file.write(data)
+        file = self.open_output(temporary)
         try:
+            with file:
+                file.write(data)
             self.link(temporary, path)
         finally:
             with hold(temporary, self._base_path) as place:
@@ -197,10 +200,13 @@ class _DurableWriter(io.BufferedWriter):
     """Syncs its file before it reports it closed."""
 
     def close(self) -> None:
-        if not self.closed:
+        if self.closed:
+            return
+        try:
             self.flush()
             os.fsync(self.fileno())
-        super().close()
+        finally:
+            super().close()
 
 
 def _entry_status(path: str, entry: os.DirEntry[str]) -> FileStatus:
