@@ -199,7 +199,7 @@ def check_alive(storage: Storage, base_path: str, instant: str, attempt: int) ->
     except NotFound:
         line = b""
     owner = parse_owner(line)
-    if owner is None or line != owner.to_line() or owner.attempt != attempt:
+    if owner is None or owner.attempt != attempt or orjson.loads(line).keys() & {_PUBLISHING, _UNDOING}:
         raise AttemptLost(
             f"{path} does not say that attempt {attempt} is alive.",
             why="It was undone, or another process took it over, or it published without this task.",

@@ -1,11 +1,20 @@
 """Who holds something: one line in heartbeat and lock files that says which process of ours wrote it.
 
 A process is *provably dead* when it ran on this host, in this boot and in this process namespace, and no process
-with its id and start time is left. Anything else, a missing line included, counts as alive; but for an attempt of
-this very process that ended without being able to remove what it held, which its process would hold for ever.
+with its id and start is left. Its start is the kernel's count of ticks since boot, which is fixed when a process begins
+and which no setting of the clock moves. (A start by the wall clock does move: the kernel works it out from the time of
+boot, so after a step of one second every live process looks like another one.) Anything else, a missing line included,
+counts as alive; but for an attempt of this very process that ended without being able to remove what it held, which its
+process would hold for ever.
+
+A line of the release before says the start by the wall clock only. Then a process that is there may be another one with
+the same id, and counts as alive; unless it is we, who write the ticks into every line: whoever wrote that line is gone.
 
 Touches: the process table.
-Keeps:   a live process is never called dead; a dead one may be called alive (elsewhere, or unreadable).
+Keeps:   1. a live process is never called dead, whatever its clock is set to, and whether it runs, sleeps or is
+            stopped; a dead one may be called alive (elsewhere, or unreadable);
+         2. a line of the release before is understood, and no difference of wall-clock times proves anything.
+See:     docs/decisions/0017-what-clocks-prove.md
 """
 
 from __future__ import annotations
@@ -32,7 +41,12 @@ class Owner:
     pid_namespace: str
     pid: int
     started: float
-    """When the process started, seconds since the epoch; tells a reused process id apart."""
+    """When the process started, seconds since the epoch: for people, and for the release before."""
+    start_ticks: int | None = None
+    """When the process started, in the kernel's ticks since boot; tells a reused process id apart. None in lines of the
+    release before, and where the kernel does not say."""
+    time_namespace: str = ""
+    """In which the ticks were read; in another one they may be counted from another moment."""
 
     @property
     def shown(self) -> str:
@@ -50,13 +64,16 @@ class Processes:
         self._given_up: set[int] = set()
 
     def new_owner(self) -> Owner:
+        found = _find(os.getpid())
         return Owner(
             attempt=secrets.randbelow(MAX_ATTEMPT) + 1,
             host=socket.gethostname(),
             boot_id=_boot_id(),
-            pid_namespace=_pid_namespace(),
+            pid_namespace=_namespace("pid"),
             pid=os.getpid(),
             started=psutil.Process().create_time(),
+            start_ticks=None if found is None else found.start_ticks,
+            time_namespace=_namespace("time"),
         )
 
     def give_up(self, owner: Owner) -> None:
@@ -67,14 +84,40 @@ class Processes:
         """Nobody acts for `owner` any more."""
         if owner.attempt in self._given_up:
             return True
-        here = (socket.gethostname(), _boot_id(), _pid_namespace())
+        here = (socket.gethostname(), _boot_id(), _namespace("pid"))
         if (owner.host, owner.boot_id, owner.pid_namespace) != here:
             return False
-        try:
-            process = psutil.Process(owner.pid)
-            return bool(process.create_time() != owner.started or process.status() == psutil.STATUS_ZOMBIE)
-        except psutil.NoSuchProcess:
+        found = _find(owner.pid)
+        if found is None:
             return not _answers(owner.pid)
+        if found.has_ended:
+            return True
+        if owner.start_ticks is None:
+            return owner.pid == os.getpid()
+        return owner.time_namespace == _namespace("time") and owner.start_ticks != found.start_ticks
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A process, as the kernel shows it."""
+
+    has_ended: bool
+    """And was not waited for by its parent; nothing of it runs any more."""
+    start_ticks: int
+
+
+def _find(pid: int) -> _Found | None:
+    """None where there is no such process, or nothing is shown of it."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            line = file.read()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        return None
+    # The second field, the program's name in brackets, may hold anything; after it they are numbers (proc_pid_stat(5)).
+    fields = line.rpartition(b")")[2].split()
+    state, threads, start_ticks = fields[0], int(fields[17]), int(fields[19])
+    # Its first thread may have ended while another one is still in a call.
+    return _Found(state in (b"Z", b"X") and threads <= 1, start_ticks)
 
 
 def _answers(pid: int) -> bool:
@@ -93,8 +136,13 @@ def parse_owner(line: bytes) -> Owner | None:
     """The owner in a heartbeat or lock file; None when another program wrote it, or we did and it is torn."""
     try:
         fields = orjson.loads(line)
-        return Owner(**{name: kind(fields[name]) for name, kind in _FIELDS.items()})
-    except (ValueError, KeyError, TypeError):
+        ticks = fields.get("start_ticks")
+        return Owner(
+            **{name: kind(fields[name]) for name, kind in _FIELDS.items()},
+            start_ticks=None if ticks is None else int(ticks),
+            time_namespace=str(fields.get("time_namespace", "")),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return None
 
 
@@ -116,9 +164,9 @@ def _boot_id() -> str:
         return str(int(psutil.boot_time()))
 
 
-def _pid_namespace() -> str:
+def _namespace(kind: str) -> str:
     # Two containers of one machine can share host name and boot id, but never see each other's process ids.
     try:
-        return os.readlink("/proc/self/ns/pid")
+        return os.readlink(f"/proc/self/ns/{kind}")
     except FileNotFoundError:
         return ""
