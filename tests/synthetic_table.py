@@ -99,6 +99,7 @@ def snapshot_of(
             "frozen": (),
             "uncommitted_files": (),
             "unrecognised_files": (),
+            "links": (),
             "replaced": {},
             "pending_compactions": {},
             "pending_log_compactions": {},

@@ -131,6 +131,48 @@ def test_a_property_that_leads_into_another_table(
     assert (everything(table), everything(other)) == before
 
 
+LINKS = {
+    "a partition": ("q", "p"),
+    "the table": ("x", "."),
+    "a file": ("p/x_0-0-0_20261121043709156.parquet", "../../other.parquet"),
+    "the timeline": (".hoodie/timeline", "../../timeline"),
+    "the table's own folder": (".hoodie", "../hoodie"),
+    "a folder in it": (".hoodie/.temp", "../../temp"),
+}
+
+
+@pytest.mark.parametrize("where", LINKS)
+def test_links_inside_of_a_table(table: Path, tmp_path: Path, where: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """Each is named, by `inspect` and `verify` too; the table is refused, and nothing is written here or where it
+    leads: a link to a partition doubled its rows, one to the table itself ended in no time and took 4.9 GB."""
+    name, target = LINKS[where]
+    (tmp_path / "other.parquet").write_bytes(b"not ours")
+    (tmp_path / "temp").mkdir()
+    place = table / name
+    if place.exists():
+        place.rename(tmp_path / target.rpartition("/")[2])
+    place.symlink_to(target)
+    before = everything(table), everything(tmp_path)
+    assert run(["compact", str(table), *IN_PROCESS, "--json"]) in (1, 2)
+    error = json.loads(capfd.readouterr().err.splitlines()[-1])["error"]
+    assert name in str(error)
+    assert run(["verify", str(table), "--json"]) != 0
+    assert name in "".join(capfd.readouterr())
+    inspected = run(["inspect", str(table), "--json"])
+    out, err = capfd.readouterr()
+    assert name in (err if inspected else str(json.loads(out)["links"]))
+    assert (everything(table), everything(tmp_path)) == before
+
+
+def test_a_table_below_a_link(table: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The base path may be one, too: it is the operator's word."""
+    (tmp_path / "lake").symlink_to(tmp_path)
+    (tmp_path / "orders").symlink_to("lake/table")
+    assert run(["compact", str(tmp_path / "orders"), *IN_PROCESS]) == 0
+    assert "committed" in capfd.readouterr().err
+    check_finished(table)
+
+
 def test_a_held_lock_exits_five(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """After --lock-wait, naming the file."""
     (table / SPARK_LOCK).touch()

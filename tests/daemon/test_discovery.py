@@ -12,6 +12,7 @@ from lakeward.daemon import discovery
 from lakeward.daemon.discovery import Discovered, discover
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import FileStatus
+from tests.mounted_storage import Mounted
 
 
 def table(path: Path) -> None:
@@ -89,6 +90,16 @@ def test_links(tmp_path: Path) -> None:
     (root / "out2").symlink_to(tmp_path / "outside")
     (tmp_path / "outside" / "circle").symlink_to(tmp_path / "outside")
     assert found(root) == ["b/t", "out/u"]
+
+
+def test_a_folder_that_is_mounted_twice(tmp_path: Path) -> None:
+    """It is entered once, so that a table has one name there, too."""
+    table(tmp_path / "a" / "t")
+    table(tmp_path / "b" / "u")
+    (tmp_path / "b" / "v").mkdir()
+    (tmp_path / "c").mkdir()
+    storage = Mounted({str(tmp_path / "c"): str(tmp_path / "a"), str(tmp_path / "b" / "v"): str(tmp_path / "a" / "t")})
+    assert discover(storage, str(tmp_path), depth=4).tables == (f"{tmp_path}/a/t", f"{tmp_path}/b/u")
 
 
 class Unreadable(LocalStorage):

@@ -293,6 +293,12 @@ CASES: list[tuple[str, str, Change]] = [
     ("pending-restore", "20261121043711000.restore.requested", timeline_file("20261121043711000.restore.requested")),
     ("pending-indexing", "20261121043711000.indexing.inflight", timeline_file("20261121043711000.indexing.inflight")),
     ("timezone-unknown", "hoodie.table.timeline.timezone", change_file_times),
+    ("linked-partition", "q", lambda t: (t / "q").symlink_to("p")),
+    ("linked-partition", "q", lambda t: (t / "q").symlink_to(".")),
+    ("linked-partition", "q", lambda t: (t / "q").symlink_to("/etc")),
+    ("linked-file", "p/", lambda t: (t / "p" / "x_0-0-0_20261121043709156.parquet").symlink_to("/etc/passwd")),
+    ("linked-file", "p/", lambda t: (t / "p" / ".x_20261121043709156.log.1_0-0-0").symlink_to("nowhere")),
+    ("linked-file", "p/", lambda t: (t / "p" / ".hoodie_partition_metadata.parquet").symlink_to("/etc/passwd")),
 ]
 
 

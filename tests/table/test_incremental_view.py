@@ -70,6 +70,31 @@ def test_a_view_equals_a_look_at_everything(tmp_path: Path, seed: int) -> None:
     assert rebuilt < STEPS
 
 
+def test_links_appear_and_go(tmp_path: Path) -> None:
+    """A view says of links what a look at everything says: those in a partition when it is listed, others with the next
+    look at everything. A partition that became a link is no partition any more."""
+    history = TableHistory(tmp_path / "t", seed=1)
+    for _ in range(5):
+        history.write()
+    clock = SkippingClock()
+    view = IncrementalView(LocalStorage(str(history.base)), str(history.base), clock=clock)
+    view.refresh()
+    partition = view.snapshot().partitions[0]
+    (history.base / "elsewhere").symlink_to(partition)
+    (history.base / partition / "x_0-0-0_20260101000000000.parquet").symlink_to("/etc/passwd")
+    clock.slept += REBUILD_SECONDS
+    assert view.refresh().changed
+    assert len(view.snapshot().links) == 2
+    assert_equal(view.snapshot(), looked_at(history.base), "with two links")
+
+    (history.base / partition).rename(tmp_path / "moved")
+    (history.base / partition).symlink_to(tmp_path / "moved")
+    clock.slept += REBUILD_SECONDS
+    assert view.refresh().changed
+    assert [link.path for link in view.snapshot().links] == sorted([partition, "elsewhere"])
+    assert_equal(view.snapshot(), looked_at(history.base), "with a partition that is a link")
+
+
 class Watched:
     """A table with a few writes behind it, and a view of it whose storage calls are counted."""
 

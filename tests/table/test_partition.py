@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from lakeward.storage.local import LocalStorage
-from lakeward.table.partition import find_partitions
+from lakeward.table.file_system_view import sort_files
+from lakeward.table.found_link import FoundLink, StandsFor
+from lakeward.table.partition import FoundPartitions, find_partitions, list_partitions
+from tests.mounted_storage import Mounted
 
 
 @pytest.mark.parametrize("metadata", [".hoodie_partition_metadata", ".hoodie_partition_metadata.parquet"])
@@ -19,7 +22,7 @@ def test_partitions_by_either_form_of_metadata(tmp_path: Path, metadata: str) ->
         if "no " not in folder:
             (tmp_path / folder / metadata).write_text("x")
 
-    partitions = find_partitions(LocalStorage(), str(tmp_path))
+    partitions = find_partitions(LocalStorage(), str(tmp_path)).partitions
 
     assert [partition.path for partition in partitions] == ["2024/01", "2024/02", "part=a b%2Fü", "日本"]
     assert {status.name for partition in partitions for status in partition.files} == {"file", metadata}
@@ -31,10 +34,88 @@ def test_an_unpartitioned_table_has_one_partition(tmp_path: Path) -> None:
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / ".hoodie_partition_metadata").write_text("x")
 
-    assert [partition.path for partition in find_partitions(LocalStorage(), str(tmp_path))] == [""]
+    assert [partition.path for partition in find_partitions(LocalStorage(), str(tmp_path)).partitions] == [""]
 
 
 def test_an_empty_table_has_none(tmp_path: Path) -> None:
     """Before the first write there is no partition."""
     (tmp_path / ".hoodie").mkdir()
-    assert find_partitions(LocalStorage(), str(tmp_path)) == ()
+    assert find_partitions(LocalStorage(), str(tmp_path)) == FoundPartitions(())
+
+
+def make_partitions(base: Path, *paths: str) -> None:
+    for path in paths:
+        (base / path).mkdir(parents=True)
+        (base / path / ".hoodie_partition_metadata").touch()
+
+
+@pytest.mark.parametrize("base_path", [None, "bound"])
+def test_links_are_found_once_and_not_followed(tmp_path: Path, base_path: str | None) -> None:
+    """A link in a circle ends the walk no later than no link; what stands for a partition is said to."""
+    table = tmp_path / "table"
+    make_partitions(table, "p=1", "y/p=2", ".hoodie/p=3")
+    make_partitions(tmp_path, "other/p=4")
+    for name, target in {
+        "here": ".",
+        "up": "..",
+        "y/again": "../p=1",
+        "other": "../other",
+        "readme": "p=1/.hoodie_partition_metadata",
+        "nowhere": "nothing",
+    }.items():
+        (table / name).symlink_to(target)
+
+    found = find_partitions(LocalStorage(base_path and str(table)), str(table))
+
+    assert [partition.path for partition in found.partitions] == ["p=1", "y/p=2"]
+    stands_for = {link.path: link.stands_for for link in found.links}
+    assert [path for path, role in stands_for.items() if role is StandsFor.PARTITION] == [
+        "here",
+        "other",
+        "up",
+        "y/again",
+    ]
+    assert [path for path, role in stands_for.items() if role is StandsFor.NOTHING] == ["nowhere", "readme"]
+
+
+def test_a_folder_that_is_mounted_twice(tmp_path: Path) -> None:
+    """It is entered once, also where it is mounted into itself; the other place is named with the first."""
+    make_partitions(tmp_path, "a/p=1", "b/p=2", "b/p=3")
+    (tmp_path / "b/p=3/.hoodie_partition_metadata").unlink()
+    (tmp_path / "b/p=9").mkdir()
+    storage = Mounted({str(tmp_path / "b/p=9"): str(tmp_path / "a/p=1"), str(tmp_path / "b/p=3"): str(tmp_path)})
+
+    found = find_partitions(storage, str(tmp_path))
+
+    assert len({partition.path.rpartition("/")[2] for partition in found.partitions}) == len(found.partitions) == 2
+    assert FoundLink("b/p=9", StandsFor.PARTITION, same_as="a/p=1") in found.links
+    assert all(link.stands_for is StandsFor.PARTITION and link.same_as is not None for link in found.links)
+
+
+def test_a_partition_that_is_a_link_is_none_of_those_asked_for(tmp_path: Path) -> None:
+    """It is named instead, whether it is the last folder or one above it."""
+    table = tmp_path / "table"
+    make_partitions(table, "p=1", "y/p=2")
+    (table / "p=3").symlink_to("p=1")
+    (table / "z").symlink_to("y")
+    found = list_partitions(LocalStorage(str(table)), str(table), ["p=1", "p=3", "z/p=2", "p=4"])
+    assert [partition.path for partition in found.partitions] == ["p=1"]
+    assert [link.path for link in found.links] == ["p=3", "z/p=2"]
+
+
+def test_links_in_a_partition(tmp_path: Path) -> None:
+    """By the name of a data file, or of the file that makes the partition one, they stand for a file; others do not."""
+    make_partitions(tmp_path, "p")
+    base, log = "a_0-0-0_20260101000000000.parquet", ".a_20260101000000000.log.1_0-0-0"
+    for name in (base, log, "x.parquet.tmp", ".hoodie_partition_metadata.parquet", "readme", "folder", "dangling"):
+        (tmp_path / "p" / name).symlink_to({"folder": "/tmp", "dangling": "nothing"}.get(name, "/etc/passwd"))
+
+    (partition,) = find_partitions(LocalStorage(), str(tmp_path)).partitions
+    files = sort_files("p", partition.files)
+
+    assert (files.base_files, files.log_files, files.unrecognised) == ((), (), ())
+    names = {
+        role: {link.path.removeprefix("p/") for link in files.links if link.stands_for is role} for role in StandsFor
+    }
+    assert names[StandsFor.DATA_FILE] == {base, log, "x.parquet.tmp", ".hoodie_partition_metadata.parquet"}
+    assert names[StandsFor.NOTHING] == {"readme", "folder", "dangling"}

@@ -116,6 +116,11 @@ def _notes(report: dict[str, Any], console: Console) -> None:
         )
     for broken in report["timeline"]["broken"]:
         console.print(f"[yellow]broken[/]    {escape(broken['file'])}: {escape(broken['why'])}")
+    for link in report["links"]:
+        same = f", the same folder as {escape(link['same_as'])}" if link["same_as"] is not None else ""
+        console.print(
+            f"[yellow]link[/]      {escape(link['path'])}{same}, stands for {link['stands_for']}; not followed"
+        )
     for problem in report["archive_problems"]:
         console.print(f"[yellow]archive[/]   {escape(problem)}")
     counts = (

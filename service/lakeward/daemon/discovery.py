@@ -12,7 +12,8 @@ will do. An excluded folder is not entered.
 Touches: storage, reading only, one listing a folder and one of its `.hoodie`; and the links of the local disk.
 Keeps:   1. a folder that cannot be read is a problem with its own sentence, and the search goes on beside it;
          2. no folder lies deeper than `depth` below the root, and no more than a bounded number is looked at;
-         3. a folder that is met by two ways is entered once, so that links in a circle end.
+         3. a folder that is met by two ways is entered once (by its real path, and by device and inode, as bind mounts
+            share them), so that links in a circle end.
 """
 
 from __future__ import annotations
@@ -67,12 +68,12 @@ def discover(
     """Tables at `root` itself and up to `depth` folders below it."""
     tables: list[str] = []
     problems: list[DiscoveryProblem] = []
-    entered: set[str] = set()
+    entered: set[str | tuple[int, int]] = set()
     real_root = os.path.realpath(root)
     looked_at = 0
-    waiting = [("", depth)]
+    waiting: list[tuple[str, int, tuple[int, int] | None]] = [("", depth, None)]
     while waiting:
-        below, deeper = waiting.pop()
+        below, deeper, identity = waiting.pop()
         path = join(root, below)
         if looked_at >= FOLDERS_MAX:
             problems.append(DiscoveryProblem(root, f"There are more than {FOLDERS_MAX} folders; the others were left."))
@@ -80,9 +81,15 @@ def discover(
         looked_at += 1
         # A link to what lies below the root is left: the table there has a name, which must not depend on links.
         real = os.path.realpath(path)
-        if real in entered or (real != join(real_root, below) and f"{real}/".startswith(f"{real_root}/")):
+        if (
+            real in entered
+            or identity in entered
+            or (real != join(real_root, below) and f"{real}/".startswith(f"{real_root}/"))
+        ):
             continue
         entered.add(real)
+        if identity is not None:
+            entered.add(identity)
         try:
             entries = storage.list(path)
             is_table = _is_table(storage, path, entries)
@@ -100,7 +107,7 @@ def discover(
         for entry in reversed(entries):
             name = join(below, entry.name)
             if entry.is_folder and not entry.name.startswith(".") and not _matches(join(root, name), name, exclude):
-                waiting.append((name, deeper - 1))
+                waiting.append((name, deeper - 1, entry.identity))
     return Discovered(tuple(sorted(tables)), tuple(sorted(problems, key=lambda problem: problem.path)))
 
 

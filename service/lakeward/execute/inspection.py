@@ -55,6 +55,7 @@ def report(snapshot: TableSnapshot, *, now: float) -> dict[str, Any]:
         ],
         "uncommitted_files": list(snapshot.uncommitted_files),
         "unrecognised_files": list(snapshot.unrecognised_files),
+        "links": [asdict(link) for link in snapshot.links],
         "archive_problems": list(snapshot.archive_problems),
         "refusals": [asdict(refusal) for refusal in refusals],
     }

@@ -35,6 +35,8 @@ _FAULTS = frozenset(
         "frozen-timeline",
         "broken-pending-plan",
         "schema-unreadable",
+        "linked-partition",
+        "linked-file",
         "base-file-unreadable",
     }
 )

@@ -25,6 +25,7 @@ from lakeward.format.metadata_partition import (
 )
 from lakeward.plan.decision import FIRST_VERSION_WITH_LOG
 from lakeward.table.base_file_facts import OPERATION_COLUMN
+from lakeward.table.found_link import StandsFor
 from lakeward.table.metadata_table import has_metadata_table
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import (
@@ -71,6 +72,7 @@ def find_refusals(snapshot: TableSnapshot) -> tuple[Refusal, ...]:
         *_schema(snapshot),
         *_timeline(snapshot),
         *_zone(snapshot),
+        *_links(snapshot),
         *_files(snapshot),
     )
 
@@ -401,6 +403,26 @@ def _zone(snapshot: TableSnapshot) -> Iterator[Refusal]:
             f"Instants are in the writers' local time, and which that is cannot be told: {zone.why}.",
             "Name the zone in which the writers run: --timezone Europe/Berlin, or timezone in the configuration.",
         )
+
+
+def _links(snapshot: TableSnapshot) -> Iterator[Refusal]:
+    for link in snapshot.links:
+        if link.stands_for is StandsFor.PARTITION:
+            yield Refusal(
+                "linked-partition",
+                link.path,
+                f"It is the same folder as {link.same_as}, so its rows would be read and compacted twice."
+                if link.same_as is not None
+                else "It is a link to a folder: its rows are another table's, or would be read and compacted twice.",
+                "Remove it, or replace it by a folder of its own.",
+            )
+        elif link.stands_for is StandsFor.DATA_FILE:
+            yield Refusal(
+                "linked-file",
+                link.path,
+                "It is a link by the name of a data file, and what it leads to need not be the table's.",
+                "Remove it, or replace it by the file.",
+            )
 
 
 def _files(snapshot: TableSnapshot) -> Iterator[Refusal]:

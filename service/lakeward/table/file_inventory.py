@@ -24,6 +24,7 @@ from typing import NamedTuple
 from lakeward.format.file_name import BaseFileName, LogFileName
 from lakeward.table.file_group import BaseFile, LogFile
 from lakeward.table.file_system_view import PartitionFiles
+from lakeward.table.found_link import FoundLink
 
 UNKNOWN_ROWS = -1
 SILENT_ROWS = -2
@@ -54,6 +55,7 @@ class FileInventory:
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, bytes]] = {}
         self._unrecognised: dict[str, tuple[str, ...]] = {}
+        self._links: dict[str, tuple[FoundLink, ...]] = {}
         self._instants: list[str] = []
         self._places: dict[str, int] = {}
 
@@ -85,7 +87,11 @@ class FileInventory:
                 log_name = LogFileName(file_id, instants[place], version, token, suffix)
                 log_files.append(LogFile(log_name, prefix + log_name.text, size))
         return PartitionFiles(
-            partition_path, tuple(base_files), tuple(log_files), self._unrecognised.get(partition_path, ())
+            partition_path,
+            tuple(base_files),
+            tuple(log_files),
+            self._unrecognised.get(partition_path, ()),
+            self._links.get(partition_path, ()),
         )
 
     def replace_partition(self, files: PartitionFiles) -> bool:
@@ -104,20 +110,30 @@ class FileInventory:
             if known is not None and (packed := known.get(file_id)) is not None:
                 found = _with_knowledge(found, _unpack(packed)[0])
             groups[file_id] = self._pack(file_id, found, logs.get(file_id, []))
-        differs = known != groups or self._unrecognised.get(path, ()) != files.unrecognised
+        differs = (
+            known != groups
+            or self._unrecognised.get(path, ()) != files.unrecognised
+            or self._links.get(path, ()) != files.links
+        )
+        self._forget(path)
         self._groups[path] = groups
-        self._unrecognised.pop(path, None)
         if files.unrecognised:
             self._unrecognised[path] = files.unrecognised
+        if files.links:
+            self._links[path] = files.links
         return differs
 
     def keep_partitions(self, paths: Iterable[str]) -> bool:
         """Forget all others. True when there were any."""
         gone = self._groups.keys() - set(paths)
         for path in gone:
-            del self._groups[path]
-            self._unrecognised.pop(path, None)
+            self._forget(path)
         return bool(gone)
+
+    def _forget(self, path: str) -> None:
+        self._groups.pop(path, None)
+        self._unrecognised.pop(path, None)
+        self._links.pop(path, None)
 
     def forget_unused_instants(self) -> None:
         """Number the instants anew: those of files that are gone would pile up over the years."""

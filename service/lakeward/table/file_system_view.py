@@ -30,6 +30,7 @@ from lakeward.format.instant import State, comparable_time
 from lakeward.format.partition_metadata import is_partition_metadata
 from lakeward.storage.storage import FileStatus, join
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, FrozenGroup, LogFile
+from lakeward.table.found_link import FoundLink, StandsFor, spell
 from lakeward.table.timeline import Timeline, is_visible_write
 
 GroupId = tuple[str, str]
@@ -54,6 +55,7 @@ class PartitionFiles:
     base_files: tuple[BaseFile, ...]
     log_files: tuple[LogFile, ...]
     unrecognised: tuple[str, ...]
+    links: tuple[FoundLink, ...] = ()
 
 
 def build_file_groups(
@@ -104,21 +106,29 @@ def sort_files(partition_path: str, files: Iterable[FileStatus], *, extension: s
     base_files: list[BaseFile] = []
     log_files: list[LogFile] = []
     unrecognised: list[str] = []
+    links: list[FoundLink] = []
     for status in files:
         path = join(partition_path, status.name)
-        if (base := parse_base_file(status.name, extension=extension)) is not None:
+        if status.is_link:
+            links.append(FoundLink(spell(path), _stands_for(status.name, extension)))
+        elif (base := parse_base_file(status.name, extension=extension)) is not None:
             base_files.append(_base_file(base, path, status))
         elif (log := parse_log_file(status.name)) is not None:
             log_files.append(LogFile(log, path, status.size))
         elif _looks_like_base_file(status.name, extension):
-            unrecognised.append(path)
-    return PartitionFiles(partition_path, tuple(base_files), tuple(log_files), tuple(unrecognised))
+            unrecognised.append(spell(path))
+    return PartitionFiles(partition_path, tuple(base_files), tuple(log_files), tuple(unrecognised), tuple(links))
 
 
 def archived_log_instants(partitions: Iterable[PartitionFiles], timeline: Timeline) -> frozenset[str]:
     """The instants of logs that the active timeline does not know: their completion times are in the history."""
     known = {instant.time for instant in timeline.instants}
     return frozenset(log.instant for partition in partitions for log in partition.log_files) - known
+
+
+def _stands_for(name: str, extension: str) -> StandsFor:
+    is_data = f".{extension}" in name or parse_log_file(name) is not None or is_partition_metadata(name)
+    return StandsFor.DATA_FILE if is_data else StandsFor.NOTHING
 
 
 def _looks_like_base_file(name: str, extension: str) -> bool:

@@ -25,7 +25,8 @@ Every few hours everything is looked at anew for no reason, in case a writer doe
 Touches: storage, reading only.
 Keeps:   1. `snapshot()` equals `take_snapshot()` of the same moment but for files of instants that are not completed:
             those are known as of the last listing of their partition (`uncommitted_files`, and a group that only such
-            a file would freeze). What is about to be written is judged under the lock, by a look of its own;
+            a file would freeze), and so are links. What is about to be written is judged under the lock, by a look of
+            its own;
          2. after an error in the middle of a look the next one starts anew, never from half of a change;
          3. files of a write that were seen before it completed are looked at again when it does, since some of them may
             be of attempts that failed.
@@ -41,7 +42,6 @@ from lakeward.errors import BrokenFile, NotFound
 from lakeward.format.clean_metadata import read_clean_metadata
 from lakeward.format.compaction_plan import CompactionPlan
 from lakeward.format.instant import Instant, State, comparable_time
-from lakeward.format.partition_metadata import is_partition_metadata
 from lakeward.storage.storage import FileStatus, Storage, join
 from lakeward.table.archived_timeline import ArchivedTimes, load_archived_times
 from lakeward.table.backlog import Backlog, backlog_of
@@ -58,7 +58,9 @@ from lakeward.table.file_change import (
 from lakeward.table.file_group import BaseFile
 from lakeward.table.file_inventory import SILENT_ROWS, UNKNOWN_ROWS, BaseFileKnowledge, FileInventory
 from lakeward.table.file_system_view import PartitionFiles, archived_log_instants, sort_files
+from lakeward.table.found_link import FoundLink
 from lakeward.table.listing import ListingSource, find_table_partitions
+from lakeward.table.partition import list_partitions
 from lakeward.table.service_instants import ServiceInstant, read_service_instants
 from lakeward.table.snapshot import (
     SCHEMA_FOLDER,
@@ -169,6 +171,7 @@ class IncrementalView:
             zone=zone_of(known.loaded.config, known.timeline, given=self._timezone, now=self._clock.now()),
             content=content,
             files=files,
+            links=known.links,
             archived=self._archived(known, files),
             has_schema_history=known.properties.has_schema_history,
             rows_of=lambda bases: self._rows(known, reader, knowledge, bases),
@@ -226,20 +229,21 @@ class IncrementalView:
         inventory = FileInventory() if before is None else before.inventory
         now = self._clock.monotonic()
         known = _Known(loaded, properties, calm, entries, timeline, inventory, built_at=now, properties_at=now)
-        partitions = find_table_partitions(
+        found = find_table_partitions(
             self._storage, self._base_path, loaded.config, timeline, source=self._listing, clock=self._clock
         )
         if before is not None:
             before.is_torn = True  # its inventory is the new one's
-        differs = inventory.keep_partitions(partition.path for partition in partitions)
-        for partition in partitions:
+        known.links = found.links
+        differs = inventory.keep_partitions(partition.path for partition in found.partitions)
+        for partition in found.partitions:
             differs |= self._take_listing(known, partition.path, partition.files)
         inventory.forget_unused_instants()
         instants = _advanced(() if before is None else before.timeline.instants, timeline)
         if before is not None:
-            differs |= before.loaded != loaded or before.listing != listing
+            differs |= before.loaded != loaded or before.listing != listing or before.links != found.links
         self._state = known
-        return Change(before is None or differs, instants, rebuilt=True, partitions_listed=len(partitions))
+        return Change(before is None or differs, instants, rebuilt=True, partitions_listed=len(found.partitions))
 
     def _look_at_properties(self) -> _Properties:
         entries = {entry.name: entry for entry in self._storage.list(hoodie_folder(self._base_path))}
@@ -324,11 +328,10 @@ class IncrementalView:
                 for name in names if path not in doubtful else ():
                     inventory.remove(path, name)
         for path in sorted(doubtful):
-            entries = [entry for entry in self._storage.list(join(self._base_path, path)) if not entry.is_folder]
-            is_partition = any(is_partition_metadata(entry.name) for entry in entries)
-            if not is_partition or (not inventory.has_partition(path) and _is_nested(path, inventory.partitions)):
+            found = list_partitions(self._storage, self._base_path, [path]).partitions
+            if not found or (not inventory.has_partition(path) and _is_nested(path, inventory.partitions)):
                 return None
-            self._take_listing(known, path, entries)
+            self._take_listing(known, path, found[0].files)
         return len(doubtful)
 
     # What is read for a snapshot, once
@@ -418,6 +421,8 @@ class _Known:
         self.memory: Memory = {}
         self.planners: Memory = {}
         self.archived: tuple[frozenset[str], ArchivedTimes] | None = None
+        self.links: tuple[FoundLink, ...] = ()
+        """Outside of the partitions, as they were walked to."""
         """What the history was asked, and what it said; it only ever grows, by instants that nobody asked for yet."""
         self.backlog: Backlog | None = None
         self.is_torn = False

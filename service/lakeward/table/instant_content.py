@@ -36,7 +36,8 @@ class InstantContents:
         path = join(self._folder, file_name)
         size = self._timeline.sizes.get(file_name, 0)
         if size > self._bytes_max and not self._is_counted:
-            files = sum(len(partition.files) for partition in find_partitions(self._storage, self._base_path))
+            found = find_partitions(self._storage, self._base_path)
+            files = sum(len(partition.files) for partition in found.partitions)
             self._bytes_max += files * _BYTES_OF_A_FILE
             self._is_counted = True
         if size > self._bytes_max:

@@ -14,7 +14,7 @@ from enum import StrEnum
 from lakeward.clock import Clock
 from lakeward.storage.storage import Storage
 from lakeward.table.metadata_table import has_metadata_table
-from lakeward.table.partition import Partition, find_partitions, list_partitions
+from lakeward.table.partition import FoundPartitions, find_partitions, list_partitions
 from lakeward.table.table_config import TableConfig
 from lakeward.table.timeline import Timeline
 
@@ -39,8 +39,8 @@ def find_table_partitions(
     source: ListingSource,
     clock: Clock,
     only: Iterable[str] | None = None,
-) -> tuple[Partition, ...]:
-    """The partitions of the table and their files, by path. `timeline` was read before.
+) -> FoundPartitions:
+    """The partitions of the table and their files. `timeline` was read before.
 
     Args:
         only: the partitions that matter; those of them that are none are left out.
@@ -51,5 +51,5 @@ def find_table_partitions(
 
         listing = load_listing(storage, base_path, config, timeline, clock=clock)
         known = listing.partitions()
-        return listing.list_partitions(known if only is None else set(only).intersection(known))
+        return FoundPartitions(listing.list_partitions(known if only is None else set(only).intersection(known)))
     return find_partitions(storage, base_path) if only is None else list_partitions(storage, base_path, only)

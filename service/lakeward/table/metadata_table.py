@@ -35,11 +35,13 @@ from lakeward.format.file_name import HFILE, check_relative_path, parse_log_file
 from lakeward.format.instant import State, comparable_time
 from lakeward.format.metadata_partition import FILES
 from lakeward.format.rollback_metadata import read_restored, read_rollback_plan, read_rolled_back
+from lakeward.storage.place import found_link
 from lakeward.storage.storage import FileStatus, Storage, join
 from lakeward.table.archived_timeline import load_archived_times
 from lakeward.table.file_group import FileGroup, FileSlice
 from lakeward.table.file_system_view import PartitionFiles, archived_log_instants, build_file_groups, sort_files
 from lakeward.table.instant_content import InstantContents
+from lakeward.table.partition import files_of
 from lakeward.table.table_config import TableConfig, hoodie_folder, load_table_config, timeline_folder
 from lakeward.table.timeline import WRITE_ACTIONS, Timeline, load_timeline
 from lakeward.table.timeline_reader import TimelineContent, TimelineReader
@@ -202,8 +204,10 @@ def _refuse_log_compaction(metadata_path: str, timeline: Timeline) -> None:
 
 
 def _sort_partition(metadata_path: str, partition: str, entries: Iterable[FileStatus]) -> PartitionFiles:
-    files = [entry for entry in entries if not entry.is_folder]
+    files = files_of(entries)
     found = sort_files(partition, files, extension=HFILE)
+    for link in found.links:
+        raise found_link(join(metadata_path, link.path))
     for name in (*found.unrecognised, *(file.name for file in files if _is_strange_log(file.name))):
         raise _unsupported(metadata_path, f"The file name {name!r} in its partition {partition} is not understood.")
     if not found.base_files and not found.log_files:

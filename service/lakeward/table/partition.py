@@ -4,8 +4,10 @@ A folder is a partition when it holds the partition metadata file, in either for
 `.hoodie_partition_metadata.parquet` (or `.orc`) in the table's base format. Below a partition there are no others.
 
 Touches: storage, one listing a folder.
-Keeps:   the path of a partition is the text of its folders below the base path, with nothing decoded, since
-         that is how Hudi's own metadata spells it.
+Keeps:   1. the path of a partition is the text of its folders below the base path, with nothing decoded, since
+            that is how Hudi's own metadata spells it;
+         2. no link is followed, and no folder is entered twice by another name (device and inode), so the walk ends
+            where the table ends; what was found of such is said once.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from lakeward.errors import LinkInTable
 from lakeward.format.partition_metadata import is_partition_metadata
 from lakeward.storage.storage import FileStatus, Storage, join
+from lakeward.table.found_link import FoundLink, StandsFor, spell
 from lakeward.table.table_config import HOODIE_FOLDER
 
 
@@ -23,29 +27,64 @@ class Partition:
     path: str
     """Below the base path; empty for the one partition of an unpartitioned table."""
     files: tuple[FileStatus, ...]
+    """And links, whatever they lead to."""
 
 
-def find_partitions(storage: Storage, base_path: str) -> tuple[Partition, ...]:
-    """All partitions, by path."""
+@dataclass(frozen=True, slots=True)
+class FoundPartitions:
+    partitions: tuple[Partition, ...]
+    """By path."""
+    links: tuple[FoundLink, ...] = ()
+    """By path; those that lie in a partition are among its files."""
+
+
+def find_partitions(storage: Storage, base_path: str) -> FoundPartitions:
+    """All partitions."""
     found: list[Partition] = []
+    links: list[FoundLink] = []
+    entered: dict[tuple[int, int], str] = {}
     open_paths = [""]
     while open_paths:
         path = open_paths.pop()
         entries = storage.list(join(base_path, path))
-        if any(is_partition_metadata(entry.name) for entry in entries if not entry.is_folder):
-            found.append(Partition(path, tuple(entry for entry in entries if not entry.is_folder)))
+        if is_partition(entries):
+            found.append(Partition(path, files_of(entries)))
             continue
-        open_paths.extend(
-            join(path, entry.name) for entry in entries if entry.is_folder and entry.name != HOODIE_FOLDER
-        )
-    return tuple(sorted(found, key=lambda partition: partition.path))
+        for entry in reversed(entries):
+            below = join(path, entry.name)
+            if entry.name == HOODIE_FOLDER:
+                continue
+            if entry.is_link:
+                stands_for = StandsFor.PARTITION if entry.is_folder else StandsFor.NOTHING
+                links.append(FoundLink(spell(below), stands_for))
+            elif entry.is_folder:
+                first = below if entry.identity is None else entered.setdefault(entry.identity, below)
+                if first == below:
+                    open_paths.append(below)
+                else:
+                    links.append(FoundLink(spell(below), StandsFor.PARTITION, same_as=spell(first)))
+    return FoundPartitions(tuple(sorted(found, key=lambda partition: partition.path)), tuple(sorted(links)))
 
 
-def list_partitions(storage: Storage, base_path: str, paths: Iterable[str]) -> tuple[Partition, ...]:
-    """Those of these paths that are partitions, by path; the rest of the table is not listed."""
+def list_partitions(storage: Storage, base_path: str, paths: Iterable[str]) -> FoundPartitions:
+    """Those of these paths that are partitions; the rest of the table is not listed."""
     found = []
+    links = []
     for path in sorted(set(paths)):
-        files = tuple(entry for entry in storage.list(join(base_path, path)) if not entry.is_folder)
-        if any(is_partition_metadata(entry.name) for entry in files):
-            found.append(Partition(path, files))
-    return tuple(found)
+        try:
+            entries = storage.list(join(base_path, path))
+        except LinkInTable:
+            links.append(FoundLink(spell(path), StandsFor.PARTITION))
+            continue
+        if is_partition(entries):
+            found.append(Partition(path, files_of(entries)))
+    return FoundPartitions(tuple(found), tuple(links))
+
+
+def is_partition(entries: Iterable[FileStatus]) -> bool:
+    return any(is_partition_metadata(entry.name) for entry in entries if not entry.is_folder)
+
+
+def files_of(entries: Iterable[FileStatus]) -> tuple[FileStatus, ...]:
+    """What a partition is made of, of the entries of its folder."""
+    return tuple(entry for entry in entries if entry.is_link or not entry.is_folder)

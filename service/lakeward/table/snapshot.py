@@ -31,6 +31,7 @@ from lakeward.table.file_system_view import (
     build_file_groups,
     sort_files,
 )
+from lakeward.table.found_link import FoundLink
 from lakeward.table.listing import ListingSource, find_table_partitions
 from lakeward.table.partition import Partition
 from lakeward.table.table_config import LoadedConfig, TableConfig, hoodie_folder, load_table_config
@@ -53,6 +54,8 @@ class TableSnapshot:
     frozen: tuple[FrozenGroup, ...]
     uncommitted_files: tuple[str, ...]
     unrecognised_files: tuple[str, ...]
+    links: tuple[FoundLink, ...]
+    """Inside of the table, by path; what they lead to was not looked at."""
     replaced: Mapping[GroupId, str]
     pending_compactions: Mapping[GroupId, str]
     pending_log_compactions: Mapping[GroupId, str]
@@ -140,7 +143,7 @@ def take_snapshot(
     content = reader.read()
     places = None if only is None else _places(only)
     found = find_table_partitions(storage, base_path, loaded.config, timeline, source=listing, clock=clock, only=places)
-    files = known.sort(found)
+    files = known.sort(found.partitions)
     archived = load_archived_times(storage, base_path, loaded.config, archived_log_instants(files, timeline))
 
     def wanted(bases: Sequence[BaseFile]) -> list[BaseFile]:
@@ -160,6 +163,7 @@ def take_snapshot(
         zone=zone_of(loaded.config, timeline, given=timezone, now=clock.now()),
         content=content,
         files=files,
+        links=found.links,
         archived=archived,
         has_schema_history=has_schema_history(storage, base_path),
         rows_of=rows_of,
@@ -182,6 +186,7 @@ def assemble_snapshot(
     zone: TimelineZone,
     content: TimelineContent,
     files: Sequence[PartitionFiles],
+    links: Sequence[FoundLink],
     archived: ArchivedTimes,
     has_schema_history: bool,
     rows_of: Callable[[Sequence[BaseFile]], Mapping[str, int]],
@@ -219,6 +224,7 @@ def assemble_snapshot(
         frozen=(*view.frozen, *twice.values()),
         uncommitted_files=view.uncommitted,
         unrecognised_files=view.unrecognised,
+        links=tuple(sorted((*links, *(link for partition in files for link in partition.links)))),
         replaced=content.replaced,
         pending_compactions=content.pending_compactions,
         pending_log_compactions=content.pending_log_compactions,

@@ -20,6 +20,7 @@ from lakeward.clock import Clock
 from lakeward.errors import BrokenFile, NotATable, NotFound, UntrustedName
 from lakeward.format.file_name import HFILE, PARQUET
 from lakeward.format.java_properties import parse_properties
+from lakeward.storage.place import found_link
 from lakeward.storage.storage import Storage, join
 
 HOODIE_FOLDER = ".hoodie"
@@ -228,7 +229,7 @@ def timeline_folder(base_path: str, config: TableConfig) -> str:
 
 def load_table_config(storage: Storage, base_path: str, *, clock: Clock) -> LoadedConfig:
     """The table's properties. Raises `NotATable` where there are none, `BrokenFile` where none can be read, and
-    `UntrustedName` where they lead out of the table."""
+    `UntrustedName` where they lead out of the table; `LinkInTable` where anything in `.hoodie` is a link."""
     loaded = _load(storage, base_path, clock)
     for name in _FOLDERS:
         _check_folder(name, loaded.config.get(name), file=join(hoodie_folder(base_path), loaded.source))
@@ -257,6 +258,9 @@ def _load(storage: Storage, base_path: str, clock: Clock) -> LoadedConfig:
         entries = storage.list(folder)
         if not entries:
             break
+        for entry in entries:
+            if entry.is_link:
+                raise found_link(entry.path)
         sizes = {entry.name: entry.size for entry in entries}
         backup_present = BACKUP_FILE in sizes
         for source in (PROPERTIES_FILE, BACKUP_FILE):
