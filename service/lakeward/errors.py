@@ -30,6 +30,8 @@ class LakewardError(Exception):
         self.why = why
         self.remedy = remedy
         self.file_group = file_group
+        self.beside: tuple[LakewardError, ...] = ()
+        """What failed in the same work, of other file groups."""
         super().__init__(what, why, remedy)
 
     def __str__(self) -> str:

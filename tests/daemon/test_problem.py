@@ -8,7 +8,7 @@ import pytest
 
 from lakeward import errors
 from lakeward.daemon.events import ProblemKind
-from lakeward.daemon.problem import is_foreseen, problem_of
+from lakeward.daemon.problem import is_foreseen, problem_of, problems_of
 
 
 @pytest.mark.parametrize(
@@ -59,3 +59,11 @@ def test_a_file_group_that_an_error_names_is_blamed() -> None:
     error = errors.VerificationFailed("x")
     error.file_group = ("p=1", "fg1")
     assert problem_of(error).file_group == ("p=1", "fg1")
+
+
+def test_each_file_group_that_failed_is_blamed() -> None:
+    """Also those that failed beside the first."""
+    error, other = errors.BrokenFile("x", file_group=("p=1", "fg1")), errors.Unsupported("y", file_group=("p=1", "fg2"))
+    error.beside = (other,)
+    assert [problem.file_group for problem in problems_of(error)] == [("p=1", "fg1"), ("p=1", "fg2")]
+    assert problems_of(OSError("disk")) == (problem_of(OSError("disk")),)

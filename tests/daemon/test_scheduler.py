@@ -499,6 +499,19 @@ def test_failed_verification_parks_at_once():
     assert stage.state("b") is TableState.PARKED
 
 
+def test_a_group_that_cannot_be_merged_is_parked_at_once():
+    """What this release does not merge it does not merge next time either: the table goes on without the group."""
+    stage = Stage()
+    stage.recovered("a", retry_first=10.0)
+
+    stage.end(one(Run, stage.planned("a")).job, Problem(ProblemKind.REFUSED, "A log cannot be merged.", GROUP))
+
+    assert stage.view("a").parked_groups[0].file_group == GROUP
+    assert stage.state("a") is TableState.BACKING_OFF
+    stage.planned("a")
+    assert one(Run, stage.wait(20)).job.left_alone == {GROUP: Reason.PARKED}
+
+
 def test_group_left_out_of_a_commit_is_counted():
     """A job that committed the rest still counts against the groups that it had to leave out."""
     stage = Stage()

@@ -67,7 +67,7 @@ def pause(
     """Start nothing new for a table, a group of tables or one file group. What runs goes on; `cancel` stops it."""
     settings, clock = read_settings(config), SystemClock()
     with opened_store(url, settings, clock) as store:
-        kind, target, key = _target(store, settings, table, group, file_group)
+        kind, target, key = _target(store, settings, table, group, file_group, clock.now())
         until = None if lasting is None else clock.now() + _seconds(lasting)
         control = ControlRecord(ControlKind.PAUSE, kind, target, reason, _who(), clock.now(), key, until)
         _ask(store, control, as_json=as_json, done="Paused")
@@ -89,7 +89,7 @@ def resume(
     """
     settings, clock = read_settings(config), SystemClock()
     with opened_store(url, settings, clock) as store:
-        kind, target, key = _target(store, settings, table, group, file_group)
+        kind, target, key = _target(store, settings, table, group, file_group, clock.now())
         control = ControlRecord(ControlKind.RESUME, kind, target, reason, _who(), clock.now(), key)
         _ask(store, control, as_json=as_json, done="Resumed")
 
@@ -117,7 +117,7 @@ def cancel(
         if job is not None:
             kind, target = TargetKind.JOB, job.id
         else:
-            kind, target, _ = _target(store, settings, job_or_table, None, None)
+            kind, target, _ = _target(store, settings, job_or_table, None, None, clock.now())
         control = ControlRecord(
             ControlKind.CANCEL, kind, target, reason, _who(), clock.now(), until=clock.now() + CANCEL_SECONDS
         )
@@ -135,7 +135,7 @@ def jobs(
     """Show what the daemons run and ran."""
     settings, clock = read_settings(config), SystemClock()
     with opened_store(url, settings, clock) as store:
-        name = None if table is None else _table_name(store, settings, table)
+        name = None if table is None else _table_name(store, settings, table, clock.now())
         found = store.jobs(name, limit)
     if as_json:
         print_json([asdict(job) for job in found])
@@ -155,7 +155,7 @@ def events(
     """Show what happened, the newest first."""
     settings, clock = read_settings(config), SystemClock()
     with opened_store(url, settings, clock) as store:
-        name = None if table is None else _table_name(store, settings, table)
+        name = None if table is None else _table_name(store, settings, table, clock.now())
         found = store.events(name, limit)
     if as_json:
         print_json([asdict(event) for event in found])
@@ -171,7 +171,7 @@ def register(app: typer.Typer) -> None:
 
 
 def _target(
-    store: Store, settings: Settings, table: str | None, group: str | None, file_group: str | None
+    store: Store, settings: Settings, table: str | None, group: str | None, file_group: str | None, at: float
 ) -> tuple[TargetKind, str, FileGroupKey | None]:
     if (table is None) == (group is None):
         raise UsageError(
@@ -186,16 +186,18 @@ def _target(
             )
         return TargetKind.GROUP, group, None
     assert table is not None, "one of the two is given"
-    name = _table_name(store, settings, table)
+    name = _table_name(store, settings, table, at)
     if file_group is None:
         return TargetKind.TABLE, name, None
     partition_path, _, file_id = file_group.rpartition("/")
     return TargetKind.FILE_GROUP, name, (partition_path, file_id)
 
 
-def _table_name(store: Store, settings: Settings, text: str) -> str:
+def _table_name(store: Store, settings: Settings, text: str, at: float) -> str:
     """The name under which the daemons know a table. Raises `UsageError` for one that nobody knows."""
-    known = {table.name: table.base_path for table in store.tables()} | dict(settings.named_tables)
+    # `compact` parks file groups of tables that no daemon watches, by their base path.
+    parked = {record.table: record.table for record in store.parked(at) if "/" in record.table}
+    known = parked | {table.name: table.base_path for table in store.tables()} | dict(settings.named_tables)
     if text in known:
         return text
     paths = {_base_path(base_path): name for name, base_path in known.items()}

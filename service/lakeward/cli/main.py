@@ -15,6 +15,7 @@ import sys
 import traceback
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Annotated, TypeVar
 
@@ -40,13 +41,14 @@ from lakeward.cli.lock_options import (
 )
 from lakeward.cli.metadata_commands import metadata_app
 from lakeward.cli.metadata_compact import check_goes_with_metadata, compact_metadata
+from lakeward.cli.parked_groups import ParkedGroups
 from lakeward.cli.plan_view import explanations_as_json, plan_as_json, render_explanations, render_plan
 from lakeward.cli.progress_view import open_view
 from lakeward.cli.run_command import run as run_daemon
 from lakeward.cli.state_commands import state_app
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
 from lakeward.cli.verify_command import verify as verify_table
-from lakeward.clock import SystemClock
+from lakeward.clock import Clock, SystemClock
 from lakeward.commit.file_system_lock import FileSystemLockOptions
 from lakeward.commit.owner import Processes
 from lakeward.daemon.config import Codec, SparkSettings, Writers
@@ -145,7 +147,8 @@ def plan(
     debug: DebugOption = False,
 ) -> None:
     """Say what compact would do now: the operations, what they would cost, and why not the others. Writes nothing."""
-    outcome = _preview(open_table(table, config), kind, partition, exclude_partition, file_group, settings, timezone)
+    opened = open_table(table, config)
+    outcome = _preview(opened, config, kind, partition, exclude_partition, file_group, settings, timezone)
     if as_json:
         print_json(plan_as_json(outcome))
     else:
@@ -166,7 +169,8 @@ def explain(
     debug: DebugOption = False,
 ) -> None:
     """Say for each file group in one sentence what would happen to it, why, and when it would be otherwise."""
-    outcome = _preview(open_table(table, config), kind, partition, exclude_partition, file_group, settings, timezone)
+    opened = open_table(table, config)
+    outcome = _preview(opened, config, kind, partition, exclude_partition, file_group, settings, timezone)
     if as_json:
         print_json(explanations_as_json(outcome))
     else:
@@ -277,13 +281,15 @@ def compact(
         codec=(codec or configured.codec).value,
         verify=configured.verify if verify is None else verify,
         memory_bytes=parse_option(parse_size, "--memory", memory, configured.memory),
-        skip_unsupported=kind is not CompactionType.FULL,
     )
     if metadata:
         if not compact_metadata(opened, options, dry_run=dry_run, as_json=as_json) and exit_code:
             raise typer.Exit(3)
         return
     console = Console()
+    parked = _parked_groups(opened, config, clock)
+    parked_now = parked.records()
+    left_alone = parked.left_alone(parked_now)
     try:
         with open_view(Console(stderr=True), clock) as view:
             compactor = Compactor(
@@ -300,18 +306,24 @@ def compact(
                 clock=clock,
                 processes=Processes(),
                 observer=view,
+                left_alone=left_alone,
             )
             if dry_run:
                 preview = compactor.preview()
             else:
                 report = compactor.compact()
+    except LakewardError as error:
+        parked.park(error)
+        raise
     finally:
         spark.stop()
     if dry_run:
         print_json(plan_as_json(preview)) if as_json else render_plan(preview, console, explained=False)
         nothing = not preview.operations
     else:
-        print_json(report_as_json(report)) if as_json else render_report(report, console)
+        print_json(report_as_json(report) | {"parked": parked.as_json(parked_now)}) if as_json else render_report(
+            report, console
+        )
         nothing = not report.plans
     if exit_code and nothing:
         raise typer.Exit(3)
@@ -330,6 +342,7 @@ def version(as_json: JsonOption = False, debug: DebugOption = False) -> None:
 
 def _preview(
     opened: ConfiguredTable,
+    config: Path | None,
     kind: CompactionType | None,
     partition: list[str] | None,
     exclude_partition: list[str] | None,
@@ -337,7 +350,8 @@ def _preview(
     settings: list[str] | None,
     timezone: str | None,
 ) -> PlanOutcome:
-    kind = kind or opened.table.type
+    kind, clock = kind or opened.table.type, SystemClock()
+    parked = _parked_groups(opened, config, clock)
     compactor = Compactor(
         opened.storage,
         opened.base_path,
@@ -346,7 +360,6 @@ def _preview(
             lock=FileSystemLockOptions(),
             timezone=timezone or opened.table.timezone,
             listing=listing_source(opened.base_path, opened.table.listing),
-            skip_unsupported=kind is not CompactionType.FULL,
         ),
         planner=planner_of(
             kind,
@@ -355,10 +368,15 @@ def _preview(
         ),
         choose_dispatcher=lambda input_bytes: InProcessDispatcher(),
         run_operation=partial(run_operation_at, opened.base_path),
-        clock=SystemClock(),
+        clock=clock,
         processes=Processes(),
+        left_alone=parked.left_alone(parked.records()),
     )
     return compactor.preview()
+
+
+def _parked_groups(opened: ConfiguredTable, config: Path | None, clock: Clock) -> ParkedGroups:
+    return ParkedGroups(opened, config, clock, say=partial(typer.echo, err=True))
 
 
 def _groups(

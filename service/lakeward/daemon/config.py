@@ -429,7 +429,7 @@ KeyPath = tuple[str | int, ...]
 class Settings(_Section):
     """The whole configuration."""
 
-    service: ServiceSettings = ServiceSettings()
+    service: ServiceSettings = Field(default_factory=ServiceSettings)  # asks the environment where the state folder is
     spark: SparkSettings = SparkSettings()
     state: StateSettings = StateSettings()
     locks: LockSettings = LockSettings()

@@ -47,6 +47,12 @@ def problem_of(error: Exception) -> Problem:
     return Problem(kind, _sentence(error), file_group)
 
 
+def problems_of(error: Exception) -> tuple[Problem, ...]:
+    """The same, and of each file group that failed beside the first."""
+    beside = error.beside if isinstance(error, LakewardError) else ()
+    return (problem_of(error), *(problem_of(other) for other in beside))
+
+
 def is_foreseen(error: Exception) -> bool:
     """False for a bug of ours, whose traceback somebody should see."""
     return isinstance(error, (LakewardError, OSError))

@@ -38,7 +38,7 @@ from lakeward.daemon.job_watch import JobWatch
 from lakeward.daemon.leases import LeaseChanges, Leases
 from lakeward.daemon.metrics import Check, Metrics, PollResult, WatchedStep
 from lakeward.daemon.outbox import AWAY
-from lakeward.daemon.problem import is_foreseen, problem_of
+from lakeward.daemon.problem import is_foreseen, problem_of, problems_of
 from lakeward.daemon.recorder import Recorder, Remembered
 from lakeward.daemon.runner import Lane, Runner
 from lakeward.daemon.scheduler import Scheduler
@@ -622,7 +622,7 @@ class Service:
         problem = self._problem(error, table=job.table, job=job.id)
         if isinstance(error, EngineLost):
             self._spark_problem = problem.text
-        self._job_ended(job, e.JobOutcome(e.JobResult.FAILED, (problem,)), JobReport(e.JobResult.FAILED))
+        self._job_ended(job, e.JobOutcome(e.JobResult.FAILED, problems_of(error)), JobReport(e.JobResult.FAILED))
 
     def _job_ended(self, job: e.Job, outcome: e.JobOutcome, report: JobReport) -> None:
         self._inbox.append(e.JobEnded(job.id, outcome))

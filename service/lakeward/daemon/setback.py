@@ -2,7 +2,7 @@
 
     problem        the table                                              a file group that it names
     TEMPORARY      backs off, a little longer every time, for ever        -
-    REFUSED        REFUSED for retry_max, sooner if the timeline changes  -
+    REFUSED        REFUSED for retry_max, sooner if the timeline changes  parked at once
     FAILED         backs off; failures_max in a row: PARKED               counted; failures_max in a row: parked
     VERIFICATION   PARKED at once                                         parked at once
     CANCELLED      waits a first back-off, without blame                  -
@@ -35,7 +35,9 @@ from lakeward.daemon.events import (
 )
 from lakeward.daemon.tracked_table import Look, TrackedTable, Trouble
 
-_BLAMES_A_GROUP = frozenset({ProblemKind.FAILED, ProblemKind.VERIFICATION})
+_BLAMES_A_GROUP = frozenset({ProblemKind.FAILED, ProblemKind.VERIFICATION, ProblemKind.REFUSED})
+_BLAMES_AT_ONCE = frozenset({ProblemKind.VERIFICATION, ProblemKind.REFUSED})
+"""A second try would find the same: wrong rows, or what this release does not merge."""
 
 
 def settle(table: TrackedTable, running: RunningJob, outcome: JobOutcome, now: float, chance: Random) -> list[Record]:
@@ -75,8 +77,8 @@ def blame_groups(table: TrackedTable, outcome: JobOutcome, now: float) -> list[R
             continue
         blamed.add(group)
         failures = table.parking.count(group)
-        if problem.kind is ProblemKind.VERIFICATION or failures >= table.schedule.failures_max:
-            times = "" if problem.kind is ProblemKind.VERIFICATION else f"{failures} failures in a row; the last: "
+        if problem.kind in _BLAMES_AT_ONCE or failures >= table.schedule.failures_max:
+            times = "" if problem.kind in _BLAMES_AT_ONCE else f"{failures} failures in a row; the last: "
             until = now + table.schedule.parked_for
             table.parking.park(group, times + problem.text, until)
             records.append(Record(RecordKind.PARKED, table.name, times + problem.text, group, until))
@@ -151,7 +153,7 @@ def _react(table: TrackedTable, problem: Problem, now: float, chance: Random) ->
         yield_for_a_while(table, problem.text, now, chance)
         return []
     table.setbacks += 1
-    if problem.kind is ProblemKind.REFUSED:
+    if problem.kind is ProblemKind.REFUSED and problem.file_group is None:
         sooner = now + _delay(table, table.setbacks, chance)
         until = now + table.schedule.retry_max
         table.job_trouble = Trouble(TableState.REFUSED, problem.text, until, sooner_at=sooner)

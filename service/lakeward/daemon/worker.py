@@ -48,7 +48,7 @@ from lakeward.execute.unscheduling import Unscheduled
 from lakeward.format.instant import format_instant_time, parse_instant_time
 from lakeward.plan.decision import PlanOutcome, Reason
 from lakeward.plan.eligibility import find_refusals
-from lakeward.plan.planner import CompactionType, planner_of
+from lakeward.plan.planner import planner_of
 from lakeward.state.records import ObservedPlan
 from lakeward.storage.storage import Storage
 from lakeward.table.backlog import Backlog
@@ -293,7 +293,6 @@ class Worker:
             codec=settings.codec.value,
             verify=settings.verify,
             memory_bytes=settings.memory,
-            skip_unsupported=settings.type is not CompactionType.FULL,
             state_folder=self._state_folder,
         )
 

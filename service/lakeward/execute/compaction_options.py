@@ -27,7 +27,5 @@ class CompactionOptions:
     verify: bool = True
     memory_bytes: int = 512 * 1024 * 1024
     """Peak memory of one operation."""
-    skip_unsupported: bool = False
-    """Leave file groups with logs that we cannot merge alone, instead of refusing the table."""
     state_folder: Path = field(default_factory=state_folder)
     """Where the bundle of a failed verification goes; never in the table."""

@@ -2,13 +2,14 @@
 
 Touches: through a dispatcher, which reads the slices and writes into the attempt's folder; a replay bundle, where a
          result was wrong.
-Keeps:   1. all operations succeed, or the first failure is raised, with the file group that it is about;
+Keeps:   1. all operations succeed, or the first failure is raised, with the others beside it, and each with the file
+            group that it is about;
          2. whoever may stop the work is asked with every report of progress.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from lakeward.dispatch.dispatcher import Dispatcher, Failure, Progress
 from lakeward.errors import LakewardError, TaskFailed, VerificationFailed
@@ -31,7 +32,7 @@ ChooseDispatcher = Callable[[int], Dispatcher]
 def merge(
     table: ServicedTable, claim: Claim, choose_dispatcher: ChooseDispatcher, run_operation: RunOperation
 ) -> list[OperationResult]:
-    """Run every operation; raise the first failure."""
+    """Run every operation; raise the first failure, with the others `beside` it."""
     specs = _specs(table, claim)
     total_bytes = sum(spec.input_bytes for spec in specs)
     dispatcher = choose_dispatcher(total_bytes)
@@ -60,12 +61,17 @@ def merge(
         if error.index is not None:
             error.file_group = (specs[error.index].slice.partition_path, specs[error.index].slice.file_id)
         raise
-    results = []
-    for outcome in outcomes:
-        if isinstance(outcome, Failure):
-            raise _failed(table, specs[outcome.index], outcome.error)
-        results.append(outcome.result)
-    return results
+    failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+    raise_first([_failed(table, specs[failure.index], failure.error) for failure in failures])
+    return [outcome.result for outcome in outcomes if not isinstance(outcome, Failure)]
+
+
+def raise_first(failures: Sequence[LakewardError]) -> None:
+    """Nothing where there are none; else the first is raised, and whoever parks file groups hears of all."""
+    if failures:
+        first, *others = failures
+        first.beside = tuple(others)
+        raise first
 
 
 def merge_rules(snapshot: TableSnapshot) -> MergeRules:

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field, replace
 from lakeward.commit.instant_time import next_time
 from lakeward.commit.transition import ServiceAction
 from lakeward.dispatch.dispatcher import Dispatcher
-from lakeward.errors import Conflict, NotFound, Unsupported
+from lakeward.errors import BrokenFile, Conflict, LakewardError, NotFound, Unsupported
 from lakeward.execute.before_writing import check_space
-from lakeward.execute.merging import ChooseDispatcher, merge_rules
+from lakeward.execute.merging import ChooseDispatcher, merge_rules, raise_first
 from lakeward.execute.metadata_commit import latest_time
 from lakeward.execute.pending_work import PendingWork
 from lakeward.execute.progress import Phase
@@ -67,17 +67,20 @@ def choose(
                 try:
                     _check_logs(table, snapshot, group_id, [join(partition_path, name) for name in names])
                 except Unsupported as error:
-                    if not table.options.skip_unsupported:
-                        raise
                     table.observer.step(f"left alone: {error.what}")
                     left_alone[group_id] = Reason.UNSUPPORTED_LOGS
             checked = CheckedLogs(checked.seen | frozenset(unseen), left_alone)
 
 
 def check_pending(table: ServicedTable, snapshot: TableSnapshot, work: PendingWork) -> None:
-    """The same for a plan that was pending before this run, before anything of it is begun."""
+    """The same for a plan that was pending before this run, before anything of it is begun: raises what it finds."""
+    failures: list[LakewardError] = []
     for target in find_targets(snapshot, work.instant, work.plan, work.action).of:
-        _check_logs(table, snapshot, target.group_id, [log.path for log in target.logs])
+        try:
+            _check_logs(table, snapshot, target.group_id, [log.path for log in target.logs])
+        except (Unsupported, BrokenFile) as error:
+            failures.append(error)
+    raise_first(failures)
 
 
 def schedule(
@@ -138,7 +141,7 @@ def _check_logs(table: ServicedTable, snapshot: TableSnapshot, group_id: GroupId
         scan = scan_slice_heads(table.storage, table.base_path, logs, instant=NEWEST)
         assert snapshot.schema is not None, "eligibility refuses a table without a schema"
         check_ordering(scan, merge_rules(snapshot), table_schema(snapshot.schema))
-    except Unsupported as error:
+    except (Unsupported, BrokenFile) as error:
         error.file_group = group_id
         raise
     except NotFound as error:

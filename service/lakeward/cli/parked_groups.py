@@ -1,0 +1,141 @@
+"""The file groups of a table that failed, and that the next plans leave alone: kept in the store, as the daemon's are.
+
+    a run fails on what a file group holds -> parked until its time is over
+    the next run takes plans of ours back that hold it, plans without it, and says so
+    `lakeward resume TABLE --file-group PARTITION/ID` ends it
+
+Touches: the store of the configuration, else that of this user.
+Keeps:   1. a group is parked for what it holds, never for a storage, a lock or an engine that failed;
+         2. no store is made before there is something to remember;
+         3. a store that does not answer stops nothing, and is said to have said nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from lakeward.cli.configured_table import ConfiguredTable
+from lakeward.clock import Clock
+from lakeward.errors import (
+    BrokenFile,
+    LakewardError,
+    StoreBroken,
+    StoreUnavailable,
+    StoreVersion,
+    Unsupported,
+    VerificationFailed,
+)
+from lakeward.plan.decision import Reason
+from lakeward.printable import printable
+from lakeward.quantities import spell_time
+from lakeward.state.engine import file_of, parse_store_url
+from lakeward.state.migration import migrate
+from lakeward.state.records import ParkedRecord
+from lakeward.state.store import open_store
+from lakeward.table.file_system_view import GroupId
+
+OF_CONTENT = (Unsupported, BrokenFile, VerificationFailed)
+"""What the same files would give again."""
+
+KIND = "parked"
+PATIENCE_SECONDS = 5.0
+_AWAY = (StoreUnavailable, StoreBroken, StoreVersion)
+
+
+class ParkedGroups:
+    """Of one table."""
+
+    def __init__(
+        self, opened: ConfiguredTable, config: Path | None, clock: Clock, *, say: Callable[[str], None]
+    ) -> None:
+        """
+        Args:
+            say: a note for whoever runs the command.
+        """
+        self._url = opened.settings.store_url
+        self._table = opened.settings.name_of(opened.base_path)
+        self._parked_for = opened.table.parked_for
+        self._config = config
+        self._clock = clock
+        self._say = say
+
+    def records(self) -> tuple[ParkedRecord, ...]:
+        """Those that are parked now; none where no store tells."""
+        path = file_of(parse_store_url(self._url))
+        if path is not None and not path.exists():
+            return ()
+        try:
+            store = open_store(self._url, clock=self._clock, patience=PATIENCE_SECONDS)
+            try:
+                parked = store.parked(self._clock.now())
+            finally:
+                store.close()
+        except _AWAY as error:
+            self._say(f"The store does not say which file groups are parked: {error}")
+            return ()
+        return tuple(record for record in parked if record.table == self._table and record.file_group is not None)
+
+    def left_alone(self, records: Sequence[ParkedRecord]) -> Mapping[GroupId, Reason]:
+        """For the planner, after a note for each."""
+        for record in records:
+            self._say(self.sentence(record))
+        return {record.file_group: Reason.PARKED for record in records if record.file_group is not None}
+
+    def park(self, error: LakewardError) -> None:
+        """The file groups that `error` and what failed beside it blame, each with a note to the error."""
+        now = self._clock.now()
+        records = [
+            ParkedRecord(self._table, failed.file_group, KIND, printable(str(failed)), 1, now, now + self._parked_for)
+            for failed in (error, *error.beside)
+            if isinstance(failed, OF_CONTENT) and failed.file_group is not None
+        ]
+        if not records:
+            return
+        try:
+            migrate(self._url)
+            store = open_store(self._url, clock=self._clock, patience=PATIENCE_SECONDS)
+            try:
+                for record in records:
+                    store.park(record)
+            finally:
+                store.close()
+        except _AWAY as away:
+            error.add_note(f"The file group could not be parked, so the next run fails on it again: {away}")
+            return
+        for record in records:
+            error.add_note(self.sentence(record))
+
+    def sentence(self, record: ParkedRecord) -> str:
+        assert record.file_group is not None
+        until = f" until {spell_time(record.until)}" if record.until is not None else ""
+        return (
+            f"File group {_spell(record.file_group)} is parked{until}, and the others go on without it; "
+            f"`{self.release(record)}` ends that."
+        )
+
+    def as_json(self, records: Sequence[ParkedRecord]) -> list[dict[str, Any]]:
+        return [
+            {
+                "partition_path": record.file_group[0],
+                "file_id": record.file_group[1],
+                "reason": record.reason,
+                "parked_at": record.parked_at,
+                "until": record.until,
+                "release": self.release(record),
+            }
+            for record in records
+            if record.file_group is not None
+        ]
+
+    def release(self, record: ParkedRecord) -> str:
+        """The command that ends it."""
+        assert record.file_group is not None
+        config = "" if self._config is None else f" --config {self._config}"
+        return f"lakeward resume {self._table} --file-group {_spell(record.file_group)}{config}"
+
+
+def _spell(group_id: GroupId) -> str:
+    """As `--file-group` takes it."""
+    return "/".join(part for part in group_id if part)
