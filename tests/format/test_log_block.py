@@ -136,6 +136,8 @@ def test_broken_inside_of_a_sound_frame_is_an_error():
         block(content_length=2**40),
         block(content_length=-1),
         block(content_length=8),
+        block(content_length=6),
+        block()[:-12] + struct.pack(">i", 1) + block()[-8:],
         block(headers={}).replace(struct.pack(">iii", 1, 1, 0), struct.pack(">iii", 1, 1, 2**30)),
         block(headers={}).replace(struct.pack(">iii", 1, 1, 0), struct.pack(">iii", 1, 1, -5)),
     ):

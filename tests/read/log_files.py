@@ -58,7 +58,7 @@ _DELETES = {
 
 
 def row(key: str, ts: int | None, v: str, *, instant: str = "100") -> dict[str, Any]:
-    meta = (instant, f"{instant}_0_{key}", key, "p", "file-id")
+    meta = (instant, f"{instant}_0_{key}", key, "", "file-id")  # files lie directly in the base path
     return dict(zip([field["name"] for field in META], meta, strict=True)) | {"id": key, "ts": ts, "v": v}
 
 

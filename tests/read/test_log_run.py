@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lakeward.errors import UntrustedName
+from lakeward.errors import BrokenFile, UntrustedName
 from lakeward.format.avro_schema import table_schema
 from lakeward.format.log_block import BlockType
 from lakeward.merge.merge_rules import MergeMode, MergeRules
@@ -52,6 +52,19 @@ def test_winners_of_rows_and_deletes(tmp_path: Path):
         [("b", 6, "300"), ("c", 9, "100"), ("f", 1, "300")],
         [("a", 7), ("d", None), ("e", 3)],
     )
+
+
+def test_a_log_of_another_partition_is_not_merged(tmp_path: Path):
+    """Rows say which partition they are in; a slash before or behind it is nothing to Hudi, and null says nothing."""
+    (tmp_path / "p").mkdir()
+    name = "p/.fg_100.log.1_0-0-0"
+    here = [row(key, 1, "") | {"_hoodie_partition_path": path} for key, path in (("a", "p"), ("b", "/p/"), ("c", None))]
+    (tmp_path / name).write_bytes(data_block("100", here))
+    assert len(winners(make(tmp_path, names=(name,)))[0]) == 3
+
+    (tmp_path / name).write_bytes(data_block("100", [*here, row("d", 1, "") | {"_hoodie_partition_path": "q"}]))
+    with pytest.raises(BrokenFile, match=r"byte 0 does not belong here.*partition 'q'.*in 'p'"):
+        winners(make(tmp_path, names=(name,)))
 
 
 def test_the_instants_that_an_output_stands_for(tmp_path: Path):

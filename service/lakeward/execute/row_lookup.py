@@ -27,7 +27,7 @@ from lakeward.format.parquet_pages import BadPage
 from lakeward.merge.merge_rules import RECORD_KEY_FIELD
 from lakeward.read.file_slice import open_slice
 from lakeward.read.slice_input import SliceInput
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage, is_of_storage, join
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
@@ -52,6 +52,8 @@ def sample_keys(
         except NotFound:
             continue  # cleaned meanwhile
         except (pa.ArrowException, OSError, KeyError, BadPage) as broken:
+            if is_of_storage(broken):
+                raise
             raise BrokenFile(f"{path} cannot be read.", why=f"{broken}.", remedy="Restore it from a copy.") from broken
         if keys:
             found[path] = keys

@@ -77,7 +77,7 @@ def read_record(data: bytes, *, file: str) -> dict[str, Any]:
     except IndexError:
         raise _broken(file, "It is cut short.") from None
     except (ValueError, zlib.error) as error:
-        raise _broken(file, str(error)) from error
+        raise _broken(file, f"{str(error).rstrip('.')}.") from error
 
 
 def write_record(schema: dict[str, Any], record: Mapping[str, Any]) -> bytes:

@@ -108,9 +108,9 @@ def parse_schema(schema_json: str, *, where: str) -> tuple[AvroField, ...]:
     try:
         schema = json.loads(schema_json)
     except (ValueError, RecursionError):
-        raise BrokenFile(f"The Avro schema of {where} cannot be read.", why="It is not JSON.") from None
+        raise _broken(where, "It is not JSON.") from None
     if not isinstance(schema, dict) or schema.get("type") != "record":
-        raise BrokenFile(f"The Avro schema of {where} cannot be read.", why="It is not a record.")
+        raise _broken(where, "It is not a record.")
     record = _parse(schema, namespace="", path="", names=_Names(), where=where, depth=0)
     return record.children
 
@@ -133,7 +133,7 @@ def _parse(schema: Any, *, namespace: str, path: str, names: _Names, where: str,
             raise _unsupported(where, path, f"has the type {schema!r}")
         return known
     if not isinstance(schema, dict) or "type" not in schema:
-        raise BrokenFile(f"The Avro schema of {where} cannot be read.", why=f"{_subject(path)} has no type.")
+        raise _broken(where, f"{_subject(path)} has no type.")
     kind = schema["type"]
     if isinstance(kind, (dict, list)):
         return _parse(kind, namespace=namespace, path=path, names=names, where=where, depth=depth + 1)
@@ -187,9 +187,7 @@ def _parse_record(
     fields: list[AvroField] = []
     for entry in schema.get("fields") or ():
         if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
-            raise BrokenFile(
-                f"The Avro schema of {where} cannot be read.", why=f"{_subject(path)} has an unnamed field."
-            )
+            raise _broken(where, f"{_subject(path)} has an unnamed field.")
         name = entry["name"]
         child_path = f"{path}.{name}" if path else name
         child = _parse(
@@ -252,6 +250,14 @@ def _full_name(schema: dict[str, Any], namespace: str) -> tuple[str, str]:
 
 def _subject(path: str) -> str:
     return f"The field {path}" if path else "The record"
+
+
+def _broken(where: str, why: str) -> BrokenFile:
+    return BrokenFile(
+        f"The Avro schema of {where} cannot be read.",
+        why=why,
+        remedy="Restore the file that holds it, or roll back the commit that wrote it.",
+    )
 
 
 def _unsupported(where: str, path: str, why: str) -> Unsupported:

@@ -29,6 +29,7 @@ from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE, TYPE_CODE, BloomFilte
 from lakeward.format.data_block import project
 from lakeward.format.parquet_batches import BATCH_BYTES_MAX, BATCH_ROWS, ParquetBatches
 from lakeward.format.parquet_pages import BadPage
+from lakeward.storage.storage import is_of_storage
 
 BLOOM_KEY = "org.apache.hudi.bloomfilter"
 BLOOM_TYPE_KEY = "hoodie_bloom_filter_type_code"
@@ -203,6 +204,8 @@ def open_base_file(
         for batch in file.read(columns, rows_max=batch_rows):
             yield project(batch, schema, where=where, naive_is_utc=naive_is_utc)
     except (pa.ArrowException, OSError, BadPage) as broken:
+        if is_of_storage(broken):
+            raise
         raise _broken(name, broken) from broken
 
 
@@ -211,6 +214,8 @@ def read_required(source: BinaryIO, *, name: str) -> frozenset[str]:
     try:
         return frozenset(column.name for column in _open(source).schema_arrow if not column.nullable)
     except (pa.ArrowException, OSError) as broken:
+        if is_of_storage(broken):
+            raise
         raise _broken(name, broken) from broken
 
 
@@ -219,6 +224,8 @@ def count_rows(source: BinaryIO, *, name: str) -> int:
     try:
         return int(_open(source).metadata.num_rows)
     except (pa.ArrowException, OSError) as broken:
+        if is_of_storage(broken):
+            raise
         raise _broken(name, broken) from broken
 
 

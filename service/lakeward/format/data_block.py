@@ -26,7 +26,9 @@ from lakeward.format.avro_kernel import BadRecord, compile_schema, decode_record
 from lakeward.format.avro_schema import block_schema, parse_schema
 from lakeward.format.log_block import BlockType, HeaderKey, LogBlock, read_content_range
 from lakeward.format.parquet_batches import BATCH_BYTES_MAX, BATCH_ROWS, ParquetBatches
+from lakeward.format.parquet_footer import TAIL_BYTES, footer_bytes, is_encrypted
 from lakeward.format.parquet_pages import BadPage
+from lakeward.storage.storage import is_of_storage
 
 _AVRO_BLOCK_VERSION = 3
 _HEAD_BYTES = 8
@@ -130,12 +132,32 @@ def _read_parquet(
     file: BinaryIO, block: LogBlock, schema_json: str, batch_rows: int, bytes_max: int
 ) -> Iterator[pa.RecordBatch]:
     schema = block_schema(schema_json, where=block.where)
+    _check_plain(file, block)
     try:
         source = ParquetBatches(cast(BinaryIO, _Section(file, block)), where=block.where, bytes_max=bytes_max)
         for batch in source.read(source.schema.names, rows_max=batch_rows):
             yield project(batch, schema, where=block.where)
     except (pa.ArrowException, OSError, BadPage) as broken:
+        if is_of_storage(broken):
+            raise
         raise _broken(block, f"its Parquet file cannot be read: {broken}") from broken
+
+
+def _check_plain(file: BinaryIO, block: LogBlock) -> None:
+    """Encrypted columns make pyarrow end the process, so they are looked for without it."""
+    if block.content_length < TAIL_BYTES:
+        raise _broken(block, f"its Parquet file has {block.content_length} bytes")
+    at = block.content_length - TAIL_BYTES
+    tail = read_content_range(file, block, at, TAIL_BYTES)
+    length = footer_bytes(tail, file=block.where)
+    if length > at:
+        raise _broken(block, "its Parquet file is shorter than its footer says")
+    if is_encrypted(tail, read_content_range(file, block, at - length, length), file=block.where):
+        raise Unsupported(
+            f"{block.where} is encrypted.",
+            why="The Parquet file in it or some of its columns are, and this release has no keys.",
+            remedy="Leave compaction of this table to Hudi.",
+        )
 
 
 class _Section(io.RawIOBase):

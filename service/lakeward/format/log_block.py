@@ -193,6 +193,10 @@ def _read_head(file: BinaryIO, start: int, end: int, name: str) -> LogBlock:
     content_offset = head.position
     if not 0 <= content_length <= end - _TAIL - content_offset:
         raise _broken(name, start, f"its content of {content_length} bytes lies outside of the block")
+    if content_offset + content_length != end - _TAIL:
+        raise _broken(name, start, f"its content of {content_length} bytes does not end where its footer begins")
+    if footer := int.from_bytes(_read_at(file, end - _TAIL, 4, name), "big", signed=True):
+        raise _broken(name, start, f"its footer claims {footer} entries, and Hudi writes none")
     return LogBlock(
         type=block_type,
         headers=headers,

@@ -20,13 +20,25 @@ TAIL_BYTES = 8
 _PLAIN = b"PAR1"
 _ENCRYPTED_FOOTER = b"PARE"
 _ENCRYPTION_ALGORITHM = 8
+_FOOTER_BYTES_MAX = 64 * 1024 * 1024
 
 
 def footer_bytes(tail: bytes, *, file: str) -> int:
     """The length of the footer by the file's last eight bytes. Raises `BrokenFile` where they end no Parquet file."""
     if len(tail) != TAIL_BYTES or tail[4:] not in (_PLAIN, _ENCRYPTED_FOOTER):
-        raise BrokenFile(f"{file} is not a Parquet file.", why="It does not end with PAR1 or PARE.")
-    return int.from_bytes(tail[:4], "little")
+        raise BrokenFile(
+            f"{file} is not a Parquet file.",
+            why="It does not end with PAR1 or PARE.",
+            remedy="Restore the file from a copy.",
+        )
+    length = int.from_bytes(tail[:4], "little")
+    if length > _FOOTER_BYTES_MAX:
+        raise BrokenFile(
+            f"{file} has a footer that no file needs.",
+            why=f"It claims {length} bytes of footer, and at most {_FOOTER_BYTES_MAX} are read.",
+            remedy="Restore the file from a copy.",
+        )
+    return length
 
 
 def is_encrypted(tail: bytes, footer: bytes, *, file: str) -> bool:
@@ -36,4 +48,6 @@ def is_encrypted(tail: bytes, footer: bytes, *, file: str) -> bool:
     try:
         return _ENCRYPTION_ALGORITHM in CompactReader(footer).struct_fields()
     except ValueError as error:
-        raise BrokenFile(f"The footer of {file} cannot be read.", why=str(error)) from error
+        raise BrokenFile(
+            f"The footer of {file} cannot be read.", why=f"{error}.", remedy="Restore the file from a copy."
+        ) from error

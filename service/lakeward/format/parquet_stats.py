@@ -38,6 +38,7 @@ from lakeward.format.metadata_record import ColumnStatsRecord
 from lakeward.format.parquet_batches import ParquetBatches
 from lakeward.format.parquet_pages import BadPage
 from lakeward.format.stats_value import StatsValue, StatsVersion, ValueKind, ValueType
+from lakeward.storage.storage import is_of_storage
 
 _KEY_COLUMN = "_hoodie_record_key"
 _EXACT_FLOATS_BY = "parquet-mr"  # Java's writer: where there is NaN, it leaves the range out
@@ -73,6 +74,8 @@ def read_column_stats(
         with _opened(source) as file:
             return _read(file, _Request(source, frozenset(columns), file_name, version, seen or {}))
     except (pa.ArrowException, OSError, UnicodeDecodeError, BadPage) as broken:
+        if is_of_storage(broken):
+            raise
         raise _broken(file_name, broken) from broken
 
 
@@ -81,6 +84,8 @@ def read_bloom_filter(source: BinaryIO, *, file_name: str) -> tuple[str, bytes] 
     try:
         entries = pq.read_metadata(source).metadata or {}
     except (pa.ArrowException, OSError) as broken:
+        if is_of_storage(broken):
+            raise
         raise _broken(file_name, broken) from broken
     text = entries.get(BLOOM_KEY.encode())
     if text is None:

@@ -11,9 +11,10 @@ Keeps:   1. what is not known to be merged right is refused: classes, modes and 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+
+import orjson
 
 from lakeward.format.metadata_partition import (
     BLOOM_FILTERS,
@@ -465,7 +466,7 @@ def _operation_column(subject: str) -> Refusal:
 
 def _columns(schema: str) -> frozenset[str] | None:
     try:
-        fields: Iterable[dict[str, str]] = json.loads(schema)["fields"]
+        fields: Iterable[dict[str, str]] = orjson.loads(schema)["fields"]
         return frozenset(field["name"] for field in fields)
     except (ValueError, KeyError, TypeError):
         return None

@@ -5,7 +5,8 @@ LOG compaction writes it down as it is, into one larger log.
 
 Touches: the log files; the spill file of `LogFold`.
 Keeps:   1. records are folded oldest first, as the blocks that count come out of the scan;
-         2. a record keeps its commit time and sequence number, a delete its ordering value.
+         2. a record keeps its commit time and sequence number, a delete its ordering value;
+         3. a row that says that it is in another partition is never merged.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from typing import BinaryIO
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from lakeward.errors import BrokenFile
 from lakeward.format.data_block import project, read_data_block
 from lakeward.format.delete_block import read_delete_block
 from lakeward.format.file_name import resolve
@@ -27,8 +30,9 @@ from lakeward.merge.merge_rules import MergeRules
 from lakeward.merge.ordering_type import ordering_type
 from lakeward.read.log_scan import LogScan, scan_slice_heads
 from lakeward.read.sample import SampleTap
-from lakeward.storage.storage import Storage
+from lakeward.storage.storage import Storage, parent
 
+_PARTITION_FIELD = "_hoodie_partition_path"
 _ROWS_AT_ONCE = 16_384
 _TOMBSTONES_AT_ONCE = 262_144
 
@@ -128,8 +132,25 @@ class LogRun:
             return
         for batch in read_data_block(file, block, bytes_max=self._batch_bytes_max):
             projected = project(batch, self.schema, where=block.where)
+            self._check_partition(projected, block)
             self.fold.append_data(projected, source=block.where)
             self.sample.see_log_data(projected)
+
+    def _check_partition(self, batch: pa.RecordBatch, block: LogBlock) -> None:
+        """A row says which partition it is in, so a log that was copied here from another one is found out."""
+        if block.file == self._unpublished:
+            return
+        here = parent(block.file)
+        paths = batch.column(batch.schema.get_field_index(_PARTITION_FIELD))
+        foreign = paths.filter(pc.not_equal(paths, here))
+        if len(foreign):  # to Hudi a path with a slash before or behind it is the same
+            foreign = foreign.filter(pc.not_equal(pc.utf8_trim(foreign, "/"), here))
+        if len(foreign):
+            raise BrokenFile(
+                f"{block.where} does not belong here.",
+                why=f"A row of it is in partition {foreign[0].as_py()!r}, and the file lies in {here!r}.",
+                remedy="Find out who put the file there, and restore the one that its commit wrote.",
+            )
 
 
 def _parts(ids: npt.NDArray[np.int64], length: int) -> Iterator[npt.NDArray[np.int64]]:

@@ -147,7 +147,11 @@ def _check_mergeable(block: LogBlock) -> None:
 
 def _check_delete_version(head: bytes, block: LogBlock) -> None:
     if len(head) < 4:
-        raise BrokenFile(f"The delete block of {block.where} cannot be read.", why="It is shorter than its head.")
+        raise BrokenFile(
+            f"The delete block of {block.where} cannot be read.",
+            why="It is shorter than its head.",
+            remedy="Restore the file, or roll back the commit that wrote it.",
+        )
     (version,) = struct.unpack(">i", head)
     if version != DELETE_BLOCK_VERSION:
         raise _unsupported(block, f"is a delete block of version {version}")

@@ -162,5 +162,13 @@ def is_absolute(path: str) -> bool:
     return path.startswith("/") or "://" in path
 
 
+def is_of_storage(error: BaseException) -> bool:
+    """True for what a storage failed with, which says nothing about the file and may be over the next time.
+
+    Arrow tells of bytes that it cannot make sense of by errors of the same class; those have no number.
+    """
+    return isinstance(error, OSError) and error.errno is not None
+
+
 def parent(path: str) -> str:
     return posixpath.dirname(path)

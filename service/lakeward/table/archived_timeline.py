@@ -12,14 +12,15 @@ Keeps:   1. a file outside the manifest is never read: it is garbage of an inter
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+import orjson
+
 from lakeward.errors import BrokenFile, NotFound
 from lakeward.format.instant import comparable_time
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage, is_of_storage, join
 from lakeward.table.table_config import TableConfig, hoodie_folder
 from lakeward.table.timeline import WRITE_ACTIONS
 
@@ -29,6 +30,7 @@ _HISTORY_FILE = re.compile(r"(\d+)_(\d+)_(\d)\.parquet")
 
 # A merge of history files deletes its inputs soon after the manifest moved on; a second look sees the new one.
 _LOOKS = 3
+_DIGITS_MAX = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +80,10 @@ def _live_files(storage: Storage, folder: str) -> list[str]:
     newest = numbers[-1]
     if _VERSION_FILE in names:
         text = storage.read(join(folder, _VERSION_FILE)).decode("ascii", "replace").strip()
-        newest = int(text) if text.isascii() and text.isdigit() else newest
+        newest = int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX else newest
     path = join(folder, f"manifest_{newest}")
     try:
-        manifest = json.loads(storage.read(path) or b'{"files": []}')
+        manifest = orjson.loads(storage.read(path) or b'{"files": []}')
         return [str(entry["fileName"]) for entry in manifest["files"]]
     except (ValueError, KeyError, TypeError) as error:
         raise BrokenFile(f"{path} is not a manifest of archived instants.", why=str(error)) from error
@@ -100,5 +102,7 @@ def _read_rows(storage: Storage, path: str, wanted: list[str]) -> list[tuple[str
                 filters=[("instantTime", "in", wanted)],
             )
         except (pa.ArrowException, OSError, ValueError) as error:
+            if is_of_storage(error):
+                raise
             raise BrokenFile(f"{path} is not a readable file of archived instants.", why=str(error)) from error
     return list(zip(*(table.column(name).to_pylist() for name in table.column_names), strict=True))

@@ -30,6 +30,7 @@ BACKUP_FILE = "hoodie.properties.backup"
 # What Hudi itself does: five rounds, a second apart.
 _ROUNDS = 5
 _ROUND_SECONDS = 1.0
+_DIGITS_MAX = 18
 _PROPERTIES_BYTES_MAX = 4 * 1024 * 1024
 """Hudi's have a few kilobytes; the longest value is a schema."""
 
@@ -302,4 +303,5 @@ def _read(storage: Storage, path: str) -> TableConfig | None:
 
 
 def _number(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isascii() and text.isdigit() else None
+    is_number = text is not None and text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
+    return int(text) if text is not None and is_number else None
