@@ -50,6 +50,7 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
         ("TABLE", "--metadata", "--writers", "stopped"),
         ("TABLE", "--dry-run", *CONF),
     ],
+    "unschedule": [("TABLE", "--writers", "stopped")],
     "metadata disable": [("TABLE", "--dry-run")],
     "metadata rebuild": [("TABLE", "column_stats", "--dry-run")],
     "version": [()],

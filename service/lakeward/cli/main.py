@@ -47,6 +47,7 @@ from lakeward.cli.progress_view import open_view
 from lakeward.cli.run_command import run as run_daemon
 from lakeward.cli.state_commands import state_app
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
+from lakeward.cli.unschedule_command import unschedule as unschedule_plan
 from lakeward.cli.verify_command import verify as verify_table
 from lakeward.clock import Clock, SystemClock
 from lakeward.commit.file_system_lock import FileSystemLockOptions
@@ -82,6 +83,7 @@ app.add_typer(state_app, name="state")
 app.add_typer(metadata_app, name="metadata")
 app.command(name="run")(run_daemon)
 app.command(name="verify")(verify_table)
+app.command(name="unschedule")(unschedule_plan)
 
 TimezoneOption = Annotated[
     str | None,

@@ -18,6 +18,7 @@ See:     docs/decisions/0009-plans-expire.md
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from lakeward.commit.attempt import remove_temp_folder
 from lakeward.commit.heartbeat import Life, Sign
@@ -41,28 +42,55 @@ class Unscheduled:
     groups: tuple[GroupId, ...]
 
 
+class Hindrance(StrEnum):
+    """What keeps a plan from being taken back."""
+
+    GONE = "gone"
+    FOREIGN = "foreign"
+    AT_WORK = "at-work"
+    COMPLETED = "completed"
+    BUILT_ON = "built-on"
+    """Somebody else's pending work rests on it."""
+
+
 @dataclass(frozen=True, slots=True)
 class StillScheduled:
     """A plan that was left as it is."""
 
     instant: str
     why: str
+    hindrance: Hindrance
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """A plan that may go, as it was found."""
+
+    work: PendingWork
+    files: TimelineFiles
+    sign: Sign
+
+    @property
+    def unscheduled(self) -> Unscheduled:
+        has_attempt = self.files.is_inflight() or self.sign.life is not Life.ABSENT
+        return Unscheduled(self.work.instant, self.work.action, has_attempt, self.work.groups)
+
+
+def preview_unscheduling(table: ServicedTable, instant: str, *, foreign: bool) -> Unscheduled | StillScheduled:
+    """What `unschedule` would answer now. Takes no lock and writes nothing."""
+    judged = _judge(table, instant, foreign=foreign)
+    return judged if isinstance(judged, StillScheduled) else judged.unscheduled
 
 
 def unschedule(table: ServicedTable, instant: str, *, foreign: bool) -> Unscheduled | StillScheduled:
     with table.locked() as fence:
-        snapshot = table.look(only=())  # the timeline says all that matters
-        work = next((work for work in pending_work(snapshot) if work.instant == instant), None)
-        if work is None:
-            return StillScheduled(instant, "it is no pending compaction or log compaction: completed, or gone already")
-        files = table.timeline_files(snapshot, instant, work.action)
-        sign = table.sign_of_life(instant)
-        if (why := _stands_against(snapshot, work, files, sign, foreign=foreign)) is not None:
-            return StillScheduled(instant, why)
+        judged = _judge(table, instant, foreign=foreign)
+        if isinstance(judged, StillScheduled):
+            return judged
+        work, files, done = judged.work, judged.files, judged.unscheduled
         fence()
-        has_attempt = files.is_inflight() or sign.life is not Life.ABSENT
-        if has_attempt:
-            undo_dead_attempt(table, files, work, sign, fence=fence)
+        if done.attempt_undone:
+            undo_dead_attempt(table, files, work, judged.sign, fence=fence)
         else:
             # What is complete there would count as soon as the plan is gone.
             by = table.owner.attempt
@@ -72,19 +100,32 @@ def unschedule(table: ServicedTable, instant: str, *, foreign: bool) -> Unschedu
         files.unschedule()
     table.observer.counted(Count.UNSCHEDULED_PLAN)
     table.observer.step(f"{spell(work.action)} {instant} unscheduled, file groups: {len(work.groups)}")
-    return Unscheduled(instant, work.action, has_attempt, work.groups)
+    return done
 
 
-def _stands_against(
-    snapshot: TableSnapshot, work: PendingWork, files: TimelineFiles, sign: Sign, *, foreign: bool
-) -> str | None:
-    """Why the plan must stay; None when it may go."""
+def _judge(table: ServicedTable, instant: str, *, foreign: bool) -> _Judged | StillScheduled:
+    snapshot = table.look(only=())  # the timeline says all that matters
+    work = next((work for work in pending_work(snapshot) if work.instant == instant), None)
+    if work is None:
+        why = "it is no pending compaction or log compaction: completed, or gone already"
+        return StillScheduled(instant, why, Hindrance.GONE)
+    files = table.timeline_files(snapshot, instant, work.action)
+    sign = table.sign_of_life(instant)
     if not work.is_ours and not foreign:
-        return "another engine planned it, which may be about to carry it out"
+        why = "another engine planned it, which may be about to carry it out"
+        return StillScheduled(instant, why, Hindrance.FOREIGN)
     if sign.life is Life.ALIVE:
-        return f"somebody is carrying it out; the heartbeat is {sign.age_seconds:.0f} s old"
+        why = f"somebody is carrying it out; the heartbeat is {sign.age_seconds:.0f} s old"
+        return StillScheduled(instant, why, Hindrance.AT_WORK)
     if (completed := files.find_completed()) is not None:
-        return f"it is completed: {completed} exists"
+        return StillScheduled(instant, f"it is completed: {completed} exists", Hindrance.COMPLETED)
+    if (why_not := _built_on(snapshot, work)) is not None:
+        return StillScheduled(instant, why_not, Hindrance.BUILT_ON)
+    return _Judged(work, files, sign)
+
+
+def _built_on(snapshot: TableSnapshot, work: PendingWork) -> str | None:
+    """Somebody else's pending work that would fit nothing any more, or that names the attempt's files."""
     for instant in snapshot.timeline.pending:
         # Its plan may name the attempt's files and its `.inflight`, and Hudi fails where they are gone.
         if instant.action == "rollback":

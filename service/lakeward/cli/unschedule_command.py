@@ -1,0 +1,161 @@
+"""`lakeward unschedule TABLE [INSTANT]`: take a pending plan of ours back, so that its file groups are free.
+
+Touches: stdout, stderr; the table, through `execute/unscheduling.py`.
+Keeps:   1. nothing is written without a statement about the table's other writers, nor with --dry-run;
+         2. a plan that another engine wrote stays, and the error says how that engine takes it back.
+See:     docs/decisions/0009-plans-expire.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from lakeward.cli.configured_table import ConfigOption, TableArgument, open_table
+from lakeward.cli.lock_options import (
+    LockExpireOption,
+    LockOption,
+    LockWaitOption,
+    LockZooKeeperKeyOption,
+    LockZooKeeperOption,
+    LockZooKeeperPathOption,
+    WritersOption,
+    stated_locks,
+)
+from lakeward.cli.progress_view import open_view
+from lakeward.cli.store_options import DebugOption, JsonOption, print_json
+from lakeward.clock import SystemClock
+from lakeward.commit.owner import Processes
+from lakeward.commit.transition import ServiceAction
+from lakeward.daemon.config import Writers
+from lakeward.errors import AttemptLost, LakewardError, Refused, TryLater, UsageError
+from lakeward.execute.compaction_options import CompactionOptions
+from lakeward.execute.pending_work import PendingWork, pending_work
+from lakeward.execute.serviced_table import ServicedTable, spell
+from lakeward.execute.unscheduling import Hindrance, StillScheduled, Unscheduled, preview_unscheduling
+from lakeward.execute.unscheduling import unschedule as take_plan_back
+from lakeward.table.listing import listing_source
+
+
+def unschedule(
+    table: TableArgument,
+    instant: Annotated[
+        str | None,
+        typer.Argument(metavar="[INSTANT]", help="Of the plan; it can be left out where there is only one of ours."),
+    ] = None,
+    config: ConfigOption = None,
+    writers: WritersOption = None,
+    lock: LockOption = None,
+    lock_zookeeper: LockZooKeeperOption = None,
+    lock_zookeeper_path: LockZooKeeperPathOption = None,
+    lock_zookeeper_key: LockZooKeeperKeyOption = None,
+    lock_wait: LockWaitOption = None,
+    lock_expire: LockExpireOption = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be taken back, write nothing.")] = False,
+    timezone: Annotated[
+        str | None,
+        typer.Option(help="Zone of the table's instants where hoodie.table.timeline.timezone is LOCAL."),
+    ] = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Take a pending compaction that Lakeward planned back. No row changes; its file groups can be planned again."""
+    opened = open_table(table, config)
+    locks = stated_locks(
+        opened,
+        writers,
+        lock,
+        zookeeper=(lock_zookeeper, lock_zookeeper_path, lock_zookeeper_key),
+        lock_wait=lock_wait,
+        expire_minutes=lock_expire,
+        dry_run=dry_run,
+    )
+    clock = SystemClock()
+    with open_view(Console(stderr=True), clock) as view:
+        serviced = ServicedTable.for_one_attempt(
+            opened.storage,
+            opened.base_path,
+            CompactionOptions(
+                writers_stopped=locks.writers is Writers.STOPPED,
+                lock=locks.options,
+                timezone=timezone or opened.table.timezone,
+                listing=listing_source(opened.base_path, opened.table.listing),
+            ),
+            clock=clock,
+            processes=Processes(),
+            observer=view,
+            guard=lambda: None,
+        )
+        pending = pending_work(serviced.look(only=()))
+        if instant is None and not any(work.is_ours for work in pending):
+            _tell_nothing(pending, as_json=as_json)
+            return
+        chosen = instant or _only(pending, table)
+        take_back = preview_unscheduling if dry_run else take_plan_back
+        ended = take_back(serviced, chosen, foreign=False)
+    if isinstance(ended, StillScheduled):
+        raise _stays(ended, next((work for work in pending if work.instant == chosen), None))
+    if as_json:
+        print_json({"unscheduled": _as_json(ended), "dry_run": dry_run})
+        return
+    would = "Would take" if dry_run else "Took"
+    groups = f"{len(ended.groups)} file group{'' if len(ended.groups) == 1 else 's'}"
+    attempt = f"{', and undo' if dry_run else ', and undid'} an attempt that died" if ended.attempt_undone else ""
+    typer.echo(f"{would} {spell(ended.action)} {ended.instant} back{attempt}. It holds {groups}:")
+    for partition_path, file_id in ended.groups:
+        typer.echo(f"  {partition_path or '(none)'}  {file_id}")
+
+
+def _only(pending: Sequence[PendingWork], table: str) -> str:
+    ours = [work.instant for work in pending if work.is_ours]
+    if len(ours) > 1:
+        raise UsageError(
+            f"Several plans of ours are pending: {', '.join(ours)}.",
+            why="They are taken back one at a time.",
+            remedy=f"Name one: lakeward unschedule {table} {ours[0]}.",
+        )
+    return ours[0]
+
+
+def _tell_nothing(pending: Sequence[PendingWork], *, as_json: bool) -> None:
+    others = [work.instant for work in pending]
+    if as_json:
+        print_json({"unscheduled": None, "foreign": others})
+        return
+    typer.echo("No plan of ours is pending." + (f" Of other engines: {', '.join(others)}." if others else ""))
+
+
+def _stays(left: StillScheduled, work: PendingWork | None) -> LakewardError:
+    what, why = f"The plan {left.instant} was left as it is.", f"{left.why[:1].upper()}{left.why[1:]}."
+    if work is None:
+        return UsageError(what, why=why, remedy="`lakeward inspect` shows what is pending.")
+    match left.hindrance:
+        case Hindrance.AT_WORK:
+            return TryLater(what, why=why, remedy="Wait until it ends, or stop it where it runs, and try again.")
+        case Hindrance.GONE | Hindrance.COMPLETED:
+            return AttemptLost(what, why=why, remedy="`lakeward inspect` shows what is pending now.")
+        case Hindrance.FOREIGN:
+            return Refused(what, why=why, remedy=_remedy_of_hudi(work))
+        case Hindrance.BUILT_ON:
+            return Refused(what, why=why, remedy="Let its owner finish that first.")
+
+
+def _remedy_of_hudi(work: PendingWork) -> str:
+    if work.action is ServiceAction.LOG_COMPACTION:
+        return "Let a Hudi writer that compacts logs carry it out or roll it back, or `lakeward compact` carry it out."
+    return (
+        "Let the engine carry it out, or take it back by Hudi's own command line: "
+        f"compaction unschedule --instant {work.instant}."
+    )
+
+
+def _as_json(ended: Unscheduled) -> dict[str, Any]:
+    return {
+        "instant": ended.instant,
+        "action": ended.action.pending,
+        "attempt_undone": ended.attempt_undone,
+        "groups": [{"partition_path": partition, "file_id": file_id} for partition, file_id in ended.groups],
+    }
