@@ -28,6 +28,7 @@ class FailingReads(LocalStorage):
     """Fails at the n-th read of a file's bytes, as a network file system does now and then."""
 
     def __init__(self, failing: int) -> None:
+        super().__init__()
         self.left = failing
 
     def open_input(self, path: str) -> BinaryIO:

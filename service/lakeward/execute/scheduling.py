@@ -67,7 +67,7 @@ def choose(
                 try:
                     _check_logs(table, snapshot, group_id, [join(partition_path, name) for name in names])
                 except Unsupported as error:
-                    table.observer.step(f"left alone: {error.what}")
+                    table.observer.step(f"left alone: {error}")
                     left_alone[group_id] = Reason.UNSUPPORTED_LOGS
             checked = CheckedLogs(checked.seen | frozenset(unseen), left_alone)
 
