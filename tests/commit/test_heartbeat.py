@@ -10,6 +10,10 @@ import pytest
 
 from lakeward.commit.heartbeat import (
     EXPIRY_SECONDS,
+    INTERVAL_SECONDS,
+    WATCH_FOREIGN_SECONDS,
+    WATCH_SECONDS,
+    WATCH_SECONDS_MAX,
     Announced,
     Heartbeat,
     Life,
@@ -18,31 +22,36 @@ from lakeward.commit.heartbeat import (
     heartbeat_path,
     look,
     take_over,
+    watch,
 )
 from lakeward.commit.owner import Owner
+from lakeward.commit.stillness import Stillness
 from lakeward.errors import AlreadyExists, AttemptLost
 from lakeward.storage.local import LocalStorage
-from tests.clocks import SkippingClock
+from tests.clocks import SettableClock, SkippingClock
 from tests.memory_objects import MemoryObjects, Objects
 from tests.processes import ScriptedProcesses
 
 INSTANT = "20261121043710038"
 
 
-def see(base: Path, processes: ScriptedProcesses) -> Life:
-    return look(LocalStorage(), str(base), INSTANT, clock=SkippingClock(), processes=processes).life
+def see(base: Path, processes: ScriptedProcesses, clock: SkippingClock | None = None) -> Life:
+    return look(LocalStorage(), str(base), INSTANT, clock=clock or SkippingClock(), processes=processes).life
 
 
 def test_the_life_of_a_heartbeat(tmp_path: Path) -> None:
-    """Absent, alive while it beats, expired after Hudi's two intervals, dead at once with its process."""
-    processes = ScriptedProcesses()
+    """Absent, alive while it beats, expired after Hudi's two intervals and a look that lasts longer than one of ours,
+    dead at once with its process."""
+    processes, clock = ScriptedProcesses(), SkippingClock()
     assert see(tmp_path, processes) is Life.ABSENT
     beat = Heartbeat(LocalStorage(), str(tmp_path), INSTANT, processes.new_owner())
     beat.start()
     assert see(tmp_path, processes) is Life.ALIVE
     old = time.time() - EXPIRY_SECONDS - 1
     os.utime(heartbeat_path(str(tmp_path), INSTANT), (old, old))
-    assert see(tmp_path, processes) is Life.EXPIRED
+    assert see(tmp_path, processes, clock) is Life.ALIVE
+    clock.sleep(WATCH_SECONDS)
+    assert see(tmp_path, processes, clock) is Life.EXPIRED
     beat.beat()
     assert see(tmp_path, processes) is Life.ALIVE
     processes.kill_all()
@@ -59,6 +68,90 @@ def test_hudis_empty_heartbeat_counts_by_its_age(tmp_path: Path) -> None:
     processes = ScriptedProcesses()
     processes.kill_all()
     assert see(tmp_path, processes) is Life.ALIVE
+
+
+class Steps:
+    """A machine whose wall clock is set, and who beats there; files carry that clock's time."""
+
+    def __init__(self, base: Path) -> None:
+        self.base = base
+        self.clock = SettableClock(time.time())
+        self.processes = ScriptedProcesses()
+        self.path = Path(heartbeat_path(str(base), INSTANT))
+        self.path.parent.mkdir(parents=True)
+        self.told: list[str] = []
+
+    def beat(self) -> None:
+        self.path.touch()
+        os.utime(self.path, (self.clock.now(),) * 2)
+
+    def life(self) -> Life:
+        return look(LocalStorage(), str(self.base), INSTANT, clock=self.clock, processes=self.processes).life
+
+    def watch(self, *, beat_each: float | None) -> float:
+        """For how long somebody watches it."""
+        started = self.clock.monotonic()
+        beat_at = started + (beat_each or 0.0)
+
+        def on_wait(what: str, seconds: float) -> None:
+            nonlocal beat_at
+            self.told.append(what)
+            if beat_each is not None and self.clock.monotonic() >= beat_at:
+                self.beat()
+                beat_at += beat_each
+
+        watch(LocalStorage(), str(self.base), [INSTANT], clock=self.clock, processes=self.processes, on_wait=on_wait)
+        return self.clock.monotonic() - started
+
+
+@pytest.mark.parametrize("step", [1.0, -1.0, 600.0, -600.0])
+@pytest.mark.parametrize(("ours", "interval"), [(True, INTERVAL_SECONDS), (False, 60.0)])
+def test_setting_the_clock_ends_no_heartbeat(tmp_path: Path, step: float, ours: bool, interval: float) -> None:
+    """Ours and Hudi's, watched for longer than an interval: the next beat is made by the same clock. So it is when the
+    machine wakes up."""
+    steps = Steps(tmp_path)
+    steps.beat()
+    if ours:
+        steps.path.write_bytes(steps.processes.new_owner().to_line())
+        steps.beat()
+    assert steps.life() is Life.ALIVE
+    steps.clock.step(step)
+    assert steps.life() is Life.ALIVE
+    steps.watch(beat_each=interval - 1)
+    assert steps.life() is Life.ALIVE
+
+
+@pytest.mark.parametrize(("ours", "seconds"), [(True, WATCH_SECONDS), (False, WATCH_FOREIGN_SECONDS)])
+def test_the_dead_are_watched_for_an_interval(tmp_path: Path, ours: bool, seconds: float) -> None:
+    """Once, with a word about it; who watched it already, or meets one that is not too old, waits for nothing."""
+    steps = Steps(tmp_path)
+    steps.path.write_bytes(steps.processes.new_owner().to_line() if ours else b"")
+    steps.beat()
+    assert steps.watch(beat_each=None) == 0.0
+    steps.clock.sleep(EXPIRY_SECONDS + 1)
+    assert steps.watch(beat_each=None) == 0.0 and steps.life() is Life.EXPIRED
+    steps.processes.stillness = Stillness()
+    assert steps.life() is Life.ALIVE and not steps.told
+    assert steps.watch(beat_each=None) == pytest.approx(seconds)
+    assert "too old" in steps.told[0]
+    assert steps.life() is Life.EXPIRED
+
+
+def test_who_beats_by_a_clock_that_runs_behind_is_never_dead(tmp_path: Path) -> None:
+    """Its beats are old when they are made; watching it comes to an end all the same."""
+    steps = Steps(tmp_path)
+    steps.clock.step(-600.0)
+    steps.beat()
+    steps.clock.step(600.0)
+    beats = iter(range(1000))
+
+    def beat() -> None:
+        old = steps.clock.now() - 600.0 + next(beats) / 1000
+        os.utime(steps.path, (old, old))
+
+    steps.beat = beat  # type: ignore[method-assign]
+    assert steps.watch(beat_each=20.0) >= WATCH_SECONDS_MAX
+    assert steps.life() is Life.ALIVE
 
 
 def test_of_two_starters_one_wins_and_the_loser_touches_nothing(tmp_path: Path) -> None:

@@ -103,12 +103,18 @@ def _remove(
     opened: ConfiguredTable, partition: str | None, locks: LockSettings, *, dry_run: bool, as_json: bool
 ) -> None:
     clock, processes = SystemClock(), Processes()
+    told: set[str] = set()
+
+    def on_wait(what: str, seconds: float) -> None:
+        if what not in told:
+            told.add(what)
+            typer.echo(f"Waiting: {what}.", err=True)
+
+    where = (opened.storage, opened.base_path, partition)
     if dry_run:
-        removal = preview_removal(opened.storage, opened.base_path, partition, clock=clock, processes=processes)
+        removal = preview_removal(*where, clock=clock, processes=processes, on_wait=on_wait)
     else:
-        removal = remove_metadata(
-            opened.storage, opened.base_path, partition, lock=locks.options, clock=clock, processes=processes
-        )
+        removal = remove_metadata(*where, lock=locks.options, clock=clock, processes=processes, on_wait=on_wait)
     if as_json:
         document = asdict(removal) | {"dry_run": dry_run}
         print_json(document)

@@ -4,6 +4,10 @@ Hudi looks at the file's modification time only: older than two missed intervals
 HoodieHeartbeatClient, Hudi 1.2). We also write one line into it that names the attempt, so that our own dead
 processes need not be waited for, and so that an attempt can see that another one took its place.
 
+That age is the difference of two wall clocks, so it alone is not enough for us: when a clock was set forward, or the
+machine slept, a live attempt looks as old as a dead one until its next beat. Where nothing else proves the death, the
+file must also stay as it is for more than an interval of the monotonic clock (`watch`).
+
 In an object store it is also what an attempt lives and dies by, for nothing can be renamed away there. Each step is a
 conditional write, so of two who want the next one goes on:
 
@@ -14,14 +18,15 @@ Touches: the heartbeat file.
 Keeps:   1. a heartbeat is created only where there is none: of two starters one wins;
          2. beating never changes content, so it cannot overwrite a successor's line;
          3. what was announced is never undone;
-         4. in a file system who ends a heartbeat ends the one that it means, and leaves a successor's, where a rename
+         4. what is alive and beats is never called expired, whatever clocks are set to;
+         5. in a file system who ends a heartbeat ends the one that it means, and leaves a successor's, where a rename
             is one step (`storage/exclusive_rename.py`).
-See:     docs/decisions/0012-attempts-in-object-stores.md
+See:     docs/decisions/0012-attempts-in-object-stores.md, docs/decisions/0017-what-clocks-prove.md
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
@@ -38,6 +43,17 @@ EXPIRY_SECONDS = 120.0
 
 INTERVAL_SECONDS = 20.0
 """How often we beat: often enough that a few late beats do not look like death."""
+
+WATCH_SECONDS = 30.0
+"""One of our intervals and a half."""
+
+WATCH_FOREIGN_SECONDS = 75.0
+"""Hudi's interval and a quarter."""
+
+WATCH_SECONDS_MAX = 160.0
+"""Twice the longer one: what is still not told by then beats, by a clock that runs behind ours."""
+
+_POLL_SECONDS = 1.0
 
 ENDED = "ended-by-"
 """Part of the name of a heartbeat that is being removed; what a process that dies over it leaves is tidied up."""
@@ -63,6 +79,8 @@ class Sign:
     life: Life
     owner: Owner | None
     age_seconds: float
+    unsure_seconds: float = 0.0
+    """It counts as alive though it is too old, and for so long it must not change until it counts as expired."""
 
 
 def heartbeat_path(base_path: str, instant: str) -> str:
@@ -77,12 +95,41 @@ def look(storage: Storage, base_path: str, instant: str, *, clock: Clock, proces
         return Sign(Life.ABSENT, None, 0.0)
     age_seconds = clock.now() - status.modified
     try:
-        owner = parse_owner(storage.read(path))
+        line = storage.read(path)
     except NotFound:
         return Sign(Life.ABSENT, None, 0.0)
+    owner = parse_owner(line)
     if owner is not None and processes.is_provably_dead(owner):
         return Sign(Life.PROVABLY_DEAD, owner, age_seconds)
-    return Sign(Life.EXPIRED if age_seconds > EXPIRY_SECONDS else Life.ALIVE, owner, age_seconds)
+    still = processes.stillness.seconds(path, (status.modified, line), monotonic=clock.monotonic())
+    if age_seconds <= EXPIRY_SECONDS:
+        return Sign(Life.ALIVE, owner, age_seconds)
+    unsure = (WATCH_FOREIGN_SECONDS if owner is None else WATCH_SECONDS) - still
+    return Sign(Life.EXPIRED if unsure <= 0 else Life.ALIVE, owner, age_seconds, max(0.0, unsure))
+
+
+def watch(
+    storage: Storage,
+    base_path: str,
+    instants: Iterable[str],
+    *,
+    clock: Clock,
+    processes: Processes,
+    on_wait: Callable[[str, float], None],
+) -> None:
+    """Look at these heartbeats until `look` can tell of each whether it is alive. At once, unless one is too old and
+    nothing else proves its death. Nobody should wait for a lock meanwhile."""
+    started = clock.monotonic()
+    unsure = set(instants)
+    while True:
+        signs = {each: look(storage, base_path, each, clock=clock, processes=processes) for each in sorted(unsure)}
+        unsure = {each for each, sign in signs.items() if sign.unsure_seconds > 0}
+        waited = clock.monotonic() - started
+        if not unsure or waited >= WATCH_SECONDS_MAX:
+            return
+        instant = min(unsure)
+        on_wait(f"the heartbeat of {instant} is too old; unless it beats now, it counts as dead", waited)
+        clock.sleep(min(_POLL_SECONDS, signs[instant].unsure_seconds))
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ from dataclasses import asdict, dataclass
 import orjson
 import psutil
 
+from lakeward.commit.stillness import Stillness
+
 MAX_ATTEMPT = 2**31 - 1
 
 
@@ -62,6 +64,8 @@ class Processes:
 
     def __init__(self) -> None:
         self._given_up: set[int] = set()
+        self.stillness = Stillness()
+        """Of the heartbeats and locks of those of which nothing is known."""
 
     def new_owner(self) -> Owner:
         found = _find(os.getpid())

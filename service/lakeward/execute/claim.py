@@ -45,6 +45,7 @@ def claim_plan(table: ServicedTable, work: PendingWork) -> Claim | None:
     """Wait for a living attempt to end, and take its place. None when it carried the plan out."""
     instant, action = work.instant, work.action
     started = table.clock.monotonic()
+    table.watch([instant])
     while True:
         with table.locked() as fence:
             snapshot = table.look(only=frozenset(work.groups))
@@ -85,6 +86,7 @@ def claim_plan(table: ServicedTable, work: PendingWork) -> Claim | None:
         table.guard()
         table.observer.waiting(f"another attempt at {spell(action)} {instant} is alive", waited)
         table.clock.sleep(POLL_SECONDS)
+        table.watch([instant])
 
 
 def _changed(work: PendingWork) -> Conflict:

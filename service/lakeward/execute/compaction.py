@@ -195,6 +195,7 @@ class Compactor:
 
     def _recover(self) -> Recovery:
         self._look()  # a refused table is not even locked
+        self._table.watch_ours()
         with self._table.locked() as fence:
             return recover(self._table, self._table.look(only=()), fence=fence)
 

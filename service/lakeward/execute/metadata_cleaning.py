@@ -82,6 +82,7 @@ class MetadataCleaner:
         look = look_at_metadata_table(table)
         if find_pending_clean(look.table) is None and not find_dead_slices(look.snapshot.timeline, look.table).slices:
             return None  # as most of the time; nobody waits for a lock then
+        table.watch_ours()
         with table.locked() as fence:
             look = look_at_metadata_table(table)
             if recover_metadata(table, look, fence=fence):

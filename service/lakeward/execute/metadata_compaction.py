@@ -158,6 +158,7 @@ class MetadataCompactor:
 
     def _claim(self, delta_commits_min: int) -> _Claim | None:
         table = self._table
+        table.watch_ours()
         with table.locked() as fence:
             look = look_at_metadata_table(table)
             if recover_metadata(table, look, fence=fence):

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from lakeward.clock import Clock
-from lakeward.commit.heartbeat import Life, look
+from lakeward.commit.heartbeat import Life, heartbeat_path, look, watch
 from lakeward.commit.lock import LockOptions, open_lock
 from lakeward.commit.owner import Processes
 from lakeward.commit.table_lock import OnWait, wait_silently
@@ -37,7 +37,7 @@ from lakeward.execute.refusal import refuse
 from lakeward.format.file_name import check_relative_path
 from lakeward.format.metadata_partition import FILES, RECORD_INDEX, SECONDARY_INDEX_PREFIX
 from lakeward.plan.eligibility import Refusal
-from lakeward.storage.storage import RenamingStorage, Storage, join
+from lakeward.storage.storage import RenamingStorage, Storage, join, parent
 from lakeward.table.metadata_table import metadata_base_path
 from lakeward.table.table_config import TableConfig, hoodie_folder, load_table_config
 from lakeward.table.timeline import Timeline, load_timeline
@@ -75,9 +75,16 @@ class Removal:
 
 
 def preview_removal(
-    storage: Storage, base_path: str, partition: str | None, *, clock: Clock, processes: Processes
+    storage: Storage,
+    base_path: str,
+    partition: str | None,
+    *,
+    clock: Clock,
+    processes: Processes,
+    on_wait: OnWait = wait_silently,
 ) -> Removal:
     """What `remove_metadata` would do now, or why it would not: raises as that does. Writes nothing."""
+    _watch_writers(storage, base_path, clock=clock, processes=processes, on_wait=on_wait)
     return _look(storage, base_path, partition, clock=clock, processes=processes)
 
 
@@ -95,6 +102,7 @@ def remove_metadata(
 
     Raises `Refused` where that is not safe, `TryLater` while somebody is at work, and what the lock raises.
     """
+    _watch_writers(storage, base_path, clock=clock, processes=processes, on_wait=on_wait)
     owner = processes.new_owner()
     locked = open_lock(storage, base_path, owner, lock, clock=clock, processes=processes, on_wait=on_wait)
     with locked:
@@ -225,6 +233,16 @@ def _check_nobody_writes(
                     remedy="Run the command again when it has ended; two minutes after the last heartbeat it counts "
                     "as dead.",
                 )
+
+
+def _watch_writers(storage: Storage, base_path: str, *, clock: Clock, processes: Processes, on_wait: OnWait) -> None:
+    """Before the lock: until it can be told of each pending write whether it is alive."""
+    config = load_table_config(storage, base_path, clock=clock).config
+    for path in (base_path, metadata_base_path(base_path)):
+        beating = {status.name for status in storage.list(parent(heartbeat_path(path, "0")))}
+        if beating:
+            pending = {instant.time for instant in load_timeline(storage, path, config).pending}
+            watch(storage, path, beating & pending, clock=clock, processes=processes, on_wait=on_wait)
 
 
 def _properties_after(storage: Storage, removal: Removal, clock: Clock) -> dict[str, str]:

@@ -10,14 +10,14 @@ Keeps:   1. nothing is published past a fence, and a fence is the proof of the l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from typing import Self
 
 from lakeward.clock import Clock
-from lakeward.commit.heartbeat import Sign, look
+from lakeward.commit.heartbeat import Sign, heartbeat_path, look, watch
 from lakeward.commit.lock import open_lock
 from lakeward.commit.owner import Owner, Processes
 from lakeward.commit.tidy import tidy
@@ -26,7 +26,7 @@ from lakeward.execute.compaction_options import CompactionOptions
 from lakeward.execute.progress import Observer, Phase, Silent
 from lakeward.execute.refusal import refuse
 from lakeward.plan.eligibility import find_refusals
-from lakeward.storage.storage import Storage
+from lakeward.storage.storage import Storage, parent
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.listing import ListingSource
 from lakeward.table.metadata_table import has_metadata_table, metadata_base_path
@@ -142,6 +142,20 @@ class ServicedTable:
     def sign_of_life(self, instant: str) -> Sign:
         """Is somebody carrying out the plan of `instant`?"""
         return look(self.storage, self.base_path, instant, clock=self.clock, processes=self.processes)
+
+    def watch(self, instants: Iterable[str]) -> None:
+        """Wait until `sign_of_life` can tell of each of them. Not under the lock."""
+
+        def on_wait(what: str, seconds: float) -> None:
+            self.guard()
+            self.observer.waiting(what, seconds)
+
+        watch(self.storage, self.base_path, instants, clock=self.clock, processes=self.processes, on_wait=on_wait)
+
+    def watch_ours(self) -> None:
+        """The same for every attempt of ours, before those that died are undone."""
+        beating = (status.name for status in self.storage.list(parent(heartbeat_path(self.base_path, "0"))))
+        self.watch([name for name in beating if name.isdigit() and self.sign_of_life(name).owner is not None])
 
     def tidy(self, snapshot: TableSnapshot) -> None:
         """Remove what completed instants of ours, and files that were never finished, left. Under the lock."""

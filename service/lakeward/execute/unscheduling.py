@@ -83,6 +83,7 @@ def preview_unscheduling(table: ServicedTable, instant: str, *, foreign: bool) -
 
 
 def unschedule(table: ServicedTable, instant: str, *, foreign: bool) -> Unscheduled | StillScheduled:
+    table.watch([instant])
     with table.locked() as fence:
         judged = _judge(table, instant, foreign=foreign)
         if isinstance(judged, StillScheduled):
