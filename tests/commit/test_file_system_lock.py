@@ -12,12 +12,14 @@ import pytest
 from lakeward.commit.file_system_lock import (
     FLINK_LOCK,
     RELEASE_TRIES,
+    RENEW_SECONDS,
     SPARK_LOCK,
+    WATCH_SECONDS,
     FileSystemLock,
     FileSystemLockOptions,
 )
 from lakeward.errors import LockHeld, LockLost
-from tests.clocks import SkippingClock
+from tests.clocks import SettableClock, SkippingClock
 from tests.faults import FaultyStorage
 from tests.processes import ScriptedProcesses
 
@@ -98,15 +100,65 @@ def test_a_lock_half_taken_is_given_back(table: Table) -> None:
 
 
 def test_an_expired_foreign_lock_is_taken_over(table: Table) -> None:
-    """With --lock-expire, a lock older than that is free; a younger one is not."""
+    """With --lock-expire, a lock older than that is free once we have looked on for a while, however short we wait for
+    locks; a younger one is not."""
     table.place_foreign(age_seconds=50)
     with pytest.raises(LockHeld), table.lock(wait_seconds=1, expire_seconds=60.0):
         pass
     table.place_foreign(age_seconds=70)
+    slept = table.clock.slept
     with table.lock(wait_seconds=1, expire_seconds=60.0) as lock:
         lock.fence()
+    assert WATCH_SECONDS - 2 < table.clock.slept - slept < WATCH_SECONDS + 1
     assert not (table.path / SPARK_LOCK).exists()
     assert not list((table.path / ".hoodie").glob("lock*"))
+
+
+@pytest.mark.parametrize("step", [1.0, -1.0, 600.0, -600.0])
+def test_a_step_of_the_clock_ends_no_lock_that_is_renewed(table: Table, step: float) -> None:
+    """Whoever waits for it sees that it is renewed, however old it looks; nor does a machine that wakes up end one."""
+    clock = SettableClock(time.time())
+    table.clock = clock  # type: ignore[assignment]
+    path = table.path / SPARK_LOCK
+
+    def renew() -> None:
+        holder.renew()
+        os.utime(path, (clock.now(),) * 2)
+
+    def on_wait(what: str, seconds: float) -> None:
+        if clock.monotonic() - renewed[-1] >= RENEW_SECONDS:
+            renew()
+            renewed.append(clock.monotonic())
+
+    with table.lock(paths=(SPARK_LOCK,)) as holder:
+        renew()
+        renewed = [clock.monotonic()]
+        clock.step(step)
+        waiting = table.lock(paths=(SPARK_LOCK,), wait_seconds=100.0, expire_seconds=60.0)
+        waiting._on_wait = on_wait
+        with pytest.raises(LockHeld):
+            waiting.acquire()
+        holder.fence()
+        assert len(renewed) > 3
+
+
+def test_a_live_writers_lock_outlives_a_step_of_the_clock(table: Table) -> None:
+    """Hudi renews none; it releases it soon, and that is waited for."""
+    path = table.place_foreign(age_seconds=5)
+    table.clock.slept += 600.0
+    lock = table.lock(wait_seconds=60, expire_seconds=60.0)
+    told: list[str] = []
+
+    def on_wait(what: str, seconds: float) -> None:
+        told.append(what)
+        if seconds > 10 and path.exists():
+            assert path.read_bytes() == b""
+            path.unlink()
+
+    lock._on_wait = on_wait
+    with lock:
+        assert "old enough to expire" in told[0]
+        assert table.clock.slept < 600 + 15
 
 
 def test_a_dead_process_of_ours_holds_nothing(table: Table) -> None:

@@ -20,6 +20,7 @@ from lakeward.commit.owner import Owner
 from lakeward.commit.storage_lock import (
     CLOCK_BUFFER_SECONDS,
     FENCE_SECONDS_MIN,
+    RENEW_SECONDS,
     VALIDITY_SECONDS,
     LockFile,
     StorageLock,
@@ -198,6 +199,49 @@ def test_a_lock_whose_time_is_over_is_anybodys(place: Place, after: float, taken
     else:
         with pytest.raises(LockHeld):
             place.taken()
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("step", [1.0, -1.0, 600.0, -600.0])
+def test_a_step_of_the_clock_takes_no_lock_that_is_renewed(place: Place, step: float) -> None:
+    """Of whomever: whoever waits sees that it is renewed, however long its time is over. Nor does one that wakes up."""
+    renewed: list[float] = []
+
+    def renew(what: str = "", seconds: float = 0.0) -> None:
+        if not renewed or place.clock.monotonic() - renewed[-1] >= RENEW_SECONDS:
+            renewed.append(place.clock.monotonic())
+            holder.renew()
+
+    holder = place.taken()
+    renew()
+    place.clock.step(step)
+    with pytest.raises(LockHeld):
+        place.lock(on_wait=renew, wait_seconds=100.0).acquire()
+    holder.fence()
+    assert len(renewed) > 3
+
+
+@pytest.mark.services
+def test_a_holder_whose_clock_is_set_back_does_not_overrate_its_time(place: Place) -> None:
+    """What others think over in a moment is renewed before something is published."""
+    lock = place.taken()
+    place.clock.time += VALIDITY_SECONDS - FENCE_SECONDS_MIN + 1
+    place.clock.step(-600.0)
+    version = place.storage.read_version(place.path)[1]
+    lock.fence()
+    assert not place.storage.read_version(place.path)[1].is_same(version)
+
+
+@pytest.mark.services
+def test_who_looked_on_while_it_was_held_does_not_wait_again(place: Place) -> None:
+    """Of a holder that died it has seen for long enough that it renews nothing."""
+    place.write(seconds=100.0)
+    with pytest.raises(LockHeld):
+        place.taken()
+    place.clock.time += 101.0
+    started = place.clock.monotonic()
+    place.taken().fence()
+    assert place.clock.monotonic() == started
 
 
 @pytest.mark.services

@@ -7,14 +7,19 @@ line that names the process, so that a lock of a process of ours that died is fr
     free --create--> ours --release--> free      ours --(release fails and fails again)--> ours and provably dead
     foreign --(we wait)--> foreign      foreign --(expired by --lock-expire, or ours and provably dead)--> free
 
+The age of a lock is the difference of two wall clocks. So one that expires by it must also stay as it is while we look
+on, for longer than we renew ours and than a live writer needs for most of what it does under the lock: after a step of
+the clock it is renewed, or released, by then.
+
 A release that fails is tried again for a while, for every writer of the table waits; a process that lives on would
 otherwise hold the lock until it ends.
 
 Touches: the lock files.
 Keeps:   1. a foreign lock never expires unless the operator gave the writers' expiry;
          2. a lock is taken over by renaming it away, and put back if it turns out to be another than the one judged;
-         3. only a file that holds our line is released.
-See:     docs/decisions/0002-locks-of-one-machine.md
+         3. only a file that holds our line is released;
+         4. no step of a clock alone makes a lock expire that a process of ours renews.
+See:     docs/decisions/0002-locks-of-one-machine.md, docs/decisions/0017-what-clocks-prove.md
 """
 
 from __future__ import annotations
@@ -37,6 +42,8 @@ RELEASED = "released-by-"
 
 POLL_SECONDS = 0.5
 RENEW_SECONDS = 15.0
+WATCH_SECONDS = 30.0
+"""For so long a lock that is old enough to expire must not change; two of our renewals."""
 
 RELEASE_TRIES = 6
 RELEASE_PAUSE_SECONDS = 2.0
@@ -121,10 +128,11 @@ class FileSystemLock(TableLock):
             except AlreadyExists:
                 if self._is_ours(path):
                     return  # created, and the reply was lost
-            if self._free_if_dead(path):
+            unsure_seconds = self._free_if_dead(path)
+            if unsure_seconds is None:
                 continue
             now = self._clock.monotonic()
-            if now >= deadline:
+            if now >= deadline and (not unsure_seconds or now >= deadline + WATCH_SECONDS):
                 raise LockHeld(
                     f"The table lock {path} is held by somebody else.",
                     why=f"It was still there after {now - waited_since:.0f} s, and a lock that is not ours "
@@ -132,35 +140,40 @@ class FileSystemLock(TableLock):
                     remedy="Wait for the writer that holds it. If you know that its process is gone, delete the file, "
                     "or say with --lock-expire after how many minutes your writers let a lock expire.",
                 )
-            self._on_wait(f"the table lock {path} is held", now - waited_since)
+            what = "is old enough to expire, unless it is renewed or released now" if unsure_seconds else "is held"
+            self._on_wait(f"the table lock {path} {what}", now - waited_since)
             self._clock.sleep(POLL_SECONDS)
 
-    def _free_if_dead(self, path: str) -> bool:
-        """Remove the lock file if its holder is provably gone. True when it is worth trying again at once."""
+    def _free_if_dead(self, path: str) -> float | None:
+        """Remove the lock file if its holder is provably gone, or it is expired. None when it is worth trying again at
+        once; else for how long it has to be looked at until it counts as expired, zero if it does not."""
         status = self._storage.stat(path)
         if status is None:
-            return True
+            return None
         try:
             judged = self._storage.read(path)
         except NotFound:
-            return True
+            return None
         owner = parse_owner(judged)
-        dead = owner is not None and self._processes.is_provably_dead(owner)
-        expiry = self._options.expire_seconds
-        expired = expiry is not None and self._clock.now() - status.modified > expiry
-        if not dead and not expired:
-            return False
+        if owner is None or not self._processes.is_provably_dead(owner):
+            monotonic, state = self._clock.monotonic(), (status.modified, judged)
+            still = self._processes.stillness.seconds(path, state, monotonic=monotonic)
+            expiry = self._options.expire_seconds
+            if expiry is None or self._clock.now() - status.modified <= expiry:
+                return 0.0
+            if still < WATCH_SECONDS:
+                return WATCH_SECONDS - still
         aside = f"{path}.{RELEASED}{self._owner.attempt}"
         try:
             self._storage.rename(path, aside)
         except NotFound:
-            return True
+            return None
         if self._storage.read(aside) != judged:
             # t0 we judge lock A dead; t1 another process frees A and makes B; t2 we rename B away. Put B back.
             self._storage.rename(aside, path)
-            return False
+            return 0.0
         self._storage.delete(aside)
-        return True
+        return None
 
     def _is_ours(self, path: str) -> bool:
         try:

@@ -8,6 +8,11 @@ lock ends by the clock. The object stays for ever; whoever releases it says that
     free | expired --write if it is what we read--> ours --renew each 30 s--> ours --write expired--> free
                                                     ours --(nothing renewed for 5 minutes)--> anybody's
 
+That time is told by the holder's wall clock, and that it is over by another one. When one of them is set, or the
+machine sleeps, a live holder's time is over until it renews; so where nothing else says that it is gone, the object
+must also stay as it is for longer than an interval of renewal, while we look on. For the same reason a holder counts
+its time on the monotonic clock, too, and goes by what is less.
+
 Ours holds more than Hudi asks for, which Hudi skips: which process of ours holds it, so that one that died keeps nobody
 of us waiting. The owner is another one with each holding, so a write whose reply was lost is known by it.
 
@@ -15,9 +20,12 @@ The fence reads the object again. It also renews, where little of its time is le
 fence must have arrived before anybody else can think that the lock is free.
 
 Touches: the lock object; where the operator turned Hudi's audit on, one file for each holding beside it.
-Keeps:   1. the lock is ours only until the time in the object, by our clock, less what clocks may differ by;
+Keeps:   1. the lock is ours only until the time in the object, by our clock, less what clocks may differ by, and no
+            longer than it was taken for on a clock that nobody sets;
          2. nothing is written over an object that is not the one we read;
-         3. no lock is kept where the store does not refuse what it must; that is tried before the first one counts.
+         3. no lock is kept where the store does not refuse what it must; that is tried before the first one counts;
+         4. no step of a clock alone takes a lock from a holder that renews it.
+See:     docs/decisions/0017-what-clocks-prove.md
 Source:  StorageBasedLockProvider, S3StorageLockClient and StorageLockProviderAuditService, Hudi 1.2.
 """
 
@@ -53,6 +61,8 @@ VALIDITY_SECONDS = 300.0
 """As Hudi's default (hoodie.write.lock.storage.validity.timeout.secs). Holders need not agree on it."""
 RENEW_SECONDS = 30.0
 """As Hudi's default (hoodie.write.lock.storage.renew.interval.secs)."""
+WATCH_SECONDS = 45.0
+"""For so long a lock whose time is over must not change: Hudi's interval of renewal, and ours, and a half."""
 CLOCK_BUFFER_SECONDS = 0.5
 """What two clocks may differ by; a constant of Hudi's."""
 FENCE_SECONDS_MIN = 150.0
@@ -132,6 +142,8 @@ class StorageLock(TableLock):
         self._guard = threading.Lock()
         """The thread that renews and the one that fences look at one version at a time."""
         self._ours: LockFile | None = None
+        self._asked_at = 0.0
+        """On the monotonic clock, just before `_ours` was written."""
         self._version: Version | None = None
         """Of `_ours`; None: a write of ours was not answered, and the next look says which one it is."""
         self._audit: LockAudit | None = None
@@ -148,7 +160,11 @@ class StorageLock(TableLock):
             if holder is None:
                 break
             waited = self._clock.monotonic() - started
-            if waited >= self._options.wait_seconds or isinstance(holder, PermissionError):
+            is_over = isinstance(holder, LockFile) and not holder.is_held(self._clock.now())
+            if is_over:
+                what = f"the time of the table lock {self._path} is over, unless its holder renews it now"
+            patience = self._options.wait_seconds + (WATCH_SECONDS if is_over else 0.0)
+            if waited >= patience or isinstance(holder, PermissionError):
                 raise self._not_taken(holder, waited)
             self._on_wait(what, waited)
             self._clock.sleep(POLL_SECONDS)
@@ -203,12 +219,13 @@ class StorageLock(TableLock):
         if found is not None and self._ours is not None and found.owner == self._ours.owner and not found.expired:
             self._ours, self._version = found, version
             return None  # an earlier try of ours arrived, without an answer
-        if found is not None and found.is_held(self._clock.now()) and not self._is_dead(found):
+        if found is not None and not found.expired and not self._is_dead(found) and not self._is_over(found, version):
             return found
+        asked_at = self._clock.monotonic()
         ours = LockFile(False, self._now_ms() + int(VALIDITY_SECONDS * 1000), str(uuid.uuid4()), self._process)
         with self._guard:
             # Ours from before it is written: `release` takes back also what was written without an answer.
-            self._ours, self._version = ours, None
+            self._ours, self._version, self._asked_at = ours, None, asked_at
             try:
                 self._version = self._storage.replace(self._path, ours.to_json(), expected=version)
             except (AlreadyExists, VersionChanged):
@@ -236,12 +253,13 @@ class StorageLock(TableLock):
         assert self._version is not None
         renewed = LockFile(False, self._now_ms() + int(VALIDITY_SECONDS * 1000), self._ours.owner, self._process)
         before, self._version = self._version, None
+        asked_at = self._clock.monotonic()
         try:
             self._version = self._storage.replace(self._path, renewed.to_json(), expected=before)
         except VersionChanged as error:
             self._version = before
             raise self._lost("Somebody else took it when its time was over.") from error
-        self._ours = renewed
+        self._ours, self._asked_at = renewed, asked_at
         self._record(AuditState.RENEW)
 
     def _expire(self) -> Exception | None:
@@ -289,12 +307,18 @@ class StorageLock(TableLock):
         data, version = self._storage.read_version(self._path)
         return parse_lock_file(data, path=self._path), version
 
+    def _is_over(self, found: LockFile, version: Version | None) -> bool:
+        """Its time is, and nobody renewed it while we looked on."""
+        still = self._processes.stillness.seconds(self._path, version, monotonic=self._clock.monotonic())
+        return still >= WATCH_SECONDS and not found.is_held(self._clock.now())
+
     def _is_dead(self, found: LockFile) -> bool:
         return found.process is not None and self._processes.is_provably_dead(found.process)
 
     def _seconds_left(self) -> float:
         assert self._ours is not None
-        return self._ours.valid_until_ms / 1000 - self._clock.now()
+        by_wall_clock = self._ours.valid_until_ms / 1000 - self._clock.now()
+        return min(by_wall_clock, self._asked_at + VALIDITY_SECONDS - self._clock.monotonic())
 
     def _now_ms(self) -> int:
         return int(self._clock.now() * 1000)

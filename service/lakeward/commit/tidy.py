@@ -21,8 +21,9 @@ from lakeward.errors import NotFound
 from lakeward.storage.local import TEMPORARY_SUFFIX
 from lakeward.storage.storage import Storage, join, parent
 
-AGE_SECONDS_MIN = 60.0
-"""A temporary name beside a lock file that is younger may belong to a process that is creating its lock just now."""
+AGE_SECONDS_MIN = 24 * 3600.0
+"""A temporary name beside a lock file that is younger may belong to a process that is creating its lock just now, or
+is putting one back; a clock that was set does not make it that old."""
 
 
 def tidy(

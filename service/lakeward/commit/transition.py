@@ -163,8 +163,18 @@ class TimelineFiles:
         self._storage.delete(self.inflight)
 
     def unschedule(self) -> None:
-        """Take back `request`. A compaction's plan opens file slices; whoever takes it back saw that none is needed."""
-        assert not self.is_inflight(), "undo comes first"
+        """Take back `request`. A compaction's plan opens file slices; whoever takes it back saw that none is needed.
+
+        What was begun is undone first. Raises `AttemptLost` where it is begun again:
+
+            t0 A sees the plan and is stopped; t1 its lock ends, and B undoes its attempt; t2 A wakes and begins.
+        """
+        if self.is_inflight():
+            raise AttemptLost(
+                f"{self.inflight} exists again.",
+                why="Another process that had been stopped went on with an attempt that was taken back.",
+                remedy="Run the command again: it takes back what is left.",
+            )
         self._storage.delete(self.requested)
 
     def open_announced(self) -> None:
