@@ -60,7 +60,7 @@ def test_what_needs_a_restart_keeps_its_value(tmp_path: Path) -> None:
     """Its key is named, and everything else of the file counts all the same."""
     current = settings_of(tmp_path, BEFORE)
     after = """
-        service = { name = "other", listen = "0.0.0.0:1", jobs_max = 7 }
+        service = { name = "other", listen = "127.0.0.1:1", jobs_max = 7 }
         state = { url = "postgresql://h/d", lease = "2m" }
         spark = { master = "yarn", local_below = "1MiB" }
         """

@@ -17,6 +17,17 @@ from tests.daemon.config_files import read, settings_of, told
         ("spark.conf.spark.speculation = true", "1:18", "spark.speculation is on."),
         ("state.url = 'mysql://h/d'", "1:7", "state.url names no store that is known."),
         ("state.url = 'lakeward.db'", "1:7", "state.url names no store that is known."),
+        (
+            "service.listen = '0.0.0.0:1'",
+            "1:9",
+            "0.0.0.0:1 can be reached by other machines, and nobody is asked who they are.",
+        ),
+        (
+            "service.listen = '[::]:1'\nhttp.hosts = ['a']",
+            "1:9",
+            "[::]:1 can be reached by other machines, and nobody is asked who they are.",
+        ),
+        ("http.token = '0123456789abcdef'", "1:6", "http.token is a secret."),
         ("defaults.locks.wait = '5s'", "1:10", "[defaults] has no locks."),
         (
             "locks.provider = 'zookeeper'",
@@ -72,6 +83,22 @@ from tests.daemon.config_files import read, settings_of, told
 def test_broken_rules(tmp_path: Path, text: str, place: str, what: str) -> None:
     """One problem each, at the key that an operator would change first."""
     assert told(read(tmp_path, text)) == {place: what}
+
+
+def test_who_may_look(tmp_path: Path) -> None:
+    """A token, a proxy's word or the loopback interface; a token that somebody could guess is none."""
+    everywhere = "service.listen = '0.0.0.0:1'\nhttp."
+    (tmp_path / "token").write_text("0123456789abcdef\n")
+    assert settings_of(tmp_path, f"{everywhere}token_file = 'token'").http_token == "0123456789abcdef"
+    assert settings_of(tmp_path, f"{everywhere}behind_proxy = true").http_token is None
+    assert (
+        settings_of(tmp_path, f"{everywhere}hosts = ['a']", {"LAKEWARD__HTTP__TOKEN": "x" * 16}).http_token == "x" * 16
+    )
+    for content in ("", "0123456789", "0123456789 abcdef", "0123456789abcdéf", "0123456789\nabcdef"):
+        (tmp_path / "token").write_text(content)
+        assert told(read(tmp_path, f"{everywhere}token_file = 'token'")) == {"2:6": "The token is none."}
+    (tmp_path / "token").unlink()
+    assert list(told(read(tmp_path, f"{everywhere}token_file = 'token'"))) == ["2:6"]
 
 
 def test_a_lock_in_zookeeper(tmp_path: Path) -> None:

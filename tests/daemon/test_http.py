@@ -11,8 +11,10 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from starlette.testclient import TestClient
+from starlette.types import ASGIApp
 
 from lakeward.daemon.http import LOOP_SILENT_SECONDS_MAX, SECURITY_HEADERS, HttpServer, make_http
+from lakeward.daemon.http_access import Access
 from lakeward.daemon.metrics import Metrics
 from lakeward.daemon.pages import table_link
 from lakeward.daemon.status import ReloadOutcome, ServicePhase, ServiceStatus, TableDetail
@@ -65,18 +67,22 @@ def daemon() -> Daemon:
     return Daemon()
 
 
-@pytest.fixture
-def client(daemon: Daemon) -> TestClient:
+def make_app(daemon: Daemon, access: Access | None = None) -> ASGIApp:
     metrics = Metrics(CollectorRegistry())
     metrics.show(lambda: daemon.status)
-    app = make_http(
+    return make_http(
         registry=metrics.registry,
         status=lambda: daemon.status,
         detail=lambda name: (daemon.detail or daemon.find)(name),
         reload=daemon.reload,
         clock=daemon.clock,
+        access=access,
     )
-    return TestClient(app, base_url="http://127.0.0.1:8490", raise_server_exceptions=True)
+
+
+@pytest.fixture
+def client(daemon: Daemon) -> TestClient:
+    return TestClient(make_app(daemon), base_url="http://127.0.0.1:8490", raise_server_exceptions=True)
 
 
 PATHS = (

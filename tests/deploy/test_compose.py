@@ -50,7 +50,7 @@ def test_an_image_is_pinned_and_its_health_is_known(name: str) -> None:
 
 @each_service
 def test_ports_are_for_this_machine_only(name: str) -> None:
-    """Nobody is asked who they are, so nothing is published beyond the loopback interface."""
+    """Tokens and passwords go over it as they are, so nothing is published beyond the loopback interface."""
     assert all(port.startswith("127.0.0.1:") for port in SERVICES[name].get("ports", []))
 
 
@@ -63,6 +63,17 @@ def test_secrets_are_files_and_nothing_else() -> None:
     script = (DEPLOY / "compose" / "make-secrets").read_text()
     for secret in COMPOSE["secrets"].values():
         assert Path(secret["file"]).name in script
+
+
+def test_prometheus_may_scrape() -> None:
+    """It has the daemon's token, and asks under a name that the daemon knows."""
+    scraping = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"][0]
+    given = tomllib.loads((DEPLOY / "compose" / "lakeward.toml").read_text())["http"]
+    assert scraping["authorization"]["credentials_file"] == given["token_file"]
+    assert Path(given["token_file"]).name in set(SERVICES["prometheus"]["secrets"]) & set(
+        SERVICES["lakeward"]["secrets"]
+    )
+    assert [target.partition(":")[0] for target in scraping["static_configs"][0]["targets"]] == given["hosts"]
 
 
 def test_what_is_mounted_is_there() -> None:
@@ -82,7 +93,10 @@ def test_the_stop_leaves_the_grace_time(tmp_path: Path) -> None:
     secret.write_text("postgresql://lakeward:x@postgres/lakeward")
     given = tomllib.loads((DEPLOY / "compose" / "lakeward.toml").read_text())
     assert given["state"]["url_file"] == "/run/secrets/lakeward_store_url"
-    environment = {"LAKEWARD__STATE__URL_FILE": str(secret)}
+    assert given["http"]["token_file"] == "/run/secrets/lakeward_token"
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef")
+    environment = {"LAKEWARD__STATE__URL_FILE": str(secret), "LAKEWARD__HTTP__TOKEN_FILE": str(token)}
     settings = load_settings(DEPLOY / "compose" / "lakeward.toml", environment)
     assert float(SERVICES["lakeward"]["stop_grace_period"].removesuffix("s")) > settings.service.grace
     assert settings.service.listen == "0.0.0.0:8490"

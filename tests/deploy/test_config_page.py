@@ -42,13 +42,21 @@ def test_the_examples_are_there() -> None:
 
 def test_everything_may_be_set(tmp_path: Path) -> None:
     """With every comment taken away but those of keys that exclude each other."""
-    text = re.sub(r"^# (?!remote|url_file|path|name = \"orders)([a-z_]+ = )", r"\1", everything(), flags=re.MULTILINE)
+    text = re.sub(
+        r"^# (?!remote|url_file|token|path|name = \"orders)([a-z_]+ = )", r"\1", everything(), flags=re.MULTILINE
+    )
     path = tmp_path / "everything.toml"
     path.write_text(text)
     reading = read_config(path, {})
     assert reading.problems == ()
     given = {str(place[-1]) for place in reading.origins}
-    assert {key.name for section in sections() for key in section.keys} - given == {"remote", "url_file", "path"}
+    assert {key.name for section in sections() for key in section.keys} - given == {
+        "remote",
+        "url_file",
+        "path",
+        "token",
+        "token_file",
+    }
 
 
 @pytest.mark.parametrize("block", re.findall(r"```toml\n(.*?)```", DOCUMENT.read_text(), re.DOTALL))

@@ -191,6 +191,8 @@ def _shown(settings: Settings, section: str, key: str, value: Any) -> Any:
     """The effective value, fit to be seen."""
     if (section, key) == ("state", "url"):
         return printable_url(settings.store_url)
+    if (section, key) == ("http", "token") and value is not None:
+        return HIDDEN
     if isinstance(value, SecretStr):
         return printable_url(value.get_secret_value())
     if (section, key) == ("spark", "conf"):
@@ -206,8 +208,9 @@ def _where(origins: Mapping[KeyPath, Origin], place: KeyPath, value: Any) -> str
         places = dict.fromkeys(origins[(*place, key)].where for key in keys if (*place, key) in origins)
         if places:
             return ", ".join(places)
-    if place == ("state", "url") and own is None and ("state", "url_file") in origins:
-        return origins["state", "url_file"].where
+    by_file = (place[0], f"{place[1]}_file")
+    if place in (("state", "url"), ("http", "token")) and own is None and by_file in origins:
+        return origins[by_file].where
     return "default" if own is None else own.where
 
 

@@ -43,6 +43,7 @@ from lakeward.daemon.config_reload import reload
 from lakeward.daemon.discovery import find_tables
 from lakeward.daemon.engines import Engines
 from lakeward.daemon.http import HttpServer, make_http
+from lakeward.daemon.http_access import access_to
 from lakeward.daemon.leases import Leases
 from lakeward.daemon.log import configure_logging
 from lakeward.daemon.metrics import Metrics
@@ -197,7 +198,12 @@ class App:
         ending.callback(signal.signal, signal.SIGHUP, signal.signal(signal.SIGHUP, self._on_reload))
         if serve:
             http = make_http(
-                registry=registry, status=self._shown, detail=self._detail, reload=self._reload, clock=clock
+                registry=registry,
+                status=self._shown,
+                detail=self._detail,
+                reload=self._reload,
+                clock=clock,
+                access=access_to(settings.service.listen, hosts=settings.http.hosts, token=settings.http_token),
             )
             server = HttpServer(http, settings.service.listen)
             server.start()
@@ -369,6 +375,12 @@ def _configure_logging(settings: Settings) -> None:
 def _secrets(settings: Settings) -> tuple[str, ...]:
     """Values that must never be in a log."""
     spark = settings.spark
-    urls = (settings.store_url, spark.remote.get_secret_value() if spark.remote is not None else "", spark.master)
+    token = settings.http_token or ""
+    urls = (
+        token,
+        settings.store_url,
+        spark.remote.get_secret_value() if spark.remote is not None else "",
+        spark.master,
+    )
     conf = (value for key, value in spark.conf.items() if names_secret(key))
     return tuple(secret for secret in (*urls, *conf, *secrets_around(os.environ)) if secret)

@@ -1,8 +1,8 @@
 """What an operator may set: one frozen model for each section of the configuration file.
 
-    [service] [spark] [state] [locks] [discovery]   this daemon
-    [defaults]                                      every table
-    [[tables]]                                      those that match, or one named outright; later ones win
+    [service] [http] [spark] [state] [locks] [discovery]   this daemon
+    [defaults]                                             every table
+    [[tables]]                                             those that match, or one named outright; later ones win
 
 The text below each key is its description in docs/configuration.md and in the JSON schema, and its default stands
 there and nowhere else. `config_file` reads and layers these, `config_rules` holds what one key alone cannot say.
@@ -150,6 +150,8 @@ LockKey = Annotated[str, Strict(), StringConstraints(min_length=1), _checked(_lo
 Address = Annotated[str, Strict(), _checked(_address), Kind("host:port")]
 File = Annotated[Path, Kind("path")]
 Secret = Annotated[SecretStr, Kind("URL")]
+Token = Annotated[SecretStr, Kind("text of 16 characters or more")]
+HostName = Annotated[str, Strict(), StringConstraints(pattern=f"^{_NAME}$"), Kind("host name without a port")]
 Many = Annotated[tuple[T, ...], BeforeValidator(_one_list)]
 
 RESTART: dict[str, Any] = {"restart": True}
@@ -201,7 +203,7 @@ class ServiceSettings(_Section):
     name: Name = Field(default="lakeward", json_schema_extra=RESTART)
     """Identity of this service. Daemons that share one store share this name; plans are marked with it."""
     listen: Address = Field(default="127.0.0.1:8490", json_schema_extra=RESTART)
-    """Where pages, metrics and health are served. Nobody is asked who they are, so keep it away from strangers."""
+    """Where pages, metrics and health are served. What other machines can reach needs a token, or a proxy: [http]."""
     tick: Duration = 1.0
     """The longest time between two looks at what is due."""
     jobs_max: Count = 2
@@ -220,6 +222,21 @@ class ServiceSettings(_Section):
     """The least important events that are written."""
     state_folder: File = Field(default_factory=state_folder, json_schema_extra=RESTART)
     """Where the service keeps files of its own: the embedded store, and bundles of failed verifications."""
+
+
+class HttpSettings(_Section):
+    """Who may look at pages and metrics. Health and readiness are open to everybody who reaches the port."""
+
+    token_file: File | None = Field(default=None, json_schema_extra=RESTART)
+    """A file that holds the token for pages, metrics and reloading: `Authorization: Bearer TOKEN`, or in a browser the
+    password of any user. Relative to the configuration file."""
+    token: Token | None = Field(default=None, json_schema_extra=RESTART)
+    """The token itself; only from the environment."""
+    behind_proxy: Flag = Field(default=False, json_schema_extra=RESTART)
+    """A proxy asks who comes, and nobody reaches the port but through it: no token is needed then."""
+    hosts: Many[HostName] = Field(default=(), json_schema_extra=RESTART)
+    """Names under which browsers and Prometheus reach the daemon, besides that in `listen`, localhost and addresses in
+    numbers. A request for another name is refused, which keeps pages of strangers out."""
 
 
 class SparkSettings(_Section):
@@ -430,6 +447,7 @@ class Settings(_Section):
     """The whole configuration."""
 
     service: ServiceSettings = Field(default_factory=ServiceSettings)  # asks the environment where the state folder is
+    http: HttpSettings = HttpSettings()
     spark: SparkSettings = SparkSettings()
     state: StateSettings = StateSettings()
     locks: LockSettings = LockSettings()
@@ -443,6 +461,10 @@ class Settings(_Section):
         if self.state.url is not None:
             return self.state.url.get_secret_value()
         return f"sqlite:///{self.service.state_folder}/lakeward.db"
+
+    @property
+    def http_token(self) -> str | None:
+        return self.http.token.get_secret_value() if self.http.token is not None else None
 
     @property
     def named_tables(self) -> tuple[tuple[str, str], ...]:

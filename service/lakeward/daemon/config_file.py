@@ -9,7 +9,7 @@ A value from the environment or a flag is text where its key takes text, and oth
 `LAKEWARD__SERVICE__JOBS_MAX=4`, `LAKEWARD__DISCOVERY__ROOTS='["/data"]'`. Tables of other people's keys (`planner`,
 `spark.conf`) are taken as a whole there; in the file, `spark.executor.memory` may stand quoted or not.
 
-Touches: the file, and the file that state.url_file names. Reads only.
+Touches: the file, and those that state.url_file and http.token_file name. Reads only.
 Keeps:   1. a secret in the file itself is refused, and no secret is ever part of what is told;
          2. settings come only from an input without a problem.
 """
@@ -30,7 +30,7 @@ import orjson
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from lakeward.daemon.config import KeyPath, Settings, StateSettings, TableOverride
+from lakeward.daemon.config import KeyPath, Settings, TableOverride
 from lakeward.daemon.config_reference import key_of, kind_of, model_of
 from lakeward.daemon.config_rules import BrokenRule, find_broken_rules
 from lakeward.daemon.toml_positions import Position, find_positions
@@ -234,6 +234,14 @@ class _Reader:
                     f"Take it out: {by_file}set {PREFIX}{section.upper()}__{key.upper()}.",
                 )
                 self._take_out((section, key))
+        if _at(self._values, ("http", "token")) is not None:
+            self._tell(
+                self._origin(("http", "token")),
+                "http.token is a secret.",
+                "This file is copied, shown and kept in repositories.",
+                f"Take it out: name a file that holds it as http.token_file, or set {PREFIX}HTTP__TOKEN.",
+            )
+            self._take_out(("http", "token"))
         conf = _at(self._values, ("spark", "conf"))
         for key in [key for key in conf if names_secret(key)] if isinstance(conf, dict) else ():
             self._tell(
@@ -248,7 +256,8 @@ class _Reader:
     # ---------------------------------------------------------------------------------------------- the result
 
     def reading(self) -> Reading:
-        settings = self._with_url(self._validated())
+        settings = self._with_secret(self._validated(), "state", "url", "URL of the store")
+        settings = self._with_secret(settings, "http", "token", "token")
         for broken in find_broken_rules(settings):
             self._tell_broken(broken)
         problems = tuple(problem for _, problem in sorted(self._problems, key=lambda pair: _order(pair[1].where)))
@@ -265,35 +274,33 @@ class _Reader:
                     self._tell_invalid(error)
                 assert self._values != before, "what is told is taken out"
 
-    def _with_url(self, settings: Settings) -> Settings:
-        """With the store's URL out of the file that holds it, unless a later layer gives the URL itself."""
-        file = settings.state.url_file
+    def _with_secret(self, settings: Settings, section: str, key: str, what: str) -> Settings:
+        """With the value out of the file that holds it, unless a later layer gives the value itself."""
+        of = getattr(settings, section)
+        file = getattr(of, f"{key}_file")
         if file is None:
             return settings
-        origin = self._origin(("state", "url_file"))
-        url_origin = self._origins.get(("state", "url"))
-        if url_origin is not None and url_origin.layer is not origin.layer:
+        origin = self._origin((section, f"{key}_file"))
+        own_origin = self._origins.get((section, key))
+        if own_origin is not None and own_origin.layer is not origin.layer:
             layers = list(Layer)
-            if layers.index(url_origin.layer) > layers.index(origin.layer):
+            if layers.index(own_origin.layer) > layers.index(origin.layer):
                 return settings  # a later layer says which
-        elif url_origin is not None:
-            self._tell(
-                origin, "state.url and state.url_file are both given.", "Either would be the store.", "Keep one."
-            )
+        elif own_origin is not None:
+            both = f"{section}.{key} and {section}.{key}_file are both given."
+            self._tell(origin, both, f"Either would be the {what}.", "Keep one.")
             return settings
         if origin.layer is Layer.FILE and self._path is not None:
             file = self._path.parent / file
         try:
-            url = file.read_text().strip()
+            value = file.read_text().strip()
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "It is not text"
-            remedy = "Let it hold the URL of the store, and nothing else."
+            remedy = f"Let it hold the {what}, and nothing else."
             self._tell(origin, f"{file} cannot be read.", f"{why}.", remedy)
             return settings
-        state = StateSettings.model_validate(
-            {key: getattr(settings.state, key) for key in settings.state.model_fields_set} | {"url": url}
-        )
-        return settings.model_copy(update={"state": state})
+        given = {name: getattr(of, name) for name in of.model_fields_set} | {key: value}
+        return settings.model_copy(update={section: type(of).model_validate(given)})
 
     # ----------------------------------------------------------------------------------------------- problems
 

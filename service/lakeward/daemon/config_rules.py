@@ -20,6 +20,7 @@ from lakeward.daemon.config import (
     TableSettings,
     base_path_of,
 )
+from lakeward.daemon.http_access import is_loopback
 from lakeward.errors import LakewardError
 from lakeward.plan.planner import merge_settings, planner_of
 from lakeward.plan.selection import GroupFilter
@@ -27,6 +28,8 @@ from lakeward.quantities import write_duration, write_size
 
 LEASE_TICKS_MIN = 5
 """A lease is renewed at ticks; so many chances to do it, or a slow store hands tables to and fro."""
+
+TOKEN_LENGTH_MIN = 16
 
 STORE_SCHEMES = ("sqlite", "postgresql")
 
@@ -88,6 +91,7 @@ def _of_the_daemon(settings: Settings) -> Iterator[BrokenRule]:
             "A speculative copy of a task merges the same file slice a second time, only to be thrown away.",
             "Leave it out.",
         )
+    yield from _of_the_door(settings)
     scheme = settings.store_url.partition(":")[0].partition("+")[0]
     if scheme not in STORE_SCHEMES:
         yield BrokenRule(
@@ -102,6 +106,27 @@ def _of_the_daemon(settings: Settings) -> Iterator[BrokenRule]:
             "[defaults] has no locks.",
             "What holds for all tables is said in one place.",
             "Write it under [locks].",
+        )
+
+
+def _of_the_door(settings: Settings) -> Iterator[BrokenRule]:
+    listen, token = settings.service.listen, settings.http_token
+    if token is not None and (
+        len(token) < TOKEN_LENGTH_MIN or not token.isascii() or not token.isprintable() or " " in token
+    ):
+        yield BrokenRule(
+            (("http", "token_file"), ("http", "token")),
+            "The token is none.",
+            f"It has fewer than {TOKEN_LENGTH_MIN} characters, or some that cannot stand in a header.",
+            "Make one with: openssl rand -hex 24",
+        )
+    is_guarded = token is not None or settings.http.token_file is not None or settings.http.behind_proxy
+    if not is_guarded and not is_loopback(listen):
+        yield BrokenRule(
+            (("service", "listen"), ("http", "token_file"), ("http", "behind_proxy")),
+            f"{listen} can be reached by other machines, and nobody is asked who they are.",
+            "Pages and metrics show names, paths and errors of all tables, and a reload can be asked for.",
+            "Name a token's file as http.token_file, set http.behind_proxy if a proxy asks, or listen on 127.0.0.1.",
         )
 
 

@@ -7,31 +7,40 @@ It runs on a thread of its own and reads values that the loop left (`daemon/stat
     /metrics                 text or OpenMetrics        /-/reload   POST, same origin   read the configuration anew
     /style.css  /icon.svg
 
+Who may ask is `http_access`'s to say, how many at a time `http_connections`'.
+
 Touches: one TCP port.
 Keeps:   1. every answer has the same security headers, errors included, and lets nothing be kept but the stylesheet;
          2. nothing but POST /-/reload has an effect, and no page of another origin can ask for it;
-         3. an answer never holds a traceback.
+         3. an answer never holds a traceback;
+         4. what is refused for its host or for want of a token says nothing about any table, not even that it is there.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import cast
 
 import structlog
 import uvicorn
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lakeward.clock import Clock
+from lakeward.daemon.http_access import Access, Refusal
+from lakeward.daemon.http_connections import BoundedConnection, BoundedServer, ConnectionLimits, Seldom
 from lakeward.daemon.pages import GroupQuery, Pages, table_of_link
 from lakeward.daemon.status import ReloadOutcome, ServicePhase, ServiceStatus, TableDetail
 from lakeward.errors import UsageError
@@ -54,6 +63,8 @@ Endpoint = Callable[[Request], Response]
 
 _log = structlog.stdlib.get_logger(__name__)
 
+_HEADER_BYTES_MAX = 16 * 1024
+
 HTML = "text/html; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
@@ -66,9 +77,11 @@ def make_http(
     detail: Callable[[str], TableDetail | None],
     reload: Callable[[], ReloadOutcome],
     clock: Clock,
-) -> Starlette:
+    access: Access | None = None,
+) -> ASGIApp:
     """
     Args:
+        access: who may ask; None: everybody.
         status: the newest one; called often, from several threads, and must not wait for anything.
         detail: of a table by its name, None for one that is not watched. Called from threads of its own.
         reload: reads the configuration anew, and answers when it is in force or refused.
@@ -149,7 +162,30 @@ def make_http(
         exception_handlers={HTTPException: refused},
     )
     app.router.redirect_slashes = False
-    return app
+    return app if access is None else _guard(app, access, pages)
+
+
+def _guard(app: ASGIApp, access: Access, pages: Pages) -> ASGIApp:
+    """The app for those who may ask; a short answer for others."""
+    other_host = _answer(
+        pages.message(
+            "Not under this name",
+            "This daemon does not know the name that was asked for. The names that it has are listed as http.hosts.",
+        ),
+        status_code=Refusal.OTHER_HOST.value,
+    )
+    no_token = _answer(
+        pages.message("A token is needed", "Give it as a bearer token, or as the password of any user."),
+        status_code=Refusal.NO_TOKEN.value,
+        headers={"WWW-Authenticate": 'Basic realm="Lakeward", charset="UTF-8"'},
+    )
+    answers = {Refusal.OTHER_HOST: other_host, Refusal.NO_TOKEN: no_token}
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = access.refusal(scope["path"], Headers(scope=scope)) if scope["type"] == "http" else None
+        await (app if refusal is None else answers[refusal])(scope, receive, send)
+
+    return guarded
 
 
 def _answer(
@@ -181,25 +217,29 @@ def _is_same_origin(request: Request) -> bool:
 class HttpServer:
     """An app on a port, from `start` to `stop`."""
 
-    def __init__(self, app: ASGIApp, listen: str) -> None:
+    def __init__(self, app: ASGIApp, listen: str, limits: ConnectionLimits | None = None) -> None:
         """
         Args:
             listen: `127.0.0.1:8490`, `[::]:8490`; port 0 takes any free one.
         """
         self._listen = listen
+        self._limits = limits = limits or ConnectionLimits()
+        seldom = Seldom()
         config = uvicorn.Config(
             app,
             log_config=None,
             access_log=False,
             lifespan="off",
             server_header=False,
-            http="h11",
+            http=cast(type[asyncio.Protocol], partial(BoundedConnection, limits, seldom)),
+            h11_max_incomplete_event_size=_HEADER_BYTES_MAX,
+            backlog=limits.connections_max,
             ws="none",
             loop="asyncio",
             timeout_keep_alive=5,
             timeout_graceful_shutdown=2,
         )
-        self._server = uvicorn.Server(config)
+        self._server = BoundedServer(config, seldom)
         self._socket: socket.socket | None = None
         self._thread: threading.Thread | None = None
 
@@ -224,7 +264,7 @@ class HttpServer:
         host, port = _split(self._listen)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            self._socket = socket.create_server((host, port), family=family, backlog=128)
+            self._socket = socket.create_server((host, port), family=family, backlog=self._limits.connections_max)
         except OSError as error:
             raise UsageError(
                 f"The address {self._listen} cannot be listened on.",
