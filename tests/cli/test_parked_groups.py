@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from lakeward.cli.main import run
-from tests.crash.compacting import everything
+from lakeward.errors import Unsupported
+from lakeward.execute.operation_spec import OperationKind, OperationResult, OperationSpec
+from lakeward.execute.task_entry import run_operation_at
+from tests.crash.compacting import check_finished, everything
 from tests.golden_tables import copy_golden
 
 IN_PROCESS = ("--local-below", "1GiB", "--writers", "stopped", "--timezone", "UTC")
@@ -31,6 +34,11 @@ class Lake:
         """The same length, and the same heads of blocks."""
         place = self._sound.rindex(b"#HUDI#") - 60
         self._log.write_bytes(self._sound[: place - 40] + b"\xff" * 40 + self._sound[place:])
+
+    def write_as(self, old: bytes, new: bytes) -> None:
+        """The log's writer had another schema, of the same length."""
+        assert len(old) == len(new) and old in self._sound
+        self._log.write_bytes(self._sound.replace(old, new))
 
     def restore(self) -> None:
         self._log.write_bytes(self._sound)
@@ -149,3 +157,52 @@ def test_all_groups_that_fail_are_parked_at_once(
     document, _ = lake.compact(code=0)
     assert (document["compactions"], len(document["unscheduled"])) == ([], 1)
     assert len(everything(lake.table)) < len(before)
+
+
+@pytest.mark.parametrize("kind", ["hybrid", "full"])
+def test_what_schemas_forbid_is_known_before_a_plan_is_written(lake: Lake, kind: str) -> None:
+    """A log with text where the table has a number: the group is in no plan, and the others are compacted."""
+    lake.write_as(b'"real","type":["null","double"]', b'"real","type":["null","string"]')
+
+    document, err = lake.compact("--type", kind, code=0)
+
+    assert [each["file_id"] for plan in document["compactions"] for each in plan["operations"]] == [GOOD]
+    assert choices(document)[BAD] == ("NONE", "unsupported-logs")
+    assert "The column real of" in err
+    assert (lake.pending(), document["unscheduled"], lake.store.exists()) == (set(), [], False)
+
+
+def test_a_pending_plan_that_schemas_forbid_is_not_begun(lake: Lake) -> None:
+    """It is parked without merging anything, and the next run goes on without the group."""
+    lake.compact(code=1)
+    lake.store.unlink()
+    lake.write_as(b'"real","type":["null","double"]', b'"real","type":["null","string"]')
+
+    error, err = lake.compact(code=2)
+    assert (error["code"], "merging on" in err) == ("LW-UNSUPPORTED", False)
+
+    document, _ = lake.compact(code=0)
+    assert (len(document["unscheduled"]), choices(document)[BAD]) == (1, ("NONE", "parked"))
+
+
+def test_the_remedy_of_a_log_that_cannot_be_written_helps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A full compaction alone would finish the pending plan first, and fail on it with the same sentence."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    table = copy_golden("v9", tmp_path / "table")
+
+    def no_log(base_path: str, spec: OperationSpec, attempt: int) -> OperationResult:
+        if spec.kind is OperationKind.LOG:
+            raise Unsupported("This cannot be written to a log.", remedy="Compact this file group with --type full.")
+        return run_operation_at(base_path, spec, attempt)
+
+    monkeypatch.setattr("lakeward.cli.main.run_operation_at", no_log)
+    assert run(["compact", str(table), "--type", "log", *IN_PROCESS, "--json"]) == 2
+    error = json.loads(capfd.readouterr().err.splitlines()[-1])["error"]
+    unschedule, compact = (words.split()[1:] for words in error["remedy"].split("`")[1::2])
+
+    assert run([*unschedule, "--writers", "stopped", "--timezone", "UTC"]) == 0
+    assert run([*compact, *IN_PROCESS]) == 0
+
+    check_finished(table)

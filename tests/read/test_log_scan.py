@@ -9,7 +9,14 @@ import pytest
 from lakeward.errors import BrokenFile, NotFound, Unsupported
 from lakeward.format.log_block import BlockType, HeaderKey, LogBlock
 from lakeward.merge.merge_rules import MergeMode, MergeRules
-from lakeward.read.log_scan import LogScan, blocks_that_count, check_ordering, scan_slice_heads
+from lakeward.read.log_scan import (
+    LogScan,
+    blocks_that_count,
+    check_holds_records,
+    check_ordering,
+    check_schemas,
+    scan_slice_heads,
+)
 from lakeward.storage.local import LocalStorage
 from tests.read.log_files import BLOCK_SCHEMA, block, data_block, delete_block, rollback_block, row
 
@@ -158,3 +165,47 @@ def test_parquet_blocks_ordered_by_a_string_are_refused(
             check_ordering(scan, rules, schema)
     else:
         check_ordering(scan, rules, schema)
+
+
+def written_as(ts: object, v: object = "string") -> LogScan:
+    """One block, whose writer had these types."""
+    fields = [{"name": "id", "type": "string"}, {"name": "ts", "type": ts}, {"name": "v", "type": v}]
+    schema = json.dumps({"type": "record", "name": "r", "fields": fields})
+    headers = {HeaderKey.INSTANT_TIME: "100", HeaderKey.SCHEMA: schema}
+    return LogScan((LogBlock(BlockType.AVRO_DATA, headers, 0, 0, "x.log.1", 0),), 1, 1, 0, 0)
+
+
+_OF_TEXT = {"type": "array", "items": "string"}
+_OF_NUMBERS = {"type": "map", "values": "long"}
+
+
+@pytest.mark.parametrize(("ts", "v"), [("long", "string"), ("int", "bytes"), ("int", _OF_TEXT), ("long", _OF_NUMBERS)])
+def test_schemas_that_fit(ts: object, v: object):
+    """The table's own types, and those that merging turns into them, also inside of others."""
+    target = {"string": pa.string(), "bytes": pa.string()}.get(str(v))
+    kinds = target or (pa.list_(pa.string()) if v is _OF_TEXT else pa.map_(pa.string(), pa.float64()))
+    check_schemas(
+        written_as(ts, v), pa.schema([("id", pa.string()), ("ts", pa.int64()), ("v", kinds), ("w", pa.int8())])
+    )
+
+
+@pytest.mark.parametrize(("ts", "v"), [("string", "string"), ("double", "string"), ("long", _OF_TEXT)])
+def test_schemas_that_do_not_fit(ts: object, v: object):
+    """A change of type that merging refuses is known before anything is planned."""
+    schema = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("v", pa.string())])
+    with pytest.raises(Unsupported, match=r"x\.log\.1"):
+        check_schemas(written_as(ts, v), schema)
+
+
+def test_a_schema_that_is_none():
+    """Known, too; and no reason to think that the file was written by a newer release."""
+    with pytest.raises(BrokenFile):
+        block = LogBlock(BlockType.AVRO_DATA, {HeaderKey.SCHEMA: "{"}, 0, 0, "x.log.1", 0)
+        check_schemas(LogScan((block,), 1, 1, 0, 0), pa.schema([("id", pa.string())]))
+
+
+def test_logs_without_records():
+    """There is nothing that a log could be made of."""
+    check_holds_records(written_as("long"))
+    with pytest.raises(Unsupported, match="no records"):
+        check_holds_records(LogScan((), 2, 3, 0, 1))

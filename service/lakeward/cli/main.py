@@ -290,7 +290,7 @@ def compact(
         return
     console = Console()
     parked = _parked_groups(opened, config, clock)
-    parked_now = parked.records()
+    parked_now = parked.records(named=file_group or ())
     left_alone = parked.left_alone(parked_now)
     try:
         with open_view(Console(stderr=True), clock) as view:
@@ -372,7 +372,7 @@ def _preview(
         run_operation=partial(run_operation_at, opened.base_path),
         clock=clock,
         processes=Processes(),
-        left_alone=parked.left_alone(parked.records()),
+        left_alone=parked.left_alone(parked.records(named=file_group or ())),
     )
     return compactor.preview()
 

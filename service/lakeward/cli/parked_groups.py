@@ -12,7 +12,7 @@ Keeps:   1. a group is parked for what it holds, never for a storage, a lock or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +61,8 @@ class ParkedGroups:
         self._clock = clock
         self._say = say
 
-    def records(self) -> tuple[ParkedRecord, ...]:
-        """Those that are parked now; none where no store tells."""
+    def records(self, *, named: Collection[str] = ()) -> tuple[ParkedRecord, ...]:
+        """Those that are parked now, but for those whose file id is `named`; none where no store tells."""
         path = file_of(parse_store_url(self._url))
         if path is not None and not path.exists():
             return ()
@@ -75,7 +75,11 @@ class ParkedGroups:
         except _AWAY as error:
             self._say(f"The store does not say which file groups are parked: {error}")
             return ()
-        return tuple(record for record in parked if record.table == self._table and record.file_group is not None)
+        return tuple(
+            record
+            for record in parked
+            if record.table == self._table and record.file_group is not None and record.file_group[1] not in named
+        )
 
     def left_alone(self, records: Sequence[ParkedRecord]) -> Mapping[GroupId, Reason]:
         """For the planner, after a note for each."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lakeward.dispatch.dispatcher import Dispatcher, Failure, Progress
-from lakeward.errors import LakewardError, TaskFailed, VerificationFailed
+from lakeward.errors import LakewardError, TaskFailed, Unsupported, VerificationFailed
 from lakeward.execute.claim import Claim
 from lakeward.execute.operation_spec import OperationKind, OperationResult, OperationSpec, finished_operations
 from lakeward.execute.progress import Merged
@@ -84,6 +84,12 @@ def merge_rules(snapshot: TableSnapshot) -> MergeRules:
 
 def _failed(table: ServicedTable, spec: OperationSpec, error: LakewardError) -> LakewardError:
     error.file_group = (spec.slice.partition_path, spec.slice.file_id)
+    if spec.kind is OperationKind.LOG and isinstance(error, Unsupported):
+        # Alone, a run with --type full would finish the pending plan first, and fail on it in the same way.
+        error.remedy = (
+            f"Run `lakeward unschedule {table.base_path} {spec.slice.instant}`, and then `lakeward compact "
+            f"{table.base_path} --type full --file-group {spec.slice.file_id}`."
+        )
     if isinstance(error, VerificationFailed):
         bundle = keep_replay(table.options.state_folder, table.storage, spec, error)
         error.add_note(f"What is needed to repeat the operation is in {bundle}.")

@@ -21,13 +21,14 @@ from lakeward.errors import BrokenFile, Conflict, LakewardError, NotFound, Unsup
 from lakeward.execute.before_writing import check_space
 from lakeward.execute.merging import ChooseDispatcher, merge_rules, raise_first
 from lakeward.execute.metadata_commit import latest_time
+from lakeward.execute.operation_spec import OperationKind
 from lakeward.execute.pending_work import PendingWork
 from lakeward.execute.progress import Phase
 from lakeward.execute.serviced_table import ServicedTable, spell, zone_of
 from lakeward.execute.targets import find_targets
 from lakeward.format.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.format.instant import format_instant_time
-from lakeward.plan.decision import Form, PlanOutcome, Reason
+from lakeward.plan.decision import Choice, Form, PlanOutcome, Reason
 from lakeward.plan.planner import Planner
 from lakeward.storage.storage import join
 from lakeward.table.file_system_view import GroupId
@@ -64,8 +65,9 @@ def choose(
             for logs in unseen:
                 partition_path, *names = logs
                 group_id = (partition_path, fresh[logs].file_id)
+                paths = [join(partition_path, name) for name in names]
                 try:
-                    _check_logs(table, snapshot, group_id, [join(partition_path, name) for name in names])
+                    _check_logs(table, snapshot, group_id, paths, Choice(fresh[logs].operation_type or Choice.FULL))
                 except Unsupported as error:
                     table.observer.step(f"left alone: {error}")
                     left_alone[group_id] = Reason.UNSUPPORTED_LOGS
@@ -77,7 +79,8 @@ def check_pending(table: ServicedTable, snapshot: TableSnapshot, work: PendingWo
     failures: list[LakewardError] = []
     for target in find_targets(snapshot, work.instant, work.plan, work.action).of:
         try:
-            _check_logs(table, snapshot, target.group_id, [log.path for log in target.logs])
+            choice = Choice.LOG if target.kind is OperationKind.LOG else Choice.FULL
+            _check_logs(table, snapshot, target.group_id, [log.path for log in target.logs], choice)
         except (Unsupported, BrokenFile) as error:
             failures.append(error)
     raise_first(failures)
@@ -131,16 +134,22 @@ def _check_listed(table: ServicedTable, snapshot: TableSnapshot, outcome: PlanOu
             raise _out_of_step(group_id)
 
 
-def _check_logs(table: ServicedTable, snapshot: TableSnapshot, group_id: GroupId, logs: Sequence[str]) -> None:
-    """Read the block heads of a slice's logs. Raises `Unsupported` where we cannot merge them."""
+def _check_logs(
+    table: ServicedTable, snapshot: TableSnapshot, group_id: GroupId, logs: Sequence[str], choice: Choice
+) -> None:
+    """Read the block heads of a slice's logs. Raises `Unsupported` where we cannot merge them, or not by `choice`."""
     # Arrow, which takes 50 MB, is not needed before something is to be merged.
     from lakeward.format.avro_schema import table_schema
-    from lakeward.read.log_scan import check_ordering, scan_slice_heads
+    from lakeward.read.log_scan import check_holds_records, check_ordering, check_schemas, scan_slice_heads
 
     try:
         scan = scan_slice_heads(table.storage, table.base_path, logs, instant=NEWEST)
         assert snapshot.schema is not None, "eligibility refuses a table without a schema"
-        check_ordering(scan, merge_rules(snapshot), table_schema(snapshot.schema))
+        schema = table_schema(snapshot.schema)
+        check_ordering(scan, merge_rules(snapshot), schema)
+        check_schemas(scan, schema)
+        if choice is Choice.LOG:
+            check_holds_records(scan)
     except (Unsupported, BrokenFile) as error:
         error.file_group = group_id
         raise

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lakeward.errors import BrokenFile, NotFound, Unsupported
+from lakeward.format.avro_schema import block_schema
 from lakeward.format.log_block import BlockType, CorruptBlock, HeaderKey, LogBlock, read_content_range, scan_blocks
 from lakeward.merge.merge_rules import MergeRules
 from lakeward.merge.ordering_type import ordering_type
@@ -91,6 +92,34 @@ def check_ordering(scan: LogScan, rules: MergeRules, schema: pa.Schema) -> None:
                 why="Hudi 1.2.0 compares such records wrongly, so queries would answer otherwise afterwards.",
                 remedy="Write logs with hoodie.logfile.data.block.format=avro, or let Hudi compact this table.",
             )
+
+
+def check_schemas(scan: LogScan, schema: pa.Schema) -> None:
+    """Raise `Unsupported` where a column of a block was written as a type that merging does not turn into the table's.
+
+    Raises `BrokenFile` for a schema that is none. What single values forbid is found only when they are read.
+    """
+    types = {column.name: column.type for column in schema}
+    data = [block for block in scan.blocks if block.type in _DATA_TYPES]
+    # The writers of most blocks of a slice had one schema, so that is read once.
+    for schema_json, block in {_header(block, HeaderKey.SCHEMA): block for block in reversed(data)}.items():
+        written = block_schema(schema_json, where=block.where)
+        if any(types.get(column.name, column.type) != column.type for column in written):
+            # Its kernels take as much memory as all else in a process that only plans, and are seldom needed there.
+            from lakeward.format.data_block import project
+
+            row = pa.RecordBatch.from_arrays([pa.nulls(1, column.type) for column in written], schema=written)
+            project(row, schema, where=block.where)
+
+
+def check_holds_records(scan: LogScan) -> None:
+    """Raise `Unsupported` where no block counts, so that there is nothing to write into a log."""
+    if not scan.blocks:
+        raise Unsupported(
+            "The logs hold no records.",
+            why="Their blocks are rolled back, or stand for logs that were compacted already.",
+            remedy="Compact the file group with --type full.",
+        )
 
 
 def blocks_that_count(blocks: Iterable[LogBlock], instant: str) -> list[LogBlock]:
