@@ -140,3 +140,8 @@ def test_sparks_expression_is_no_narrower_than_its_own() -> None:
         "fs.azure.sas.c.a",
     ):
         assert re.search(SPARK_REDACTION, f"spark.hadoop.{name}")
+
+
+def test_what_is_printable_is_text():
+    """A name that is no UTF-8 would stop the log, the store and the command that prints it."""
+    assert printable("p=\udcff gone") == "p=\\udcff gone"

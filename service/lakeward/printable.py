@@ -9,7 +9,8 @@
 Touches: nothing.
 Keeps:   1. no secret of these forms is in what comes out;
          2. the names of hosts, users, tables, partitions and files stay, and what means nothing to anybody else, such
-            as Hudi's write tokens.
+            as Hudi's write tokens;
+         3. what comes out is UTF-8.
 """
 
 from __future__ import annotations
@@ -70,7 +71,11 @@ def printable_url(url: str) -> str:
 
 
 def printable(text: str, known: Iterable[str] = ()) -> str:
-    """A text without secrets: those in its URLs, those under a name that names one, and the `known` ones."""
+    """A text without secrets: those in its URLs, those under a name that names one, and the `known` ones.
+
+    Bytes of a file's name that are no UTF-8 become escapes: no log and no store could take them.
+    """
+    text = text.encode(errors="backslashreplace").decode()
     for secret in known:
         if secret in text:
             text = text.replace(secret, HIDDEN)

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import errno
 import json
+import os
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lakeward.cli.main import run
 from lakeward.commit.file_system_lock import SPARK_LOCK
+from lakeward.format.commit_metadata import read_commit_metadata, write_commit_metadata
+from lakeward.format.compaction_plan import read_compaction_plan
 from lakeward.storage.local import LocalStorage
 from tests.crash.compacting import check_finished, check_readable, everything
-from tests.golden_tables import copy_golden
+from tests.golden_tables import copy_golden, expected_rows
+from tests.our_reader import read_rows
 
 IN_PROCESS = ("--local-below", "1GiB", "--writers", "stopped")
 
@@ -162,6 +168,57 @@ def test_links_inside_of_a_table(table: Path, tmp_path: Path, where: str, capfd:
     out, err = capfd.readouterr()
     assert name in (err if inspected else str(json.loads(out)["links"]))
     assert (everything(table), everything(tmp_path)) == before
+
+
+def name_partition(table: Path, name: str) -> None:
+    """The golden table's one partition is called so."""
+    (table / "p").rename(table / name)
+    for file in (table / ".hoodie/timeline").glob("*.deltacommit"):
+        commit = read_commit_metadata(file.read_bytes(), file=file.name, layout=2)
+        stats = tuple(
+            replace(stat, path=f"{name}/{Path(stat.path or '').name}", partition_path=name)
+            for stat in commit.partition_to_write_stats["p"]
+        )
+        times = file.stat().st_mtime
+        file.write_bytes(write_commit_metadata(replace(commit, partition_to_write_stats={name: stats})))
+        os.utime(file, (times, times))
+
+
+@pytest.mark.parametrize("name", ["a\\b", "a\nb", "a\x1b[2Jb", "a\u2028 {b}=ü😀"])
+def test_partitions_of_any_name(table: Path, name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """What Hudi writes we plan, compact and look at; what is printed for people commands no terminal."""
+    name_partition(table, name)
+    assert run(["explain", str(table)]) == 0
+    assert run(["inspect", str(table)]) == 0
+    assert "\x1b[2J" not in "".join(capfd.readouterr())
+    assert run(["compact", str(table), *IN_PROCESS, "--json"]) == 0
+    (compaction,) = json.loads(capfd.readouterr().out)["compactions"]
+    assert compaction["operations"][0]["counts"]["rows"] == 4
+    assert run(["inspect", str(table), "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["partitions"] == [name]
+    assert read_rows(table) == expected_rows("v9")
+
+
+def test_a_partition_that_nobody_can_name(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """It is left out by name, in each verb, and the others are compacted: it stopped the whole table."""
+    shutil.copytree(os.fsencode(table / "p"), os.fsencode(table) + b"/q\xff")
+    before = everything(table)
+    assert run(["inspect", str(table), "--json"]) == 0
+    report = json.loads(capfd.readouterr().out)
+    assert report["partitions"] == ["p"]
+    (frozen,) = report["frozen_groups"]
+    assert (frozen["partition_path"], "UTF-8" in frozen["why"]) == ("q\\xff", True)
+    for verb in (["inspect"], ["explain"], ["plan", "--explain"], ["verify"]):
+        run([verb[0], str(table), *verb[1:]])
+        assert "q\\xff" in "".join(capfd.readouterr()), verb
+    assert everything(table) == before
+    assert run(["compact", str(table), *IN_PROCESS, "--json"]) == 0
+    (compaction,) = json.loads(capfd.readouterr().out)["compactions"]
+    assert [operation["partition_path"] for operation in compaction["operations"]] == ["p"]
+    plan = read_compaction_plan(
+        next((table / ".hoodie/timeline").glob("*.compaction.requested")).read_bytes(), file="x"
+    )
+    assert plan.missing_partitions == ()
 
 
 def test_a_table_below_a_link(table: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -187,7 +187,7 @@ def test_torn_commits_are_refused_by_name(layout: int, data: bytes) -> None:
         {"partitionToWriteStats": {".hoodie": []}},
         {"partitionToWriteStats": {"p": [{"path": "../../etc/passwd"}]}},
         {"partitionToWriteStats": {"p": [{"path": "/etc/passwd"}]}},
-        {"partitionToWriteStats": {"p": [{"path": "p\\x"}]}},
+        {"partitionToWriteStats": {"p": [{"path": "p\\..\\x"}]}},
         {"partitionToWriteStats": {"p": [{"partitionPath": ".."}]}},
         {"partitionToWriteStats": {"p": [{"fileId": "../x"}]}},
         {"partitionToReplaceFileIds": {"..": ["x"]}},

@@ -124,6 +124,8 @@ def read_line(table: Table, line: str) -> None:
             table.fields["log_compactions"][group_id] = (*known, LogCompaction(instant(time), names))
         case ["frozen", group, time]:
             table.frozen.append(FrozenGroup(*split_group(group), instant(time), "nobody knows it"))
+        case ["nameless", group, time]:
+            table.frozen.append(FrozenGroup(*split_group(group), instant(time), "no UTF-8", is_nameable=False))
         case ["problem", group, reason]:
             table.problems[split_group(group)] = Reason(reason)
         case ["trigger", "table" | "group" as whose, strategy, commits, seconds]:

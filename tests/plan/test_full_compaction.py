@@ -86,6 +86,20 @@ def test_a_frozen_group_is_reported(empty: TableSnapshot) -> None:
     assert (decision.file_id, decision.reason, decision.instant) == ("9-0", Reason.FROZEN, "20261121050000000")
 
 
+def test_a_nameless_partition_is_left_out(empty: TableSnapshot) -> None:
+    """It has its line, but Hudi is not asked to come back to it: a frozen one is among the partitions left."""
+    frozen = (
+        FrozenGroup("b", "9-0", "20261121050000000", "in neither timeline"),
+        FrozenGroup("\\xff", "9-0", "20261121050000000", "no UTF-8", is_nameable=False),
+    )
+    outcome = plan_full_compaction(replace(empty, frozen=frozen), GroupFilter())
+    assert [(d.partition_path, d.reason) for d in outcome.decisions] == [
+        ("\\xff", Reason.NAMELESS),
+        ("b", Reason.FROZEN),
+    ]
+    assert outcome.partitions_left == ("b",)
+
+
 def test_filters_select(empty: TableSnapshot) -> None:
     """By partition pattern and by file id; the rest is left alone for that reason."""
     groups = [group(p, f, base=9, logs=(1,)) for p, f in (("x=1", "1-0"), ("x=2", "2-0"), ("y", "3-0"))]

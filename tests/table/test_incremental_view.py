@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -93,6 +94,12 @@ def test_links_appear_and_go(tmp_path: Path) -> None:
     assert view.refresh().changed
     assert [link.path for link in view.snapshot().links] == sorted([partition, "elsewhere"])
     assert_equal(view.snapshot(), looked_at(history.base), "with a partition that is a link")
+
+    shutil.copytree(os.fsencode(tmp_path / "moved"), os.fsencode(history.base) + b"/\xff")
+    clock.slept += REBUILD_SECONDS
+    assert view.refresh().changed
+    assert {group.partition_path for group in view.snapshot().frozen} == {"\\xff"}
+    assert_equal(view.snapshot(), looked_at(history.base), "with a partition that nobody can name")
 
 
 class Watched:

@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from lakeward.cli.configured_table import ConfigOption, resolve_table
 from lakeward.cli.store_options import DebugOption, JsonOption, UrlOption, opened_store, print_json, read_settings
+from lakeward.cli.terminal import Terminal
 from lakeward.clock import SystemClock
 from lakeward.daemon.config import Settings
 from lakeward.errors import UsageError
@@ -256,4 +256,4 @@ def _print_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, nothing:
         table.add_column(name, overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    Console().print(table)
+    Terminal().print(table)

@@ -21,7 +21,6 @@ from typing import Annotated, TypeVar
 
 import orjson
 import typer
-from rich.console import Console
 
 from lakeward.cli.compact_view import render_report, report_as_json
 from lakeward.cli.config_commands import config_app
@@ -47,6 +46,7 @@ from lakeward.cli.progress_view import open_view
 from lakeward.cli.run_command import run as run_daemon
 from lakeward.cli.state_commands import state_app
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
+from lakeward.cli.terminal import Terminal, shown
 from lakeward.cli.unschedule_command import unschedule as unschedule_plan
 from lakeward.cli.verify_command import verify as verify_table
 from lakeward.clock import Clock, SystemClock
@@ -129,7 +129,7 @@ def inspect(
     if as_json:
         print_json(report)
     else:
-        render(report, Console())
+        render(report, Terminal())
 
 
 @app.command()
@@ -154,7 +154,7 @@ def plan(
     if as_json:
         print_json(plan_as_json(outcome))
     else:
-        render_plan(outcome, Console(), explained=explain_too)
+        render_plan(outcome, Terminal(), explained=explain_too)
 
 
 @app.command()
@@ -176,7 +176,7 @@ def explain(
     if as_json:
         print_json(explanations_as_json(outcome))
     else:
-        render_explanations(outcome, Console())
+        render_explanations(outcome, Terminal())
 
 
 @app.command()
@@ -288,12 +288,12 @@ def compact(
         if not compact_metadata(opened, options, dry_run=dry_run, as_json=as_json) and exit_code:
             raise typer.Exit(3)
         return
-    console = Console()
+    console = Terminal()
     parked = _parked_groups(opened, config, clock)
     parked_now = parked.records(named=file_group or ())
     left_alone = parked.left_alone(parked_now)
     try:
-        with open_view(Console(stderr=True), clock) as view:
+        with open_view(Terminal(stderr=True), clock) as view:
             compactor = Compactor(
                 opened.storage,
                 opened.base_path,
@@ -443,7 +443,7 @@ def run(arguments: Sequence[str]) -> int:
 def _print_error(error: LakewardError, arguments: Sequence[str]) -> None:
     known = _known_secrets(arguments)
     if "--debug" in arguments:
-        typer.echo(printable("".join(traceback.format_exception(error)), known), err=True)
+        typer.echo(shown(printable("".join(traceback.format_exception(error)), known)), err=True)
     what, why, remedy, *notes = (
         printable(text, known) for text in (error.what, error.why, error.remedy, *getattr(error, "__notes__", []))
     )
@@ -452,13 +452,14 @@ def _print_error(error: LakewardError, arguments: Sequence[str]) -> None:
         typer.echo(orjson.dumps({"error": fields}).decode(), err=True)
     else:
         lines = [f"{error.code}: {what}", why, remedy, *notes]
-        typer.echo("\n".join(line for line in lines if line), err=True)
+        typer.echo(shown("\n".join(line for line in lines if line)), err=True)
 
 
 def _print_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """A bug of ours, as Python itself would print it, but for the secrets."""
     typer.echo(
-        printable("".join(traceback.format_exception(kind, error, trace)), _known_secrets(sys.argv[1:])), err=True
+        shown(printable("".join(traceback.format_exception(kind, error, trace)), _known_secrets(sys.argv[1:]))),
+        err=True,
     )
 
 

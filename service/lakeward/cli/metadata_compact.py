@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-
 from lakeward.cli.configured_table import ConfiguredTable
 from lakeward.cli.progress_view import open_view
 from lakeward.cli.store_options import print_json
+from lakeward.cli.terminal import Terminal
 from lakeward.clock import SystemClock
 from lakeward.commit.owner import Processes
 from lakeward.errors import UsageError
@@ -47,8 +46,8 @@ def compact_metadata(opened: ConfiguredTable, options: CompactionOptions, *, dry
     # With the kernels that a daemon leaves to its tasks.
     from lakeward.execute.metadata_services import MetadataServices
 
-    clock, console = SystemClock(), Console()
-    with open_view(Console(stderr=True), clock) as view:
+    clock, console = SystemClock(), Terminal()
+    with open_view(Terminal(stderr=True), clock) as view:
         services = MetadataServices(
             opened.storage, opened.base_path, options, clock=clock, processes=Processes(), observer=view
         )

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, open_table
 from lakeward.cli.lock_options import (
@@ -27,6 +26,7 @@ from lakeward.cli.lock_options import (
 )
 from lakeward.cli.progress_view import open_view
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
+from lakeward.cli.terminal import Terminal
 from lakeward.clock import SystemClock
 from lakeward.commit.owner import Processes
 from lakeward.commit.transition import ServiceAction
@@ -74,7 +74,7 @@ def unschedule(
         dry_run=dry_run,
     )
     clock = SystemClock()
-    with open_view(Console(stderr=True), clock) as view:
+    with open_view(Terminal(stderr=True), clock) as view:
         serviced = ServicedTable.for_one_attempt(
             opened.storage,
             opened.base_path,

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from lakeward.cli.configured_table import ConfigOption, open_table
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
+from lakeward.cli.terminal import Terminal
 from lakeward.cli.verify_view import render_verification, verification_as_json
 from lakeward.clock import SystemClock
 
@@ -57,6 +57,6 @@ def verify(
         document = verification_as_json(opened.base_path, report)
         print_json(document)
     else:
-        render_verification(report, Console())
+        render_verification(report, Terminal())
     if report.problems:
         raise typer.Exit(PROBLEMS_EXIT)

@@ -18,7 +18,7 @@ from lakeward.commit.instant_time import MAX_WAIT_SECONDS
 from lakeward.format.instant import comparable_time, format_instant_time
 from lakeward.plan.eligibility import find_refusals
 from lakeward.storage.storage import Storage
-from lakeward.table.file_group import FileGroup
+from lakeward.table.file_group import FileGroup, FrozenGroup
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
 
 _EARLIEST_ZONE = timezone(timedelta(hours=14))
@@ -48,7 +48,7 @@ def report(snapshot: TableSnapshot, *, now: float) -> dict[str, Any]:
         "pending": _pending(snapshot),
         "partitions": list(snapshot.partitions),
         "file_groups": [_group(group, snapshot) for group in snapshot.file_groups],
-        "frozen_groups": [asdict(group) for group in snapshot.frozen],
+        "frozen_groups": [_frozen(group) for group in snapshot.frozen],
         "replaced_groups": [
             {"partition_path": partition_path, "file_id": file_id, "instant": instant}
             for (partition_path, file_id), instant in sorted(snapshot.replaced.items())
@@ -125,6 +125,15 @@ def _pending(snapshot: TableSnapshot) -> list[dict[str, Any]]:
         {"time": i.time, "action": i.action, "state": i.state.value, "file_groups": planned.get(i.time)}
         for i in snapshot.timeline.pending
     ]
+
+
+def _frozen(group: FrozenGroup) -> dict[str, Any]:
+    return {
+        "partition_path": group.partition_path,
+        "file_id": group.file_id,
+        "instant": group.instant,
+        "why": group.why,
+    }
 
 
 def _group(group: FileGroup, snapshot: TableSnapshot) -> dict[str, Any]:

@@ -5,12 +5,14 @@ r"""The names of data files, and the gate that every name from a table's metadat
     partition path        <part>/<part>/..., empty for the one partition of an unpartitioned table
 
 The instant of a log is the delta commit's own in layout 2 and the slice's base instant in layout 1. A partition
-path is text: `%2F` and the like are characters of it, never decoded.
+path is text: `%2F` and the like are characters of it, never decoded. Released Hudi writes and reads partitions of any
+UTF-8 name, line breaks and backslashes included, but for `:` in local folders; so all of that is lawful here.
 
 Touches: nothing.
 Keeps:   1. a name is parsed only if its parts give exactly the same name back;
-         2. what `check_*` and `resolve` let through has no part that is empty, `.` or `..`, no backslash and no
-            control character, so that joined to the base path it stays below it on every storage;
+         2. what `check_*` and `resolve` let through has no part that is empty, `.` or `..`, also where backslashes
+            count as slashes, so that joined to the base path it stays below it on every storage; names of files have
+            neither backslashes nor control characters;
          3. nothing below the table's own `.hoodie` is ever resolved.
 """
 
@@ -38,7 +40,8 @@ _LOG_FILE = re.compile(
     r"(_(?P<write_token>[0-9]+-[0-9]+-[0-9]+)(?P<suffix>\.cdc)?)?"
 )
 _FILE_ID_ALONE = re.compile(_FILE_ID)
-_PATH_PART = re.compile(rf"[^{_NEVER}]+")
+_PLAIN_NAME = re.compile(rf"[^{_NEVER}]+")
+_PATH_PART = re.compile(r"[^/\x00\ud800-\udfff]+")
 
 _HOODIE_FOLDER = ".hoodie"
 
@@ -133,9 +136,17 @@ def check_relative_path(path: str) -> str:
     if parts[0] == _HOODIE_FOLDER:
         raise _untrusted(path, "It lies in the table's own metadata.")
     for part in parts:
-        if part in (".", "..") or _PATH_PART.fullmatch(part) is None:
+        # In Azure a backslash is a slash.
+        if {".", ".."} & set(part.split("\\")) or _PATH_PART.fullmatch(part) is None:
             raise _untrusted(path, f"Its part {part!r} cannot be a name below the table.")
     return path
+
+
+def check_plain_name(name: str) -> str:
+    """`name` itself, of any file in a partition, if it is one name that can be shown. Raises `UntrustedName`."""
+    if name in (".", "..") or _PLAIN_NAME.fullmatch(name) is None:
+        raise _untrusted(name, "It is not the name of a file in a folder.")
+    return name
 
 
 def resolve(base_path: str, relative_path: str, *, extension: str = PARQUET) -> str:

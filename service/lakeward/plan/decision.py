@@ -16,12 +16,12 @@ See:     docs/decisions/0006-hybrid-thresholds.md
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from lakeward.format.compaction_plan import MEBIBYTE, CompactionOperation, CompactionPlan
-from lakeward.table.file_group import FileSlice, LogFile
+from lakeward.table.file_group import FileSlice, FrozenGroup, LogFile
 
 LOG_STRATEGY = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper"
 """What Hudi writes as the executor of a log compaction plan."""
@@ -65,6 +65,7 @@ class Reason(StrEnum):
     PENDING_LOG_COMPACTION = "pending-log-compaction"
     PENDING_CLUSTERING = "pending-clustering"
     FROZEN = "frozen"
+    NAMELESS = "nameless"
     # for NONE: looked at, and not due
     NO_LOGS = "no-logs"
     ONE_LOG = "one-log"
@@ -137,7 +138,8 @@ class PlanOutcome:
 
     @property
     def partitions_left(self) -> tuple[str, ...]:
-        """Partitions in which a group keeps log files, for Hudi's own planner to come back to."""
+        """Partitions in which a group keeps log files, for Hudi's own planner to come back to. It could not to one
+        whose name is no text."""
         return tuple(sorted({decision.partition_path for decision in self.decisions if _keeps_logs(decision)}))
 
     @property
@@ -151,6 +153,20 @@ class PlanOutcome:
             for operation in self.operations
             if operation.operation_type == choice.value
         )
+
+
+def left_frozen(groups: Iterable[FrozenGroup]) -> list[Decision]:
+    """What a planner says of groups that nobody may touch."""
+    return [
+        Decision(
+            group.partition_path,
+            group.file_id,
+            Choice.NONE,
+            Reason.FROZEN if group.is_nameable else Reason.NAMELESS,
+            instant=group.instant,
+        )
+        for group in sorted(groups, key=lambda group: (group.partition_path, group.file_id))
+    ]
 
 
 def _keeps_logs(decision: Decision) -> bool:

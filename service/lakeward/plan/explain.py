@@ -68,6 +68,8 @@ def _because(decision: Decision) -> str:
             return f"clustering {instant} is about to replace it; it is looked at again if that is rolled back"
         case Reason.FROZEN:
             return f"its files cannot be told apart without guessing because of {instant}; `lakeward inspect` says why"
+        case Reason.NAMELESS:
+            return "the name of its partition is no UTF-8, so neither a plan nor any program of Hudi's can name it"
         case Reason.NO_LOGS:
             return "there are no logs to merge; the next write that updates it leaves one"
         case Reason.ONE_LOG:

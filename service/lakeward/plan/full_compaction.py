@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lakeward.plan.cost import full_cost
-from lakeward.plan.decision import Choice, Decision, PlanOutcome, Reason, full_operation
+from lakeward.plan.decision import Choice, Decision, PlanOutcome, Reason, full_operation, left_frozen
 from lakeward.plan.selection import GroupFilter
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
@@ -33,10 +33,7 @@ def plan_full_compaction(
         for slice_, decision in zip(slices, decisions, strict=True)
         if decision.choice is Choice.FULL
     ]
-    decisions += [
-        Decision(group.partition_path, group.file_id, Choice.NONE, Reason.FROZEN, instant=group.instant)
-        for group in snapshot.frozen
-    ]
+    decisions += left_frozen(snapshot.frozen)
     return PlanOutcome(tuple(decisions), tuple(operations))
 
 

@@ -39,6 +39,7 @@ from lakeward.plan.decision import (
     PlanOutcome,
     Reason,
     full_operation,
+    left_frozen,
     log_operation,
 )
 from lakeward.plan.log_prefix import LOGS_MIN, PendingWrites, files_of_run, pending_writes, pick_prefix
@@ -121,10 +122,7 @@ class HybridCompactionPlanGenerator:
             wish.decision if wish.cost is None or index in fits else planning.over_budget(wish)
             for index, wish in enumerate(wishes)
         ]
-        decisions += [
-            Decision(group.partition_path, group.file_id, Choice.NONE, Reason.FROZEN, instant=group.instant)
-            for group in sorted(snapshot.frozen, key=lambda group: (group.partition_path, group.file_id))
-        ]
+        decisions += left_frozen(snapshot.frozen)
         return PlanOutcome(tuple(decisions), tuple(wishes[index].operation() for index in taken), planning.form)
 
 

@@ -85,3 +85,5 @@ class FrozenGroup:
     instant: str
     """The instant that nothing explains."""
     why: str
+    is_nameable: bool = True
+    """False where the partition's name is no text: no plan can name it, and Hudi neither."""

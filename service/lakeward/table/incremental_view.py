@@ -25,8 +25,8 @@ Every few hours everything is looked at anew for no reason, in case a writer doe
 Touches: storage, reading only.
 Keeps:   1. `snapshot()` equals `take_snapshot()` of the same moment but for files of instants that are not completed:
             those are known as of the last listing of their partition (`uncommitted_files`, and a group that only such
-            a file would freeze), and so are links. What is about to be written is judged under the lock, by a look of
-            its own;
+            a file would freeze), and so are links and nameless partitions. What is about to be written is judged
+            under the lock, by a look of its own;
          2. after an error in the middle of a look the next one starts anew, never from half of a change;
          3. files of a write that were seen before it completed are looked at again when it does, since some of them may
             be of attempts that failed.
@@ -55,7 +55,7 @@ from lakeward.table.file_change import (
     change_by_commit,
     change_by_replacement,
 )
-from lakeward.table.file_group import BaseFile
+from lakeward.table.file_group import BaseFile, FrozenGroup
 from lakeward.table.file_inventory import SILENT_ROWS, UNKNOWN_ROWS, BaseFileKnowledge, FileInventory
 from lakeward.table.file_system_view import PartitionFiles, archived_log_instants, sort_files
 from lakeward.table.found_link import FoundLink
@@ -172,6 +172,7 @@ class IncrementalView:
             content=content,
             files=files,
             links=known.links,
+            nameless=known.nameless,
             archived=self._archived(known, files),
             has_schema_history=known.properties.has_schema_history,
             rows_of=lambda bases: self._rows(known, reader, knowledge, bases),
@@ -234,14 +235,15 @@ class IncrementalView:
         )
         if before is not None:
             before.is_torn = True  # its inventory is the new one's
-        known.links = found.links
+        known.links, known.nameless = found.links, found.nameless
         differs = inventory.keep_partitions(partition.path for partition in found.partitions)
         for partition in found.partitions:
             differs |= self._take_listing(known, partition.path, partition.files)
         inventory.forget_unused_instants()
         instants = _advanced(() if before is None else before.timeline.instants, timeline)
         if before is not None:
-            differs |= before.loaded != loaded or before.listing != listing or before.links != found.links
+            differs |= before.loaded != loaded or before.listing != listing
+            differs |= (before.links, before.nameless) != (found.links, found.nameless)
         self._state = known
         return Change(before is None or differs, instants, rebuilt=True, partitions_listed=len(found.partitions))
 
@@ -423,6 +425,7 @@ class _Known:
         self.archived: tuple[frozenset[str], ArchivedTimes] | None = None
         self.links: tuple[FoundLink, ...] = ()
         """Outside of the partitions, as they were walked to."""
+        self.nameless: tuple[FrozenGroup, ...] = ()
         """What the history was asked, and what it said; it only ever grows, by instants that nobody asked for yet."""
         self.backlog: Backlog | None = None
         self.is_torn = False

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lakeward.clock import Clock
-from lakeward.errors import BrokenFile, UntrustedName
-from lakeward.format.file_name import check_relative_path, parse_base_file, parse_log_file
+from lakeward.errors import BrokenFile
+from lakeward.format.file_name import check_plain_name, check_relative_path, parse_base_file, parse_log_file
 from lakeward.format.metadata_key import ALL_PARTITIONS, UNPARTITIONED, files_key
 from lakeward.format.metadata_partition import FILES
 from lakeward.format.metadata_record import FilesRecord, MetadataRecord
@@ -63,7 +63,7 @@ class MetadataListing:
         entries = {} if record is None else record.entries
         folder = join(self._base_path, partition_path)
         return tuple(
-            FileStatus(join(folder, _name(name)), entry.size, _NO_TIME, False)
+            FileStatus(join(folder, check_plain_name(name)), entry.size, _NO_TIME, False)
             for name, entry in sorted(entries.items())
             if not entry.is_deleted
         )
@@ -155,14 +155,3 @@ def _files_record(key: str, record: MetadataRecord) -> FilesRecord:
             remedy="Let a Hudi writer rebuild the metadata table.",
         )
     return record
-
-
-def _name(name: str) -> str:
-    """It need not fit the grammar of data files: what does not is for the file-system view to report."""
-    if "/" in name or not name:
-        raise UntrustedName(
-            f"The metadata table lists a file {name!r}, which is not trusted.",
-            why="It is not the name of a file in a folder.",
-            remedy="Find out who wrote that metadata; nothing was opened or deleted by that name.",
-        )
-    return check_relative_path(name)

@@ -7,7 +7,8 @@ Touches: storage, one listing a folder.
 Keeps:   1. the path of a partition is the text of its folders below the base path, with nothing decoded, since
             that is how Hudi's own metadata spells it;
          2. no link is followed, and no folder is entered twice by another name (device and inode), so the walk ends
-            where the table ends; what was found of such is said once.
+            where the table ends; what was found of such is said once;
+         3. a partition whose name is no UTF-8 is left out, and each of its file groups is said to be frozen.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakeward.errors import LinkInTable
+from lakeward.format.file_name import parse_base_file, parse_log_file
 from lakeward.format.partition_metadata import is_partition_metadata
 from lakeward.storage.storage import FileStatus, Storage, join
-from lakeward.table.found_link import FoundLink, StandsFor, spell
+from lakeward.table.file_group import FrozenGroup
+from lakeward.table.found_link import FoundLink, StandsFor, is_text, spell
 from lakeward.table.table_config import HOODIE_FOLDER
 
 
@@ -36,19 +39,25 @@ class FoundPartitions:
     """By path."""
     links: tuple[FoundLink, ...] = ()
     """By path; those that lie in a partition are among its files."""
+    nameless: tuple[FrozenGroup, ...] = ()
+    """File groups in partitions whose names are no text."""
 
 
 def find_partitions(storage: Storage, base_path: str) -> FoundPartitions:
     """All partitions."""
     found: list[Partition] = []
     links: list[FoundLink] = []
+    nameless: list[FrozenGroup] = []
     entered: dict[tuple[int, int], str] = {}
     open_paths = [""]
     while open_paths:
         path = open_paths.pop()
         entries = storage.list(join(base_path, path))
         if is_partition(entries):
-            found.append(Partition(path, files_of(entries)))
+            if is_text(path):
+                found.append(Partition(path, files_of(entries)))
+            else:
+                nameless.extend(_nameless(path, entries))
             continue
         for entry in reversed(entries):
             below = join(path, entry.name)
@@ -63,7 +72,8 @@ def find_partitions(storage: Storage, base_path: str) -> FoundPartitions:
                     open_paths.append(below)
                 else:
                     links.append(FoundLink(spell(below), StandsFor.PARTITION, same_as=spell(first)))
-    return FoundPartitions(tuple(sorted(found, key=lambda partition: partition.path)), tuple(sorted(links)))
+    found.sort(key=lambda partition: partition.path)
+    return FoundPartitions(tuple(found), tuple(sorted(links)), tuple(nameless))
 
 
 def list_partitions(storage: Storage, base_path: str, paths: Iterable[str]) -> FoundPartitions:
@@ -79,6 +89,16 @@ def list_partitions(storage: Storage, base_path: str, paths: Iterable[str]) -> F
         if is_partition(entries):
             found.append(Partition(path, files_of(entries)))
     return FoundPartitions(tuple(found), tuple(links))
+
+
+def _nameless(path: str, entries: Iterable[FileStatus]) -> list[FrozenGroup]:
+    """The file groups of a partition that no plan can name, with the newest instant of each."""
+    instants: dict[str, str] = {}
+    for entry in entries:
+        if (name := parse_base_file(entry.name) or parse_log_file(entry.name)) is not None:
+            instants[name.file_id] = max(name.instant, instants.get(name.file_id, ""))
+    why = "the name of its partition is no UTF-8, so neither a plan nor any program of Hudi's can name it"
+    return [FrozenGroup(spell(path), *group, why, is_nameable=False) for group in sorted(instants.items())]
 
 
 def is_partition(entries: Iterable[FileStatus]) -> bool:

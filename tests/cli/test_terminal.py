@@ -1,0 +1,45 @@
+"""What a table may be called must not command a terminal."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.table import Table
+from rich.text import Text
+
+from lakeward.cli.terminal import Terminal, shown
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("p=1", "p=1"),
+        ("two\nlines", "two\nlines"),
+        ("ü 日本 😀 a\xa0b", "ü 日本 😀 a\xa0b"),
+        ("a\x1b[2Jb", "a\\x1b[2Jb"),
+        ("a\rb\tc\x07", "a\\rb\\tc\\x07"),
+        ("a\x9bb\u2028c", "a\\x9bb\\u2028c"),
+        ("a\u202eb", "a\\u202eb"),
+        ("a\udcffb", "a\\udcffb"),
+    ],
+)
+def test_controls_are_shown_as_escapes(text: str, expected: str) -> None:
+    """And line breaks, which are ours, stay; what comes out can be written as UTF-8."""
+    assert shown(text) == expected
+    shown(text).encode()
+
+
+def test_nothing_printed_is_a_command() -> None:
+    """In plain text, in cells and in errors; colours stay."""
+    sink = io.StringIO()
+    terminal = Terminal(file=sink, width=80, force_terminal=True, color_system="truecolor")
+    table = Table("partition")
+    table.add_row(Text("p\x1b]0;title\x07"))
+    table.add_row("q\udcff")
+    terminal.print(table)
+    terminal.print("[red]r\x1b[2J[/red]")
+    printed = sink.getvalue()
+    assert "\x1b]0" not in printed and "\x1b[2J" not in printed and "\x07" not in printed
+    assert "p\\x1b]0" in printed and "q\\udcff" in printed
+    assert "\x1b[31mr\\x1b" in printed
