@@ -58,6 +58,7 @@ def test_work_moves_when_a_daemon_dies(store: Store, clock: SettableClock) -> No
     a, b = daemon(store, "a", clock), daemon(store, "b", clock)
     a.keep(["t"], busy=frozenset())
     token = a.token("t")
+    b.keep(["t"], busy=frozenset())
     clock.sleep(SECONDS - 1)
     assert b.keep(["t"], busy=frozenset()).held_by == {"t": "a"}
 
@@ -65,6 +66,44 @@ def test_work_moves_when_a_daemon_dies(store: Store, clock: SettableClock) -> No
 
     assert b.keep(["t"], busy=frozenset()).gained == ("t",)
     assert (b.token("t") or 0) > (token or 0)
+
+
+@pytest.mark.parametrize("step", [1.0, -1.0, 600.0, -600.0])
+def test_a_step_of_the_clock_takes_no_lease(store: Store, clock: SettableClock, step: float) -> None:
+    """Of a daemon that renews it, however long it is over by the new time; a machine that wakes up is the same. Nor
+    does a daemon take it that starts only then."""
+    a, b = daemon(store, "a", clock), daemon(store, "b", clock)
+    a.keep(["t"], busy={"t"})
+    b.keep(["t"], busy=frozenset())
+    clock.step(step)
+    c = daemon(store, "c", clock)
+    for _ in range(20):
+        for other in (b, c):
+            assert not other.keep(["t"], busy=frozenset()).gained
+        assert a.is_safe("t")
+        clock.sleep(SECONDS / 4)
+        assert not a.keep(["t"], busy={"t"}).lost
+
+
+def test_who_looked_on_takes_a_lease_when_it_is_over_and_who_did_not_looks_on_first(
+    store: Store, clock: SettableClock
+) -> None:
+    """For as long as its holder might work without a renewal; and says that it does."""
+    a, b = daemon(store, "a", clock), daemon(store, "b", clock)
+    a.keep(["t"], busy=frozenset())
+    assert not b.keep(["t"], busy=frozenset()).is_watching
+    clock.sleep(SECONDS + 1)
+    late = daemon(store, "late", clock)
+    first = late.keep(["t"], busy=frozenset())
+    assert (first.gained, first.is_watching, first.held_by) == ((), True, {"t": "a"})
+    clock.sleep(SECONDS * 2 / 3 + 1)
+    assert late.keep(["t"], busy=frozenset()).gained == ("t",)
+
+    late.release(["t"])
+    b.keep(["u"], busy=frozenset())
+    late.keep(["u"], busy=frozenset())
+    clock.sleep(SECONDS + 1)
+    assert late.keep(["u"], busy=frozenset()).gained == ("u",)
 
 
 def test_a_holder_stops_before_anybody_else_may_begin(store: Store, clock: SettableClock) -> None:

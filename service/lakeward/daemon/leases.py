@@ -7,13 +7,19 @@ take it. On SQLite the daemons of one machine share in the same way.
     free --take--> held --renew--> held --(not renewed in time, on our own clock)--> lost
                      `--give back, when idle and too many--> free
 
+The database's clock says when a lease is over, and a clock can be set, or wake up late. So one that is over and was not
+given back is taken only when its row also stayed as it is, while we looked on, for as long as a holder works without a
+renewal: by then the holder has stopped by itself. Who runs beside it has looked on all the time and loses none.
+
 A lease only saves work: what keeps two daemons from publishing twice is the protocol on the table (room `commit`).
 
 Touches: the store.
 Keeps:   1. `is_safe` turns false on the monotonic clock before anybody else may hold the table;
          2. a store that does not answer loses leases by time: work that runs goes on until then;
          3. every lease that was gained or lost is told, also when the store fails in between;
-         4. a table at work is not given back.
+         4. a table at work is not given back;
+         5. no step of a clock alone takes a lease from a daemon that renews it.
+See:     docs/decisions/0017-what-clocks-prove.md
 """
 
 from __future__ import annotations
@@ -25,6 +31,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from lakeward.clock import Clock
+from lakeward.commit.stillness import Stillness
 from lakeward.state import lease as terms
 from lakeward.state.lease import HeldLease
 from lakeward.state.records import DaemonRecord
@@ -38,6 +45,8 @@ class LeaseChanges:
     """Table to why, as a sentence."""
     held_by: Mapping[str, str] = field(default_factory=dict)
     """Tables that another daemon holds, to its name."""
+    is_watching: bool = False
+    """A lease is over, and it is not yet certain that its holder stopped."""
     daemons: int = 1
     """That are alive, this one included."""
     problem: Exception | None = None
@@ -52,6 +61,8 @@ class Leases:
         self._daemon = daemon
         self._seconds = seconds
         self._clock = clock
+        self._stillness = Stillness()
+        """Of the leases of others."""
         self._held: dict[str, HeldLease] = {}
         self._safe_until = math.inf
         """Before this moment no lease that is held runs out. May be too early, never too late."""
@@ -88,20 +99,20 @@ class Leases:
         gained: list[str] = []
         lost: dict[str, str] = {}
         held_by: dict[str, str] = {}
-        daemons, problem = 1, None
+        daemons, is_watching, problem = 1, False, None
         try:
             self._store.beat(self._daemon, self._clock.now())
             daemons = max(1, len(self._store.daemons(self._clock.now())))
             share = math.ceil(len(tables) / daemons)
             self._renew(lost)
             self._give_back(tables, busy, share, lost)
-            free, held_by = self._others(tables)
+            free, held_by, is_watching = self._others(tables)
             for table in free:
                 if len(self.held) < share and table not in lost and self._take(table):
                     gained.append(table)
         except Exception as error:  # whoever called has to hear what was done before it, and judges the error
             problem = error
-        return LeaseChanges(tuple(gained), lost, held_by, daemons, problem)
+        return LeaseChanges(tuple(gained), lost, held_by, is_watching, daemons, problem)
 
     def expire(self) -> Mapping[str, str]:
         """Forget the leases that are not safe any more. Asks nobody; for every step of the loop."""
@@ -147,12 +158,23 @@ class Leases:
             lost[table] = "Given to another daemon, for its share of the work."
             self.release([table])
 
-    def _others(self, tables: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-        leases = {lease.table: lease for lease in self._store.leases(self._clock.now())}
-        held_by = {
-            table: leases[table].holder for table in tables if table in leases and leases[table].holder != self.holder
-        }
-        return [table for table in tables if table not in held_by and table not in self.held], held_by
+    def _others(self, tables: Sequence[str]) -> tuple[list[str], dict[str, str], bool]:
+        """What is free, what is not and whose it is, and whether something of that is over and only watched."""
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+        over = {lease.table: lease for lease in self._store.leases(now, over=True)}
+        held_by = {}
+        is_watching = False
+        for lease in (*self._store.leases(now), *over.values()):
+            if lease.table not in tables or lease.holder == self.holder:
+                continue
+            still = self._stillness.seconds(lease.table, lease, monotonic=monotonic)
+            if lease.table not in over:
+                held_by[lease.table] = lease.holder
+            elif still < self._seconds * terms.SAFE_PART:
+                held_by[lease.table] = lease.holder
+                is_watching = True
+        free = [table for table in tables if table not in held_by and table not in self.held]
+        return free, held_by, is_watching
 
     def _take(self, table: str) -> bool:
         held = terms.take(self._store, table, self.holder, self._seconds, self._clock)

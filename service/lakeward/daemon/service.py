@@ -141,6 +141,8 @@ class Service:
         self._stopping = False
         self._discovered_once = False
         self._leases_kept_once = False
+        self._watching_leases = False
+        """Of daemons that may have died; what they held will soon be ours, or is still theirs."""
         self.jobs = JobBook()
         self._controls = ControlBook(foreign_seen=self._foreign_seen)
 
@@ -215,6 +217,8 @@ class Service:
     def is_settled(self) -> bool:
         """Every table was planned for, or cannot be, and nothing is left to do now: the end of a single pass."""
         if not self.has_begun or self._adding or not self.is_idle or self._keeping_leases or self._looks:
+            return False
+        if self._watching_leases:
             return False
         views = self.views.values()
         return len(views) == len(self._tables) and all(_is_settled(view) for view in views)
@@ -437,6 +441,7 @@ class Service:
             self._leases_kept_once = True
             self._recorder.answered()
             self._daemons = changes.daemons
+            self._watching_leases = changes.is_watching
         else:
             self._recorder.failed(changes.problem)
         held = self._leases.held

@@ -12,7 +12,8 @@ A table's lease saves work; that nobody publishes twice is the timeline's doing,
 
 Touches: nothing itself; `take` and `keep` call the store.
 Keeps:   two holders are never both safe, as long as a holder's clock runs at more than two thirds of the speed of
-         the database's, and that one is not set forward by a third of a lease.
+         the database's, and that one is not set forward by a third of a lease (`daemon/leases.py` sees to it that
+         nobody takes one then whose holder still renews it).
 """
 
 from __future__ import annotations

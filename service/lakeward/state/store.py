@@ -512,10 +512,11 @@ class Store:
         statement = update(leases).where(_is_held(lease)).values(holder=None, until=0.0)
         self._write("release_lease", lambda connection: _execute(connection, statement), serializable=False)
 
-    def leases(self, now: float) -> tuple[Lease, ...]:
-        """Those that are held and not over, by table."""
-        held = and_(leases.c.holder.is_not(None), leases.c.until > self._database.clock(now))
-        query = select(leases).where(held).order_by(leases.c.table_name)
+    def leases(self, now: float, *, over: bool = False) -> tuple[Lease, ...]:
+        """Those that are held and not over, by table; or those that are over and were not given back."""
+        clock = self._database.clock(now)
+        in_time = leases.c.until <= clock if over else leases.c.until > clock
+        query = select(leases).where(and_(leases.c.holder.is_not(None), in_time)).order_by(leases.c.table_name)
         return tuple(Lease(row.table_name, row.holder, row.token, row.until) for row in self._rows("leases", query))
 
     def _lease(self, name: str, statement: Any, table: str, holder: str) -> Lease | None:
