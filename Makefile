@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test simulate soak soak-locks test-services lint format interop bench bench-planner bench-watching bench-commit-section write-amplification metrics-page config-page image-dry-run \
+.PHONY: help setup demo run test simulate fuzz soak soak-locks test-services lint format interop bench bench-planner bench-watching bench-commit-section write-amplification metrics-page config-page image-dry-run \
 	executor-env lock clean
 
 help: ## Say what there is to do
@@ -41,6 +41,9 @@ interop: .venv/ready ## Run the larger interop set against real Hudi, and what e
 
 simulate: .venv/ready ## Run the simulations over more seeds: make simulate SEEDS=10000
 	LAKEWARD_RUNS=$(or $(SEEDS),10000) $(BIN)/python -m pytest -n 2 --timeout=0 tests/simulation
+
+fuzz: .venv/ready ## Feed bytes by chance to the decoders, 10 minutes each: make fuzz SECONDS=600
+	LAKEWARD_FUZZ_SECONDS=$(or $(SECONDS),600) $(BIN)/python -m pytest -s -n 2 --timeout=0 tests/fuzz
 
 soak: .venv/ready ## Half an hour of killing the daemon while Hudi writes, on SQLite and on PostgreSQL
 	LAKEWARD_SOAK_SECONDS=900 $(BIN)/python -m pytest -s tests/interop/test_daemon_soak.py
