@@ -32,6 +32,11 @@ def set_property(base: Path, name: str, value: str) -> None:
 
 def write_rollback_plan(base: Path, time: str, target: str) -> None:
     """A rollback of `target` has begun in the metadata table."""
+    (base / METADATA_TIMELINE / f"{time}.rollback.requested").write_bytes(rollback_plan(target))
+
+
+def rollback_plan(target: str) -> bytes:
+    """What a requested rollback says first of all."""
     instant = {
         "type": "record",
         "name": "HoodieInstantInfo",
@@ -43,4 +48,4 @@ def write_rollback_plan(base: Path, time: str, target: str) -> None:
         "fields": [{"name": "instantToRollback", "type": ["null", instant]}],
     }
     record = {"instantToRollback": {"commitTime": target, "action": "deltacommit"}}
-    (base / METADATA_TIMELINE / f"{time}.rollback.requested").write_bytes(write_record(schema, record))
+    return write_record(schema, record)

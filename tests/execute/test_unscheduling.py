@@ -20,6 +20,7 @@ from lakeward.plan.decision import Choice, Reason
 from tests.crash.compacting import FULL, LOG, check_finished, check_readable, everything, instants
 from tests.execute.bench import GROUP, PENDING, Bench, pending_states
 from tests.golden_tables import copy_golden
+from tests.metadata_golden import rollback_plan
 
 
 @pytest.fixture
@@ -130,7 +131,8 @@ def test_a_completed_plan_stays(pending_bench: Bench) -> None:
 
 def test_a_rollback_under_way_keeps_the_plan(pending_bench: Bench) -> None:
     """It may be about this very plan, and fails where it does not find what it was to delete."""
-    (pending_bench.base / ".hoodie/timeline/20261121043711000.rollback.requested").touch()
+    plan = pending_bench.base / ".hoodie/timeline/20261121043711000.rollback.requested"
+    plan.write_bytes(rollback_plan("20261121043710900"))
     refuse(pending_bench, PENDING, "rollback 20261121043711000 is under way", foreign=True)
 
 

@@ -24,8 +24,11 @@ from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import take_snapshot
 from tests.clocks import SkippingClock
 from tests.golden_tables import copy_golden
+from tests.metadata_golden import rollback_plan
 
 NEWEST = "20261121043709156_20261121043709888.deltacommit"
+ROLLBACK = "20261121043711000.rollback.requested"
+"""Takes back, in turn, a write that never completed, the newest that did, the pending compaction, and nobody knows."""
 PLAN = "20261121043710038.compaction.requested"
 
 
@@ -292,6 +295,9 @@ CASES: list[tuple[str, str, Change]] = [
     ("bootstrap", "20261121043710038", pending_plan(bootstrap_file="/elsewhere/x.parquet")),
     ("pending-restore", "20261121043711000.restore.requested", timeline_file("20261121043711000.restore.requested")),
     ("pending-indexing", "20261121043711000.indexing.inflight", timeline_file("20261121043711000.indexing.inflight")),
+    ("pending-rollback", ROLLBACK, timeline_file(ROLLBACK, rollback_plan("20261121043709156"))),
+    ("pending-rollback", ROLLBACK, timeline_file(ROLLBACK, rollback_plan("20261121043710038"))),
+    ("pending-rollback", ROLLBACK, timeline_file(ROLLBACK, b"")),
     ("timezone-unknown", "hoodie.table.timeline.timezone", change_file_times),
     ("linked-partition", "q", lambda t: (t / "q").symlink_to("p")),
     ("linked-partition", "q", lambda t: (t / "q").symlink_to(".")),
@@ -349,7 +355,7 @@ def test_every_refusal_has_a_fixture() -> None:
         prop("hoodie.something.nobody.knows", "1"),
         version_8(older_ordering_property("ts")),
         version_8(prop("hoodie.record.merge.strategy.id", "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5")),
-        timeline_file("20261121043711000.rollback.requested", b""),
+        timeline_file(ROLLBACK, rollback_plan("20261121043710900")),
     ],
 )
 def test_accepted(table: Path, change: Change) -> None:

@@ -35,11 +35,11 @@ def base_file(ids: Collection[int]) -> bytes:
 
 def log_file(instant: str, ids: Collection[int], *, sources: Sequence[str] = ()) -> bytes:
     content = json.dumps([sorted(ids), list(sources)]).encode()
-    headers = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: "{}"}
+    headers = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: SCHEMA}
     if sources:
         headers[HeaderKey.COMPACTED_BLOCK_TIMES] = ",".join(sources)
     head = block_head(BlockType.AVRO_DATA, headers, len(content))
-    return head + content + struct.pack(">iq", 0, len(head) + len(content) + 12)
+    return head + content + struct.pack(">iq", 0, len(head) + len(content) + 4)
 
 
 @lru_cache(maxsize=4096)

@@ -29,6 +29,7 @@ from lakeward.plan.full_compaction import plan_full_compaction
 from lakeward.plan.selection import GroupFilter
 from lakeward.table.snapshot import take_snapshot
 from lakeward.table.table_config import TableConfig
+from tests.metadata_golden import rollback_plan
 from tests.simulation.data_files import SCHEMA, base_file, log_file
 from tests.simulation.invariants import TableWatch
 from tests.simulation.memory_storage import MemoryStorage
@@ -145,7 +146,7 @@ class Writer:
         failed = table.dead_writes.pop(0)
         with self._lock():
             instant = self._next_time()
-            self._create(f"{instant}.rollback.requested", _RECORD)
+            self._create(f"{instant}.rollback.requested", rollback_plan(failed))
         self._create(f"{instant}.rollback.inflight", b"")
         for partition in table.partitions:
             for status in self._storage.list(f"{table.base_path}/{partition}"):

@@ -376,6 +376,13 @@ def _timeline(snapshot: TableSnapshot) -> Iterator[Refusal]:
                 f"A{'n' if instant.action[0] == 'i' else ''} {instant.action} is under way or was interrupted.",
                 "Wait for it, or let Hudi finish it.",
             )
+        elif instant.action == "rollback" and (why := _of_what_counts(snapshot, instant.time)) is not None:
+            yield Refusal(
+                "pending-rollback",
+                instant.file_name,
+                f"A rollback is under way or was interrupted. {why}",
+                "Wait for it, or let a Hudi writer write once, which finishes it.",
+            )
         elif instant.action == "logcompaction" and not has_log:
             yield Refusal(
                 "pending-log-compaction",
@@ -384,6 +391,20 @@ def _timeline(snapshot: TableSnapshot) -> Iterator[Refusal]:
                 "only, and a compaction over it would be wasted work for whoever does.",
                 "Let the program that scheduled it carry it out or roll it back.",
             )
+
+
+def _of_what_counts(snapshot: TableSnapshot, rollback: str) -> str | None:
+    """Why we must not work beside the rollback; None where what it takes back counts for nobody, as a failed write."""
+    target = snapshot.rollback_targets.get(rollback)
+    if target is None:
+        return "What it takes back cannot be read."
+    if target in snapshot.plans:
+        return f"It takes compaction {target} back, and would delete what an attempt at that plan publishes."
+    # t10 a rollback of write A is requested; t20 we merge A's logs into a base file; t30 the rollback deletes the logs.
+    # A's rows would stay, in the base file.
+    if snapshot.timeline.completion_time(target) is not None:
+        return f"It takes {target} back, whose rows a compaction would keep."
+    return None
 
 
 def _zone(snapshot: TableSnapshot) -> Iterator[Refusal]:

@@ -72,6 +72,8 @@ class TableSnapshot:
     """Those of the active timeline, by instant."""
     write_profiles: Mapping[str, WriteProfile] = field(default_factory=dict)
     """Of pending writes by instant; one that is not here may touch every file group."""
+    rollback_targets: Mapping[str, str] = field(default_factory=dict)
+    """By the instant of a pending rollback: the one that it takes back, where its plan can be read."""
     base_rows: Mapping[str, int] = field(default_factory=dict)
     """Rows of the base files under logs, by path, where their commit is on the active timeline and says so."""
 
@@ -238,6 +240,7 @@ def assemble_snapshot(
         archive_problems=archived.problems,
         log_compactions=content.log_compactions,
         write_profiles=content.write_profiles,
+        rollback_targets=content.rollback_targets,
         base_rows=base_rows,
     )
 

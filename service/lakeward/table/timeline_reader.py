@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ from lakeward.format.commit_metadata import CommitMetadata, read_commit_metadata
 from lakeward.format.compaction_plan import CompactionPlan, read_compaction_plan
 from lakeward.format.instant import Instant, State
 from lakeward.format.replace_metadata import read_clustered_groups
+from lakeward.format.rollback_metadata import read_rollback_plan
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import BaseFile, FrozenGroup
 from lakeward.table.file_system_view import GroupId
@@ -84,6 +86,8 @@ class TimelineContent:
     has_schema_on_read: bool
     log_compactions: Mapping[GroupId, tuple[LogCompaction, ...]] = field(default_factory=dict)
     write_profiles: Mapping[str, WriteProfile] = field(default_factory=dict)
+    rollback_targets: Mapping[str, str] = field(default_factory=dict)
+    """By the instant of a pending rollback: the one that it takes back, where its plan can be read."""
 
 
 class ParsedPlans:
@@ -147,6 +151,7 @@ class TimelineReader:
             has_schema_on_read=has_schema_on_read,
             log_compactions=self._log_compactions(),
             write_profiles=self._write_profiles(),
+            rollback_targets=self._rollback_targets(),
         )
 
     def compaction_plans(self) -> dict[str, CompactionPlan]:
@@ -250,6 +255,19 @@ class TimelineReader:
             groups=frozenset((path, stat.file_id) for path, stat in stats if stat.file_id),
             partitions_with_inserts=frozenset(path for path, stat in stats if not stat.file_id and stat.num_inserts),
         )
+
+    def _rollback_targets(self) -> dict[str, str]:
+        """Of the pending rollbacks whose plan can be read: one may just be being written, or be done by now."""
+        targets: dict[str, str] = {}
+        for instant in self._requested("rollback"):
+            target: str | None = self._memory.get(instant.file_name)
+            if target is None:
+                with suppress(BrokenFile, NotFound):
+                    data = self.contents.read(instant.file_name)
+                    target = read_rollback_plan(data, file=self._path(instant))
+            if target is not None:
+                self._memory[instant.file_name] = targets[instant.time] = target
+        return targets
 
     def _newest_schema(self) -> tuple[str | None, bool]:
         """The schema of the newest write that may change it, and whether the table has schema on read.
