@@ -101,7 +101,8 @@ class PostgresServer(Server):
             cursor = connection.execute(statement)  # type: ignore[arg-type]
             return cursor.fetchall() if cursor.description else None
 
-    def stop(self) -> None:
+    def down(self) -> None:
+        """End every connection and the server; its data stay."""
         if self._process is not None:
             self._process.send_signal(signal.SIGINT)
             try:
@@ -109,6 +110,15 @@ class PostgresServer(Server):
                 self._process = None
             except subprocess.TimeoutExpired:
                 super().stop()
+
+    def up(self, *, standby: bool = False) -> None:
+        """Start it again, or as a standby, which takes no writes until it is promoted."""
+        if standby:
+            (self.folder / "data" / "standby.signal").touch()
+        self._launch()
+
+    def stop(self) -> None:
+        self.down()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _start(self) -> None:
@@ -129,6 +139,11 @@ class PostgresServer(Server):
         )
         if made.returncode != 0:
             raise ServiceMissing(f"PostgreSQL cannot make a database: {made.stdout.decode(errors='replace')}")
+        self._launch()
+
+    def _launch(self) -> None:
+        binaries = self._binaries()
+        data = self.folder / "data"
         settings = ("listen_addresses=", f"unix_socket_directories={self.folder}", "fsync=off", "full_page_writes=off")
         arguments = [part for setting in settings for part in ("-c", setting)]
         log_path = self.folder / "log"

@@ -219,6 +219,16 @@ def test_it_is_ready_while_it_services_tables(client: TestClient, daemon: Daemon
     assert client.get("/livez").status_code == 200
 
 
+def test_it_is_not_ready_without_its_store(client: TestClient, daemon: Daemon):
+    """Whatever else goes on: it may service no table then."""
+    assert client.get("/-/ready").status_code == 200
+    daemon.status = replace(daemon.status, lease=replace(daemon.status.lease, leader=False))
+    for path in ("/-/ready", "/readyz"):
+        assert client.get(path).status_code == 503
+        assert client.get(path).text == "Not ready: the store does not answer.\n"
+    assert client.get("/-/healthy").status_code == 200
+
+
 def test_a_reload_answers_what_became_of_it(client: TestClient, daemon: Daemon):
     """Applied, or refused with every problem."""
     applied = client.post("/-/reload")

@@ -39,8 +39,12 @@ def add_event(connection: Connection) -> int:
     return int(connection.execute(row.returning(events.c.id)).scalar_one())
 
 
+def count(connection: Connection) -> int:
+    return len(connection.execute(select(events.c.id)).all())
+
+
 def count_events(database: Database) -> int:
-    return len(database.read(lambda connection: connection.execute(select(events.c.id)).all()))
+    return database.read(count)
 
 
 # ---- SQLite
@@ -287,6 +291,31 @@ def test_leases_go_by_the_servers_clock(server_url: str, clock: SettableClock) -
     assert store.acquire_lease("orders", "h2", 60, now=9e9) is None
     assert [each.holder for each in store.leases(9e9)] == ["h1"]
     store.close()
+
+
+@pytest.mark.services
+def test_a_server_that_comes_back_is_written_to_again() -> None:
+    """After a stop, and when it was a standby meanwhile: every call but those in between does what it was asked."""
+    with PostgresServer() as server:
+        migrate(server.url())
+        database = open_database(server.url(), patience=0.5)
+        database.write(add_event, at=1.0)
+        server.down()
+        with pytest.raises(StoreUnavailable):
+            database.read(count)
+        server.up()
+        database.write(add_event, at=2.0)
+
+        server.down()
+        server.up(standby=True)
+        assert database.read(count) == 2
+        with pytest.raises(StoreUnavailable, match=r"hot standby|during recovery|read-only"):
+            database.write(add_event, at=3.0)
+        assert database.engine.pool.checkedin() == 0, "the next try asks anew which server takes writes"
+        server.execute("SELECT pg_promote()")
+        database.write(add_event, at=4.0)
+        assert database.read(count) == 3
+        database.close()
 
 
 @pytest.mark.services

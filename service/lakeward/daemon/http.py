@@ -114,9 +114,10 @@ def make_http(
 
     def ready(request: Request) -> Response:
         now = status()
-        if now.phase is ServicePhase.RUNNING:
+        if now.is_ready:
             return _answer("Ready.\n", TEXT)
-        return _answer(f"Not ready: {now.phase.value}.\n", TEXT, status_code=503)
+        why = "the store does not answer" if now.phase is ServicePhase.RUNNING else now.phase.value
+        return _answer(f"Not ready: {why}.\n", TEXT, status_code=503)
 
     def reload_(request: Request) -> Response:
         if not _is_same_origin(request):

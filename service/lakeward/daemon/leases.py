@@ -148,7 +148,9 @@ class Leases:
                     self._held[table] = kept[table]
                     continue
                 del self._held[table]
-            lost[table] = "Another daemon took the lease."
+            lost[table] = (
+                "The store does not know the lease any more: another daemon took it, or the store is another one."
+            )
 
     def _give_back(self, tables: Sequence[str], busy: AbstractSet[str], share: int, lost: dict[str, str]) -> None:
         for table in sorted(self.held - set(tables) - busy):

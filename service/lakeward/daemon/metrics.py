@@ -457,7 +457,7 @@ def _spark_states(status: ServiceStatus) -> Mapping[tuple[str, ...], float]:
 SERVICE_GAUGES = (
     ServiceGauge(_gauge("lakeward_build_info", "1; the labels say what runs.", "version", "python"), _build),
     ServiceGauge(
-        _gauge("lakeward_ready", "1 while the daemon services tables: not while it starts or stops."),
+        _gauge("lakeward_ready", "1 while the daemon services tables: not while it starts, stops or has no store."),
         lambda status: float(status.is_ready),
     ),
     ServiceGauge(

@@ -253,7 +253,8 @@ class ServiceStatus:
 
     @property
     def is_ready(self) -> bool:
-        return self.phase is ServicePhase.RUNNING
+        """Tables are serviced: the daemon has begun, does not end, and has its store."""
+        return self.phase is ServicePhase.RUNNING and self.lease.leader
 
     @property
     def running(self) -> tuple[JobStatus, ...]:

@@ -9,26 +9,34 @@ write carries an id of its own, and its first statement writes that id down:
 
 PostgreSQL makes the second insert wait for a first one that is still in flight, so the answer is never a guess.
 
+A SQLite file is known by its device and inode. One that is gone is written anew out of a connection that still has it,
+so nothing is lost with its name; one that was put in its place is opened and checked as at the start.
+
 Touches: the database; of SQLite the file with its folder, of PostgreSQL the network.
 Keeps:   1. a write happens once, however often its transaction is tried;
          2. tries end: after `patience` seconds the caller gets StoreUnavailable;
          3. SQLite: BEGIN IMMEDIATE for writes, one writer at a time in the process, journal mode TRUNCATE and
             synchronous EXTRA (the WAL of SQLite before 3.51.3 can lose pages), a file that only its owner reads;
          4. a file that fails its integrity check is never written;
-         5. no password is in an error or in a representation.
+         5. no password is in an error or in a representation;
+         6. a file in the place of ours is used only after it was checked, and one that somebody may be putting there is
+            waited for; a server that takes no writes any more is connected to anew.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import stat
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import psycopg
 import stamina
@@ -64,6 +72,8 @@ TRIES_MAX = 30
 BUSY_SECONDS = 5.0
 CONNECT_SECONDS = 10
 STATEMENT_SECONDS = 60
+MISSING_SECONDS = 10.0
+"""How long a SQLite file may be gone before it is written anew: an operator may be putting another one there."""
 FULL_CHECK_BYTES = 256 * 1024 * 1024
 """Larger files are checked without their indexes against their tables, which takes a fraction of the time."""
 
@@ -71,13 +81,17 @@ _SQLITE_NEEDED = (3, 35, 0)  # RETURNING
 
 # Of PostgreSQL: serialization failure, deadlock, lock not available, shutdowns, not yet up, too many connections, a
 # standby that is being promoted. All of class 08 are lost connections.
-_PASSING_STATES = frozenset({"40001", "40P01", "55P03", "57P01", "57P02", "57P03", "53300", "25006"})
+# A server that takes no writes: read-only, or a standby, which says of a writing transaction that it is not supported.
+_READ_ONLY_STATES = frozenset({"25006", "0A000"})
+_PASSING_STATES = frozenset({"40001", "40P01", "55P03", "57P01", "57P02", "57P03", "53300", *_READ_ONLY_STATES})
 _MISSING_TABLE_STATES = frozenset({"42P01", "3F000", "42703"})
 
 # An I/O error of SQLite says nothing about whether the commit arrived; the next try reads it.
 _PASSING_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR})
 _BROKEN_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
+
+_log = logging.getLogger(__name__)
 
 # By itself stamina logs each retry through structlog, which prints to stdout where nobody has configured it, and counts
 # them in the process-wide registry of metrics. Stdout is for data, and metrics have their own way (`on_operation`).
@@ -99,6 +113,12 @@ class Database:
         self._patience = patience
         # SQLite has one writer; queueing here costs less than its busy handler, and is fair.
         self._writer = threading.RLock()
+        self._file = file_of(url)
+        self._identity = _identity(self._file)
+        self._missing_since: float | None = None
+        self._reopening_thread: int | None = None
+        self.check_reopened: Callable[[Database], None] = lambda database: None
+        """Raises where the file that is there now is none to go on with."""
 
     @property
     def name(self) -> str:
@@ -182,6 +202,59 @@ class Database:
             with connection.begin():
                 yield connection
 
+    def _ensure_same_file(self) -> None:
+        """See that the pool's connections are to the file that bears the name."""
+        if self._file is None or self._reopening_thread == threading.get_ident():
+            return
+        if _identity(self._file) == self._identity:
+            self._missing_since = None
+            return
+        with self._writer:
+            found = _identity(self._file)
+            if found is None:
+                self._bring_back(self._file)
+                found = _identity(self._file)
+            if found != self._identity:
+                self._reopen(found)
+
+    def _bring_back(self, path: Path) -> None:
+        """Write the file anew from a connection that has it open; or see that another daemon has done so."""
+        if self._missing_since is None:
+            self._missing_since = time.monotonic()
+        if time.monotonic() - self._missing_since < MISSING_SECONDS:
+            raise _Passing from sqlite3.OperationalError("its file is gone")
+        new = path.with_name(f".{path.name}.{uuid.uuid4().hex}.new")
+        _prepare_file(new)
+        try:
+            with closing(self.engine.raw_connection()) as had, closing(sqlite3.connect(new)) as target:
+                assert had.driver_connection is not None
+                had.driver_connection.backup(target)
+            with open(new, "rb") as written:
+                os.fsync(written.fileno())
+            with suppress(FileExistsError):
+                os.link(new, path)
+        except OSError as error:
+            raise _cannot_be_opened(path, error) from error
+        finally:
+            new.unlink(missing_ok=True)
+        self._missing_since = None
+        _log.warning("The store's file %s was gone; it was written anew, nothing is lost.", path)
+
+    def _reopen(self, found: tuple[int, int] | None) -> None:
+        self.engine.dispose()
+        self._reopening_thread = threading.get_ident()
+        try:
+            _check_integrity(self)
+            self.check_reopened(self)
+        except BaseException:
+            self.engine.dispose()  # the file that belongs here may come back, and is none of these connections'
+            raise
+        finally:
+            self._reopening_thread = None
+        self._identity = found
+        self._missing_since = None
+        _log.warning("The store's file %s is another one than before; it was opened anew.", self._file)
+
     @contextmanager
     def _queue(self, is_write: bool) -> Iterator[None]:
         if self.is_memory or (self.is_sqlite and is_write):
@@ -192,9 +265,12 @@ class Database:
 
     def _once(self, work: Callable[[Connection], R], *, begin: str, isolation: str) -> R:
         try:
+            self._ensure_same_file()
             with self._transaction(begin, isolation) as connection:
                 return work(connection)
         except (exc.DBAPIError, psycopg.Error, sqlite3.Error) as error:
+            if _is_read_only(error):
+                self.engine.dispose()  # this server may be a standby by now, and another one the primary
             if _is_passing(error):
                 raise _Passing from error
             raise explain(error, self.url) from error
@@ -297,12 +373,12 @@ def _sqlite_engine(url: URL) -> Engine:
         )
     else:
         _prepare_file(path)
-        engine = create_engine(
-            url,
-            pool_size=8,
-            connect_args={"check_same_thread": False, "timeout": BUSY_SECONDS},
-            hide_parameters=True,
-        )
+        place = f"file:{quote(str(path))}?mode=rw"  # a file that is gone is not made by connecting to it
+
+        def connect() -> sqlite3.Connection:
+            return sqlite3.connect(place, uri=True, check_same_thread=False, timeout=BUSY_SECONDS)
+
+        engine = create_engine(url, pool_size=8, creator=connect, hide_parameters=True)
 
     @event.listens_for(engine, "connect")
     def set_up(connection: sqlite3.Connection, record: object) -> None:
@@ -330,11 +406,24 @@ def _prepare_file(path: Path) -> None:
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             path.chmod(0o600)
     except OSError as error:
-        raise StoreUnavailable(
-            f"The store {path} cannot be opened.",
-            why=f"{error.strerror or error}.",
-            remedy="Let the user of this process write there, or name another file as the store's URL.",
-        ) from error
+        raise _cannot_be_opened(path, error) from error
+
+
+def _cannot_be_opened(path: Path, error: OSError) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"The store {path} cannot be opened.",
+        why=f"{error.strerror or error}.",
+        remedy="Let the user of this process write there, or name another file as the store's URL.",
+    )
+
+
+def _identity(path: Path | None) -> tuple[int, int] | None:
+    """Device and inode; None where there is no such file."""
+    try:
+        found = path.stat() if path is not None else None
+    except OSError:
+        return None
+    return None if found is None else (found.st_dev, found.st_ino)
 
 
 def _check_integrity(database: Database) -> None:
@@ -396,13 +485,20 @@ def _is_passing(error: BaseException) -> bool:
             return True
         error = error.orig or error
     if isinstance(error, sqlite3.Error):
-        return _primary_code(error) in _PASSING_CODES
+        is_moved = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_DBMOVED
+        return is_moved or _primary_code(error) in _PASSING_CODES
     if isinstance(error, psycopg.Error):
         state = error.sqlstate
         if state is None:  # it is the driver that speaks, of a connection that failed or was lost
             return isinstance(error, psycopg.OperationalError)
         return state in _PASSING_STATES or state.startswith("08")
     return False
+
+
+def _is_read_only(error: BaseException) -> bool:
+    """A server that takes no writes (any more)."""
+    said = error.orig if isinstance(error, exc.DBAPIError) else error
+    return isinstance(said, psycopg.Error) and said.sqlstate in _READ_ONLY_STATES
 
 
 def _primary_code(error: sqlite3.Error) -> int:

@@ -24,13 +24,14 @@ import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Connection, Row, Select, Table, and_, bindparam, case, delete, or_, select, update
 from sqlalchemy.sql.elements import ColumnElement
 
 from lakeward.clock import Clock
-from lakeward.errors import LakewardError
+from lakeward.errors import LakewardError, StoreVersion
 from lakeward.state.engine import PATIENCE_SECONDS, Database, open_database
 from lakeward.state.migration import ensure_usable, migrate_database
 from lakeward.state.records import (
@@ -106,10 +107,27 @@ def open_store(
         if database.is_memory:
             migrate_database(database, at=clock.now())
         ensure_usable(database)
+        database.check_reopened = partial(_ensure_same_store, store_id=database.read(_store_id))
     except BaseException:
         database.close()
         raise
     return Store(database, clock=clock, retention=retention or Retention(), on_operation=on_operation)
+
+
+def _store_id(connection: Connection) -> str:
+    found: str = connection.execute(select(store_identity.c.store_id)).scalar_one()
+    return found
+
+
+def _ensure_same_store(database: Database, *, store_id: str) -> None:
+    """Raises `StoreVersion` where the file that is there now is another store's, or of another release."""
+    ensure_usable(database)
+    if database.read(_store_id) != store_id:
+        raise StoreVersion(
+            f"The file of the store {database.name} was replaced by another store.",
+            why="Plans that this process made are marked with the id of the store that it was started with.",
+            remedy="Put that store's file back, or start the process anew to go on with this one.",
+        )
 
 
 class Store:
@@ -136,8 +154,7 @@ class Store:
 
     def store_id(self) -> str:
         """Who this store is; it stays with the database for its life."""
-        found: str = self._read("store_id", lambda c: c.execute(select(store_identity.c.store_id)).scalar_one())
-        return found
+        return self._read("store_id", _store_id)
 
     # ------------------------------------------------------------------------------------------ tables
 
