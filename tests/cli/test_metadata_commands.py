@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -114,3 +115,50 @@ def test_what_says_how_rows_are_merged_does_not_go_with_it(table: Path, capfd: p
     assert "--type does not go with --metadata" in capfd.readouterr().err
     assert run(["compact", str(table), "--metadata", "--partition", "p", *STOPPED]) == 2
     assert "--partition does not go with --metadata" in capfd.readouterr().err
+
+
+def test_a_compaction_services_the_metadata_table_before_its_writers_have_to(
+    table: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """At its end, with its cost: the commit that it made itself is one of the two that this one's writers wait for. A
+    dry run and `explain` say how far it is; with --no-metadata-services, or `off`, it is left to its writers."""
+    in_process = ["--timezone", "UTC", "--local-below", "1GiB"]
+    assert run(["explain", str(table), "--json"]) == 0
+    outlook = json.loads(capfd.readouterr().out)["metadata_table"]
+    assert (outlook["delta_commits"], outlook["after"], outlook["limit"], outlook["is_due"]) == (1, 2, 3, False)
+    assert run(["compact", str(table), "--dry-run"]) == 0
+    assert "Services of the metadata table are not due" in " ".join(capfd.readouterr().out.split())
+
+    left = shutil.copytree(table, table.parent / "left")
+    assert run(["compact", str(left), *STOPPED, *in_process, "--no-metadata-services", "--json"]) == 0
+    printed = json.loads(capfd.readouterr().out)
+    assert len(printed["compactions"]) == 1
+    assert printed["metadata_table"] is printed["metadata_compaction"] is printed["metadata_left"] is None
+    assert run(["compact", str(left), *STOPPED, *in_process]) == 0
+    told = " ".join(capfd.readouterr().out.split())
+    assert "Nothing to compact." in told and "of the metadata table: 6 file groups" in told
+
+    assert run(["compact", str(table), *STOPPED, *in_process, "--json"]) == 0
+    printed = json.loads(capfd.readouterr().out)
+    assert len(printed["compactions"]) == 1
+    assert (printed["metadata_table"]["delta_commits"], printed["metadata_table"]["is_due"]) == (2, True)
+    assert printed["metadata_compaction"]["output_bytes"] > 0 and printed["metadata_left"] is None
+    assert run(["compact", str(table), *STOPPED, *in_process, "--exit-code"]) == 3, "once is enough"
+
+
+def test_what_stands_against_the_metadata_tables_services_does_not_fail_a_compaction(
+    table: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It is a line of its result; nothing of the metadata table was changed."""
+    timeline = table / ".hoodie/metadata/.hoodie/timeline"
+    (requested, *_) = timeline.glob("*.compaction.requested")
+    (timeline / "20261121143000000.compaction.requested").write_bytes(requested.read_bytes())
+    compact = ["compact", str(table), *STOPPED, "--timezone", "UTC", "--local-below", "1GiB"]
+
+    assert run([*compact, "--json"]) == 0
+    printed = json.loads(capfd.readouterr().out)
+
+    assert len(printed["compactions"]) == 1 and printed["metadata_compaction"] is None
+    assert "pending-metadata-compaction" in printed["metadata_left"]
+    assert run(compact) == 0
+    assert "The metadata table was left as it is" in capfd.readouterr().out

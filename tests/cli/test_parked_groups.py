@@ -154,7 +154,7 @@ def test_all_groups_that_fail_are_parked_at_once(
 
     assert [note.split()[2] for note in error["notes"]] == [f"p0/{BAD}", f"p1/{GOOD}"]
     before = everything(lake.table)
-    document, _ = lake.compact(code=0)
+    document, _ = lake.compact("--no-metadata-services", code=0)
     assert (document["compactions"], len(document["unscheduled"])) == ([], 1)
     assert len(everything(lake.table)) < len(before)
 

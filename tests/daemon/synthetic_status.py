@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from lakeward.daemon.events import ParkedGroup, Service, TableState, TableView
+from lakeward.daemon.events import ParkedGroup, Service, TableState, TableView, Wish
 from lakeward.daemon.status import (
     ConfigStatus,
     EventStatus,
@@ -27,6 +27,7 @@ from lakeward.daemon.status import (
     TableStatus,
 )
 from lakeward.plan.decision import Choice, Decision, Reason
+from lakeward.plan.metadata_trigger import MetadataTrigger
 from lakeward.table.backlog import Backlog, PendingPlan
 
 NOW = 1_800_000_000.0
@@ -106,7 +107,7 @@ def table(
         looked_at=NOW - 3,
         look_overdue=False,
         planned_at=NOW - 60,
-        wish=None,
+        wish=Wish(0, metadata=MetadataTrigger(3, "20260101000000000", after=6, limit=10)),
         objective_at=None,
         failures=0,
         retry_at=None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -44,6 +45,7 @@ from lakeward.daemon.events import (
 )
 from lakeward.daemon.window import Window
 from lakeward.plan.decision import Reason
+from lakeward.plan.metadata_trigger import MetadataTrigger
 from tests.daemon.stage import COMPACTION_ONLY, START, WORK, Stage, jobs, of, one, records
 
 GROUP = ("p=1", "file-1")
@@ -247,6 +249,62 @@ def test_expired_plans_before_compaction():
 
     stage.end(expiry, result=JobResult.NOTHING)
     assert jobs(stage.planned("a", wish)) == [("a", Service.COMPACTION)]
+
+
+METADATA_DUE = MetadataTrigger(delta_commits=6, compacted_at=None, after=6, limit=10)
+
+
+def test_the_metadata_table_is_serviced_without_other_work():
+    """Also where nothing of the table itself is to be compacted, and outside of windows: its writers wait for none."""
+    stage = Stage()
+    stage.recovered("a", windows=(Window.parse("daily 09:00-10:00"),))
+
+    job = one(Run, stage.planned("a", Wish(0, metadata=METADATA_DUE))).job
+
+    assert (job.service, job.memory_bytes) == (Service.METADATA, Schedule().memory_bytes)
+    stage.end(job, result=JobResult.COMMITTED)
+    stage.planned("a", Wish(0, metadata=replace(METADATA_DUE, delta_commits=0)))
+    assert stage.state("a") is TableState.IDLE
+
+
+def test_the_metadata_table_comes_before_a_compaction():
+    """Whose commit would be one more in it."""
+    stage = Stage()
+    stage.recovered("a")
+    wish = replace(WORK, metadata=METADATA_DUE)
+    job = one(Run, stage.planned("a", wish)).job
+    assert job.service is Service.METADATA
+    stage.end(job, result=JobResult.COMMITTED)
+    assert jobs(stage.planned("a", replace(WORK, metadata=None))) == [("a", Service.COMPACTION)]
+
+
+def test_what_stands_against_the_metadata_table_holds_nothing_else_up():
+    """The table is compacted meanwhile; the metadata table is tried again, after a pause that grows."""
+    stage = Stage()
+    stage.recovered("a", retry_first=30.0, retry_max=1000.0)
+    left = Problem(ProblemKind.TEMPORARY, "A rollback is under way.")
+    busy, quiet = replace(WORK, metadata=METADATA_DUE), Wish(0, metadata=METADATA_DUE)
+
+    job = one(Run, stage.planned("a", busy)).job
+    assert job.service is Service.METADATA
+    stage.end(job, left, result=JobResult.NOTHING)
+    compaction = one(Run, stage.planned("a", busy)).job
+    assert compaction.service is Service.COMPACTION
+    stage.end(compaction)
+    stage.planned("a", quiet)
+    assert stage.state("a") is TableState.IDLE and stage.view("a").failures == 0
+
+    ended, pauses = stage.now, []
+    for _ in range(4):
+        while not (runs := of(Run, stage.wait(1))):
+            assert stage.now < ended + 2000, "it is tried again, though nothing changes"
+        assert runs[0].job.service is Service.METADATA
+        pauses.append(stage.now - ended)
+        stage.end(runs[0].job, left, result=JobResult.NOTHING)
+        ended = stage.now
+        stage.planned("a", quiet)
+    assert pauses[0] <= 60 < pauses[-1], "by the schedule's retry_first"
+    assert stage.view("a").failures == 0
 
 
 def test_verification_gives_way_and_comes():

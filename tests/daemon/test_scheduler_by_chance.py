@@ -57,6 +57,7 @@ from lakeward.daemon.events import (
 from lakeward.daemon.scheduler import Scheduler
 from lakeward.daemon.window import Window
 from lakeward.plan.decision import Reason
+from lakeward.plan.metadata_trigger import MetadataTrigger
 from tests.daemon.stage import START
 
 TABLES = ("a", "b", "c", "d", "e")
@@ -142,6 +143,7 @@ class World:
                     oldest_unmerged_at=pick((None, self.now - 50, self.now - 5000)),
                     expired_plans=pick(((), (), ("t1",), ("t1", "t2"))),
                     memory_bytes=pick((None, None, 60, 300)),
+                    metadata=pick((None, None, MetadataTrigger(5, None, 6, 10), MetadataTrigger(6, None, 6, 10))),
                 ),
             )
         )

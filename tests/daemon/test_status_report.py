@@ -135,7 +135,8 @@ def test_a_detail_before_the_first_look(store: Store) -> None:
     """There is a page, with what the configuration says."""
     detail = table_detail(synthetic.table("orders"), None, store, now=NOW)
     assert detail.groups == () and detail.planned_at is None
-    assert [fact.label for fact in detail.facts] == ["Base path", "Group", "Services"]
+    assert [fact.label for fact in detail.facts] == ["Base path", "Group", "Metadata table", "Services"]
+    assert detail.facts[2].value.startswith("delta commits since its compaction 20260101000000000: 3; compacted from 6")
 
 
 def test_a_decision_of_a_newer_release_is_left_out(store: Store) -> None:

@@ -14,7 +14,7 @@ from lakeward.daemon import worker as module
 from lakeward.daemon.events import Job, JobResult, Service
 from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.worker import Worker
-from lakeward.errors import Cancelled, Refused, TryLater
+from lakeward.errors import Cancelled, Refused, TryLater, VerificationFailed
 from lakeward.execute.compaction import NOTHING_PLANNED, CompactedPlan, CompactionReport
 from lakeward.execute.progress import Count, Observer, Silent
 from lakeward.execute.sample_verification import SampleReport
@@ -141,45 +141,69 @@ def test_a_plan_of_ours_that_is_too_old_is_taken_back(tmp_path: Path) -> None:
     assert bench.run(Service.PLAN_EXPIRY, expired_plans=(instant,)).result is JobResult.NOTHING
 
 
-@pytest.mark.parametrize(("after", "compacted"), [("0", False), ("1", True), ("1000", False)])
-def test_a_compaction_compacts_the_metadata_table_first(tmp_path: Path, after: str, compacted: bool) -> None:
-    """Where the settings want it, and enough commits came; the job is the same otherwise. It is counted."""
+@pytest.mark.parametrize(("after", "due"), [('"off"', False), ('"auto"', False), ("1", True), ("1000", False)])
+def test_a_plan_wishes_for_the_metadata_tables_services(tmp_path: Path, after: str, due: bool) -> None:
+    """Where the settings want them and enough commits came: here one, of the two that `auto` waits for. The job does
+    them, in figures; then they are not due. A compaction leaves them alone."""
     bench = Bench(tmp_path, golden="v9_metadata", settings={"defaults.metadata_compact_after": after})
     timeline = bench.path / ".hoodie/metadata/.hoodie/timeline"
     before = {path.name for path in timeline.glob("*_*.commit")}
+    wish = bench.plan().wish
+    assert bool(wish.metadata and wish.metadata.is_due) is due
+    assert (wish.metadata is None) is (after == '"off"')
 
     counts = Counts()
-    assert bench.run(Service.COMPACTION, counts).result is JobResult.COMMITTED
+    report = bench.run(Service.METADATA, counts)
 
-    assert counts.found == [Count.METADATA_COMPACTION] * compacted
-    (commit,) = (bench.path / ".hoodie/timeline").glob("*_*.commit")
+    assert (report.result is JobResult.COMMITTED) is due
+    assert counts.found == [Count.METADATA_COMPACTION] * due
     new = {path.name for path in timeline.glob("*_*.commit")} - before
-    assert len(new) == compacted
-    assert all(name < commit.name for name in new)
+    assert [name.partition("_")[0] for name in new] == list(report.instants) and len(new) == due
+    assert bool(report.figures.read_bytes and report.figures.written_bytes) is due
+    assert bench.run(Service.METADATA).result is JobResult.NOTHING
+    assert bench.run(Service.COMPACTION, counts).result is JobResult.COMMITTED
+    assert len(counts.found) == due
 
 
-def test_what_stands_against_it_is_no_failure(tmp_path: Path) -> None:
-    """The table is compacted all the same: a plan for its metadata table is Hudi's to finish."""
+def test_what_stands_against_the_metadata_tables_services_is_no_failure(tmp_path: Path) -> None:
+    """A plan for it is Hudi's to finish: the job says so and has done nothing."""
     bench = Bench(tmp_path, golden="v9_metadata", settings={"defaults.metadata_compact_after": "1"})
     timeline = bench.path / ".hoodie/metadata/.hoodie/timeline"
     (requested, *_) = timeline.glob("*.compaction.requested")
     (timeline / "20261121143000000.compaction.requested").write_bytes(requested.read_bytes())
     counts = Counts()
-    try:
-        result = bench.run(Service.COMPACTION, counts).result
-    finally:
-        (timeline / "20261121143000000.compaction.requested").unlink()
-    assert (result, counts.found) == (JobResult.COMMITTED, [Count.METADATA_LEFT])
+
+    report = bench.run(Service.METADATA, counts)
+
+    assert (report.result, counts.found) == (JobResult.NOTHING, [Count.METADATA_LEFT])
+    assert "pending-metadata-compaction" in report.problems[0].text
+
+
+def test_a_file_of_the_metadata_table_that_does_not_hold_what_was_written_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows may be at stake: what verification finds is never passed over."""
+    bench = Bench(tmp_path, golden="v9_metadata", settings={"defaults.metadata_compact_after": "1"})
+    monkeypatch.setattr("lakeward.execute.metadata_compaction.read_digest", lambda *arguments: b"another")
+    with pytest.raises(VerificationFailed):
+        bench.run(Service.METADATA)
 
 
 def test_old_files_of_the_metadata_table_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of what earlier compactions replaced, also where too few commits came for another one."""
+    """Of what earlier compactions replaced; the two are told apart."""
     monkeypatch.setattr("lakeward.plan.metadata_cleaning.RETAINED_COMMITS", 1)
-    bench = Bench(tmp_path, golden="v9_metadata", settings={"defaults.metadata_compact_after": "1000"})
+    bench = Bench(tmp_path, golden="v9_metadata", settings={"defaults.metadata_compact_after": "1"})
     counts = Counts()
-    assert bench.run(Service.COMPACTION, counts).result is JobResult.COMMITTED
-    assert counts.found == [Count.METADATA_CLEAN]
+    assert len(bench.run(Service.METADATA, counts).instants) == 2
+    assert counts.found == [Count.METADATA_CLEAN, Count.METADATA_COMPACTION]
     assert len(list((bench.path / ".hoodie/metadata/.hoodie/timeline").glob("*.clean"))) == 1
+
+
+def test_a_metadata_table_that_cannot_be_looked_at_keeps_no_plan_from_being_made(tmp_path: Path) -> None:
+    """It is not serviced either; what needs it says why."""
+    bench = Bench(tmp_path, golden="v9_metadata")
+    (bench.path / ".hoodie/metadata/.hoodie/timeline/20261121143000000.strange.requested").touch()
+    assert bench.plan().wish.metadata is None
 
 
 def test_a_compaction_says_what_it_did(tmp_path: Path) -> None:
@@ -203,7 +227,7 @@ def test_a_table_about_whose_writers_nothing_was_said_is_not_written(tmp_path: P
     locks = bench.table.locks.model_copy(update={"writers": None})
     bench.table = replace(bench.table, settings=settings.model_copy(update={"locks": locks}))
     before = bench.files()
-    for service in (Service.COMPACTION, Service.RECOVERY, Service.PLAN_EXPIRY):
+    for service in (Service.COMPACTION, Service.RECOVERY, Service.PLAN_EXPIRY, Service.METADATA):
         with pytest.raises(Refused, match="other writers"):
             bench.run(service)
     assert bench.files() == before

@@ -39,7 +39,14 @@ from lakeward.cli.lock_options import (
     stated_locks,
 )
 from lakeward.cli.metadata_commands import metadata_app
-from lakeward.cli.metadata_compact import check_goes_with_metadata, compact_metadata
+from lakeward.cli.metadata_compact import (
+    check_goes_with_metadata,
+    compact_metadata,
+    metadata_report_as_json,
+    metadata_trigger_as_json,
+    render_metadata_report,
+    render_metadata_trigger,
+)
 from lakeward.cli.parked_groups import ParkedGroups
 from lakeward.cli.plan_view import explanations_as_json, plan_as_json, render_explanations, render_plan
 from lakeward.cli.progress_view import open_view
@@ -56,17 +63,20 @@ from lakeward.daemon.config import Codec, SparkSettings, Writers
 from lakeward.dispatch.dispatcher import Dispatcher, own_versions
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.dispatch.spark import SparkDispatcher
-from lakeward.errors import LakewardError, UsageError
+from lakeward.errors import BrokenFile, LakewardError, Unsupported, UsageError, VerificationFailed
 from lakeward.execute.compaction import Compactor
 from lakeward.execute.compaction_options import CompactionOptions
 from lakeward.execute.inspection import inspect_table
+from lakeward.execute.metadata_trigger import look_at_trigger, service_metadata
 from lakeward.execute.task_entry import run_operation_at
 from lakeward.plan.decision import PlanOutcome
+from lakeward.plan.metadata_trigger import MetadataCompactAfter, MetadataTrigger
 from lakeward.plan.planner import SETTINGS, CompactionType, merge_settings, planner_of
 from lakeward.plan.selection import GroupFilter
 from lakeward.printable import printable, secrets_around, spellings
 from lakeward.quantities import parse_duration, parse_size
 from lakeward.table.listing import listing_source
+from lakeward.table.table_config import load_table_config
 
 T = TypeVar("T")
 
@@ -151,10 +161,12 @@ def plan(
     """Say what compact would do now: the operations, what they would cost, and why not the others. Writes nothing."""
     opened = open_table(table, config)
     outcome = _preview(opened, config, kind, partition, exclude_partition, file_group, settings, timezone)
+    trigger = _metadata_trigger(opened, opened.table.metadata_compact_after)
     if as_json:
-        print_json(plan_as_json(outcome))
+        print_json({**plan_as_json(outcome), "metadata_table": metadata_trigger_as_json(trigger)})
     else:
         render_plan(outcome, Terminal(), explained=explain_too)
+        render_metadata_trigger(trigger, Terminal())
 
 
 @app.command()
@@ -173,10 +185,12 @@ def explain(
     """Say for each file group in one sentence what would happen to it, why, and when it would be otherwise."""
     opened = open_table(table, config)
     outcome = _preview(opened, config, kind, partition, exclude_partition, file_group, settings, timezone)
+    trigger = _metadata_trigger(opened, opened.table.metadata_compact_after)
     if as_json:
-        print_json(explanations_as_json(outcome))
+        print_json({**explanations_as_json(outcome), "metadata_table": metadata_trigger_as_json(trigger)})
     else:
         render_explanations(outcome, Terminal())
+        render_metadata_trigger(trigger, Terminal())
 
 
 @app.command()
@@ -207,6 +221,14 @@ def compact(
             "--metadata",
             help="Clean and compact the table's metadata table instead, as Hudi's writers do by themselves when they "
             "write; until somebody does, Hudi archives nothing.",
+        ),
+    ] = False,
+    no_metadata_services: Annotated[
+        bool,
+        typer.Option(
+            "--no-metadata-services",
+            help="Leave the metadata table to its writers. Otherwise it is cleaned and compacted at the end, where "
+            "they would soon have to (metadata_compact_after).",
         ),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be compacted, write nothing.")] = False,
@@ -249,6 +271,7 @@ def compact(
                 "--exclude-partition": exclude_partition,
                 "--file-group": file_group,
                 "--set": settings,
+                "--no-metadata-services": no_metadata_services,
                 "--codec": codec,
                 "--memory": memory,
                 "--master": master,
@@ -292,6 +315,7 @@ def compact(
     parked = _parked_groups(opened, config, clock)
     parked_now = parked.records(named=file_group or ())
     left_alone = parked.left_alone(parked_now)
+    after: MetadataCompactAfter = 0 if no_metadata_services else configured.metadata_compact_after
     try:
         with open_view(Terminal(stderr=True), clock) as view:
             compactor = Compactor(
@@ -312,21 +336,40 @@ def compact(
             )
             if dry_run:
                 preview = compactor.preview()
+                trigger = _metadata_trigger(opened, after)
             else:
                 report = compactor.compact()
+                metadata_report = service_metadata(
+                    opened.storage,
+                    opened.base_path,
+                    options,
+                    after=after,
+                    clock=clock,
+                    processes=Processes(),
+                    observer=view,
+                )
     except LakewardError as error:
         parked.park(error)
         raise
     finally:
         spark.stop()
     if dry_run:
-        print_json(plan_as_json(preview)) if as_json else render_plan(preview, console, explained=False)
-        nothing = not preview.operations
+        if as_json:
+            print_json({**plan_as_json(preview), "metadata_table": metadata_trigger_as_json(trigger)})
+        else:
+            render_plan(preview, console, explained=False)
+            render_metadata_trigger(trigger, console)
+        nothing = not preview.operations and not (trigger and trigger.is_due)
     else:
-        print_json(report_as_json(report) | {"parked": parked.as_json(parked_now)}) if as_json else render_report(
-            report, console
-        )
-        nothing = not report.plans
+        if as_json:
+            beside = {"parked": parked.as_json(parked_now), **metadata_report_as_json(metadata_report)}
+            print_json({**report_as_json(report), **beside})
+        else:
+            render_report(report, console)
+            render_metadata_report(metadata_report, console)
+        nothing = not report.plans and metadata_report.done is None
+        if isinstance(metadata_report.left, VerificationFailed):
+            raise metadata_report.left
     if exit_code and nothing:
         raise typer.Exit(3)
 
@@ -379,6 +422,16 @@ def _preview(
 
 def _parked_groups(opened: ConfiguredTable, config: Path | None, clock: Clock) -> ParkedGroups:
     return ParkedGroups(opened, config, clock, say=partial(typer.echo, err=True))
+
+
+def _metadata_trigger(opened: ConfiguredTable, after: MetadataCompactAfter) -> MetadataTrigger | None:
+    """None also where the metadata table cannot be read: then it is not compacted either, and `inspect` says why."""
+    clock = SystemClock()
+    config = load_table_config(opened.storage, opened.base_path, clock=clock).config
+    try:
+        return look_at_trigger(opened.storage, opened.base_path, config, after=after, clock=clock)
+    except (Unsupported, BrokenFile):
+        return None
 
 
 def _groups(

@@ -1,4 +1,4 @@
-"""`lakeward compact TABLE --metadata`: the metadata table instead of the table.
+"""The metadata table in what `compact` prints: serviced instead of the table (`--metadata`), or beside it.
 
 Touches: stdout, stderr; the table, through `execute/metadata_services.py`.
 Keeps:   an option that says how rows are merged is refused beside it, not passed over.
@@ -18,7 +18,9 @@ from lakeward.clock import SystemClock
 from lakeward.commit.owner import Processes
 from lakeward.errors import UsageError
 from lakeward.execute.compaction_options import CompactionOptions
+from lakeward.execute.metadata_trigger import MetadataReport
 from lakeward.plan.metadata_cleaning import file_names
+from lakeward.plan.metadata_trigger import MetadataTrigger
 from lakeward.quantities import spell_size
 from lakeward.storage.storage import join
 
@@ -58,16 +60,48 @@ def compact_metadata(opened: ConfiguredTable, options: CompactionOptions, *, dry
         return work.is_due
     assert done is not None, "it is either a preview or a run"
     if as_json:
-        print_json(
-            {
-                "metadata_clean": asdict(done.clean) if done.clean else None,
-                "metadata_compaction": asdict(done.compaction) if done.compaction else None,
-            }
-        )
+        print_json(_done_as_json(done))
     else:
         for line in _headlines(done):
             console.print(line, highlight=False)
+        if done.compaction is None:
+            console.print("Nothing to compact: no log came to the metadata table since its last compaction.")
     return done.clean is not None or done.compaction is not None
+
+
+def metadata_report_as_json(report: MetadataReport) -> dict[str, Any]:
+    """Beside what was done to the table."""
+    return {
+        "metadata_table": metadata_trigger_as_json(report.trigger),
+        **_done_as_json(report.done),
+        "metadata_left": None if report.left is None else str(report.left),
+    }
+
+
+def metadata_trigger_as_json(trigger: MetadataTrigger | None) -> dict[str, Any] | None:
+    """None where there is no metadata table, or it is left to its writers."""
+    return None if trigger is None else {**asdict(trigger), "is_due": trigger.is_due}
+
+
+def render_metadata_report(report: MetadataReport, console: Terminal) -> None:
+    """Nothing where there was nothing to do."""
+    if report.left is not None:
+        console.print(f"The metadata table was left as it is: {report.left}", highlight=False)
+    for line in _headlines(report.done):
+        console.print(line, highlight=False)
+
+
+def render_metadata_trigger(trigger: MetadataTrigger | None, console: Terminal) -> None:
+    if trigger is not None:
+        word = "due" if trigger.is_due else "not due"
+        console.print(f"Services of the metadata table are {word}: {trigger.why}.", highlight=False)
+
+
+def _done_as_json(done: MetadataDone | None) -> dict[str, Any]:
+    return {
+        "metadata_clean": asdict(done.clean) if done and done.clean else None,
+        "metadata_compaction": asdict(done.compaction) if done and done.compaction else None,
+    }
 
 
 def _work_as_json(work: MetadataWork) -> dict[str, Any]:
@@ -113,7 +147,9 @@ def _work(work: MetadataWork) -> str:
     return "\n".join(lines)
 
 
-def _headlines(done: MetadataDone) -> Iterator[str]:
+def _headlines(done: MetadataDone | None) -> Iterator[str]:
+    if done is None:
+        return
     if done.clean is not None:
         clean = done.clean
         yield (
@@ -121,7 +157,6 @@ def _headlines(done: MetadataDone) -> Iterator[str]:
             f"{clean.earliest_retained} and later, {clean.seconds:.1f} s, committed at {clean.completion_time}."
         )
     if done.compaction is None:
-        yield "Nothing to compact: no log came to the metadata table since its last compaction."
         return
     compaction = done.compaction
     yield (

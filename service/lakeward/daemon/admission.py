@@ -24,7 +24,13 @@ from lakeward.daemon.events import Limits, Service
 from lakeward.daemon.io_budget import IoBudget
 from lakeward.quantities import spell_size, spell_time
 
-_RANKS = {Service.RECOVERY: 0, Service.PLAN_EXPIRY: 1, Service.COMPACTION: 1, Service.VERIFICATION: 2}
+_RANKS = {
+    Service.RECOVERY: 0,
+    Service.PLAN_EXPIRY: 1,
+    Service.METADATA: 1,
+    Service.COMPACTION: 1,
+    Service.VERIFICATION: 2,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ from lakeward.daemon.events import ForeignServices, Service
 from lakeward.daemon.window import Window
 from lakeward.errors import UsageError
 from lakeward.execute.replay import state_folder
+from lakeward.plan.metadata_trigger import AUTO, MetadataCompactAfter
 from lakeward.plan.planner import CompactionType, merge_settings
 from lakeward.quantities import parse_duration, parse_size
 from lakeward.storage.opening import open_storage
@@ -74,6 +75,14 @@ def _size(value: object) -> object:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise ValueError("A size is written like 512MiB, 2GiB or as a number of bytes.")
     return int(value)
+
+
+def _metadata_after(value: object) -> object:
+    if value in (AUTO, "off"):
+        return AUTO if value == AUTO else 0
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError('It is "auto", "off" or a whole number.')
+    return value
 
 
 def _verbatim(value: object) -> object:
@@ -132,7 +141,12 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 
 Flag = Annotated[bool, Strict(), Kind("true or false")]
 Count = Annotated[int, Strict(), Field(ge=1), Kind("whole number from 1")]
-CountOrNone = Annotated[int, Strict(), Field(ge=0), Kind("whole number")]
+MetadataAfter = Annotated[
+    MetadataCompactAfter,
+    BeforeValidator(_metadata_after),
+    WithJsonSchema({"type": ["string", "integer"], "description": "auto, off, or a number of delta commits"}),
+    Kind("auto, off or a whole number"),
+]
 Duration = Annotated[float, BeforeValidator(_duration), Field(gt=0), _DURATION_SCHEMA, Kind("duration above 0")]
 DurationOrNone = Annotated[float, BeforeValidator(_duration), Field(ge=0), _DURATION_SCHEMA, Kind("duration")]
 Size = Annotated[int, BeforeValidator(_size), Field(gt=0), _SIZE_SCHEMA, Kind("size above 0")]
@@ -375,10 +389,11 @@ class TableSettings(_Section):
     """Jobs start only while one of these is open; none given: always."""
     plan_expiry: Duration = 6 * 3600.0
     """A pending plan of ours that nobody carried out is taken back after this, so that it holds no file group up."""
-    metadata_compact_after: CountOrNone = 0
-    """A compaction first cleans the metadata table, and compacts it where so many delta commits have completed in it
-    since that was done last; more than its Hudi writers let pass (`hoodie.metadata.compact.max.delta.commits`). 0: both
-    are left to them."""
+    metadata_compact_after: MetadataAfter = AUTO
+    """The metadata table is cleaned and compacted once so many delta commits came since that was done last, also
+    outside of windows. `auto`: a few before its Hudi writers would have to, which is at 10
+    (`hoodie.metadata.compact.max.delta.commits`) or what their compactions of it show. `off`, or 0: it is left to
+    them."""
     foreign_services: ForeignServices = ForeignServices.SHADOW
     """When somebody else turns out to service the table too: `shadow`, plan and write nothing; `share`, go on."""
     memory: Size = 512 * 1024**2

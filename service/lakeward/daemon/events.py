@@ -24,6 +24,7 @@ from enum import StrEnum
 
 from lakeward.daemon.window import Window
 from lakeward.plan.decision import Reason
+from lakeward.plan.metadata_trigger import MetadataTrigger
 from lakeward.table.file_system_view import GroupId
 
 
@@ -36,6 +37,8 @@ class Service(StrEnum):
     """Unschedule pending plans that are too old, so that no file group is hostage to one."""
     COMPACTION = "compaction"
     """Finish pending plans, plan anew under the lock, carry out."""
+    METADATA = "metadata-service"
+    """Clean and compact the metadata table before its writers have to."""
     VERIFICATION = "verification"
     """Merge a sample again and compare."""
 
@@ -168,6 +171,8 @@ class Wish:
     """Instants of pending plans that are older than allowed and that we may unschedule."""
     memory_bytes: int | None = None
     """Predicted peak of the job; None leaves it to the schedule."""
+    metadata: MetadataTrigger | None = None
+    """Whether the services of the metadata table are due; None where there is none, or it is left to its writers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -284,6 +284,11 @@ def _looked_at(table: TableStatus, now: float) -> Reading:
     return table.watched_since if table.view.looked_at is None else table.view.looked_at
 
 
+def _metadata_delta_commits(table: TableStatus, now: float) -> Reading:
+    wish = table.view.wish
+    return None if wish is None or wish.metadata is None else float(wish.metadata.delta_commits)
+
+
 def _last_success(table: TableStatus, now: float) -> Reading:
     return {service.value: at for service, at in table.last_success_at.items()}
 
@@ -372,6 +377,15 @@ TABLE_GAUGES = (
     TableGauge(
         _gauge("lakeward_table_timeline_instants", "Instants on the active timeline.", "table"),
         _backlog("timeline_length"),
+        max,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_metadata_delta_commits",
+            "Delta commits of the metadata table since its last compaction; nothing where it is left to its writers.",
+            "table",
+        ),
+        _metadata_delta_commits,
         max,
     ),
     TableGauge(

@@ -8,6 +8,8 @@
     CANCELLED      waits a first back-off, without blame                  -
     LOST           waits a first back-off, without blame                  -
 
+What stands against the metadata table's services is no failure: they alone are tried again after a growing while.
+
 A problem that names a file group is the group's: the table backs off and goes on without it. A poll or a plan that
 failed backs off whatever its problem was, because looking harms nobody and a table never vanishes.
 
@@ -46,6 +48,12 @@ def settle(table: TrackedTable, running: RunningJob, outcome: JobOutcome, now: f
     if outcome.result is JobResult.FAILED:
         return records + _react(table, _problem_of(running, outcome), now, chance)
     service = running.job.service
+    if service is Service.METADATA:
+        # What stood against it is the metadata table's trouble: the table goes on, and this is tried again later.
+        is_done = outcome.result is JobResult.COMMITTED
+        table.metadata_setbacks = 0 if is_done else table.metadata_setbacks + 1
+        table.metadata_at = now if is_done else now + _delay(table, table.metadata_setbacks, chance)
+        return records
     if service is Service.RECOVERY:
         # One that was told to stop may belong to a lease that was lost and gained again since.
         table.recovered = running.cancelled is None

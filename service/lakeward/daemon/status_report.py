@@ -151,6 +151,8 @@ def _facts(status: TableStatus, snapshot: TableSnapshot | None) -> tuple[Fact, .
             Fact("Partitions", str(len(snapshot.partitions))),
             Fact("Time zone of instants", f"{snapshot.zone.name} ({snapshot.zone.source.value})"),
         ]
+    if status.view.wish is not None and status.view.wish.metadata is not None:
+        facts.append(Fact("Metadata table", status.view.wish.metadata.why))
     facts.append(Fact("Services", ", ".join(service.value for service in status.services)))
     return tuple(facts)
 

@@ -35,7 +35,11 @@ _NEAR_OBJECTIVE = 0.9
 """After this part of the objective the oldest unmerged record is near its deadline, and the table is planned again."""
 
 _DATA_SERVICES = frozenset({Service.COMPACTION, Service.VERIFICATION})
-"""What windows are about. Recovery and plan expiry move no data and free what is stuck, so they do not wait for one."""
+"""What windows are about. Recovery and plan expiry move no data and free what is stuck, so they do not wait for one;
+nor does the metadata table, which a writer would compact instead whatever the window."""
+
+_NEED_MEMORY = frozenset({Service.METADATA, Service.VERIFICATION})
+"""What merges, beside compaction, whose plan says how much it needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,10 @@ class TrackedTable:
     """Since when a job of the table could run, as far as the table is concerned."""
     expiry_tried: tuple[str, ...] = ()
     """Expired plans that a job has already looked at; compaction is not kept waiting for them twice."""
+    metadata_at: float = -inf
+    """Not before this is the metadata table tried again, against which something stood last time."""
+    metadata_setbacks: int = 0
+    """How often in a row something stood against it."""
     running: RunningJob | None = None
     setbacks: int = 0
     """Jobs in a row that got nothing done; what back-off grows with."""
@@ -170,10 +178,17 @@ class TrackedTable:
         if compacts and self.wish is not None:
             if self.wish.expired_plans and self.wish.expired_plans != self.expiry_tried:
                 return Service.PLAN_EXPIRY
+            # Before a compaction, whose commit is one more in the metadata table.
+            if self._metadata_is_due and self.metadata_at <= now:
+                return Service.METADATA
             if self.wish.operations:
                 return Service.COMPACTION
         is_planned = self.plan_wanted or (self.look is not None and self.look.is_plan)
         return Service.VERIFICATION if verification and not is_planned else None
+
+    @property
+    def _metadata_is_due(self) -> bool:
+        return self.wish is not None and self.wish.metadata is not None and self.wish.metadata.is_due
 
     def candidate(self, now: float) -> Candidate | None:
         """The job that could run now as far as the table itself is concerned, nothing holding it."""
@@ -190,7 +205,7 @@ class TrackedTable:
                 service=service,
                 queued_at=queued_at,
                 floor_at=queued_at + floor,
-                memory_bytes=schedule.memory_bytes if service is Service.VERIFICATION else 0,
+                memory_bytes=schedule.memory_bytes if service in _NEED_MEMORY else 0,
                 deadline=self.objective_at or inf,
             )
         return Candidate(
@@ -255,6 +270,8 @@ class TrackedTable:
         elif not is_held and not stopping:
             verifications = (self.verify_at, self.verify_at + self.schedule.verification_interval)
             timers += [at for at in verifications if at > now]
+            if self._metadata_is_due and self.metadata_at > now:
+                timers.append(self.metadata_at)
             if self.wanted(now) in _DATA_SERVICES:
                 timers.append(self.window_edge(now) or inf)
         return min(timers)
@@ -277,6 +294,7 @@ class TrackedTable:
             self.replan_at = min(self.replan_at, now + schedule.replan)
         if self.verify_at < inf:
             self.verify_at = min(self.verify_at, now + schedule.verification_interval)
+        self.metadata_at = min(self.metadata_at, now + schedule.retry_max)
         if self.queued_at is not None:
             self.queued_at = min(self.queued_at, now)
         if self.leased_at is not None:

@@ -20,7 +20,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from lakeward.clock import Clock
 from lakeward.commit.lock import open_lock
@@ -28,19 +28,21 @@ from lakeward.commit.owner import Processes
 from lakeward.daemon.config import Writers
 from lakeward.daemon.events import Job, JobResult, Problem, ProblemKind, Service, Wish
 from lakeward.daemon.log import log_context
+from lakeward.daemon.problem import problem_of
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import JobFigures
 from lakeward.daemon.turn import Turn
 from lakeward.daemon.watcher import Watcher
 from lakeward.dispatch.dispatcher import Dispatcher
-from lakeward.errors import AttemptLost, Conflict, LakewardError, LockHeld, Refused, TryLater
+from lakeward.errors import BrokenFile, LakewardError, Refused, Unsupported, VerificationFailed
 from lakeward.execute.compaction import CompactionReport, Compactor
 from lakeward.execute.compaction_options import CompactionOptions
 from lakeward.execute.merging import RunOperation
+from lakeward.execute.metadata_trigger import look_at_trigger, service_metadata
 from lakeward.execute.observation import observe_plans
 from lakeward.execute.operation_spec import OperationKind
 from lakeward.execute.pending_work import pending_work
-from lakeward.execute.progress import Count, Observer
+from lakeward.execute.progress import Observer
 from lakeward.execute.refusal import refuse
 from lakeward.execute.sample_verification import RunCheck, verify_sample
 from lakeward.execute.serviced_table import Guard, zone_of
@@ -48,6 +50,7 @@ from lakeward.execute.unscheduling import Unscheduled
 from lakeward.format.instant import format_instant_time, parse_instant_time
 from lakeward.plan.decision import PlanOutcome, Reason
 from lakeward.plan.eligibility import find_refusals
+from lakeward.plan.metadata_trigger import MetadataTrigger
 from lakeward.plan.planner import planner_of
 from lakeward.state.records import ObservedPlan
 from lakeward.storage.storage import Storage
@@ -55,10 +58,12 @@ from lakeward.table.backlog import Backlog
 from lakeward.table.file_group import LogFile
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.listing import listing_source
-from lakeward.table.metadata_table import has_metadata_table
 from lakeward.table.service_instants import ServiceInstant, ServiceName, foreign_instants
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.table_config import load_table_config
+from lakeward.table.timeline_reader import Memory
+
+if TYPE_CHECKING:
+    from lakeward.execute.metadata_services import MetadataDone
 
 FIRST_LOOK_PATIENCE_SECONDS = 10.0
 PLAN_PATIENCE_SECONDS = 1.0
@@ -143,6 +148,8 @@ class Worker:
         self._foreign: dict[str, ServiceInstant | None] = {}
         """The newest of each table, as of the last poll that found a change."""
         self._zones: dict[str, tzinfo | None] = {}
+        self._metadata_plans: dict[str, Memory] = {}
+        """By table: plans on the timeline of its metadata table that were read."""
         self._committed: dict[str, list[str]] = {}
         """By table: instants of ours that no sample was taken from yet."""
 
@@ -208,6 +215,7 @@ class Worker:
         # Those that expired are work, too: where one cannot be taken back, it is to be carried out.
         operations = [*outcome.operations, *(operation for work in pending for operation in work.plan.operations)]
         at_once = min(len(operations), self._dispatchers.at_once)
+        metadata = self._metadata_trigger(table, snapshot)
         backlog = self.backlog(table.name)
         return Wish(
             operations=len(operations),
@@ -217,7 +225,22 @@ class Worker:
             oldest_unmerged_at=backlog.oldest_unmerged_at if backlog is not None else None,
             expired_plans=expired,
             memory_bytes=at_once * table.settings.memory,
+            metadata=metadata,
         )
+
+    def _metadata_trigger(self, table: ServedTable, snapshot: TableSnapshot) -> MetadataTrigger | None:
+        storage, base_path = self._open_storage(table.base_path)
+        try:
+            return look_at_trigger(
+                storage,
+                base_path,
+                snapshot.config,
+                after=table.settings.metadata_compact_after,
+                clock=self._clock,
+                memory=self._metadata_plans.setdefault(table.name, {}),
+            )
+        except (Unsupported, BrokenFile):
+            return None  # what cannot be read is not compacted; a compaction of the table, which writes to it, says why
 
     def free_dead_locks(self, table: ServedTable) -> None:
         """Of a table that another daemon services: it may not judge processes of this host, and would wait for ever."""
@@ -248,23 +271,27 @@ class Worker:
                 return self._expire_plans(self._compactor(table, job, guard, observer), job)
             case Service.COMPACTION:
                 compactor = self._compactor(table, job, guard, observer)
-                self._service_metadata(table, guard, observer)
                 report = compactor.compact()
                 compacted = _compacted(report)
                 self._learn(table.name, report)
                 written = [*self._committed.get(table.name, ()), *compacted.instants]
                 self._committed[table.name] = written[-COMMITTED_MAX:]
                 return compacted
+            case Service.METADATA:
+                return self._service_metadata(table, guard, observer)
             case Service.VERIFICATION:
                 return self._verify(table, guard)
 
-    def _compactor(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> Compactor:
+    def _check_may_write(self, table: ServedTable) -> None:
         if table.locks.why_nothing_is_written is not None:
             raise Refused(
                 f"Nothing was said about the other writers of {table.name}.",
                 why="A compaction beside a writer that does not share its lock can lose that writer's rows.",
                 remedy='Set locks.writers to "share" or "stopped" for this table in the configuration.',
             )
+
+    def _compactor(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> Compactor:
+        self._check_may_write(table)
         storage, base_path = self._open_storage(table.base_path)
         settings = table.settings
         return Compactor(
@@ -296,36 +323,26 @@ class Worker:
             state_folder=self._state_folder,
         )
 
-    def _service_metadata(self, table: ServedTable, guard: Guard, observer: Observer) -> None:
-        """Where the table's settings want it. What stands against it passes, and is no failure of the job."""
-        if not (after := table.settings.metadata_compact_after):
-            return
+    def _service_metadata(self, table: ServedTable, guard: Guard, observer: Observer) -> JobReport:
+        """What stands against it passes, and is no failure of the job."""
+        self._check_may_write(table)
         storage, base_path = self._open_storage(table.base_path)
-        if not has_metadata_table(load_table_config(storage, base_path, clock=self._clock).config):
-            return
-        # With kernels, which nobody else here needs.
-        from lakeward.execute.metadata_services import MetadataServices
-
-        services = MetadataServices(
+        report = service_metadata(
             storage,
             base_path,
             self._options(table, base_path),
+            after=table.settings.metadata_compact_after,
             clock=self._clock,
             processes=self._processes,
             observer=observer,
             guard=guard,
             planned_by=self._identity.as_metadata(),
         )
-        try:
-            done = services.run(delta_commits_min=after)
-        except (Refused, TryLater, LockHeld, AttemptLost, Conflict) as error:
-            observer.step(f"the metadata table is left as it is: {error}")
-            observer.counted(Count.METADATA_LEFT)
-            return
-        if done.clean is not None:
-            observer.counted(Count.METADATA_CLEAN)
-        if done.compaction is not None:
-            observer.counted(Count.METADATA_COMPACTION)
+        if isinstance(report.left, VerificationFailed):
+            raise report.left
+        if report.left is not None:
+            return JobReport(JobResult.NOTHING, problems=(problem_of(report.left),))
+        return _serviced(report.done)
 
     def _expire_plans(self, compactor: Compactor, job: Job) -> JobReport:
         ended = [compactor.unschedule(instant) for instant in job.expired_plans]
@@ -383,6 +400,7 @@ class Worker:
         self._foreign.pop(table, None)
         self._zones.pop(table, None)
         self._unmergeable.pop(table, None)
+        self._metadata_plans.pop(table, None)
         self._committed.pop(table, None)
 
     def _learn(self, table: str, report: CompactionReport) -> None:
@@ -448,6 +466,19 @@ def _compacted(report: CompactionReport) -> JobReport:
     # A plan that the job itself made and that came to nothing is no progress: the next plan would wish it again.
     achieved = report.unscheduled or any(plan.completion_time is not None or plan.recovered for plan in report.plans)
     return JobReport(JobResult.COMMITTED if achieved else JobResult.NOTHING, figures, ended)
+
+
+def _serviced(done: MetadataDone | None) -> JobReport:
+    """None where somebody else did it meanwhile."""
+    made = [] if done is None else [each for each in (done.clean, done.compaction) if each is not None]
+    if done is None or not made:
+        return JobReport(JobResult.NOTHING)
+    compaction = done.compaction
+    figures = JobFigures(
+        read_bytes=compaction.input_bytes if compaction else 0,
+        written_bytes=compaction.output_bytes if compaction else 0,
+    )
+    return JobReport(JobResult.COMMITTED, figures, tuple(each.instant for each in made))
 
 
 def _age(instant: str, zone: tzinfo, now: float) -> float:

@@ -57,6 +57,7 @@ from lakeward.format.compaction_plan import CompactionPlan, write_compaction_pla
 from lakeward.format.file_name import HFILE, BaseFileName, WriteToken
 from lakeward.format.metadata_base_file import read_digest, write_metadata_base_file
 from lakeward.plan.metadata_services import MetadataBacklog, find_backlog
+from lakeward.plan.metadata_trigger import count_delta_commits
 from lakeward.storage.storage import join
 from lakeward.table.file_group import FileSlice
 from lakeward.table.metadata_reader import MetadataReader
@@ -119,7 +120,7 @@ class MetadataCompactor:
         return backlog
 
     def compact(self, *, delta_commits_min: int = 1) -> CompactedMetadata | None:
-        """None where fewer delta commits have completed since the last compaction, or none of them left a log.
+        """None where there were fewer delta commits since the last compaction, as Hudi counts them, or none left a log.
 
         Raises:
             Refused: the table is not one whose metadata table this release may change; nothing was written.
@@ -165,7 +166,7 @@ class MetadataCompactor:
                 look = look_at_metadata_table(table)
             snapshot, metadata = look.snapshot, look.table
             backlog = find_backlog(metadata)
-            if not backlog.is_due or backlog.delta_commits < delta_commits_min:
+            if not backlog.is_due or count_delta_commits(metadata.timeline) < delta_commits_min:
                 return None
             check_obstacles(table, look)
             check_space(table, backlog.input_bytes, what="compacting its metadata table", remedy="Free space.")

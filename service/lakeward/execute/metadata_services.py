@@ -79,7 +79,7 @@ class MetadataServices:
         """Raises as `MetadataCleaner.clean` and `MetadataCompactor.compact` do.
 
         Args:
-            delta_commits_min: it is not compacted where fewer have completed since the last compaction.
+            delta_commits_min: it is not compacted where there were fewer since the last compaction.
         """
         clean = self._cleaner.clean()
         return MetadataDone(clean, self._compactor.compact(delta_commits_min=delta_commits_min))

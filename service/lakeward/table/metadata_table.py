@@ -92,8 +92,7 @@ def load_metadata_table(
 
     Raises `Unsupported`, `BrokenFile` and what storage raises.
     """
-    if config.version not in _VERSIONS or config.layout != 2:
-        raise _unsupported(base_path, f"The table has version {config.version} and timeline layout {config.layout}.")
+    _check_version(base_path, config)
     wanted = config.built_metadata_partitions if partitions is None else tuple(partitions)
     for partition in wanted:
         if partition not in config.metadata_partitions:
@@ -120,17 +119,36 @@ def load_metadata_table(
     )
 
 
+def load_metadata_timeline(
+    storage: Storage, base_path: str, config: TableConfig, *, clock: Clock
+) -> tuple[TableConfig, Timeline]:
+    """Properties and timeline of the metadata table alone: one file and one listing. Raises as `load_metadata_table`.
+
+    Args:
+        config: of the table at `base_path`.
+    """
+    _check_version(base_path, config)
+    metadata_path = metadata_base_path(base_path)
+    metadata_config = _load_config(storage, metadata_path, config, clock)
+    return metadata_config, _load_timeline(storage, metadata_path, metadata_config)
+
+
 def valid_instants(data: Timeline, metadata: Timeline) -> frozenset[str]:
     """The instants whose log blocks count, but for those that were taken back later."""
     pending = {instant.time for instant in data.pending}
     valid = {instant.time for instant in data.completed}
     for instant in metadata.completed:
         if instant.comparable_action == "deltacommit":
-            if instant.time not in pending or instant.time.startswith(_EPOCH):
+            if instant.time not in pending or is_initial_build(instant.time):
                 valid.add(instant.time)
         elif instant.action in ("rollback", "restore"):
             valid.add(instant.time)
     return frozenset(valid)
+
+
+def is_initial_build(instant: str) -> bool:
+    """Whether a partition of the metadata table was built at this instant of its timeline."""
+    return instant.startswith(_EPOCH)
 
 
 def latest_compaction(metadata: Timeline) -> str | None:
@@ -165,6 +183,11 @@ def _rolled_back(
             requested = f"{instant.time}.rollback.{State.REQUESTED}"
             found.append(read_rollback_plan(contents.read(requested), file=join(folder, requested)))
     return frozenset(found)
+
+
+def _check_version(base_path: str, config: TableConfig) -> None:
+    if config.version not in _VERSIONS or config.layout != 2:
+        raise _unsupported(base_path, f"The table has version {config.version} and timeline layout {config.layout}.")
 
 
 def _load_config(storage: Storage, metadata_path: str, config: TableConfig, clock: Clock) -> TableConfig:
