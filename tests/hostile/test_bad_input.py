@@ -94,6 +94,16 @@ def nested(levels: int) -> str:
     return f'{{"type":"record","name":"r","fields":[{{"name":"x","type":{kind}}}]}}'
 
 
+def doubled(levels: int) -> str:
+    """A record that holds the one before it twice, by name the second time: 2 to the levels types in two kilobytes."""
+    kind: object = "long"
+    for level in range(levels):
+        again = f"R{level - 1}" if level else "long"
+        fields = [{"name": "a", "type": kind}, {"name": "b", "type": again}]
+        kind = {"type": "record", "name": f"R{level}", "fields": fields}
+    return json.dumps(kind)
+
+
 BLOCKS = [
     Case("no magic", patched(0, b"#HUDI?"), "LW-BROKEN-FILE", "does not start with the magic"),
     Case("a newer format", patched(14, int32(7)), "LW-UNSUPPORTED", "log format version 7"),
@@ -118,6 +128,7 @@ BLOCKS = [
     Case("a schema that is no JSON", headed({HeaderKey.SCHEMA: "{"}), "LW-BROKEN-FILE", "not JSON"),
     Case("a schema without end", headed({HeaderKey.SCHEMA: nested(100_000)}), "LW-BROKEN-FILE", "not JSON"),
     Case("a schema nested deeply", headed({HeaderKey.SCHEMA: nested(500)}), "LW-UNSUPPORTED", "nested deeper"),
+    Case("a schema of millions of types", headed({HeaderKey.SCHEMA: doubled(24)}), "LW-UNSUPPORTED", "20000 types"),
     Case(
         "a recursive schema",
         headed({HeaderKey.SCHEMA: '{"type":"record","name":"r","fields":[{"name":"x","type":["null","r"]}]}'}),

@@ -30,6 +30,8 @@ META_COLUMNS = (
 )
 
 _DEPTH_MAX = 64  # nobody nests deeper; it keeps a hostile schema from exhausting the stack
+_TYPES_MAX = 20_000
+"""Of a schema, each as often as it occurs: by names two kilobytes of schema stand for millions of types."""
 _DECIMAL_DIGITS_MAX = 38
 _NO_BRANCH = -1
 """Of a union of one type, none is null."""
@@ -64,6 +66,11 @@ class AvroType:
     """Bytes of a decimal as fixed."""
     children: tuple[AvroField, ...] = ()
     """The fields of a record; the `element` of an array; `key` and `value` of a map."""
+    size: int = field(init=False, compare=False)
+    """How many types it is made of, itself included, each as often as it occurs."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", 1 + sum(child.type.size for child in self.children))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +192,7 @@ def _parse_record(
     inner_namespace, full_name = _full_name(schema, namespace)
     names.known[full_name] = None
     fields: list[AvroField] = []
+    size = 1
     for entry in schema.get("fields") or ():
         if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
             raise _broken(where, f"{_subject(path)} has an unnamed field.")
@@ -193,6 +201,9 @@ def _parse_record(
         child = _parse(
             entry.get("type"), namespace=inner_namespace, path=child_path, names=names, where=where, depth=depth + 1
         )
+        size += child.size
+        if size > _TYPES_MAX:
+            raise _unsupported(where, path, f"is made of more than {_TYPES_MAX} types")
         fields.append(AvroField(name, child))
     if not fields:
         raise _unsupported(where, path, "is a record without fields")
