@@ -213,6 +213,36 @@ def test_locations(tmp_path: Path) -> None:
         open_storage("hdfs://name/table")
 
 
+@pytest.mark.parametrize("prefix", ["file://", "file:", "FILE://localhost"])
+def test_escapes_in_file_urls(tmp_path: Path, prefix: str) -> None:
+    """`%20` is a space, but part of the name where such a folder is there and no other, as Hudi's writers make it from
+    the same URL; what could be both is refused. `#` and `?` belong to the name, as to Hadoop."""
+    (tmp_path / "sp%20ace").mkdir()
+    (tmp_path / "a b").mkdir()
+    for spelled, name in {
+        "sp%20ace/t": "sp%20ace/t",
+        "a%20b/t": "a b/t",
+        "new%20one": "new one",
+        "x#1?y": "x#1?y",
+    }.items():
+        (tmp_path / "sp%20ace" / "t").mkdir(exist_ok=True)
+        assert open_storage(f"{prefix}{tmp_path}/{spelled}")[1] == f"{tmp_path}/{name}", spelled
+    assert open_storage(f"{tmp_path}/sp%20ace")[1] == f"{tmp_path}/sp%20ace"
+    assert os.fsencode(open_storage(f"{prefix}{tmp_path}/%ff")[1]).endswith(b"/\xff")
+    (tmp_path / "sp ace").mkdir()
+    with pytest.raises(UsageError, match="two places"):
+        open_storage(f"{prefix}{tmp_path}/sp%20ace")
+    for wrong in ("%00", "a\0b"):
+        with pytest.raises(UsageError, match="zero byte"):
+            open_storage(f"{prefix}{tmp_path}/{wrong}")
+
+
+def test_file_urls_of_other_machines() -> None:
+    """They are refused, not taken for paths here."""
+    with pytest.raises(UsageError, match="file://server"):
+        open_storage("file://server/data")
+
+
 def test_paths() -> None:
     """The unpartitioned partition path is empty and adds nothing."""
     assert join("/t", "", "x") == "/t/x"
