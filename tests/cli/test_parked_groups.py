@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lakeward.cli.main import run
-from lakeward.errors import Unsupported
+from lakeward.errors import EngineLost, NotFound, Unsupported
 from lakeward.execute.operation_spec import OperationKind, OperationResult, OperationSpec
 from lakeward.execute.task_entry import run_operation_at
 from tests.crash.compacting import check_finished, everything
@@ -114,15 +114,18 @@ def test_after_its_time_it_gets_one_try(lake: Lake) -> None:
     assert "is parked until" in error["notes"][0]
 
 
-def test_what_is_no_fault_of_the_group_parks_nothing(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A storage that failed may work again; and a table without trouble needs no store."""
+@pytest.mark.parametrize("error", [OSError("the disk is away"), NotFound("A file is gone."), EngineLost("Spark died.")])
+def test_what_is_no_fault_of_the_group_parks_nothing(
+    lake: Lake, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A storage that failed may work again, a file come back; and a table without trouble needs no store."""
 
     def away(base_path: str, spec: object, attempt: int) -> None:
-        raise OSError("the disk is away")
+        raise error
 
     with monkeypatch.context() as patched:
         patched.setattr("lakeward.cli.main.run_operation_at", away)
-        lake.compact(code=1)
+        lake.compact(code=getattr(error, "exit_code", 1))
     assert not lake.store.exists()
     lake.restore()
     assert len(lake.compact(code=0)[0]["compactions"]) == 1
