@@ -111,6 +111,8 @@ def test_what_a_process_was_given() -> None:
         "LAKEWARD__SPARK__CONF": '{ "fs.s3a.secret.key" = "from-conf" }',
         "HAS_TOKEN": "true",
         "PATH": "/usr/bin",
+        "PWD": "/data/lake",
+        "OLDPWD": "/data/lake/sales",
     }
 
     found = secrets_around(environment, ["--spark-conf", "spark.hadoop.fs.s3a.secret.key=from-argument"])

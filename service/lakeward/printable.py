@@ -48,6 +48,9 @@ _ASSIGNED = re.compile(
 
 _SHORTEST = 4
 """Hiding every `a` would tell more than it hides."""
+_WORKING_FOLDERS = frozenset({"PWD", "OLDPWD"})
+"""Every shell sets them; a PWD in a connection string is a password."""
+
 _SHORTEST_VARIABLE = 8
 """A variable may be called so and say only `true`."""
 
@@ -96,7 +99,11 @@ def secrets_in(text: str) -> set[str]:
 
 def secrets_around(environment: Mapping[str, str], arguments: Sequence[str] = ()) -> set[str]:
     """The secrets that a process was given: in variables that name one, in URLs and settings of both."""
-    found = {value for name, value in environment.items() if names_secret(name) and len(value) >= _SHORTEST_VARIABLE}
+    found = {
+        value
+        for name, value in environment.items()
+        if names_secret(name) and name not in _WORKING_FOLDERS and len(value) >= _SHORTEST_VARIABLE
+    }
     for text in (*environment.values(), *arguments):
         found |= secrets_in(text)
     return found
