@@ -31,6 +31,7 @@ GIVEN = {
         f'{{ "spark.hadoop.fs.s3a.secret.key" = "{CANARY}-s3", '
         f'"spark.hadoop.fs.azure.account.key.acc.dfs.core.windows.net" = "{CANARY}-azure" }}'
     ),
+    "LAKEWARD__HTTP__TOKEN": f"{CANARY}-token-of-pages",
     "AWS_SECRET_ACCESS_KEY": f"{CANARY}-aws-secret",
     "AWS_SESSION_TOKEN": f"{CANARY}-aws-session",
     "AZURE_STORAGE_ACCOUNT_KEY": f"{CANARY}-azure-storage",
@@ -89,7 +90,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         'foreign_services = "share"\n'
     )
     (tmp_path / "broken.toml").write_text(
-        f'[state]\nurl = "{AWAY}"\n[spark]\nremote = "{REMOTE}"\n'
+        f'[http]\ntoken = "{CANARY}-token-in-file"\n[state]\nurl = "{AWAY}"\n[spark]\nremote = "{REMOTE}"\n'
         f'conf = {{ "fs.azure.account.key.acc" = "{CANARY}-in-file", "fs.s3a.secret.key" = 7 }}\n'
     )
     for name, value in GIVEN.items():
@@ -167,8 +168,9 @@ def test_where_work_runs_is_said_without_the_token(
 
 
 def get(url: str) -> str:
+    asking = urllib.request.Request(url, headers={"Authorization": f"Bearer {GIVEN['LAKEWARD__HTTP__TOKEN']}"})
     try:
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(asking, timeout=10) as answer:
             return str(answer.read().decode())
     except urllib.error.HTTPError as error:
         return error.read().decode()
@@ -196,6 +198,8 @@ def test_the_daemon_tells_no_secret(folder: Path) -> None:
         while "Spark Connect does not answer" not in seen:
             assert time.monotonic() < deadline, seen
             seen = "".join(get(found[1] + path) for path in ("/", "/tables/orders", "/metrics", "/-/ready"))
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(found[1] + "/metrics", timeout=10)
     finally:
         daemon.terminate()
         daemon.wait(60)

@@ -20,7 +20,7 @@ Away = Callable[[], None]
 BACKENDS = [
     "file",
     pytest.param("server", marks=pytest.mark.services),
-    pytest.param("standby", marks=pytest.mark.services),
+    pytest.param("standby", marks=[pytest.mark.services, pytest.mark.wide]),
 ]
 
 
