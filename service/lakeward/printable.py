@@ -33,7 +33,7 @@ _HARMLESS_NAME = re.compile(r"(file|path|location|provider|enabled|duration)$|^(
 SPARK_REDACTION = "(?i)secret|password|passwd|token|credential|(access|account|api|private)[._-]?key|[.]sas[.]"
 """The same as far as one expression says it, for `spark.redaction.regex`: Spark's own default knows no account keys."""
 
-_URL = re.compile(r"\b[a-z][a-z0-9+.-]*://(?:[^\s'\"]*@)?[^\s'\"]*", re.I)
+_URL = re.compile(r"\b[a-z][a-z0-9+.-]{0,30}://(?:[^\s'\"]*@)?[^\s'\"]*", re.I)
 _PARAMETER = re.compile(r"(?<=[?;&])(?P<name>[^=?;&]+)=(?P<value>[^;&]*)")
 _CONNECT_OWN = frozenset({"use_ssl", "user_id", "user_agent", "session_id"})
 _TOKEN_SCHEMES = frozenset({"http", "https", "sc", "s3", "s3a", "gs", "spark"})
