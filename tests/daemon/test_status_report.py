@@ -25,6 +25,7 @@ from lakeward.state.records import (
     TargetKind,
 )
 from lakeward.state.store import Store, open_store
+from lakeward.table.file_group import FrozenGroup
 from tests.clocks import SettableClock
 from tests.daemon import synthetic_status as synthetic
 from tests.synthetic_table import file_group, minute, snapshot_of
@@ -145,6 +146,17 @@ def test_a_decision_of_a_newer_release_is_left_out(store: Store) -> None:
     store.record_decisions("orders", NOW, None, [DecisionRecord(*GROUP, "NONE", "levitates")])
     (shown,) = table_detail(synthetic.table("orders"), snapshot, store, now=NOW).groups
     assert shown.decision is None
+
+
+def test_groups_that_are_left_out_are_shown(store: Store) -> None:
+    """Frozen ones and those in a partition that nobody can name, each with its reason, before any plan."""
+    frozen = (
+        FrozenGroup("p", "fg1", minute(1), "nobody knows it"),
+        FrozenGroup("\\xff", "fg2", minute(2), "no UTF-8", is_nameable=False),
+    )
+    shown = table_detail(synthetic.table("orders"), snapshot_of([], [], frozen=frozen), store, now=NOW).groups
+    reasons = {(group.partition_path, group.file_id): group.decision and group.decision.reason for group in shown}
+    assert reasons == {("p", "fg1"): Reason.FROZEN, ("\\xff", "fg2"): Reason.NAMELESS}
 
 
 def test_a_pause_of_another_table_holds_nothing_here(store: Store) -> None:

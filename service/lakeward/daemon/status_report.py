@@ -20,7 +20,7 @@ from lakeward.daemon.status import (
     TableDetail,
     TableStatus,
 )
-from lakeward.plan.decision import Choice, Decision, Reason
+from lakeward.plan.decision import Choice, Decision, Reason, left_frozen
 from lakeward.state.records import ControlKind, ControlRecord, DecisionRecord, ObservedPlan, TargetKind
 from lakeward.state.store import Store
 from lakeward.table.backlog import Backlog
@@ -178,6 +178,10 @@ def _groups(
                 holds.get(group_id),
             )
         )
+    # Of these only the decision is known, which needs no plan.
+    for decision in left_frozen(snapshot.frozen):
+        group_id = (decision.partition_path, decision.file_id)
+        found.append(GroupStatus(*group_id, 0, 0, 0, 0, decision, holds.get(group_id)))
     return tuple(found)
 
 
