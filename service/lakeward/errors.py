@@ -80,6 +80,12 @@ class BrokenFile(LakewardError):
     code = "LW-BROKEN-FILE"
 
 
+class DamagedFiles(BrokenFile):
+    """Files of the table are not what their commits say."""
+
+    code = "LW-DAMAGED"
+
+
 class UntrustedName(BrokenFile):
     """A name found in the table's metadata points outside the table or does not fit the grammar."""
 

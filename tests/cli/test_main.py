@@ -176,7 +176,7 @@ def name_partition(table: Path, name: str) -> None:
     for file in (table / name).glob(".*.log.*"):
         if not file.name.endswith(".crc"):
             file.write_bytes(file.read_bytes().replace(b"\x02p", b"\x02" + name.encode()))
-    for file in (table / ".hoodie/timeline").glob("*.deltacommit"):
+    for file in (table / ".hoodie/timeline").glob("*_*.*commit"):
         commit = read_commit_metadata(file.read_bytes(), file=file.name, layout=2)
         stats = tuple(
             replace(stat, path=f"{name}/{Path(stat.path or '').name}", partition_path=name)

@@ -16,6 +16,7 @@ import pytest
 
 from lakeward.clock import Clock
 from lakeward.format.avro_container import read_record, write_record
+from lakeward.format.commit_metadata import read_commit_metadata, write_commit_metadata
 from lakeward.format.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.format.java_properties import dump_properties, parse_properties
 from lakeward.plan import eligibility
@@ -94,7 +95,20 @@ def embedded_schema(data: bytes) -> dict[str, object]:
 
 
 def base_file(edit: Callable[[Path], object]) -> Change:
-    return lambda table: edit(next((table / "p").glob("*.parquet")))
+    """Its commit says of the file what it is afterwards."""
+
+    def change(table: Path) -> None:
+        edit(next((table / "p").glob("*.parquet")))
+        (file,) = (table / "p").glob("*.parquet")
+        commit = next((table / ".hoodie" / "timeline").glob("*.commit"))
+        metadata = read_commit_metadata(commit.read_bytes(), file=commit.name, layout=2)
+        (stat,) = metadata.partition_to_write_stats["p"]
+        told = replace(stat, path=f"p/{file.name}", file_size_in_bytes=file.stat().st_size)
+        times = (commit.stat().st_atime, commit.stat().st_mtime)
+        commit.write_bytes(write_commit_metadata(replace(metadata, partition_to_write_stats={"p": (told,)})))
+        os.utime(commit, times)
+
+    return change
 
 
 def with_operation_column(file: Path) -> None:
@@ -114,8 +128,7 @@ def without_record(name: str) -> Change:
     return newest_commit(change)
 
 
-def bootstrap_base_file(table: Path) -> None:
-    file = next((table / "p").glob("*.parquet"))
+def bootstrap_base_file(file: Path) -> None:
     file.rename(file.with_name(re.sub(r"_\d+\.parquet", "_00000000000001.parquet", file.name)))
 
 
@@ -271,8 +284,7 @@ CASES: list[tuple[str, str, Change]] = [
     ),
     ("operation-column", "p/", base_file(with_operation_column)),
     ("encrypted-parquet", "p/", base_file(encrypted)),
-    ("base-file-unreadable", "p/", base_file(lambda file: file.write_bytes(b"PAR1"))),
-    ("bootstrap", "p/", bootstrap_base_file),
+    ("bootstrap", "p/", base_file(bootstrap_base_file)),
     (
         "properties-backup",
         ".hoodie/hoodie.properties.backup",

@@ -300,17 +300,19 @@ def log_name(number: str, file_id: str = "f1") -> str:
 
 
 def put(table: MetadataFiles, partition: str, *names: str) -> None:
-    """Ten bytes each; the folder becomes a partition."""
+    """Ten bytes each, the last of them an empty footer; the folder becomes a partition."""
     folder = table.base / partition
     folder.mkdir(parents=True, exist_ok=True)
     (folder / PROPERTIES_NAME).write_bytes(b"x")
     for name in names:
-        (folder / name).write_bytes(b"x" * 10)
+        (folder / name).write_bytes(b"x\x00\x01\x00\x00\x00PAR1")
 
 
 def written_twice(table: MetadataFiles) -> None:
     """Two partitions, a base file and a log in one of them, and a write that is pending."""
-    table.data("01_03.deltacommit", "04_06.deltacommit", "07.deltacommit.requested")
+    table.data_commit("01_03.deltacommit", {"p=1": {base_name("01"): 10}, "a/b": {base_name("01", "f2"): 10}})
+    table.data_commit("04_06.deltacommit", {"p=1": {log_name("04"): 10}})
+    table.data("07.deltacommit.requested")
     put(table, "p=1", base_name("01"), log_name("04"), log_name("07"))
     put(table, "a/b", base_name("01", "f2"))
     table.delta("01", "02", files={

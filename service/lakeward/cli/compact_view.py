@@ -9,10 +9,12 @@ from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 
 from lakeward.cli.plan_view import decision_as_json
 from lakeward.commit.transition import ServiceAction
 from lakeward.execute.compaction import CompactedPlan, CompactionReport
+from lakeward.execute.inspection import damaged_as_json
 from lakeward.execute.operation_spec import OperationKind, OperationResult
 from lakeward.plan.decision import Choice, PlanOutcome
 from lakeward.quantities import spell_size
@@ -24,6 +26,7 @@ def report_as_json(report: CompactionReport) -> dict[str, Any]:
         "unscheduled": [ended.instant for ended in report.unscheduled],
         "left_pending": [asdict(left) for left in report.left_pending],
         "decisions": [decision_as_json(decision) for decision in report.outcome.decisions],
+        "damage": [damaged_as_json(file) for file in report.damage],
     }
 
 
@@ -38,6 +41,8 @@ def render_report(report: CompactionReport, console: Console) -> None:
         console.print(f"Unscheduled plan {ended.instant}, since a file group of it is to be left alone.")
     for left in report.left_pending:
         console.print(f"Left plan {left.instant} pending: {left.why}.")
+    for file in report.damage:
+        console.print(f"[red]damaged[/]  {escape(file.what)}.", highlight=False)
     _render_reasons(report.outcome, console)
 
 
@@ -97,4 +102,5 @@ def _plan_as_json(plan: CompactedPlan) -> dict[str, Any]:
 def _operation_as_json(operation: OperationResult) -> dict[str, Any]:
     fields = asdict(operation)
     del fields["column_stats"]  # a report has none
+    fields["damage"] = [damaged_as_json(file) for file in operation.damage]
     return fields

@@ -75,6 +75,7 @@ from lakeward.plan.planner import SETTINGS, CompactionType, merge_settings, plan
 from lakeward.plan.selection import GroupFilter
 from lakeward.printable import printable, secrets_around, spellings
 from lakeward.quantities import parse_duration, parse_size
+from lakeward.table.damaged_file import damaged_error
 from lakeward.table.listing import listing_source
 from lakeward.table.table_config import load_table_config
 
@@ -253,6 +254,14 @@ def compact(
         str | None,
         typer.Option(metavar="SIZE", help="Run plans that read less than this in process instead of on Spark."),
     ] = None,
+    accept_damaged_logs: Annotated[
+        bool,
+        typer.Option(
+            "--accept-damaged-logs",
+            help="Go on where logs are gone, cut or torn, as Hudi does, instead of leaving their file groups alone. "
+            "Their rows are lost for good, also when the files come back; the commit says which files they were.",
+        ),
+    ] = False,
     timezone: TimezoneOption = None,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 3 when there was nothing to do.")] = False,
     as_json: JsonOption = False,
@@ -277,6 +286,7 @@ def compact(
                 "--master": master,
                 "--spark-conf": spark_conf,
                 "--local-below": local_below,
+                "--accept-damaged-logs": accept_damaged_logs or None,
             }
         )
     opened = open_table(table, config)
@@ -306,6 +316,7 @@ def compact(
         codec=(codec or configured.codec).value,
         verify=configured.verify if verify is None else verify,
         memory_bytes=parse_option(parse_size, "--memory", memory, configured.memory),
+        accept_damaged_logs=accept_damaged_logs,
     )
     if metadata:
         if not compact_metadata(opened, options, dry_run=dry_run, as_json=as_json) and exit_code:
@@ -370,6 +381,8 @@ def compact(
         nothing = not report.plans and metadata_report.done is None
         if isinstance(metadata_report.left, VerificationFailed):
             raise metadata_report.left
+        if report.damage:
+            raise damaged_error(report.damage)
     if exit_code and nothing:
         raise typer.Exit(3)
 

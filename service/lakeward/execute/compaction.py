@@ -13,15 +13,16 @@ Touches: the table, through `commit`; Spark, through a dispatcher.
 Keeps:   1. nothing is written before every refusal was considered, under the lock, on a fresh look at the table;
          2. a failed attempt leaves the plan and nothing else, and never a `.logcompaction.inflight`;
          3. nothing is undone while a commit of the instant exists or might exist;
-         4. a file group that is to be left alone is in no plan that is made or carried out.
+         4. a file group that is to be left alone, or has damaged files, is in no plan that is made or carried out.
 Source:  Hudi's compaction protocol (BaseHoodieTableServiceClient, Hudi 1.2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from lakeward.clock import Clock
 from lakeward.commit.attempt import remove_temp_folder
@@ -38,7 +39,7 @@ from lakeward.execute.pending_work import PendingWork
 from lakeward.execute.progress import Count, Observer, Phase
 from lakeward.execute.publication import publish
 from lakeward.execute.refusal import refuse
-from lakeward.execute.scheduling import CheckedLogs, check_pending, choose, schedule
+from lakeward.execute.scheduling import CheckedLogs, choose, find_damaged, schedule
 from lakeward.execute.serviced_table import Guard, ServicedTable, spell
 from lakeward.execute.targets import Dropped
 from lakeward.execute.undoing import Recovery, recover
@@ -47,6 +48,7 @@ from lakeward.plan.decision import PlanOutcome, Reason
 from lakeward.plan.eligibility import find_refusals
 from lakeward.plan.planner import Planner
 from lakeward.storage.storage import Storage
+from lakeward.table.damaged_file import DamagedFile
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
@@ -99,6 +101,8 @@ class CompactionReport:
     """Pending plans of ours that were taken back because they hold a file group to leave alone."""
     left_pending: tuple[StillScheduled, ...] = ()
     """Pending plans that hold one and could not be taken back."""
+    damage: tuple[DamagedFile, ...] = ()
+    """Files that are not what their commits say; nothing was done to their groups."""
 
 
 class Compactor:
@@ -144,7 +148,7 @@ class Compactor:
 
     def preview(self) -> PlanOutcome:
         """The decisions `compact` would take now. Writes nothing. Raises `Refused`."""
-        outcome, _ = self._choose()
+        outcome, _ = choose(self._table, self._planner, self._look(), CheckedLogs(left_alone=self._left_alone))
         return outcome
 
     def recover(self) -> Recovery:
@@ -163,22 +167,27 @@ class Compactor:
         """
         with self._counted():
             recovery = self._recover()
-            pending, unscheduled, left_pending = self._without_left_alone([plan.work for plan in recovery.pending])
-            if pending:
-                snapshot = self._table.look(only={group_id for work in pending for group_id in work.groups})
-                for work in pending:
-                    check_pending(self._table, snapshot, work)
+            pending, unscheduled, left_pending = self._without(
+                self._left_alone.keys(), [plan.work for plan in recovery.pending]
+            )
+            damaged = self._find_damaged(pending)
+            pending, unscheduled_too, left_too = self._without(damaged.keys(), pending)
+            checked = CheckedLogs(left_alone=self._left_alone).with_damage(chain.from_iterable(damaged.values()))
             done = [self._carry_out(work, recovered=True) for work in pending]
             outcome = NOTHING_PLANNED
             if plan_anew:
-                outcome, checked = self._choose()
+                outcome, checked = choose(self._table, self._planner, self._look(), checked)
                 if outcome.operations:
-                    scheduled, outcome = schedule(
+                    scheduled, outcome, checked = schedule(
                         self._table, self._planner, outcome, checked, self._choose_dispatcher, self._planned_by
                     )
                     done += [self._carry_out(work, recovered=False) for work in scheduled]
         return CompactionReport(
-            tuple(plan for plan in done if plan is not None), outcome, tuple(unscheduled), tuple(left_pending)
+            tuple(plan for plan in done if plan is not None),
+            outcome,
+            (*unscheduled, *unscheduled_too),
+            (*left_pending, *left_too),
+            checked.damage,
         )
 
     def unschedule(self, instant: str, *, foreign: bool = False) -> Unscheduled | StillScheduled:
@@ -199,16 +208,23 @@ class Compactor:
         with self._table.locked() as fence:
             return recover(self._table, self._table.look(only=()), fence=fence)
 
-    def _choose(self) -> tuple[PlanOutcome, CheckedLogs]:
-        return choose(self._table, self._planner, self._look(), CheckedLogs(left_alone=self._left_alone))
+    def _find_damaged(self, pending: list[PendingWork]) -> dict[GroupId, list[DamagedFile]]:
+        """The damaged file groups of pending plans."""
+        if not pending:
+            return {}
+        snapshot = self._table.look(only={group_id for work in pending for group_id in work.groups})
+        found: dict[GroupId, list[DamagedFile]] = {}
+        for work in pending:
+            found |= find_damaged(self._table, snapshot, work)
+        return found
 
-    def _without_left_alone(
-        self, pending: list[PendingWork]
+    def _without(
+        self, left_alone: Set[GroupId], pending: list[PendingWork]
     ) -> tuple[list[PendingWork], list[Unscheduled], list[StillScheduled]]:
         """The plans to carry out. One that holds a file group to leave alone is taken back, or else waits."""
         wanted, unscheduled, left = [], [], []
         for work in pending:
-            if self._left_alone.keys().isdisjoint(work.groups):
+            if left_alone.isdisjoint(work.groups):
                 wanted.append(work)
                 continue
             ended = unschedule(self._table, work.instant, foreign=False)

@@ -27,5 +27,8 @@ class CompactionOptions:
     verify: bool = True
     memory_bytes: int = 512 * 1024 * 1024
     """Peak memory of one operation."""
+    accept_damaged_logs: bool = False
+    """Go on, as Hudi's readers do, where logs are gone, cut or torn: their rows are lost for good, and the commit says
+    which files they were in. Only ever said on the command line, for one run."""
     state_folder: Path = field(default_factory=state_folder)
     """Where the bundle of a failed verification goes; never in the table."""

@@ -18,6 +18,7 @@ from lakeward.commit.instant_time import MAX_WAIT_SECONDS
 from lakeward.format.instant import comparable_time, format_instant_time
 from lakeward.plan.eligibility import find_refusals
 from lakeward.storage.storage import Storage
+from lakeward.table.damaged_file import DamagedFile
 from lakeward.table.file_group import FileGroup, FrozenGroup
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
 
@@ -58,6 +59,27 @@ def report(snapshot: TableSnapshot, *, now: float) -> dict[str, Any]:
         "links": [asdict(link) for link in snapshot.links],
         "archive_problems": list(snapshot.archive_problems),
         "refusals": [asdict(refusal) for refusal in refusals],
+    }
+
+
+def _frozen(group: FrozenGroup) -> dict[str, Any]:
+    return {
+        "partition_path": group.partition_path,
+        "file_id": group.file_id,
+        "instant": group.instant,
+        "why": group.why,
+        "damage": [damaged_as_json(file) for file in group.damage],
+    }
+
+
+def damaged_as_json(file: DamagedFile) -> dict[str, Any]:
+    return {
+        "path": file.path,
+        "instant": file.instant,
+        "kind": file.kind.value,
+        "expected_size": file.expected_size,
+        "size": file.size,
+        "remedy": file.remedy,
     }
 
 
@@ -125,15 +147,6 @@ def _pending(snapshot: TableSnapshot) -> list[dict[str, Any]]:
         {"time": i.time, "action": i.action, "state": i.state.value, "file_groups": planned.get(i.time)}
         for i in snapshot.timeline.pending
     ]
-
-
-def _frozen(group: FrozenGroup) -> dict[str, Any]:
-    return {
-        "partition_path": group.partition_path,
-        "file_id": group.file_id,
-        "instant": group.instant,
-        "why": group.why,
-    }
 
 
 def _group(group: FileGroup, snapshot: TableSnapshot) -> dict[str, Any]:

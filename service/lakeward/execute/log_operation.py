@@ -44,6 +44,7 @@ from lakeward.read.log_run import LogRun
 from lakeward.read.sample import SampledKey
 from lakeward.read.slice_input import MergeCounts
 from lakeward.storage.storage import Storage
+from lakeward.table.damaged_file import DamagedFile
 
 
 def run_log_operation(storage: Storage, spec: OperationSpec, task_attempt: int) -> OperationResult:
@@ -69,6 +70,7 @@ def run_log_operation(storage: Storage, spec: OperationSpec, task_attempt: int) 
         seconds=time.monotonic() - started,
         peak_memory_bytes=memory.peak_bytes(),
         column_stats=_column_stats(spec, task_attempt, written.ranges),
+        damage=written.damage,
     )
 
 
@@ -99,6 +101,7 @@ class _Written:
     digest: str
     ranges: Mapping[str, ColumnRange]
     """Of the indexed columns in the rows that were written."""
+    damage: tuple[DamagedFile, ...]
 
 
 def _merge(storage: Storage, spec: OperationSpec, task_attempt: int) -> _Written:
@@ -114,7 +117,7 @@ def _merge(storage: Storage, spec: OperationSpec, task_attempt: int) -> _Written
         ranges = ColumnRangeAccumulator(spec.indexed.columns if spec.indexed is not None else (), run.schema)
         stats = _write(storage, spec, run, digests, ranges, task_attempt)
         digest = digests.hexdigest if spec.verify else ""
-        return _Written(stats, _counts(run, stats), run.sample.keys, digest, ranges.ranges)
+        return _Written(stats, _counts(run, stats), run.sample.keys, digest, ranges.ranges, run.scan.damage)
 
 
 def _open_run(storage: Storage, spec: OperationSpec, *, unpublished: str | None = None) -> LogRun:
@@ -127,6 +130,7 @@ def _open_run(storage: Storage, spec: OperationSpec, *, unpublished: str | None 
         rules=spec.slice.rules,
         memory_bytes=spec.slice.memory_bytes // SHARE_OF_LOG_ROWS,
         unpublished=unpublished,
+        accept_damaged_logs=spec.slice.accept_damaged_logs,
     )
 
 

@@ -114,6 +114,7 @@ def _specs(table: ServicedTable, claim: Claim) -> list[OperationSpec]:
                 schema=snapshot.schema,
                 rules=rules,
                 memory_bytes=options.memory_bytes,
+                accept_damaged_logs=options.accept_damaged_logs,
             ),
             attempt=table.owner.attempt,
             attempt_folder=claim.attempt.folder,

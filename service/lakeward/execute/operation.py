@@ -65,6 +65,7 @@ def run_full_operation(storage: Storage, spec: OperationSpec, task_attempt: int)
         seconds=time.monotonic() - started,
         peak_memory_bytes=memory.peak_bytes(),
         column_stats=column_stats,
+        damage=merged.scan.damage,
     )
 
 

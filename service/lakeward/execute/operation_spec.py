@@ -14,6 +14,7 @@ from lakeward.format.file_name import BaseFileName, LogFileName, WriteToken
 from lakeward.format.metadata_record import ColumnStatsRecord
 from lakeward.read.slice_input import MergeCounts, SliceInput
 from lakeward.storage.storage import FileStatus, join
+from lakeward.table.damaged_file import DamagedFile
 from lakeward.table.index_definitions import IndexedColumns
 
 _LOG_VERSION = 1  # from table version 8 on every log file has an instant of its own, and none a second version
@@ -80,6 +81,8 @@ class OperationResult:
     before is in it where the system does not let a process reset its peak."""
     column_stats: tuple[ColumnStatsRecord, ...] = ()
     """Of the columns that the operation was told."""
+    damage: tuple[DamagedFile, ...] = ()
+    """Corrupt blocks that were accepted, and are not in the result."""
 
 
 def finished_operations(statuses: Iterable[FileStatus]) -> dict[int, int]:

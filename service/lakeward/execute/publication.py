@@ -16,7 +16,7 @@ Keeps:   1. what is published is what is still right: an operation whose slice c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -50,6 +50,10 @@ from lakeward.table.snapshot import TableSnapshot
 if TYPE_CHECKING:
     from lakeward.commit.metadata_publication import StagedCommit
     from lakeward.commit.metadata_writer import MetadataCommit
+
+
+ACCEPTED_DAMAGE = "lakeward.accepted-damage"
+"""In a commit's extra metadata: the files whose rows are not in it, because an operator accepted that."""
 
 
 def publish(table: ServicedTable, claim: Claim, results: Sequence[OperationResult]) -> tuple[str | None, Targets]:
@@ -123,6 +127,8 @@ def _publish(
         for stray in left:
             table.storage.delete(stray.path)
         completion_time = _complete(table, claim, snapshot, staged, metadata, fence)
+    if damage := _accepted_damage(claim, kept):
+        table.observer.step(f"{spell(claim.action)} {claim.instant} went on without what is damaged: {damage}")
     return completion_time, targets
 
 
@@ -161,8 +167,19 @@ def _spell(
     if known is not None and (known.slices, known.results, known.schema) == (slices, results, schema or ""):
         return known
     commit = log_compaction_commit if claim.action is ServiceAction.LOG_COMPACTION else compaction_commit
-    content = write_commit_metadata(commit(slices, results, schema or ""))
+    metadata = commit(slices, results, schema or "")
+    if damage := _accepted_damage(claim, results):
+        metadata = replace(metadata, extra_metadata={**metadata.extra_metadata, ACCEPTED_DAMAGE: damage})
+    content = write_commit_metadata(metadata)
     return _Spelled(slices, results, schema or "", content)
+
+
+def _accepted_damage(claim: Claim, results: Sequence[OperationResult]) -> str:
+    """What was dropped because an operator accepted it, for people; empty where nothing was."""
+    accepted = claim.snapshot.accepted_damage
+    of_files = [file for result in results for file in accepted.get((result.partition_path, result.file_id), ())]
+    damage = (*of_files, *(block for result in results for block in result.damage))
+    return "; ".join(file.what for file in damage)
 
 
 def _still_right(table: ServicedTable, claim: Claim, snapshot: TableSnapshot) -> Targets:

@@ -195,6 +195,8 @@ class _Expected:
 
 
 def _still_latest(chosen: list[FileSlice], snapshot: TableSnapshot) -> set[GroupId]:
-    """Groups whose latest slice is still the one that was read; logs may have come since."""
+    """Groups whose latest slice is still the one that was read; logs may have come since. Of a group that damage froze
+    meanwhile, the damage is what was found."""
     latest = {slice_.group_id: slice_.base_instant for slice_ in snapshot.latest_slices}
-    return {slice_.group_id for slice_ in chosen if latest.get(slice_.group_id) == slice_.base_instant}
+    damaged = {(group.partition_path, group.file_id) for group in snapshot.frozen if group.damage}
+    return damaged | {slice_.group_id for slice_ in chosen if latest.get(slice_.group_id) == slice_.base_instant}

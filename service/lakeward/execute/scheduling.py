@@ -6,12 +6,14 @@ the logs it chose are read, and it is asked again without those that cannot be m
 Touches: reads block heads of logs; under the table lock, the timeline.
 Keeps:   1. nothing is written before every refusal was considered, under the lock, on a fresh look at the table;
          2. a plan names files that the storage has, and all of them, whatever the table was listed by;
-         3. a plan says who planned it.
+         3. a plan says who planned it;
+         4. a file group with a damaged file is in no plan that is made, and the others are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from lakeward.commit.instant_time import next_time
@@ -27,10 +29,13 @@ from lakeward.execute.progress import Phase
 from lakeward.execute.serviced_table import ServicedTable, spell, zone_of
 from lakeward.execute.targets import find_targets
 from lakeward.format.compaction_plan import CompactionPlan, write_compaction_plan
+from lakeward.format.file_name import parse_log_file
 from lakeward.format.instant import format_instant_time
 from lakeward.plan.decision import Choice, Form, PlanOutcome, Reason
 from lakeward.plan.planner import Planner
 from lakeward.storage.storage import join
+from lakeward.table.damaged_file import DamagedFile, DamageKind
+from lakeward.table.file_group import FrozenGroup
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.listing import ListingSource
 from lakeward.table.service_instants import PLANNED_BY
@@ -47,12 +52,23 @@ class CheckedLogs:
     seen: frozenset[tuple[str, ...]] = frozenset()
     """Partition path and names."""
     left_alone: Mapping[GroupId, Reason] = field(default_factory=dict)
+    damage: tuple[DamagedFile, ...] = ()
+    """Why groups are left alone that are frozen, or whose logs turned out to be damaged."""
+
+    def without(self, group_id: GroupId, damage: Sequence[DamagedFile]) -> CheckedLogs:
+        """The same, and this group left alone for its damage."""
+        left_alone = {**self.left_alone, group_id: Reason.DAMAGED}
+        return replace(self, left_alone=left_alone).with_damage(damage)
+
+    def with_damage(self, damage: Iterable[DamagedFile]) -> CheckedLogs:
+        return replace(self, damage=tuple(dict.fromkeys((*self.damage, *damage))))
 
 
 def choose(
     table: ServicedTable, planner: Planner, snapshot: TableSnapshot, checked: CheckedLogs, *, at: str | None = None
 ) -> tuple[PlanOutcome, CheckedLogs]:
     """Plan, look into the logs that the plan wants to merge, and plan again without those that we cannot."""
+    checked = checked.with_damage(file for group in snapshot.frozen for file in group.damage)
     at = at or format_instant_time(int(table.clock.now() * 1000), zone_of(snapshot))
     with table.measured(Phase.PLAN):
         while True:
@@ -61,29 +77,42 @@ def choose(
             unseen = sorted(fresh.keys() - checked.seen)
             if not unseen:
                 return outcome, checked
-            left_alone = dict(checked.left_alone)
             for logs in unseen:
                 partition_path, *names = logs
                 group_id = (partition_path, fresh[logs].file_id)
                 paths = [join(partition_path, name) for name in names]
                 try:
-                    _check_logs(table, snapshot, group_id, paths, Choice(fresh[logs].operation_type or Choice.FULL))
+                    damage = _check_logs(
+                        table, snapshot, group_id, paths, Choice(fresh[logs].operation_type or Choice.FULL)
+                    )
                 except Unsupported as error:
                     table.observer.step(f"left alone: {error}")
-                    left_alone[group_id] = Reason.UNSUPPORTED_LOGS
-            checked = CheckedLogs(checked.seen | frozenset(unseen), left_alone)
+                    checked = replace(checked, left_alone={**checked.left_alone, group_id: Reason.UNSUPPORTED_LOGS})
+                else:
+                    if damage:
+                        checked = checked.without(group_id, damage)
+            checked = replace(checked, seen=checked.seen | frozenset(unseen))
 
 
-def check_pending(table: ServicedTable, snapshot: TableSnapshot, work: PendingWork) -> None:
-    """The same for a plan that was pending before this run, before anything of it is begun: raises what it finds."""
+def find_damaged(table: ServicedTable, snapshot: TableSnapshot, work: PendingWork) -> dict[GroupId, list[DamagedFile]]:
+    """The same for a plan that was pending before this run, before anything of it is begun: its damaged file groups.
+    Raises what else it finds."""
+    frozen = {(group.partition_path, group.file_id): group.damage for group in snapshot.frozen if group.damage}
+    damaged = {group_id: list(frozen[group_id]) for group_id in work.groups if group_id in frozen}
+    if damaged:
+        return damaged
     failures: list[LakewardError] = []
     for target in find_targets(snapshot, work.instant, work.plan, work.action).of:
+        choice = Choice.LOG if target.kind is OperationKind.LOG else Choice.FULL
         try:
-            choice = Choice.LOG if target.kind is OperationKind.LOG else Choice.FULL
-            _check_logs(table, snapshot, target.group_id, [log.path for log in target.logs], choice)
-        except (Unsupported, BrokenFile) as error:
+            damage = _check_logs(table, snapshot, target.group_id, [log.path for log in target.logs], choice)
+        except Unsupported as error:
             failures.append(error)
+        else:
+            if damage:
+                damaged[target.group_id] = damage
     raise_first(failures)
+    return damaged
 
 
 def schedule(
@@ -93,8 +122,9 @@ def schedule(
     checked: CheckedLogs,
     choose_dispatcher: ChooseDispatcher,
     planned_by: Mapping[str, str],
-) -> tuple[list[PendingWork], PlanOutcome]:
-    """Write the choice down, as one plan or two. Returns them in the order in which to carry them out."""
+) -> tuple[list[PendingWork], PlanOutcome, CheckedLogs]:
+    """Write the choice down, as one plan or two. Returns them in the order in which to carry them out, and what was
+    found meanwhile."""
     dispatcher: Dispatcher = choose_dispatcher(preview.input_bytes)
     dispatcher.probe()
     check_space(
@@ -110,9 +140,11 @@ def schedule(
         snapshot = table.look()
         zone = snapshot.zone
         instant = next_time(floor=latest_time(table, snapshot), zone=zone, clock=table.clock)
-        outcome, _ = choose(table, planner, snapshot, checked, at=instant)
+        outcome, checked = choose(table, planner, snapshot, checked, at=instant)
         if table.options.listing is not ListingSource.STORAGE and outcome.operations:
-            _check_listed(table, snapshot, outcome)
+            for frozen in _check_listed(table, snapshot, outcome):
+                checked = checked.without((frozen.partition_path, frozen.file_id), frozen.damage)
+            outcome, checked = choose(table, planner, snapshot, checked, at=instant)
         for action, plan in _plans_of(outcome, planned_by):
             content = next((content for known, content in spelled if known == plan), None)
             if scheduled:
@@ -121,23 +153,28 @@ def schedule(
             table.timeline_files(snapshot, instant, action).request(content or write_compaction_plan(plan))
             scheduled.append(PendingWork(instant, action, plan))
             table.observer.step(f"{spell(action)} {instant} scheduled, file slices: {len(plan.operations)}")
-    return scheduled, outcome
+    return scheduled, outcome, checked
 
 
-def _check_listed(table: ServicedTable, snapshot: TableSnapshot, outcome: PlanOutcome) -> None:
-    """What was chosen by the metadata table's listing is there like that: one listing a partition of the plan."""
+def _check_listed(table: ServicedTable, snapshot: TableSnapshot, outcome: PlanOutcome) -> list[FrozenGroup]:
+    """What was chosen by the metadata table's listing is there like that: one listing a partition of the plan. Returns
+    the groups whose files the storage has otherwise than their commits say."""
     chosen = frozenset((operation.partition_path, operation.file_id) for operation in outcome.operations)
     listed = {slice_.group_id: slice_ for slice_ in snapshot.latest_slices}
-    stored = {slice_.group_id: slice_ for slice_ in table.look(only=chosen).latest_slices}
-    for group_id in sorted(chosen):
+    found = table.look(only=chosen)
+    stored = {slice_.group_id: slice_ for slice_ in found.latest_slices}
+    frozen = {(group.partition_path, group.file_id): group for group in found.frozen if group.damage}
+    for group_id in sorted(chosen - frozen.keys()):
         if stored.get(group_id) != listed[group_id]:
             raise _out_of_step(group_id)
+    return [frozen[group_id] for group_id in sorted(chosen & frozen.keys())]
 
 
 def _check_logs(
     table: ServicedTable, snapshot: TableSnapshot, group_id: GroupId, logs: Sequence[str], choice: Choice
-) -> None:
-    """Read the block heads of a slice's logs. Raises `Unsupported` where we cannot merge them, or not by `choice`."""
+) -> list[DamagedFile]:
+    """Read the block heads of a slice's logs. Returns what is damaged, unless that is accepted; raises `Unsupported`
+    where we cannot merge them, or not by `choice`."""
     # Arrow, which takes 50 MB, is not needed before something is to be merged.
     from lakeward.format.avro_schema import table_schema
     from lakeward.read.log_scan import check_holds_records, check_ordering, check_schemas, scan_slice_heads
@@ -145,18 +182,39 @@ def _check_logs(
     try:
         scan = scan_slice_heads(table.storage, table.base_path, logs, instant=NEWEST)
         assert snapshot.schema is not None, "eligibility refuses a table without a schema"
+        if scan.damage and not table.options.accept_damaged_logs:
+            return list(scan.damage)
         schema = table_schema(snapshot.schema)
         check_ordering(scan, merge_rules(snapshot), schema)
         check_schemas(scan, schema)
         if choice is Choice.LOG:
             check_holds_records(scan)
-    except (Unsupported, BrokenFile) as error:
+        return []
+    except Unsupported as error:
         error.file_group = group_id
         raise
+    except BrokenFile as error:
+        return [_broken_log(table, logs, error)]
     except NotFound as error:
         if table.options.listing is ListingSource.STORAGE:
             raise
         raise _out_of_step(group_id) from error
+
+
+def _broken_log(table: ServicedTable, logs: Sequence[str], found: BrokenFile) -> DamagedFile:
+    """Which of the logs it is that no reader gets through, Hudi's neither."""
+    from lakeward.read.log_scan import scan_slice_heads
+
+    path, why = logs[-1], found
+    for log in logs:
+        try:
+            scan_slice_heads(table.storage, table.base_path, [log], instant=NEWEST)
+        except BrokenFile as error:
+            path, why = log, error
+            break
+    name = parse_log_file(posixpath.basename(path))
+    instant = name.instant if name is not None else ""
+    return DamagedFile(path, instant, DamageKind.CORRUPT_BLOCK, detail=f"{why.what} {why.why}".rstrip("."))
 
 
 def _out_of_step(group_id: GroupId) -> Conflict:

@@ -94,6 +94,7 @@ class ServicedTable:
                 only=only,
                 memory=self.memory,
                 listing=self.options.listing if only is None else ListingSource.STORAGE,
+                accept_damaged_logs=self.options.accept_damaged_logs,
             )
         refuse(self.base_path, find_refusals(snapshot))
         return snapshot

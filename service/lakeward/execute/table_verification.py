@@ -1,6 +1,7 @@
 """`lakeward verify`: everything about a table that can be checked without changing it, put together.
 
-    table      properties and timeline can be relied on, every committed file lies in exactly one file slice
+    table      properties and timeline can be relied on, every committed file lies in exactly one file slice and is what
+               its commit says
     metadata   `execute/metadata_check.py`
     merge      on request: a few file slices are read as a query reads them (`execute/sample_verification.py`)
 
@@ -37,7 +38,6 @@ _FAULTS = frozenset(
         "schema-unreadable",
         "linked-partition",
         "linked-file",
-        "base-file-unreadable",
     }
 )
 """Refusals that say that something is broken; the others that there is something which we cannot do."""
@@ -85,6 +85,7 @@ def _table_problems(snapshot: TableSnapshot) -> list[Problem]:
         for refusal in find_refusals(snapshot)
         if refusal.id in _FAULTS
     ]
+    problems += [Problem(TABLE, file.path, f"{file.what}.", file.remedy) for file in snapshot.damage]
     problems += [
         Problem(
             TABLE,
@@ -93,6 +94,7 @@ def _table_problems(snapshot: TableSnapshot) -> list[Problem]:
             "Find out who wrote the files of that instant; no service touches the file group until then.",
         )
         for group in snapshot.frozen
+        if not group.damage
     ]
     problems += [
         Problem(TABLE, "archived timeline", what, "Restore the file from a copy.") for what in snapshot.archive_problems

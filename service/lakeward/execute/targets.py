@@ -20,6 +20,7 @@ from lakeward.execute.operation_spec import OperationKind
 from lakeward.format.compaction_plan import CompactionOperation, CompactionPlan
 from lakeward.plan.log_prefix import LOGS_MIN, PendingWrites, files_of_run, pending_writes, pick_prefix
 from lakeward.plan.slice_profile import profile_slice
+from lakeward.table.damaged_file import damaged_error
 from lakeward.table.file_group import FileSlice, LogFile
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
@@ -66,7 +67,10 @@ class Targets:
 
 
 def find_targets(snapshot: TableSnapshot, instant: str, plan: CompactionPlan, action: ServiceAction) -> Targets:
-    """One target for each operation, in the plan's order, but for those that are dropped. Raises `Conflict`."""
+    """One target for each operation, in the plan's order, but for those that are dropped.
+
+    Raises `Conflict`, and `DamagedFiles` for a group that is frozen for its files.
+    """
     slices = {
         (slice_.partition_path, slice_.file_id, slice_.base_instant): slice_
         for group in snapshot.file_groups
@@ -76,7 +80,10 @@ def find_targets(snapshot: TableSnapshot, instant: str, plan: CompactionPlan, ac
         snapshot, {slice_.group_id: slice_.base_instant for slice_ in snapshot.latest_slices}, pending_writes(snapshot)
     )
     targets, dropped = [], []
+    damaged = {(group.partition_path, group.file_id): group.damage for group in snapshot.frozen if group.damage}
     for operation in plan.operations:
+        if damage := damaged.get((operation.partition_path, operation.file_id)):
+            raise damaged_error(damage, file_group=(operation.partition_path, operation.file_id))
         slice_ = slices.get((operation.partition_path, operation.file_id, operation.base_instant or ""))
         if kind_of(operation, action) is OperationKind.FULL:
             targets.append(_full_target(instant, operation, slice_))

@@ -92,6 +92,9 @@ class CommitMetadata:
         return self.extra_metadata.get("schema")
 
 
+WrittenFiles = Mapping[str, Mapping[str, int | None]]
+"""By partition path: the path of each file that a commit wrote, and its size where the commit says it."""
+
 _TEXT = {"type": "string", "avro.java.string": "String"}
 _TEXTS = {"type": "array", "items": _TEXT}
 _TEXT_BY_KEY = {"type": "map", "values": _TEXT, "avro.java.string": "String"}
@@ -170,8 +173,27 @@ _COMMIT_METADATA = {
 
 def read_commit_metadata(data: bytes, *, file: str, layout: int) -> CommitMetadata:
     """The content of a completed commit, deltacommit or replacecommit. Raises `BrokenFile`, `UntrustedName`."""
+    return _from_fields(_read_fields(data, file=file, layout=layout))
+
+
+def read_written_files(data: bytes, *, file: str, layout: int) -> WrittenFiles:
+    """What the same content says of files, and nothing else, in half the time."""
+    stats = _read_fields(data, file=file, layout=layout).records_by_key("partitionToWriteStats")
+    return {check_relative_path(partition): _sizes(each) for partition, each in stats.items()}
+
+
+def _sizes(stats: list[RecordFields]) -> dict[str, int | None]:
+    sizes: dict[str, int | None] = {}
+    for stat in stats:
+        if path := stat.text("path"):
+            # Flink may append to one log several times under one instant, and each time tells how long it was then.
+            sizes[check_relative_path(path)] = max(stat.integer("fileSizeInBytes") or 0, sizes.get(path) or 0) or None
+    return sizes
+
+
+def _read_fields(data: bytes, *, file: str, layout: int) -> RecordFields:
     if layout >= 2 and data.startswith(MAGIC):
-        return _from_fields(RecordFields(read_record(data, file=file), file=file))
+        return RecordFields(read_record(data, file=file), file=file)
     # Timelines that were upgraded in place by early 1.x releases keep JSON in layout 2.
     try:
         values = orjson.loads(data)
@@ -181,7 +203,7 @@ def read_commit_metadata(data: bytes, *, file: str, layout: int) -> CommitMetada
             why=f"It is neither Avro nor complete JSON: {error}.",
             remedy="Its writer died over it or it was damaged; restore it, or roll back the instant it belongs to.",
         ) from error
-    return _from_fields(RecordFields(values, file=file))
+    return RecordFields(values, file=file)
 
 
 def write_commit_metadata(metadata: CommitMetadata) -> bytes:

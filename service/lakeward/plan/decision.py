@@ -74,6 +74,7 @@ class Reason(StrEnum):
     BELOW_THRESHOLDS = "below-thresholds"
     # for NONE: due, and prevented
     UNSUPPORTED_LOGS = "unsupported-logs"
+    DAMAGED = "damaged"
     PARTIAL_UPDATES = "partial-updates"
     LOG_NOT_ALLOWED = "log-not-allowed"
     PENDING_WRITE = "pending-write"
@@ -82,7 +83,7 @@ class Reason(StrEnum):
     PAUSED = "paused"
 
 
-LEFT_ALONE = frozenset({Reason.UNSUPPORTED_LOGS, Reason.PARKED, Reason.PAUSED})
+LEFT_ALONE = frozenset({Reason.UNSUPPORTED_LOGS, Reason.DAMAGED, Reason.PARKED, Reason.PAUSED})
 """What a planner may be told of a file group that it then leaves alone, whatever the rules choose."""
 
 

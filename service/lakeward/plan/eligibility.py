@@ -458,13 +458,6 @@ def _files(snapshot: TableSnapshot) -> Iterator[Refusal]:
                     "Rewrite the table, for example with insert_overwrite.",
                 )
     for facts in snapshot.base_file_facts:
-        if facts.broken is not None:
-            yield Refusal(
-                "base-file-unreadable",
-                facts.path,
-                facts.broken,
-                "Restore the file from a copy.",
-            )
         if facts.is_encrypted:
             yield Refusal(
                 "encrypted-parquet",

@@ -67,7 +67,10 @@ def _because(decision: Decision) -> str:
         case Reason.PENDING_CLUSTERING:
             return f"clustering {instant} is about to replace it; it is looked at again if that is rolled back"
         case Reason.FROZEN:
-            return f"its files cannot be told apart without guessing because of {instant}; `lakeward inspect` says why"
+            return (
+                f"its files cannot be told apart without guessing, or are damaged, because of {instant}; "
+                "`lakeward inspect` says why"
+            )
         case Reason.NAMELESS:
             return "the name of its partition is no UTF-8, so neither a plan nor any program of Hudi's can name it"
         case Reason.NO_LOGS:
@@ -82,6 +85,8 @@ def _because(decision: Decision) -> str:
             return _below_thresholds(numbers)
         case Reason.UNSUPPORTED_LOGS:
             return "a log holds what this release cannot merge; leave the group to Hudi"
+        case Reason.DAMAGED:
+            return "a log of it is damaged, so rows would be lost; restore the file that the error names"
         case Reason.PARTIAL_UPDATES:
             return "a log holds partial updates, which only a full compaction may merge"
         case Reason.LOG_NOT_ALLOWED:

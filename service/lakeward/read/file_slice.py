@@ -54,6 +54,7 @@ class MergedSlice:
             rules=slice_input.rules,
             memory_bytes=slice_input.memory_bytes // SHARE_OF_LOG_ROWS,
             spill_folder=spill_folder,
+            accept_damaged_logs=slice_input.accept_damaged_logs,
         )
         self._resources.callback(self._run.close)
 

@@ -28,7 +28,7 @@ from lakeward.format.log_block import BlockType, HeaderKey, LogBlock
 from lakeward.merge.log_fold import LogFold, Tombstones, delete_ordering
 from lakeward.merge.merge_rules import MergeRules
 from lakeward.merge.ordering_type import ordering_type
-from lakeward.read.log_scan import LogScan, scan_slice_heads
+from lakeward.read.log_scan import LogScan, check_sound, scan_slice_heads
 from lakeward.read.sample import SampleTap
 from lakeward.storage.storage import Storage, parent
 
@@ -52,6 +52,7 @@ class LogRun:
         memory_bytes: int,
         spill_folder: str | None = None,
         unpublished: str | None = None,
+        accept_damaged_logs: bool = False,
     ) -> None:
         """
         Args:
@@ -60,6 +61,7 @@ class LogRun:
             schema: of the table, meta columns first.
             memory_bytes: for the records; beyond it they are spilled. As much again for the batch that is read.
             unpublished: path of a log that is read behind the others as if it were in the slice already.
+            accept_damaged_logs: go on without corrupt blocks, as Hudi's readers do, instead of raising `DamagedFiles`.
         """
         self._storage = storage
         self._base_path = base_path
@@ -71,6 +73,8 @@ class LogRun:
             resolve(base_path, path)
         files = [*log_files, *([unpublished] if unpublished is not None else [])]
         self.scan: LogScan = scan_slice_heads(storage, base_path, files, instant=instant)
+        if not accept_damaged_logs:
+            check_sound(self.scan)
         self.fold = LogFold(schema, rules, memory_bytes=memory_bytes, spill_folder=spill_folder)
         self.sample = SampleTap()
         self._is_read = False

@@ -8,13 +8,15 @@ is in the slice vanishes, too. This is Hudi 1.2's scan for table versions 8 and 
 instant does not occur: the file-system view has left its file out.
 
 Touches: the log files, by reading block heads only.
-Keeps:   1. corrupt blocks, and blocks of instants later than the query's, are skipped;
+Keeps:   1. blocks of instants later than the query's are skipped; so are corrupt blocks, as in Hudi, and named: their
+            files are of completed instants, so that rows went with them, and `check_sound` refuses them;
          2. blocks come out oldest first;
          3. what we cannot merge is refused here, before any content is read.
 """
 
 from __future__ import annotations
 
+import posixpath
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -23,10 +25,12 @@ import pyarrow as pa
 
 from lakeward.errors import BrokenFile, NotFound, Unsupported
 from lakeward.format.avro_schema import block_schema
+from lakeward.format.file_name import parse_log_file
 from lakeward.format.log_block import BlockType, CorruptBlock, HeaderKey, LogBlock, read_content_range, scan_blocks
 from lakeward.merge.merge_rules import MergeRules
 from lakeward.merge.ordering_type import ordering_type
 from lakeward.storage.storage import Storage, is_absolute, join
+from lakeward.table.damaged_file import DamagedFile, DamageKind, damaged_error
 
 ROLLBACK_COMMAND = "0"
 DELETE_BLOCK_VERSION = 3
@@ -46,8 +50,17 @@ class LogScan:
     """CDC files not counted."""
     log_blocks: int
     """All blocks met, corrupt ones included."""
-    corrupt_blocks: int
+    corrupt: tuple[CorruptBlock, ...]
     rollback_blocks: int
+
+    @property
+    def corrupt_blocks(self) -> int:
+        return len(self.corrupt)
+
+    @property
+    def damage(self) -> tuple[DamagedFile, ...]:
+        """The corrupt blocks, as what is wrong with their files."""
+        return tuple(_damage(block) for block in self.corrupt)
 
     @property
     def content_bytes(self) -> int:
@@ -64,14 +77,29 @@ def scan_slice_heads(storage: Storage, base_path: str, log_files: Sequence[str],
     met: list[LogBlock | CorruptBlock] = []
     for path in files:
         met.extend(_scan_file(storage, base_path, path))
-    corrupt = sum(isinstance(block, CorruptBlock) for block in met)
     sound = [block for block in met if isinstance(block, LogBlock)]
     return LogScan(
         blocks=tuple(blocks_that_count(sound, instant)),
         log_files=len(files),
         log_blocks=len(met),
-        corrupt_blocks=corrupt,
+        corrupt=tuple(block for block in met if isinstance(block, CorruptBlock)),
         rollback_blocks=sum(block.type is BlockType.COMMAND for block in sound),
+    )
+
+
+def check_sound(scan: LogScan) -> None:
+    """Raise `DamagedFiles` where a log has a corrupt block."""
+    if scan.corrupt:
+        raise damaged_error(scan.damage)
+
+
+def _damage(block: CorruptBlock) -> DamagedFile:
+    name = parse_log_file(posixpath.basename(block.file))
+    return DamagedFile(
+        block.file,
+        name.instant if name is not None else "",
+        DamageKind.CORRUPT_BLOCK,
+        detail=f"the {block.length} bytes from byte {block.offset} on are no whole log block",
     )
 
 

@@ -29,6 +29,8 @@ class SliceInput:
     """Avro schema JSON of the table, without meta columns."""
     rules: MergeRules
     memory_bytes: int = MEMORY_BYTES
+    accept_damaged_logs: bool = False
+    """Go on without corrupt blocks, as Hudi's readers do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakeward.format.file_name import LogFileName
+from lakeward.table.damaged_file import DamagedFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +88,5 @@ class FrozenGroup:
     why: str
     is_nameable: bool = True
     """False where the partition's name is no text: no plan can name it, and Hudi neither."""
+    damage: tuple[DamagedFile, ...] = ()
+    """The files of it that are not what their commits say."""

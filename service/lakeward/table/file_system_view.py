@@ -10,25 +10,29 @@ compaction was planned and completed after it lands on top of the new base:
 
 Every file first takes its place, as in Hudi's own view, and only then are the invisible ones taken away: files of
 pending, failed and rolled-back instants, slices at instants that did not happen, replaced groups. Wherever the
-place of a committed file would be a guess, the whole group is frozen instead, naming the instant.
+place of a committed file would be a guess, the whole group is frozen instead, naming the instant. So is a group whose
+newest slice has a damaged file (`written_files.py`); damage to older slices is nobody's matter but time travel's.
 
 Touches: nothing.
 Keeps:   1. a committed file is in exactly one slice, or its group is frozen;
          2. an instant older than the active timeline counts as completed, but a log of such an instant needs its
             completion time from the history (Hudi issue 14365 lost data by guessing it);
-         3. a file whose name fits no grammar is in no slice and is reported.
+         3. a file whose name fits no grammar is in no slice and is reported;
+         4. no group has a damaged file in what a reader of its newest slice reads, but logs that were accepted.
 """
 
 from __future__ import annotations
 
+import posixpath
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lakeward.format.file_name import PARQUET, BaseFileName, parse_base_file, parse_log_file
 from lakeward.format.instant import State, comparable_time
 from lakeward.format.partition_metadata import is_partition_metadata
 from lakeward.storage.storage import FileStatus, join
+from lakeward.table.damaged_file import DamagedFile, DamageKind
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, FrozenGroup, LogFile
 from lakeward.table.found_link import FoundLink, StandsFor, spell
 from lakeward.table.timeline import Timeline, is_visible_write
@@ -45,6 +49,8 @@ class FileSystemView:
     """Paths of data files that no reader sees: their instants are pending, failed or rolled back."""
     unrecognised: tuple[str, ...] = ()
     """Paths that look like data files and are none."""
+    accepted: Mapping[GroupId, tuple[DamagedFile, ...]] = field(default_factory=dict)
+    """Damaged logs of groups that are not frozen for them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,17 +72,24 @@ def build_file_groups(
     archived: Mapping[str, str],
     pending_compactions: Mapping[GroupId, str],
     replaced: Mapping[GroupId, str],
+    damage: Mapping[str, Sequence[DamagedFile]] | None = None,
+    accept_damaged_logs: bool = False,
 ) -> FileSystemView:
     """The table's file groups, by partition path and file id.
 
-    `archived` maps instants that left the active timeline to their completion times; `pending_compactions` and
-    `replaced` map groups to the instant that compacts or replaced them.
+    Args:
+        archived: instants that left the active timeline, and their completion times.
+        pending_compactions: groups, and the instant that compacts each.
+        replaced: groups, and the instant that replaced each.
+        damage: by partition path; of any slices.
+        accept_damaged_logs: do not freeze a group for logs that are gone or of another size.
     """
     history = _History(timeline, archived)
     groups: list[FileGroup] = []
     frozen: list[FrozenGroup] = []
     uncommitted: list[str] = []
     unrecognised: list[str] = []
+    accepted: dict[GroupId, tuple[DamagedFile, ...]] = {}
     for partition in partitions:
         unrecognised.extend(partition.unrecognised)
         base_files: dict[str, list[BaseFile]] = defaultdict(list)
@@ -85,7 +98,8 @@ def build_file_groups(
             base_files[base.file_id].append(base)
         for log in partition.log_files:
             log_files[log.name.file_id].append(log)
-        for file_id in sorted(base_files.keys() | log_files.keys()):
+        damaged = _by_file_id((damage or {}).get(partition.partition_path, ()))
+        for file_id in sorted(base_files.keys() | log_files.keys() | damaged.keys()):
             group_id = (partition.partition_path, file_id)
             if group_id in replaced:
                 continue
@@ -93,11 +107,37 @@ def build_file_groups(
             slicing = _Slicing(group_id, history, layout, pending, base_files[file_id], log_files[file_id])
             result = slicing.visible_group()
             uncommitted.extend(slicing.uncommitted)
+            if isinstance(result, FileGroup) and (hurt := slicing.damage_to(result, damaged.get(file_id, ()))):
+                if accept_damaged_logs and all(map(_is_acceptable, hurt)):
+                    accepted[group_id] = hurt
+                else:
+                    result = frozen_for(group_id, hurt)
             if isinstance(result, FrozenGroup):
                 frozen.append(result)
             elif result.slices:
                 groups.append(result)
-    return FileSystemView(tuple(groups), tuple(frozen), tuple(uncommitted), tuple(unrecognised))
+    return FileSystemView(tuple(groups), tuple(frozen), tuple(uncommitted), tuple(unrecognised), accepted)
+
+
+def frozen_for(group_id: GroupId, damage: Sequence[DamagedFile]) -> FrozenGroup:
+    """A group that is frozen because of these files."""
+    first, *others = damage
+    more = f" and {len(others)} more of its files are damaged" if others else ""
+    return FrozenGroup(*group_id, first.instant, f"{first.what}{more}", damage=tuple(damage))
+
+
+def _by_file_id(damage: Iterable[DamagedFile]) -> Mapping[str, Sequence[DamagedFile]]:
+    found: dict[str, list[DamagedFile]] = defaultdict(list)
+    for file in damage:
+        name = posixpath.basename(file.path)
+        if (parsed := parse_base_file(name) or parse_log_file(name)) is not None:
+            found[parsed.file_id].append(file)
+    return found
+
+
+def _is_acceptable(file: DamagedFile) -> bool:
+    """True for what Hudi's readers go on after, as if nothing were wrong: they miss rows, and have none too many."""
+    return file.is_log and file.kind is not DamageKind.STRAY
 
 
 def sort_files(partition_path: str, files: Iterable[FileStatus], *, extension: str = PARQUET) -> PartitionFiles:
@@ -215,6 +255,30 @@ class _Slicing:
                 base_file = base_files[0] if base_files else None
                 slices.append(FileSlice(*self._group_id, instant, base_file, tuple(log_files)))
         return FileGroup(*self._group_id, tuple(slices))
+
+    def damage_to(self, group: FileGroup, damage: Sequence[DamagedFile]) -> tuple[DamagedFile, ...]:
+        """Those files that matter to a reader of the newest slice, which under a pending compaction reads on to the
+        slice before it."""
+        if not damage:
+            return ()
+        read: list[FileSlice] = []
+        for slice_ in group.slices:
+            read.append(slice_)
+            if slice_.base_file is not None:
+                break
+        paths = {log.path for slice_ in read for log in slice_.log_files}
+        paths |= {slice_.base_file.path for slice_ in read if slice_.base_file is not None}
+        start = comparable_time(read[-1].base_instant) if read and read[-1].base_file is not None else ""
+        return tuple(
+            file
+            for file in damage
+            if file.path in paths or (file.kind is DamageKind.MISSING and self._moment(file) >= start)
+        )
+
+    def _moment(self, file: DamagedFile) -> str:
+        """What decides into which slice a file that is missing would go."""
+        completed = self._history.completion_time(file.instant) if file.is_log else None
+        return comparable_time(completed or file.instant)
 
     def _place(self, log: LogFile, slices: Iterable[str]) -> str | None:
         """The base instant of the slice that `log` belongs to; None where only a guess could say."""

@@ -22,11 +22,15 @@ builds them anew from the inventory, by the code that builds them from listings,
 
 Every few hours everything is looked at anew for no reason, in case a writer does what none should.
 
+A listing is held against what the completed writes say of its files (`written_files.py`), for which they are all read
+again: what they wrote is too much to keep. Only the damage is kept.
+
 Touches: storage, reading only.
 Keeps:   1. `snapshot()` equals `take_snapshot()` of the same moment but for files of instants that are not completed:
             those are known as of the last listing of their partition (`uncommitted_files`, and a group that only such
-            a file would freeze), and so are links and nameless partitions. What is about to be written is judged
-            under the lock, by a look of its own;
+            a file would freeze), and so are links, nameless partitions and damage to files. What is about to be written
+            is judged under the lock, by a look of its own; after damage was found there, `doubt` makes the next look
+            one at everything;
          2. after an error in the middle of a look the next one starts anew, never from half of a change;
          3. files of a write that were seen before it completed are looked at again when it does, since some of them may
             be of attempts that failed.
@@ -47,6 +51,7 @@ from lakeward.table.archived_timeline import ArchivedTimes, load_archived_times
 from lakeward.table.backlog import Backlog, backlog_of
 from lakeward.table.base_file_facts import BaseFileFacts, read_base_file_facts
 from lakeward.table.calm_folder import CalmFolder
+from lakeward.table.damaged_file import DamagedFile
 from lakeward.table.file_change import (
     ADDS_FILES,
     TOUCHES_NO_FILE,
@@ -77,10 +82,13 @@ from lakeward.table.table_config import (
     load_table_config,
     timeline_folder,
 )
-from lakeward.table.timeline import Timeline, read_timeline
+from lakeward.table.timeline import BrokenInstant, Timeline, read_timeline
 from lakeward.table.timeline_reader import Memory, TimelineReader
+from lakeward.table.written_files import find_damage
 
 REBUILD_SECONDS = 6 * 3600.0
+DAMAGED_SECONDS = 600.0
+"""The same for a table on which files are damaged: nothing on its timeline says when one of them comes back."""
 PROPERTIES_SECONDS = 60.0
 """How late a changed property may be noticed that no instant came with, or a timeline file that grew in place."""
 
@@ -130,7 +138,7 @@ class IncrementalView:
     def refresh(self) -> Change:
         """Look again. Raises `NotATable` and what storage raises; what is known stays as it was, or is built anew."""
         known = self._state
-        if known is None or known.is_torn or self._clock.monotonic() - known.built_at >= self._rebuild_seconds:
+        if known is None or known.is_torn or self._is_old(known):
             return self._rebuild(known)
         asked_at = self._clock.monotonic()
         is_recent = asked_at - known.properties_at < PROPERTIES_SECONDS
@@ -177,9 +185,11 @@ class IncrementalView:
             has_schema_history=known.properties.has_schema_history,
             rows_of=lambda bases: self._rows(known, reader, knowledge, bases),
             facts_of=lambda bases: self._facts(known, knowledge, bases),
-            broken=reader.broken,
+            broken=known.broken_beside(reader.broken),
+            damage=known.damage,
         )
         known.backlog = backlog_of(snapshot)
+        known.is_damaged = bool(snapshot.damage)
         return snapshot
 
     @property
@@ -203,12 +213,21 @@ class IncrementalView:
             self._storage, self._base_path, known.loaded.config, known.timeline, known.planners
         )
 
+    def doubt(self) -> None:
+        """Look at everything anew next time: somebody else's look found damage that this view does not know."""
+        if self._state is not None:
+            self._state.is_torn = True
+
     def rest(self) -> None:
         """Drop what is large and can be read again: the table seems to be quiet."""
         if self._state is not None:
             memory = self._state.memory
             for name in [name for name, value in memory.items() if isinstance(value, CompactionPlan)]:
                 del memory[name]
+
+    def _is_old(self, known: _Known) -> bool:
+        seconds = min(self._rebuild_seconds, DAMAGED_SECONDS) if known.is_damaged else self._rebuild_seconds
+        return self._clock.monotonic() - known.built_at >= seconds
 
     def _known(self) -> _Known:
         if self._state is None or self._state.is_torn:
@@ -239,11 +258,13 @@ class IncrementalView:
         differs = inventory.keep_partitions(partition.path for partition in found.partitions)
         for partition in found.partitions:
             differs |= self._take_listing(known, partition.path, partition.files)
+        self._look_for_damage(known, inventory.partitions)
         inventory.forget_unused_instants()
         instants = _advanced(() if before is None else before.timeline.instants, timeline)
         if before is not None:
             differs |= before.loaded != loaded or before.listing != listing
             differs |= (before.links, before.nameless) != (found.links, found.nameless)
+            differs |= before.damage != known.damage
         self._state = known
         return Change(before is None or differs, instants, rebuilt=True, partitions_listed=len(found.partitions))
 
@@ -262,6 +283,19 @@ class IncrementalView:
             if known.timeline.completion_time(time) is None and not known.is_old(time):
                 known.unsettled.setdefault(time, set()).add(path)
         return known.inventory.replace_partition(found)
+
+    def _look_for_damage(self, known: _Known, paths: Iterable[str]) -> None:
+        """Hold the files of these partitions, which were listed just now, against what the timeline says of them."""
+        # In layout 1 logs grow, and no commit says how long they are.
+        if known.loaded.config.layout < 2:
+            return
+        reader = TimelineReader(self._storage, self._base_path, known.loaded.config, known.timeline)
+        files = [known.inventory.files(path) for path in paths]
+        found = find_damage(files, reader.written_files(), known.timeline)
+        for partition in files:
+            known.damage.pop(partition.partition_path, None)
+        known.damage |= found
+        known.broken |= {broken.instant.file_name: broken for broken in reader.broken}
 
     # Only what changed
 
@@ -334,6 +368,8 @@ class IncrementalView:
             if not found or (not inventory.has_partition(path) and _is_nested(path, inventory.partitions)):
                 return None
             self._take_listing(known, path, found[0].files)
+        if doubtful:
+            self._look_for_damage(known, sorted(doubtful))
         return len(doubtful)
 
     # What is read for a snapshot, once
@@ -430,6 +466,12 @@ class _Known:
         self.backlog: Backlog | None = None
         self.is_torn = False
         """True while a change is carried out, and after one that did not end well."""
+        self.damage: dict[str, tuple[DamagedFile, ...]] = {}
+        """By partition path, as of its last listing; of older slices, too."""
+        self.is_damaged = False
+        """Whether any of it matters to readers of newest slices."""
+        self.broken: dict[str, BrokenInstant] = {}
+        """Timeline files that turned out broken when what they say of files was read, by name."""
         self.unsettled: dict[str, set[str]] = {}
         """Partitions in which files of an instant were seen before it completed."""
 
@@ -437,10 +479,15 @@ class _Known:
         start = self.timeline.first_active_write
         return start is not None and comparable_time(time) < comparable_time(start)
 
+    def broken_beside(self, found: Sequence[BrokenInstant]) -> list[BrokenInstant]:
+        """What was found broken just now, and what was before."""
+        return list((self.broken | {broken.instant.file_name: broken for broken in found}).values())
+
     def forget(self, names: Iterable[str]) -> None:
         """What was read of these timeline files."""
         for name in names:
             self.memory.pop(name, None)
+            self.broken.pop(name, None)
             self.planners.pop(name, None)
 
 

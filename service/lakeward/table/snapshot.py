@@ -5,30 +5,35 @@ completes in between shows files of an instant that counts as uncommitted (hidde
 and never the reverse: a completed instant whose files were listed too early.
 
     properties -> timeline -> plans of pending instants -> newest schema -> partitions and files -> history
+               -> what the completed writes say of the files
 
-Touches: storage, reading only: one listing a folder, or the metadata table in its place; of completed instants only
-         replacecommits, the plans of log compactions, the newest writes and those that wrote a base file under logs
-         are opened, of data files only the last bytes of those base files that a service would rewrite.
+Touches: storage, reading only: one listing a folder, or the metadata table in its place; all completed writes of the
+         active timeline and the plans of log compactions are opened, of data files only the last bytes of those base
+         files that a service would rewrite.
 Keeps:   1. what cannot be read is in the snapshot as broken or frozen, it does not end the look;
-         2. a name from a plan is used only after the file-name grammar accepted it.
+         2. a name from a plan is used only after the file-name grammar accepted it;
+         3. a group is frozen for damage only if the timeline was the same before and after its files were listed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from lakeward.clock import Clock
 from lakeward.format.compaction_plan import CompactionPlan
 from lakeward.storage.storage import FileStatus, Storage, join, parent
 from lakeward.table.archived_timeline import ArchivedTimes, load_archived_times
 from lakeward.table.base_file_facts import BaseFileFacts, read_base_file_facts
+from lakeward.table.damaged_file import DamagedFile, DamageKind
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, FrozenGroup
 from lakeward.table.file_system_view import (
     GroupId,
     PartitionFiles,
     archived_log_instants,
     build_file_groups,
+    frozen_for,
     sort_files,
 )
 from lakeward.table.found_link import FoundLink
@@ -36,8 +41,16 @@ from lakeward.table.listing import ListingSource, find_table_partitions
 from lakeward.table.partition import Partition
 from lakeward.table.table_config import LoadedConfig, TableConfig, hoodie_folder, load_table_config
 from lakeward.table.timeline import BrokenInstant, Timeline, load_timeline
-from lakeward.table.timeline_reader import LogCompaction, ParsedPlans, TimelineContent, TimelineReader, WriteProfile
+from lakeward.table.timeline_reader import (
+    LogCompaction,
+    ParsedPlans,
+    TimelineContent,
+    TimelineReader,
+    WriteProfile,
+    WrittenMemory,
+)
 from lakeward.table.timezone import TimelineZone, newest_samples, resolve_zone
+from lakeward.table.written_files import find_damage
 
 SCHEMA_FOLDER = ".schema"
 """Below `.hoodie`; holds the schema history of tables with schema on read."""
@@ -76,6 +89,8 @@ class TableSnapshot:
     """By the instant of a pending rollback: the one that it takes back, where its plan can be read."""
     base_rows: Mapping[str, int] = field(default_factory=dict)
     """Rows of the base files under logs, by path, where their commit is on the active timeline and says so."""
+    accepted_damage: Mapping[GroupId, tuple[DamagedFile, ...]] = field(default_factory=dict)
+    """Damaged logs of groups that are not frozen for them, because an operator said so."""
 
     @property
     def config(self) -> TableConfig:
@@ -85,13 +100,21 @@ class TableSnapshot:
     def latest_slices(self) -> tuple[FileSlice, ...]:
         return tuple(slice_ for group in self.file_groups if (slice_ := group.latest_slice) is not None)
 
+    @property
+    def damage(self) -> tuple[DamagedFile, ...]:
+        """All files of newest slices that are not what their commits say."""
+        frozen = [file for group in self.frozen for file in group.damage]
+        return (*frozen, *(file for damaged in self.accepted_damage.values() for file in damaged))
+
 
 class LookMemory:
-    """What looks at one table have in common. Everything is listed and read again, but for base files, which never
-    change; what is as it was is not taken apart again, which is most of the time that a look takes."""
+    """What looks at one table have in common. Everything is listed and read again, but for base files and for what
+    completed writes say of their files, both of which never change; what is as it was is not taken apart again, which
+    is most of the time that a look takes."""
 
     def __init__(self) -> None:
         self.plans = ParsedPlans()
+        self.written: WrittenMemory = {}
         self._facts: dict[str, BaseFileFacts] = {}
         self._rows: dict[str, int] = {}
         self._sorted: dict[str, tuple[tuple[FileStatus, ...], PartitionFiles]] = {}
@@ -127,6 +150,7 @@ def take_snapshot(
     only: Collection[GroupId] | None = None,
     memory: LookMemory | None = None,
     listing: ListingSource = ListingSource.STORAGE,
+    accept_damaged_logs: bool = False,
 ) -> TableSnapshot:
     """The table as it is now.
 
@@ -137,16 +161,63 @@ def take_snapshot(
         memory: of an earlier look at this table.
         listing: what tells the partitions and their files. The metadata table knows no files of instants that did not
             complete, so the snapshot has none of these either.
+        accept_damaged_logs: do not freeze a group for logs that are gone or of another size than their commits say.
     """
+    known = memory or LookMemory()
+    look = partial(
+        _look,
+        storage,
+        base_path,
+        timezone=timezone,
+        clock=clock,
+        only=only,
+        known=known,
+        listing=listing,
+        accept_damaged_logs=accept_damaged_logs,
+    )
+    snapshot = look()
+    for _ in range(_LOOKS - 1):
+        # t0 we list the timeline; t1 a compaction completes, and a cleaner takes the slice before it; t2 we list the
+        # files: what the timeline of t0 calls the newest base file is gone, and nothing is wrong.
+        if not snapshot.damage or _is_still_so(storage, snapshot):
+            break
+        snapshot = look()
+    known.learn(snapshot)
+    return snapshot
+
+
+_LOOKS = 3
+"""At a table on which files are damaged, and instants come and go."""
+
+
+def _is_still_so(storage: Storage, snapshot: TableSnapshot) -> bool:
+    now = load_timeline(storage, snapshot.base_path, snapshot.config)
+    return now.instants == snapshot.timeline.instants
+
+
+def _look(
+    storage: Storage,
+    base_path: str,
+    *,
+    timezone: str | None,
+    clock: Clock,
+    only: Collection[GroupId] | None,
+    known: LookMemory,
+    listing: ListingSource,
+    accept_damaged_logs: bool,
+) -> TableSnapshot:
     loaded = load_table_config(storage, base_path, clock=clock)
     timeline = load_timeline(storage, base_path, loaded.config)
-    known = memory or LookMemory()
     reader = TimelineReader(storage, base_path, loaded.config, timeline, plans=known.plans)
     content = reader.read()
     places = None if only is None else _places(only)
     found = find_table_partitions(storage, base_path, loaded.config, timeline, source=listing, clock=clock, only=places)
     files = known.sort(found.partitions)
     archived = load_archived_times(storage, base_path, loaded.config, archived_log_instants(files, timeline))
+    damage: Mapping[str, Sequence[DamagedFile]] = {}
+    # In layout 1 logs grow, and no commit says how long they are.
+    if files and loaded.config.layout >= 2:
+        damage = find_damage(files, reader.written_files(known.written), timeline)
 
     def wanted(bases: Sequence[BaseFile]) -> list[BaseFile]:
         return [base for base in bases if only is None or (parent(base.path), base.file_id) in only]
@@ -158,7 +229,7 @@ def take_snapshot(
     def facts_of(bases: Sequence[BaseFile]) -> tuple[BaseFileFacts, ...]:
         return tuple(known.facts(base) or read_base_file_facts(storage, base_path, base) for base in wanted(bases))
 
-    snapshot = assemble_snapshot(
+    return assemble_snapshot(
         base_path=base_path,
         loaded_config=loaded,
         timeline=timeline,
@@ -172,9 +243,9 @@ def take_snapshot(
         rows_of=rows_of,
         facts_of=facts_of,
         broken=reader.broken,
+        damage=damage,
+        accept_damaged_logs=accept_damaged_logs,
     )
-    known.learn(snapshot)
-    return snapshot
 
 
 def _places(groups: Iterable[GroupId]) -> set[str]:
@@ -196,6 +267,8 @@ def assemble_snapshot(
     rows_of: Callable[[Sequence[BaseFile]], Mapping[str, int]],
     facts_of: Callable[[Sequence[BaseFile]], tuple[BaseFileFacts, ...]],
     broken: Sequence[BrokenInstant],
+    damage: Mapping[str, Sequence[DamagedFile]],
+    accept_damaged_logs: bool = False,
 ) -> TableSnapshot:
     """What was looked at, as one value: the same whether it was looked at just now or has been watched for days.
 
@@ -208,9 +281,11 @@ def assemble_snapshot(
         archived=archived.completion_times,
         pending_compactions=content.pending_compactions,
         replaced=content.replaced,
+        damage=damage,
+        accept_damaged_logs=accept_damaged_logs,
     )
-    twice = content.planned_twice
-    groups = tuple(group for group in view.groups if (group.partition_path, group.file_id) not in twice)
+    frozen = {(group.partition_path, group.file_id): group for group in (*view.frozen, *content.planned_twice.values())}
+    groups = tuple(group for group in view.groups if (group.partition_path, group.file_id) not in frozen)
     under_logs = [
         slice_.base_file
         for group in groups
@@ -218,14 +293,21 @@ def assemble_snapshot(
         if slice_.base_file is not None and (slice_.log_files or group.slices[0].base_file is None)
     ]
     base_rows = rows_of(under_logs)
+    facts = facts_of(under_logs)
+    unreadable = {each.path: each.broken for each in facts if each.broken is not None}
+    for base in under_logs:
+        if (why := unreadable.get(base.path)) is not None:
+            damaged = DamagedFile(base.path, base.instant, DamageKind.UNREADABLE, None, base.size, why)
+            group_id = (parent(base.path), base.file_id)
+            frozen[group_id] = frozen_for(group_id, [damaged])
     return TableSnapshot(
         base_path=base_path,
         loaded_config=loaded_config,
-        timeline=timeline.with_broken(broken),
+        timeline=timeline.with_broken(sorted(broken, key=lambda each: each.file)),
         zone=zone,
         partitions=tuple(partition.partition_path for partition in files),
-        file_groups=groups,
-        frozen=(*view.frozen, *twice.values(), *nameless),
+        file_groups=tuple(group for group in groups if (group.partition_path, group.file_id) not in frozen),
+        frozen=(*frozen.values(), *nameless),
         uncommitted_files=view.uncommitted,
         unrecognised_files=view.unrecognised,
         links=tuple(sorted((*links, *(link for partition in files for link in partition.links)))),
@@ -236,12 +318,13 @@ def assemble_snapshot(
         plans=content.plans,
         schema=content.schema,
         schema_on_read=content.has_schema_on_read or has_schema_history,
-        base_file_facts=facts_of(under_logs),
+        base_file_facts=tuple(each for each in facts if each.broken is None),
         archive_problems=archived.problems,
         log_compactions=content.log_compactions,
         write_profiles=content.write_profiles,
         rollback_targets=content.rollback_targets,
         base_rows=base_rows,
+        accepted_damage={group_id: damaged for group_id, damaged in view.accepted.items() if group_id not in frozen},
     )
 
 

@@ -4,8 +4,8 @@ A timeline file never changes once it is whole, so whoever looks again and again
 file is in it under the file's name, and the file is not opened a second time. The owner of the memory takes out what
 changed or went.
 
-Touches: storage, reading only. Of completed instants only replacecommits, the plans of log compactions, the newest
-         writes and those that wrote a base file under logs are opened.
+Touches: storage, reading only. `read` opens of completed instants only replacecommits, the plans of log compactions
+         and the newest writes; `base_rows` those that wrote a base file under logs; `written_files` all writes.
 Keeps:   1. what cannot be read is reported as broken, it does not end the look, and it is not remembered;
          2. a name from a plan is used only after the file-name grammar accepted it.
 """
@@ -13,13 +13,13 @@ Keeps:   1. what cannot be read is reported as broken, it does not end the look,
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from lakeward.errors import BrokenFile, NotFound
-from lakeward.format.commit_metadata import CommitMetadata, read_commit_metadata
+from lakeward.format.commit_metadata import CommitMetadata, WrittenFiles, read_commit_metadata, read_written_files
 from lakeward.format.compaction_plan import CompactionPlan, read_compaction_plan
 from lakeward.format.instant import Instant, State
 from lakeward.format.replace_metadata import read_clustered_groups
@@ -30,6 +30,7 @@ from lakeward.table.file_system_view import GroupId
 from lakeward.table.instant_content import InstantContents
 from lakeward.table.table_config import TableConfig, timeline_folder
 from lakeward.table.timeline import BrokenInstant, Timeline
+from lakeward.table.written_files import WrittenBy
 
 _Value = TypeVar("_Value")
 
@@ -104,6 +105,10 @@ class ParsedPlans:
         return known[1]
 
 
+WrittenMemory = dict[str, WrittenFiles]
+"""What completed instants wrote, by the name of the timeline file."""
+
+
 class TimelineReader:
     """Opens what must be opened of the timeline, and collects what turns out broken."""
 
@@ -172,6 +177,32 @@ class TimelineReader:
             return None
         self._memory[instant.file_name] = _facts(metadata)
         return metadata
+
+    def written_files(self, known: WrittenMemory | None = None) -> Iterator[WrittenBy]:
+        """What each completed write says that it wrote, one after the other; one that is broken is reported.
+
+        Args:
+            known: of an earlier look; those that it lacks are read, and put into it.
+        """
+        for instant in self._timeline.completed_writes:
+            if instant.file_name in self._known_broken:
+                continue
+            written = None if known is None else known.get(instant.file_name)
+            if written is None and (written := self._written_files(instant)) is None:
+                continue
+            if known is not None:
+                known[instant.file_name] = written
+            yield WrittenBy(instant.time, written)
+
+    def _written_files(self, instant: Instant) -> WrittenFiles | None:
+        try:
+            data = self.contents.read(instant.file_name)
+            return read_written_files(data, file=self._path(instant), layout=self._layout)
+        except NotFound:
+            return None  # archived meanwhile: what archived instants wrote is not asked
+        except BrokenFile as error:
+            self._report(instant, error)
+            return None
 
     def says_rows(self, time: str) -> bool:
         """True when the commit that wrote base files at `time` is there to say how many rows they have."""

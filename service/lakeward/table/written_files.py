@@ -1,0 +1,120 @@
+"""What completed instants say that they wrote, held against the files that are there.
+
+Every completed commit names each file that it wrote, with its size. A file that is shorter or longer than that, that is
+gone, or that no commit names, is damage: rows are missing from it, or rows are in it that nobody committed. Released
+Hudi does not look: it takes what a listing shows, and when a file comes back after a compaction, nobody reads it.
+
+    listed, named, of that size             sound
+    listed, named, of another size          OTHER_SIZE
+    listed and empty, size not told         EMPTY
+    listed, its instant completed, not named    STRAY
+    named and not listed                    MISSING, unless a newer base file of its group has taken its place
+
+Files of archived instants are not held against anything: their commits are not read. Logs of changes (`.cdc`) are none
+of a table's rows.
+
+Touches: nothing.
+Keeps:   1. a file of an instant that is not completed is never damage, whatever its size;
+         2. a file that a cleaner may have removed, because a newer base file is there, is never missing.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from lakeward.format.commit_metadata import WrittenFiles
+from lakeward.format.file_name import parse_base_file, parse_log_file
+from lakeward.format.instant import comparable_time
+from lakeward.table.damaged_file import DamagedFile, DamageKind
+from lakeward.table.file_group import BaseFile, LogFile
+from lakeward.table.file_system_view import PartitionFiles
+from lakeward.table.timeline import Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenBy:
+    """The files that one completed instant says it wrote, by partition path and path."""
+
+    instant: str
+    files: WrittenFiles
+
+
+def find_damage(
+    partitions: Iterable[PartitionFiles], written: Iterable[WrittenBy], timeline: Timeline
+) -> dict[str, tuple[DamagedFile, ...]]:
+    """The damaged files of these partitions, by partition path and then by path."""
+    completed = _Completed(timeline)
+    looks = {files.partition_path: _PartitionLook(files, completed) for files in partitions}
+    for told in written:
+        for look in looks.values():
+            look.hold(told.instant, told.files.get(look.path, {}))
+    return {path: damaged for path, look in looks.items() if (damaged := look.damaged())}
+
+
+class _Completed:
+    """Which instants are completed, asked once for all files."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._times = {i.time: i.completion_time or i.time for i in timeline.completed_writes}
+        self._start = comparable_time(timeline.first_active_write or "")
+
+    def is_before_start(self, instant: str) -> bool:
+        """True where the active timeline has begun since; savepoints may keep some of these instants on it."""
+        return comparable_time(instant) < self._start
+
+    def has(self, instant: str) -> bool:
+        return instant in self._times or self.is_before_start(instant)
+
+    def moment(self, instant: str) -> str:
+        return comparable_time(self._times.get(instant, instant))
+
+
+class _PartitionLook:
+    """One partition while the commits are gone through."""
+
+    def __init__(self, files: PartitionFiles, completed: _Completed) -> None:
+        self.path = files.partition_path
+        self._completed = completed
+        self._files: dict[str, BaseFile | LogFile] = {base.path: base for base in files.base_files}
+        self._files |= {log.path: log for log in files.log_files if not log.name.is_cdc}
+        self._bases: dict[str, list[str]] = defaultdict(list)
+        for base in files.base_files:
+            self._bases[base.file_id].append(base.instant)
+        self._by_instant: dict[str, set[str]] = defaultdict(set)
+        for path, file in self._files.items():
+            self._by_instant[file.instant].add(path)
+        self._found: dict[str, DamagedFile] = {
+            path: DamagedFile(path, file.instant, DamageKind.EMPTY, None, 0)
+            for path, file in self._files.items()
+            if file.size == 0
+        }
+
+    def hold(self, instant: str, told: Mapping[str, int | None]) -> None:
+        for path, size in told.items():
+            file = self._files.get(path)
+            if file is None:
+                if self._should_be_here(instant, path):
+                    self._found[path] = DamagedFile(path, instant, DamageKind.MISSING, size, None)
+            elif size and size != file.size:
+                self._found[path] = DamagedFile(path, instant, DamageKind.OTHER_SIZE, size, file.size)
+        for path in self._by_instant.get(instant, set()) - told.keys():
+            self._found[path] = DamagedFile(path, instant, DamageKind.STRAY, None, self._files[path].size)
+
+    def damaged(self) -> tuple[DamagedFile, ...]:
+        return tuple(self._found[path] for path in sorted(self._found))
+
+    def _should_be_here(self, instant: str, path: str) -> bool:
+        name = posixpath.basename(path)
+        base, log = parse_base_file(name), parse_log_file(name)
+        if log is not None and log.is_cdc:
+            return False
+        parsed = base or log
+        if parsed is None or self._completed.is_before_start(instant):
+            return False
+        # A log belongs to the slice that was the newest one when it completed.
+        moment = self._completed.moment(instant) if log is not None else comparable_time(instant)
+        newest = max(map(comparable_time, filter(self._completed.has, self._bases[parsed.file_id])), default="")
+        return moment >= newest
