@@ -5,6 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lakeward.commit.owner import Owner, Processes
+from lakeward.commit.stillness import Stillness
+
+
+class LookedOn(Stillness):
+    """Somebody who has looked on for long: what is old enough is judged at once, and no clock need run ahead of those
+    of other processes meanwhile."""
+
+    def seconds(self, name: str, state: object, *, monotonic: float) -> float:
+        return float("inf")
 
 
 class ScriptedProcesses(Processes):

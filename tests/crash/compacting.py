@@ -23,6 +23,7 @@ from tests.clocks import SkippingClock
 from tests.faults import FaultyStorage
 from tests.golden_tables import expected_rows
 from tests.our_reader import read_rows
+from tests.processes import LookedOn
 
 FULL = FullPlanner(GroupFilter())
 LOG = planner_of(CompactionType.LOG, GroupFilter(), {})
@@ -38,6 +39,7 @@ def compactor(
         "timezone": "UTC",
     }
     dispatcher = InProcessDispatcher()
+    processes.stillness = LookedOn()
     return Compactor(
         storage,
         str(base),
