@@ -252,6 +252,21 @@ def test_wide_rows_come_in_smaller_batches():
     assert max(batch.num_rows for batch in batches) == 838
 
 
+@pytest.mark.parametrize(("narrow", "wide", "size"), [(0, 70, 300_000), (200, 70, 300_000)])
+def test_pages_of_wide_rows_are_small(monkeypatch: pytest.MonkeyPatch, narrow: int, wide: int, size: int):
+    """A page cannot be decoded in part, so what we write is what the next compaction can read with little memory."""
+    monkeypatch.setattr(base_file, "ROW_GROUP_BYTES", 24 * 1024 * 1024)
+    keys = [f"{number:05}" for number in range(narrow + wide)]
+    rows = [row(key, tags=["x" * (size if number >= narrow else 10)]) for number, key in enumerate(keys)]
+    sink, stats = write(rows, codec="zstd")
+    assert stats.size_bytes < 100_000
+
+    batches = list(open_base_file(sink, SCHEMA, name="me.parquet", bytes_max=16 * 1024 * 1024))
+
+    assert [key for batch in batches for key in batch.column(2).to_pylist()] == keys
+    assert max(batch.nbytes for batch in batches) <= 16 * 1024 * 1024
+
+
 @pytest.mark.parametrize("data", [b"", b"PAR1", b"PAR1" + bytes(50) + b"PAR1", b"x" * 1000])
 def test_not_a_parquet_file(data: bytes):
     """A base file that cannot be read is named."""

@@ -23,13 +23,13 @@ from lakeward.execute.operation_spec import OperationKind, OperationResult, Oper
 from lakeward.execute.peak_memory import PeakMemory
 from lakeward.execute.verification import OutputSample, check_counts, check_digest, check_sample
 from lakeward.format.avro_schema import required_columns
-from lakeward.format.base_file import BaseFileStats, BaseFileWriter, open_base_file, read_required
+from lakeward.format.base_file import ROW_GROUP_BYTES, BaseFileStats, BaseFileWriter, open_base_file, read_required
 from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE, TYPE_CODE
 from lakeward.format.column_range import ColumnRange, ColumnRangeAccumulator
 from lakeward.format.metadata_record import ColumnStatsRecord
 from lakeward.format.parquet_stats import columns_to_watch, read_bloom_filter, read_column_stats
 from lakeward.merge.digest import Digest
-from lakeward.read.file_slice import MergedSlice, open_slice
+from lakeward.read.file_slice import SHARE_OF_BATCH, MergedSlice, open_slice
 from lakeward.storage.storage import Storage, join
 
 
@@ -135,7 +135,9 @@ def _verify(
     read_back = Digest()
     sample = OutputSample(merged.sample)
     with storage.open_input(path) as source:
-        for batch in open_base_file(source, merged.schema, name=path):
+        # What could be merged can be read back: its pages are no larger than a row group and the batch that filled it.
+        bytes_max = ROW_GROUP_BYTES + spec.slice.memory_bytes // SHARE_OF_BATCH
+        for batch in open_base_file(source, merged.schema, name=path, bytes_max=bytes_max):
             read_back.update(batch)
             sample.update(batch)
     check_digest(digest.hexdigest, read_back.hexdigest)

@@ -45,6 +45,10 @@ _FILE_NAME_COLUMN = "_hoodie_file_name"
 _REPEATED_META_COLUMNS = ("_hoodie_commit_time", "_hoodie_partition_path", _FILE_NAME_COLUMN)
 _SAMPLE_ROWS = 16_384
 _REPEATS_MIN = 8
+_PAGE_BYTES = 1024 * 1024
+# The library looks at the size of a page only after so many values: with its 1,024, a page of wide rows was as large as
+# the row group, and a page cannot be decoded in part. 64 cost some 3 % of the encoding.
+_VALUES_AT_ONCE_MAX = 64
 _COMPRESSION_LEVELS = {"zstd": 1}
 
 
@@ -146,7 +150,10 @@ class BaseFileWriter:
         self._pending_rows += batch.num_rows
         self._pending_bytes += batch.nbytes
         self._rows += batch.num_rows
-        if self._pending_rows >= ROW_GROUP_ROWS or self._pending_bytes >= ROW_GROUP_BYTES:
+        # Where wide rows come after narrow ones, pages of theirs may be as large as the row group.
+        is_wide = self._pending_bytes > self._pending_rows * (_PAGE_BYTES // _VALUES_AT_ONCE_MAX)
+        bytes_max = ROW_GROUP_BYTES // 2 if is_wide else ROW_GROUP_BYTES
+        if self._pending_rows >= ROW_GROUP_ROWS or self._pending_bytes >= bytes_max:
             self._flush()
 
     def _take_keys(self, keys: pa.StringArray) -> None:
@@ -174,6 +181,7 @@ class BaseFileWriter:
                 store_schema=False,
                 version="2.6",
                 data_page_version="1.0",
+                write_batch_size=max(1, min(_VALUES_AT_ONCE_MAX, _PAGE_BYTES * table.num_rows // max(1, table.nbytes))),
             )
         if table.num_rows:
             self._writer.write_table(table, row_group_size=table.num_rows)
