@@ -14,7 +14,9 @@ from lakeward.errors import LakewardError, NotATable, TryLater
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.opening import open_storage
 from lakeward.storage.storage import FileStatus, Storage
+from lakeward.table.incremental_view import DAMAGED_SECONDS
 from tests.clocks import SkippingClock
+from tests.golden_tables import copy_golden
 from tests.table.table_history import TableHistory
 
 
@@ -41,6 +43,25 @@ def test_a_commit_shows_in_the_next_poll_of_its_table(histories: list[TableHisto
     backlog = watcher.backlog("a")
     assert backlog is not None and backlog.timeline_length == 2
     assert watcher.service_instants("a") == ()
+
+
+def test_damage_that_a_job_found_shows_in_the_next_poll(tmp_path: Path) -> None:
+    """The timeline says nothing of it; the backlog counts it, and no longer when the file is back."""
+    base = copy_golden("v9", tmp_path / "t")
+    clock = SkippingClock()
+    watcher = Watcher(open_storage, clock)
+    watcher.poll("a", str(base))
+    assert watcher.backlog("a").damaged_files == 0  # type: ignore[union-attr]
+    log = max((base / "p").glob(".*.log.*"))
+    content = log.read_bytes()
+    log.unlink()
+    watcher.doubt("a")
+    assert watcher.poll("a", str(base)).changed
+    assert watcher.backlog("a").damaged_files == 1  # type: ignore[union-attr]
+    log.write_bytes(content)
+    clock.slept += DAMAGED_SECONDS
+    assert watcher.poll("a", str(base)).changed
+    assert watcher.backlog("a").damaged_files == 0  # type: ignore[union-attr]
 
 
 def test_one_bad_path_affects_itself_only(histories: list[TableHistory], tmp_path: Path) -> None:

@@ -286,6 +286,12 @@ CASES: list[tuple[str, str, Change]] = [
     ("encrypted-parquet", "p/", base_file(encrypted)),
     ("bootstrap", "p/", base_file(bootstrap_base_file)),
     (
+        "native-log-name",
+        "p/",
+        lambda t: (t / "p/x-0_0-1-2_20261121043709156_1.log.parquet").write_bytes(b"x"),
+    ),
+    ("native-log-name", "p/", lambda t: (t / "p/x-0_0-1-2_20261121043709156_1.deletes.avro").write_bytes(b"x")),
+    (
         "properties-backup",
         ".hoodie/hoodie.properties.backup",
         lambda t: (t / ".hoodie/hoodie.properties.backup").touch(),

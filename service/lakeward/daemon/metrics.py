@@ -411,6 +411,14 @@ TABLE_GAUGES = (
         lambda table, now: float(table.view.look_overdue),
     ),
     TableGauge(
+        _gauge(
+            "lakeward_table_damaged_files",
+            "Files of the newest file slices that are not what their commits say; their file groups are left alone.",
+            "table",
+        ),
+        _backlog("damaged_files"),
+    ),
+    TableGauge(
         _gauge("lakeward_table_parked_file_groups", "File groups left alone after failures.", "table"),
         lambda table, now: float(len(table.view.parked_groups)),
     ),

@@ -117,6 +117,12 @@ class Watcher:
         with _looking(watched, table):
             return watched.view.service_instants()
 
+    def doubt(self, table: str) -> None:
+        """Look at everything with the next poll: a job found damage that the last one did not show."""
+        if (watched := self._tables.get(table)) is not None:
+            with _looking(watched, table):
+                watched.view.doubt()
+
     def forget(self, table: str) -> None:
         """Drop what is known of a table; whoever is looking at it just now finishes."""
         with self._lock:

@@ -274,6 +274,8 @@ class Worker:
                 report = compactor.compact()
                 compacted = _compacted(report)
                 self._learn(table.name, report)
+                if report.damage:
+                    self._watcher.doubt(table.name)
                 written = [*self._committed.get(table.name, ()), *compacted.instants]
                 self._committed[table.name] = written[-COMMITTED_MAX:]
                 return compacted

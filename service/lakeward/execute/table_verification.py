@@ -36,6 +36,7 @@ _FAULTS = frozenset(
         "frozen-timeline",
         "broken-pending-plan",
         "schema-unreadable",
+        "native-log-name",
         "linked-partition",
         "linked-file",
     }

@@ -39,6 +39,9 @@ _LOG_FILE = re.compile(
     rf"\.{_FILE_ID}_{_INSTANT}\.log\.(?P<version>0|[1-9][0-9]{{0,9}})"
     r"(_(?P<write_token>[0-9]+-[0-9]+-[0-9]+)(?P<suffix>\.cdc)?)?"
 )
+_NATIVE_LOG = re.compile(
+    rf"{_FILE_ID}_(?P<write_token>[0-9]+-[0-9]+-[0-9]+)_{_INSTANT}_[0-9]+\.(log|deletes|cdc)\.[A-Za-z0-9]+"
+)
 _FILE_ID_ALONE = re.compile(_FILE_ID)
 _PLAIN_NAME = re.compile(rf"[^{_NEVER}]+")
 _PATH_PART = re.compile(r"[^/\x00\ud800-\udfff]+")
@@ -109,6 +112,11 @@ def parse_log_file(name: str) -> LogFileName | None:
     return LogFileName(
         match["file_id"], match["instant"], int(match["version"]), match["write_token"], match["suffix"] or ""
     )
+
+
+def is_native_log(name: str) -> bool:
+    """True for what table version 10 calls its logs, which readers of older tables take for base files."""
+    return _NATIVE_LOG.fullmatch(name) is not None
 
 
 def check_file_name(name: str, *, extension: str = PARQUET) -> str:

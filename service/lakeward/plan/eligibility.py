@@ -11,11 +11,13 @@ Keeps:   1. what is not known to be merged right is refused: classes, modes and 
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import orjson
 
+from lakeward.format.file_name import is_native_log
 from lakeward.format.metadata_partition import (
     BLOOM_FILTERS,
     COLUMN_STATS,
@@ -448,6 +450,15 @@ def _links(snapshot: TableSnapshot) -> Iterator[Refusal]:
 
 
 def _files(snapshot: TableSnapshot) -> Iterator[Refusal]:
+    for path in snapshot.unrecognised_files:
+        if is_native_log(posixpath.basename(path)):
+            yield Refusal(
+                "native-log-name",
+                path,
+                f"It has the name of a log of table version 10 in a table of version {snapshot.config.version}, whose "
+                "readers take it for a base file.",
+                "Find out who wrote it, and let that program upgrade the table, or take the file out.",
+            )
     for group in snapshot.file_groups:
         for slice_ in group.slices:
             if slice_.base_instant == _METADATA_BOOTSTRAP_INSTANT and slice_.base_file is not None:

@@ -43,6 +43,8 @@ class Backlog:
     """Bytes that a reader reads per byte of base files that it would read if all were merged; 1.0 with no logs."""
     space_amplification: float
     """Bytes on disk per byte that a reader reads; 1.0 where no older slice is kept."""
+    damaged_files: int = 0
+    """Files of newest slices that are not what their commits say; their groups are left alone."""
 
 
 def backlog_of(snapshot: TableSnapshot) -> Backlog:
@@ -83,6 +85,7 @@ def backlog_of(snapshot: TableSnapshot) -> Backlog:
         timeline_length=len(instants),
         read_amplification=_ratio(read_bytes, merged_bytes),
         space_amplification=_ratio(all_bytes, read_bytes),
+        damaged_files=len(snapshot.damage),
     )
 
 

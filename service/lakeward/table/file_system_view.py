@@ -28,7 +28,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lakeward.format.file_name import PARQUET, BaseFileName, parse_base_file, parse_log_file
+from lakeward.format.file_name import PARQUET, BaseFileName, is_native_log, parse_base_file, parse_log_file
 from lakeward.format.instant import State, comparable_time
 from lakeward.format.partition_metadata import is_partition_metadata
 from lakeward.storage.storage import FileStatus, join
@@ -155,7 +155,7 @@ def sort_files(partition_path: str, files: Iterable[FileStatus], *, extension: s
             base_files.append(_base_file(base, path, status))
         elif (log := parse_log_file(status.name)) is not None:
             log_files.append(LogFile(log, path, status.size))
-        elif _looks_like_base_file(status.name, extension):
+        elif is_native_log(status.name) or _looks_like_base_file(status.name, extension):
             unrecognised.append(spell(path))
     return PartitionFiles(partition_path, tuple(base_files), tuple(log_files), tuple(unrecognised), tuple(links))
 
