@@ -47,6 +47,8 @@ LONG_SECONDS = 1000.0
 
 TAKEOVERS = 0.25
 """How many runs are about one process taking over from another that is not dead."""
+SETS_CLOCKS = 0.4
+"""In how many runs clocks are set, and hosts sleep."""
 PEACE_SECONDS = 3600.0
 
 
@@ -60,7 +62,7 @@ class CompactorRun:
         self.plans = 0
         self.peace = False
         self._processes: dict[int, SimulatedProcesses] = {}
-        self.storage = MemoryStorage(lambda: world.time)
+        self.storage = MemoryStorage(lambda: world.wall)
         expire = random.choice([None, None, 300.0])
         world.switching = random.choice([0.0, 0.02, 0.1, 0.3])
         kinds = [kind for kind in Fault if random.random() < 0.6]
@@ -84,6 +86,7 @@ class CompactorRun:
         kind = random.choice(list(CompactionType))
         self.planner: Planner = planner_of(kind, GroupFilter(), {} if kind is CompactionType.FULL else SETTINGS)
         self.hosts = random.choice([("one", "one"), ("one", "two")])
+        self.sets_clocks = random.random() < SETS_CLOCKS
         world.say(
             "*** world",
             f"expire={expire} switching={world.switching} faults={self.faults} longest={self.longest} "
@@ -109,6 +112,11 @@ class CompactorRun:
                 for number, host in enumerate(self.hosts):
                     first = world.new_process(f"daemon-{number}", host)
                     world.spawn(first.name, first, partial(self._compact_for_ever, first), after=number * 5.0)
+                if self.sets_clocks:
+                    process = world.new_process("clocks", "nowhere")
+                    world.spawn(
+                        process.name, process, partial(world.set_clocks, process, self.hosts, lambda: self.peace)
+                    )
                 world.run(seconds=self.seconds)
                 self._come_to_rest()
         finally:
@@ -117,6 +125,7 @@ class CompactorRun:
     def _come_to_rest(self) -> None:
         world = self.world
         world.say("*** world", "peace")
+        world.run(seconds=max(0.0, world.asleep_until - world.time))
         self.peace = True
         self.faults.kinds = ()
         world.run(seconds=PEACE_SECONDS, until=lambda: not world._actors)

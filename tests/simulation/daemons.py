@@ -72,6 +72,9 @@ from tests.simulation.writer import Table, Writer, create_table, write_for_ever
 T = TypeVar("T")
 
 BUSY_SECONDS = (40.0, 60.0, 150.0)
+SETS_CLOCKS = 0.4
+"""In how many runs clocks are set. No host sleeps here: its daemon wakes up with leases that it thinks safe, since its
+monotonic clock stood meanwhile (docs/state.md)."""
 PEACE_SECONDS = 1800.0
 INTERVAL = 10.0
 LEASE_SECONDS = 60.0
@@ -321,7 +324,7 @@ class DaemonsRun:
     def __init__(self, seed: int) -> None:
         self.world = world = World(seed)
         random = world.random
-        self.storage = MemoryStorage(lambda: world.time)
+        self.storage = MemoryStorage(lambda: world.wall)
         self.store = empty_store()
         self.store_id = self.store.store_id()
         self.peace = False
@@ -424,6 +427,9 @@ class DaemonsRun:
                     world.spawn(first.name, first, partial(self._daemon_for_ever, number, first), after=number * 7.0)
                 operator = world.new_process("operator", "operators")
                 world.spawn(operator.name, operator, partial(self._operate, operator))
+                if world.random.random() < SETS_CLOCKS:
+                    clocks = world.new_process("clocks", "nowhere")
+                    world.spawn(clocks.name, clocks, partial(world.set_clocks, clocks, (), lambda: self.peace))
                 world.run(seconds=world.random.choice(BUSY_SECONDS))
                 self._come_to_rest()
         finally:
@@ -466,7 +472,7 @@ class DaemonsRun:
                     world.say(process, f"stops {daemon.process.name}")
                     daemon.stopping = True
                 case "pause":
-                    self._control(process, ControlKind.PAUSE, table, until=world.time + random.uniform(10.0, 200.0))
+                    self._control(process, ControlKind.PAUSE, table, until=world.wall + random.uniform(10.0, 200.0))
                 case "resume":
                     self._control(process, ControlKind.RESUME, table)
                 case "cancel":
@@ -475,7 +481,7 @@ class DaemonsRun:
     def _control(self, process: Process, kind: ControlKind, table: str, until: float | None = None) -> None:
         self.world.say(process, f"{kind} {table}")
         self.store.add_control(
-            ControlRecord(kind, TargetKind.TABLE, table, reason="because", by="us", at=self.world.time, until=until)
+            ControlRecord(kind, TargetKind.TABLE, table, reason="because", by="us", at=self.world.wall, until=until)
         )
 
     # ------------------------------------------------------------------------------------------------ judging
@@ -525,7 +531,7 @@ class DaemonsRun:
         self.longest = 1.0
         for table in self.tables:
             self.store.add_control(
-                ControlRecord(ControlKind.RESUME, TargetKind.TABLE, table.base_path, "peace", "us", at=world.time)
+                ControlRecord(ControlKind.RESUME, TargetKind.TABLE, table.base_path, "peace", "us", at=world.wall)
             )
         cleaner = world.new_process("writer-99", "writers-99")
 
@@ -586,7 +592,7 @@ class DaemonsRun:
             return [f"pending {pending}"]
         snapshot = take_snapshot(self.storage, table.base_path, clock=SimulatedClock(self.world, self._judge))
         settings = self.settings.table(table.base_path, table.base_path)
-        now = format_instant_time(int(self.world.time * 1000) + 1000, UTC)
+        now = format_instant_time(int(self.world.wall * 1000) + 1000, UTC)
         outcome = planner_of(settings.type, GroupFilter(), settings.planner)(snapshot, now, {})
         return [f"{each.file_id} wants {each.choice}" for each in outcome.decisions if each.choice is not Choice.NONE]
 
@@ -599,8 +605,8 @@ class DaemonsRun:
             self._note_looks()
         for table in self.tables:
             looked = self.looked_at.get(table.base_path)
-            if looked is None or world.time - looked > NOTICE_SECONDS:
-                world.broken(f"{table.base_path} was last looked at {world.time - (looked or 0):.0f} s ago")
+            if looked is None or world.wall - looked > NOTICE_SECONDS:
+                world.broken(f"{table.base_path} was last looked at {world.wall - (looked or 0):.0f} s ago")
 
     def _check_store(self) -> None:
         """What the store says of jobs is what the timelines say."""

@@ -5,7 +5,8 @@ Keeps:   1. every committed write id is visible, and nothing else is;
          3. a pending plan holds no group that another one holds;
          4. a process of ours deletes no file of anybody else's, and no file that a completed commit of ours names
             goes but by a clean;
-         5. nobody ends the heartbeat of a living process that is fresh;
+         5. nobody ends the heartbeat of a living process that is fresh, whatever clocks are set to; and nobody on its
+            own host for the time that the host slept;
          6. every timeline name fits the grammar; at rest nothing of ours is left over.
 """
 
@@ -14,8 +15,8 @@ from __future__ import annotations
 import posixpath
 from collections import defaultdict
 
-from lakeward.commit.file_system_lock import FLINK_LOCK, SPARK_LOCK
-from lakeward.commit.heartbeat import ENDED, EXPIRY_SECONDS
+from lakeward.commit.file_system_lock import FLINK_LOCK, RELEASED, SPARK_LOCK
+from lakeward.commit.heartbeat import ENDED, EXPIRY_SECONDS, INTERVAL_SECONDS
 from tests.simulation.memory_storage import MemoryStorage
 from tests.simulation.reader import (
     BASE_FILE,
@@ -51,7 +52,8 @@ class TableWatch:
         """Nobody said how the writers lock, so nothing of ours may be written."""
         self._timeline = f"{base_path}/.hoodie/timeline"
         self._owner: dict[str, str] = {}
-        self._beats: dict[str, float] = {}
+        self._beats: dict[str, tuple[float, float]] = {}
+        """When, and how long its host had slept by then."""
         self._referenced: set[str] = set()
         self._aside: dict[str, str] = {}
         """Heartbeats that are being looked at under another name, by it."""
@@ -59,7 +61,7 @@ class TableWatch:
     def changed(self, change: str, path: str) -> None:
         """Called by the storage after each change below the base path."""
         if change == "touch":
-            self._beats[path] = self.world.time
+            self._beat(path)
             return
         name = posixpath.basename(path)
         by = self.world.acting.name if self.world.acting is not None else WRITER
@@ -70,7 +72,7 @@ class TableWatch:
             return
         if change == "create":
             self._owner[path] = by
-            self._beats[path] = self.world.time
+            self._beat(path)
         elif path not in self._aside.values():
             self._check_delete(path, by)
         folder = posixpath.dirname(path)
@@ -80,6 +82,10 @@ class TableWatch:
             self.check()
         elif not folder.startswith(f"{self.base_path}/.hoodie") and change == "delete":
             self.check()
+
+    def _beat(self, path: str) -> None:
+        acting = self.world.acting
+        self._beats[path] = self.world.time, 0.0 if acting is None else acting.suspended
 
     def check(self) -> None:
         """Look at the table as a reader does."""
@@ -117,6 +123,8 @@ class TableWatch:
             below = path.removeprefix(f"{self.base_path}/")
             # An attempt that was overtaken while it slept may make its markers anew, and then finds that it is lost.
             ours = self._owner.get(path, WRITER).startswith("daemon") and ".marker." not in below
+            if RELEASED in below:
+                continue  # put aside by a process that died over it; tidied up a day later
             if ours and below.startswith((".hoodie/.temp/", ".hoodie/.heartbeat/", SPARK_LOCK, FLINK_LOCK)):
                 self.world.broken(f"{path} is left over")
         self._check_files_have_commits()
@@ -217,6 +225,10 @@ class TableWatch:
         process = next((each for each in self.world.processes.values() if each.name == owner), None)
         if process is None or process.dead or self.world.time - process.woke_at < WAKING_SECONDS:
             return  # one that wakes up may beat between the look at its old beat and the end
-        age = self.world.time - self._beats.get(path, 0.0)
-        if age < EXPIRY_SECONDS - 1.0:
+        beat_at, suspended = self._beats.get(path, (0.0, 0.0))
+        age = self.world.time - beat_at
+        if self.world.acting is not None and self.world.acting.host == process.host:
+            age -= process.suspended - suspended
+        # By a clock that was set one that does not beat is old at once, and is looked at for longer than an interval.
+        if age < (INTERVAL_SECONDS if self.world.clocks_are_set else EXPIRY_SECONDS - 1.0):
             self.world.broken(f"{by} ended {path}, by which {owner} said {age:.0f} s ago that it is alive")

@@ -9,7 +9,9 @@ call that touches a table, and the same seed interleaves them the same way.
 
 Keeps:   1. nobody runs without the turn, so nothing needs a lock and a seed is a whole run;
          2. a paused process runs nothing, its timers included; a dead one does nothing any more;
-         3. time passes only in calls (a little) and while everybody sleeps.
+         3. time passes only in calls (a little) and while everybody sleeps;
+         4. wall clocks can be set, all together, and a host can sleep: its processes do nothing, and their monotonic
+            clocks stand.
 """
 
 from __future__ import annotations
@@ -35,6 +37,9 @@ from tests.faults import Killed
 START = 1_767_225_600.0  # 2026-01-01, UTC
 CALL_SECONDS = 0.001
 EXCITED_SECONDS = 0.1
+SLEEPS_SECONDS = (5.0, 130.0, 600.0)
+STEPS_SECONDS = (1.0, -1.0, 600.0)
+"""By which clocks are set; back by no more than writers wait for, who would spin for as long."""
 STEPS_MAX = 200_000
 
 
@@ -59,6 +64,8 @@ class Process:
     woke_at: float = 0.0
     holds_lock: bool = False
     """It thinks so."""
+    suspended: float = 0.0
+    """For how long its host has slept since it began."""
 
 
 @dataclass(eq=False)
@@ -85,6 +92,12 @@ class World:
         self.seed = seed
         self.random = random.Random(seed)
         self.time = START
+        self.stepped = 0.0
+        """How far wall clocks were set forward."""
+        self.clocks_are_set = False
+        """At some time in this run."""
+        self.asleep_until = 0.0
+        """Some host is."""
         self.switching = 0.0
         """How likely the turn goes on in front of a storage call."""
         self.trace: list[str] = []
@@ -101,6 +114,11 @@ class World:
         self._excited_until = 0.0
         self._back = threading.Lock()
         self._back.acquire()
+
+    @property
+    def wall(self) -> float:
+        """What a wall clock shows."""
+        return self.time + self.stepped
 
     # ------------------------------------------------------------------------------------- who there is
 
@@ -169,6 +187,40 @@ class World:
         process.woke_at = self.time
         if process.dead:
             raise Killed(process.name)
+
+    def step(self, seconds: float) -> None:
+        """Wall clocks are set, all of them."""
+        self.stepped += seconds
+        self.say("*** world", f"clocks are set by {seconds:+.0f} s")
+
+    def suspend(self, host: str, seconds: float) -> None:
+        """A host sleeps: what would have happened there happens so much later. Once at a time."""
+        if self.asleep_until > self.time:
+            return
+        self.asleep_until = self.time + seconds
+        self.say("*** world", f"{host} sleeps for {seconds:.0f} s")
+        asleep = {each for each in self.processes.values() if each.host == host and not each.dead}
+        for process in asleep:
+            process.suspended += seconds
+            process.paused_until = max(process.paused_until, self.time) + seconds
+        for actor in self._actors:
+            if actor.process in asleep:
+                actor.wake = max(actor.wake, self.time) + seconds
+        for timer in self._timers:
+            if timer.process in asleep:
+                timer.due = max(timer.due, self.time) + seconds
+
+    def set_clocks(self, process: Process, hosts: tuple[str, ...], stop: Callable[[], bool]) -> None:
+        """Set them, and let hosts sleep, now and then."""
+        while not stop():
+            self.sleep(process, self.random.uniform(2.0, 40.0))
+            if stop():
+                return
+            self.clocks_are_set = True
+            if not hosts or self.random.random() < 0.5:
+                self.step(self.random.choice(STEPS_SECONDS))
+            else:
+                self.suspend(self.random.choice(hosts), self.random.choice(SLEEPS_SECONDS))
 
     def wake_another(self, process: Process) -> None:
         """One that is paused wakes up now, and for a moment the two run step by step."""
@@ -306,10 +358,10 @@ class SimulatedClock:
     process: Process
 
     def now(self) -> float:
-        return self.world.time + self.process.skew
+        return self.world.wall + self.process.skew
 
     def monotonic(self) -> float:
-        return self.world.time - self.process.started
+        return self.world.time - self.process.started - self.process.suspended
 
     def sleep(self, seconds: float) -> None:
         self.world.sleep(self.process, seconds)
