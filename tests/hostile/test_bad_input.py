@@ -105,28 +105,28 @@ def doubled(levels: int) -> str:
 
 
 BLOCKS = [
-    Case("no magic", patched(0, b"#HUDI?"), "LW-BROKEN-FILE", "does not start with the magic"),
+    Case("no magic", patched(0, b"#HUDI?"), "LW-DAMAGED", "does not start with the magic"),
     Case("a newer format", patched(14, int32(7)), "LW-UNSUPPORTED", "log format version 7"),
     Case("an unknown type", patched(18, int32(99)), "LW-UNSUPPORTED", "block type 99"),
     Case("a negative type", patched(18, int32(-1)), "LW-UNSUPPORTED", "block type -1"),
     Case("HFile data", patched(18, int32(4)), "LW-UNSUPPORTED", "hfile data"),
-    Case("two billion headers", patched(22, int32(2**31 - 1)), "LW-BROKEN-FILE", "claims 2147483647 headers"),
-    Case("minus one header", patched(22, int32(-1)), "LW-BROKEN-FILE", "claims -1 headers"),
+    Case("two billion headers", patched(22, int32(2**31 - 1)), "LW-DAMAGED", "claims 2147483647 headers"),
+    Case("minus one header", patched(22, int32(-1)), "LW-DAMAGED", "claims -1 headers"),
     Case("an unknown header", patched(26, int32(77)), "LW-UNSUPPORTED", "header key 77"),
-    Case("a header of two gigabytes", patched(30, int32(2**31 - 1)), "LW-BROKEN-FILE", "header value lies outside"),
-    Case("a header of minus five bytes", patched(30, int32(-5)), "LW-BROKEN-FILE", "header value lies outside"),
-    Case("a header that is no text", patched(34, b"\xff\xfe"), "LW-BROKEN-FILE", "not UTF-8"),
-    Case("a footer with entries", patched(len(GOOD) - 12, int32(5)), "LW-BROKEN-FILE", "footer claims 5 entries"),
+    Case("a header of two gigabytes", patched(30, int32(2**31 - 1)), "LW-DAMAGED", "header value lies outside"),
+    Case("a header of minus five bytes", patched(30, int32(-5)), "LW-DAMAGED", "header value lies outside"),
+    Case("a header that is no text", patched(34, b"\xff\xfe"), "LW-DAMAGED", "not UTF-8"),
+    Case("a footer with entries", patched(len(GOOD) - 12, int32(5)), "LW-DAMAGED", "footer claims 5 entries"),
     Case(
         "content shorter than its block",
         lambda base: put_log(base, shorter_content(GOOD)),
-        "LW-BROKEN-FILE",
+        "LW-DAMAGED",
         "does not end where its footer begins",
     ),
-    Case("no instant", log(block(BlockType.AVRO_DATA, {HeaderKey.SCHEMA: "{}"})), "LW-BROKEN-FILE", "INSTANT_TIME"),
-    Case("no schema", log(block(BlockType.AVRO_DATA, {HeaderKey.INSTANT_TIME: INSTANT})), "LW-BROKEN-FILE", "SCHEMA"),
-    Case("a schema that is no JSON", headed({HeaderKey.SCHEMA: "{"}), "LW-BROKEN-FILE", "not JSON"),
-    Case("a schema without end", headed({HeaderKey.SCHEMA: nested(100_000)}), "LW-BROKEN-FILE", "not JSON"),
+    Case("no instant", log(block(BlockType.AVRO_DATA, {HeaderKey.SCHEMA: "{}"})), "LW-DAMAGED", "INSTANT_TIME"),
+    Case("no schema", log(block(BlockType.AVRO_DATA, {HeaderKey.INSTANT_TIME: INSTANT})), "LW-DAMAGED", "SCHEMA"),
+    Case("a schema that is no JSON", headed({HeaderKey.SCHEMA: "{"}), "LW-DAMAGED", "not JSON"),
+    Case("a schema without end", headed({HeaderKey.SCHEMA: nested(100_000)}), "LW-DAMAGED", "not JSON"),
     Case("a schema nested deeply", headed({HeaderKey.SCHEMA: nested(500)}), "LW-UNSUPPORTED", "nested deeper"),
     Case("a schema of millions of types", headed({HeaderKey.SCHEMA: doubled(24)}), "LW-UNSUPPORTED", "20000 types"),
     Case(
@@ -135,6 +135,35 @@ BLOCKS = [
         "LW-UNSUPPORTED",
         "has the type 'r'",
     ),
+]
+
+
+CONTENT_AT = len(GOOD) - 12 - len(avro_content(encoded(row("k1"))))
+FIELDS = {
+    "magic": 3,
+    "size": 10,
+    "format version": 16,
+    "block type": 20,
+    "header count": 24,
+    "header key": 28,
+    "header length": 32,
+    "header text": 60,
+    "content length": CONTENT_AT - 3,
+    "content": CONTENT_AT + 20,
+    "footer": len(GOOD) - 10,
+    "reverse pointer": len(GOOD) - 4,
+}
+"""Where in a block a field is cut in half."""
+
+TORN = [
+    *(Case(f"cut in its {field}", log(GOOD[:at]), "LW-DAMAGED", "is damaged") for field, at in FIELDS.items()),
+    *(
+        Case(f"cut behind a sound block, in its {field}", log(GOOD + GOOD[:at]), "LW-DAMAGED", "is damaged")
+        for field, at in list(FIELDS.items())[::4]
+    ),
+    Case("a block of minus one byte", patched(6, struct.pack(">q", -1)), "LW-DAMAGED", "is damaged"),
+    Case("a block of 8 EiB", patched(6, struct.pack(">q", 2**63 - 1)), "LW-DAMAGED", "is damaged"),
+    Case("another reverse pointer", patched(len(GOOD) - 8, bytes(8)), "LW-DAMAGED", "is damaged"),
 ]
 
 
@@ -366,7 +395,7 @@ TIMELINE = [
     Case("a schema that is a list", commit(commit_json(schema="[]")), "LW-", "", ""),
 ]
 
-CASES = [*BLOCKS, *RECORDS, *PARQUET, *PLANS, *TIMELINE]
+CASES = [*BLOCKS, *TORN, *RECORDS, *PARQUET, *PLANS, *TIMELINE]
 
 
 @pytest.fixture(scope="module")
