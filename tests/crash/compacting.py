@@ -10,6 +10,7 @@ from pathlib import Path
 
 from lakeward.commit.file_system_lock import SPARK_LOCK, FileSystemLockOptions
 from lakeward.commit.owner import Processes
+from lakeward.commit.tidy import AGE_SECONDS_MIN
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.execute.compaction import CompactionReport, Compactor
 from lakeward.execute.compaction_options import CompactionOptions
@@ -88,8 +89,8 @@ def check_log_compacted(base: Path) -> None:
 
 
 def age_temporary_files(base: Path) -> None:
-    """Two minutes pass for files that were being created when their process died."""
-    then = time.time() - 120
+    """A day passes for files that were being created when their process died."""
+    then = time.time() - AGE_SECONDS_MIN - 60
     for path in base.rglob(f"*{TEMPORARY_SUFFIX}"):
         os.utime(path, (then, then))
 
