@@ -41,6 +41,7 @@ from lakeward.daemon.events import (
     TableState,
     Target,
     TargetKind,
+    Tick,
     Wish,
 )
 from lakeward.daemon.window import Window
@@ -715,16 +716,19 @@ def test_stuck_job_keeps_its_place():
 
 
 def test_answers_are_heard_before_deadlines():
-    """A process that was stopped past a deadline hears the answer first: only a Tick makes time pass."""
+    """A process that was stopped past the deadlines hears all answers of a table before a Tick judges any of them."""
     stage = Stage()
     stage.recovered("a")
+    job = one(Run, stage.planned("a")).job
     poll = stage.poll_of("a")
-    stage.now += 3600
+    stage.now += 3 * 3600
 
-    answered = stage.say(Polled("a", poll.work_id, True))
+    answered = stage.say(JobEnded(job.id, JobOutcome(JobResult.COMMITTED)), Polled("a", poll.work_id, True), Tick())
 
     assert records(answered) == []
-    assert one(Plan, answered).table == "a"
+    assert of(Cancel, answered) == []
+    assert stage.view("a").looked_at == stage.now
+    assert stage.state("a") is not TableState.BACKING_OFF
 
 
 def test_clock_set_back():

@@ -31,10 +31,9 @@ Keeps:   1. a table vanishes by TableRemoved only, and every table that is ours 
          5. work that does not answer by its deadline is cancelled and recorded; an answer that comes after that, or
             for work that is not under way, changes nothing but the place that it frees;
          6. after Stopping nothing is instructed but Cancel and Record;
-         7. after a Tick, `next_wake` lies in the future; equal events, times and chance give equal instructions.
-
-Time passes with Tick only. When the process was stopped for an hour (SIGSTOP, a paused machine), the answers that
-came meanwhile are in the inbox and are heard before any deadline is declared missed.
+         7. after a Tick, `next_wake` lies in the future; equal events, times and chance give equal instructions;
+        8. a deadline is judged on Tick only: when the process was stopped for an hour (SIGSTOP, a paused machine),
+            the answers that came meanwhile stand in the inbox before the Tick, and all of them are heard first.
 """
 
 from __future__ import annotations
@@ -208,6 +207,7 @@ class Scheduler:
             timer = heappop(self._timers)
             if self._counts(timer):
                 self._tables[timer[1]].wake_at = inf
+                self._watch_deadlines(self._tables[timer[1]])
                 self._touch(timer[1])
         for pause in self._pauses.expire(self._now):
             self._record_pause_end(pause)
@@ -413,7 +413,6 @@ class Scheduler:
     def _advance(self, table: TrackedTable) -> None:
         """Do what this table is due for now, offer its job to admission, and set its next timer."""
         self._out += expire(table, self._now)
-        self._watch_deadlines(table)
         self._look(table)
         self._offer(table)
         self._set_timer(table)
