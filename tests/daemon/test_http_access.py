@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from lakeward.daemon.http import SECURITY_HEADERS
-from lakeward.daemon.http_access import OPEN_PATHS, Access, Refusal, access_to, is_loopback
+from lakeward.daemon.http_access import OPEN_PATHS, Access, Denial, access_to, is_loopback
 from tests.daemon.test_http import PATHS, Daemon, make_app
 
 TOKEN = "0123456789abcdef0123"
@@ -50,7 +50,7 @@ def test_a_name_of_strangers_leads_to_nothing(host: str, status: int) -> None:
 def test_what_listens_on_a_name_is_known_under_it() -> None:
     """The name in `listen` is ours; nobody has to list it once more."""
     assert access_to("box.internal:8490", hosts=(), token=None).refusal("/", {"host": "box.internal:1"}) is None
-    assert access_to("0.0.0.0:8490", hosts=(), token=None).refusal("/", {"host": "box"}) is Refusal.OTHER_HOST
+    assert access_to("0.0.0.0:8490", hosts=(), token=None).refusal("/", {"host": "box"}) is Denial.OTHER_HOST
     assert access_to("0.0.0.0:8490", hosts=(), token=None).refusal("/", {}) is None  # HTTP/1.0
 
 

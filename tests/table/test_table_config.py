@@ -106,6 +106,12 @@ def test_folders_of_other_names(hoodie: Path) -> None:
     assert load(hoodie).config.archive_folder == "a/b/old"
 
 
+def test_folders_without_a_name(hoodie: Path) -> None:
+    """A property that is there and empty, is as good as none."""
+    put(hoodie, "hoodie.properties", GOOD | {"hoodie.timeline.path": "", "hoodie.archivelog.folder": ""})
+    assert load(hoodie).config.timeline_folder == "timeline"
+
+
 def test_an_update_that_ends_while_we_look_is_seen(hoodie: Path) -> None:
     """An empty file without a backup is looked at again."""
     (hoodie / "hoodie.properties").write_text("")

@@ -39,7 +39,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lakeward.clock import Clock
-from lakeward.daemon.http_access import Access, Refusal
+from lakeward.daemon.http_access import Access, Denial
 from lakeward.daemon.http_connections import BoundedConnection, BoundedServer, ConnectionLimits, Seldom
 from lakeward.daemon.pages import GroupQuery, Pages, table_of_link
 from lakeward.daemon.status import ReloadOutcome, ServicePhase, ServiceStatus, TableDetail
@@ -173,14 +173,14 @@ def _guard(app: ASGIApp, access: Access, pages: Pages) -> ASGIApp:
             "Not under this name",
             "This daemon does not know the name that was asked for. The names that it has are listed as http.hosts.",
         ),
-        status_code=Refusal.OTHER_HOST.value,
+        status_code=Denial.OTHER_HOST.value,
     )
     no_token = _answer(
         pages.message("A token is needed", "Give it as a bearer token, or as the password of any user."),
-        status_code=Refusal.NO_TOKEN.value,
+        status_code=Denial.NO_TOKEN.value,
         headers={"WWW-Authenticate": 'Basic realm="Lakeward", charset="UTF-8"'},
     )
-    answers = {Refusal.OTHER_HOST: other_host, Refusal.NO_TOKEN: no_token}
+    answers = {Denial.OTHER_HOST: other_host, Denial.NO_TOKEN: no_token}
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         refusal = access.refusal(scope["path"], Headers(scope=scope)) if scope["type"] == "http" else None

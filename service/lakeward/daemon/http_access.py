@@ -23,7 +23,7 @@ from enum import Enum
 OPEN_PATHS = frozenset({"/-/healthy", "/healthz", "/livez", "/-/ready", "/readyz"})
 
 
-class Refusal(Enum):
+class Denial(Enum):
     OTHER_HOST = 421
     NO_TOKEN = 401
 
@@ -34,14 +34,14 @@ class Access:
     """Names that are ours, in lower case; None: any is."""
     token: str | None = None
 
-    def refusal(self, path: str, headers: Mapping[str, str]) -> Refusal | None:
+    def refusal(self, path: str, headers: Mapping[str, str]) -> Denial | None:
         """Why the request is not answered; None when it is."""
         if path in OPEN_PATHS:
             return None
         if self.hosts is not None and not _is_ours(headers.get("host"), self.hosts):
-            return Refusal.OTHER_HOST
+            return Denial.OTHER_HOST
         if self.token is not None and not _is_token(headers.get("authorization", ""), self.token):
-            return Refusal.NO_TOKEN
+            return Denial.NO_TOKEN
         return None
 
 
