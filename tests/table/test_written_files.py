@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.format.commit_metadata import read_commit_metadata, write_commit_metadata
+from lakeward.execute.metadata_check import SampleSize
+from lakeward.execute.table_verification import verify_table
+from lakeward.format.commit_metadata import CommitMetadata, WriteStat, read_commit_metadata, write_commit_metadata
 from lakeward.format.file_name import parse_log_file
 from lakeward.format.instant import Instant, State
 from lakeward.storage.local import LocalStorage
@@ -281,3 +283,52 @@ def test_a_view_comes_to_the_same_result(base: Path) -> None:
     clock.slept += DAMAGED_SECONDS
     assert view.refresh().changed
     assert view.snapshot() == look(base) and not view.snapshot().frozen
+
+
+class Cleaning(LocalStorage):
+    """While the partition is listed for the first time, a compaction completes and the slice before it is cleaned."""
+
+    def __init__(self, base: Path) -> None:
+        super().__init__()
+        self._base = base
+        self.listed = 0
+
+    def list(self, folder: str) -> list[FileStatus]:
+        if folder == str(self._base / "p"):
+            self.listed += 1
+            if self.listed == 1:
+                before = list_files(self._base)
+                name, size = f"{FILE_ID}_0-1-0_20261121050000000.parquet", base_file(self._base).stat().st_size
+                shutil.copy(base_file(self._base), self._base / "p" / name)
+                stat = WriteStat(file_id=FILE_ID, path=f"p/{name}", file_size_in_bytes=size)
+                commit = self._base / ".hoodie/timeline/20261121050000000_20261121050001000.commit"
+                commit.write_bytes(write_commit_metadata(CommitMetadata({"p": (stat,)}, operation_type="COMPACT")))
+                for file in before:
+                    file.unlink()
+        return super().list(folder)
+
+
+def list_files(base: Path) -> list[Path]:
+    return [file for file in (base / "p").iterdir() if FILE_ID in file.name]
+
+
+def test_what_went_between_two_listings_is_no_damage(base: Path) -> None:
+    """What the timeline called the newest base file is gone with right: the look is taken again, and once."""
+    storage = Cleaning(base)
+    snapshot = take_snapshot(storage, str(base), timezone="UTC", clock=SkippingClock())
+    assert not snapshot.frozen and len(snapshot.file_groups) == 1 and storage.listed == 2
+    base_file(base).unlink()
+    assert take_snapshot(storage, str(base), timezone="UTC", clock=SkippingClock()).frozen
+    assert storage.listed == 3, "the timeline is as it was, so this is damage"
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_verify_finds_it_on_a_table_that_was_never_compacted(base: Path, name: str) -> None:
+    """As a problem of the table, by file and with a remedy."""
+    damage, _ = DAMAGE[name]
+    damage(base)
+    report = verify_table(
+        LocalStorage(), str(base), size=SampleSize(1, 1), merge_sample=0, clock=SkippingClock(), timezone="UTC"
+    )
+    (problem,) = report.problems
+    assert problem.subject.startswith("p/") and problem.remedy
