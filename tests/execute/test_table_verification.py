@@ -35,8 +35,8 @@ def test_a_sound_table(base: Path):
     """Also where its rows are merged: four, of six keys that the files know."""
     report = verify(base, merge_sample=2)
     assert report.problems == ()
-    assert [check.name for check in report.checks] == ["table", "merge"]
-    assert report.checks[1].note == "4 rows, 6 keys merged twice"
+    assert [check.name for check in report.checks] == ["table", "logs", "merge"]
+    assert report.checks[2].note == "4 rows, 6 keys merged twice"
 
 
 def test_what_merging_finds_is_a_problem(base: Path):

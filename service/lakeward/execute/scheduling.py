@@ -12,7 +12,6 @@ Keeps:   1. nothing is written before every refusal was considered, under the lo
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -29,12 +28,11 @@ from lakeward.execute.progress import Phase
 from lakeward.execute.serviced_table import ServicedTable, spell, zone_of
 from lakeward.execute.targets import find_targets
 from lakeward.format.compaction_plan import CompactionPlan, write_compaction_plan
-from lakeward.format.file_name import parse_log_file
 from lakeward.format.instant import format_instant_time
 from lakeward.plan.decision import Choice, Form, PlanOutcome, Reason
 from lakeward.plan.planner import Planner
 from lakeward.storage.storage import join
-from lakeward.table.damaged_file import DamagedFile, DamageKind
+from lakeward.table.damaged_file import DamagedFile
 from lakeward.table.file_group import FrozenGroup
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.listing import ListingSource
@@ -202,8 +200,8 @@ def _check_logs(
 
 
 def _broken_log(table: ServicedTable, logs: Sequence[str], found: BrokenFile) -> DamagedFile:
-    """Which of the logs it is that no reader gets through, Hudi's neither."""
-    from lakeward.read.log_scan import scan_slice_heads
+    """Which of the logs it is."""
+    from lakeward.read.log_scan import broken_log, scan_slice_heads
 
     path, why = logs[-1], found
     for log in logs:
@@ -212,9 +210,7 @@ def _broken_log(table: ServicedTable, logs: Sequence[str], found: BrokenFile) ->
         except BrokenFile as error:
             path, why = log, error
             break
-    name = parse_log_file(posixpath.basename(path))
-    instant = name.instant if name is not None else ""
-    return DamagedFile(path, instant, DamageKind.CORRUPT_BLOCK, detail=f"{why.what} {why.why}".rstrip("."))
+    return broken_log(path, why)
 
 
 def _out_of_step(group_id: GroupId) -> Conflict:

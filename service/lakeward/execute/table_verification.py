@@ -2,6 +2,7 @@
 
     table      properties and timeline can be relied on, every committed file lies in exactly one file slice and is what
                its commit says
+    logs       `execute/log_check.py`
     metadata   `execute/metadata_check.py`
     merge      on request: a few file slices are read as a query reads them (`execute/sample_verification.py`)
 
@@ -19,6 +20,7 @@ from lakeward.commit.heartbeat import EXPIRY_SECONDS
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.errors import Refused
 from lakeward.execute.check_report import Check, CheckReport, Problem
+from lakeward.execute.log_check import check_logs
 from lakeward.execute.metadata_check import SampleSize, check_metadata
 from lakeward.execute.sample_verification import verify_sample
 from lakeward.execute.task_entry import check_slice_at
@@ -77,7 +79,8 @@ def check_table(storage: Storage, look: Callable[[], TableSnapshot], *, clock: C
         problems = [problem for problem in problems if problem in again]
     slices = sum(len(group.slices) for group in snapshot.file_groups)
     check = Check(TABLE, slices, slices, "file slices")
-    return CheckReport((check,), tuple(problems), tuple(_leftovers(storage, snapshot, clock)))
+    report = CheckReport((check,), tuple(problems), tuple(_leftovers(storage, snapshot, clock)))
+    return report + check_logs(storage, snapshot, look)
 
 
 def _table_problems(snapshot: TableSnapshot) -> list[Problem]:

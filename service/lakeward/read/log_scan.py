@@ -20,6 +20,7 @@ import posixpath
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import BinaryIO
 
 import pyarrow as pa
 
@@ -93,14 +94,33 @@ def check_sound(scan: LogScan) -> None:
         raise damaged_error(scan.damage)
 
 
+def find_block_damage(storage: Storage, base_path: str, path: str) -> Iterator[DamagedFile]:
+    """What is wrong with the blocks of one log, whether or not we could merge them. One head at a time is held.
+
+    Raises `NotFound`, and `Unsupported` for blocks of a form that is not known, behind which nothing is found.
+    """
+    try:
+        for block, _ in _read_heads(storage, base_path, path):
+            if isinstance(block, CorruptBlock):
+                yield _damage(block)
+            else:
+                _check_whole(block)
+    except BrokenFile as error:
+        yield broken_log(path, error)
+
+
+def broken_log(path: str, found: BrokenFile) -> DamagedFile:
+    """A log that no reader gets through, Hudi's neither."""
+    return _damaged(path, f"{found.what} {found.why}".rstrip("."))
+
+
 def _damage(block: CorruptBlock) -> DamagedFile:
-    name = parse_log_file(posixpath.basename(block.file))
-    return DamagedFile(
-        block.file,
-        name.instant if name is not None else "",
-        DamageKind.CORRUPT_BLOCK,
-        detail=f"the {block.length} bytes from byte {block.offset} on are no whole log block",
-    )
+    return _damaged(block.file, f"the {block.length} bytes from byte {block.offset} on are no whole log block")
+
+
+def _damaged(path: str, detail: str) -> DamagedFile:
+    name = parse_log_file(posixpath.basename(path))
+    return DamagedFile(path, name.instant if name is not None else "", DamageKind.CORRUPT_BLOCK, detail=detail)
 
 
 def check_ordering(scan: LogScan, rules: MergeRules, schema: pa.Schema) -> None:
@@ -176,17 +196,34 @@ def blocks_that_count(blocks: Iterable[LogBlock], instant: str) -> list[LogBlock
 
 
 def _scan_file(storage: Storage, base_path: str, path: str) -> Iterator[LogBlock | CorruptBlock]:
+    for block, file in _read_heads(storage, base_path, path):
+        if isinstance(block, LogBlock):
+            _check_mergeable(block)
+            if block.type is BlockType.DELETE:
+                _check_delete_version(read_content_range(file, block, 0, min(4, block.content_length)), block)
+        yield block
+
+
+def _read_heads(storage: Storage, base_path: str, path: str) -> Iterator[tuple[LogBlock | CorruptBlock, BinaryIO]]:
+    """Each block of a log, and the file to read on in."""
     full_path = path if is_absolute(path) else join(base_path, path)  # one that is not in the table yet
     status = storage.stat(full_path)
     if status is None:
         raise NotFound(f"The log file {path} does not exist.", why="A file slice of the timeline names it.")
     with storage.open_input(full_path) as file:
         for block in scan_blocks(file, status.size, name=path):
-            if isinstance(block, LogBlock):
-                _check_mergeable(block)
-                if block.type is BlockType.DELETE:
-                    _check_delete_version(read_content_range(file, block, 0, min(4, block.content_length)), block)
-            yield block
+            yield block, file
+
+
+def _check_whole(block: LogBlock) -> None:
+    """Raise `BrokenFile` for a head that lacks what no reader can do without."""
+    if block.type is BlockType.COMMAND:
+        if block.headers.get(HeaderKey.COMMAND_BLOCK_TYPE) == ROLLBACK_COMMAND:
+            _header(block, HeaderKey.TARGET_INSTANT_TIME)
+        return
+    _header(block, HeaderKey.INSTANT_TIME)
+    if block.type in _DATA_TYPES:
+        _header(block, HeaderKey.SCHEMA)
 
 
 def _check_mergeable(block: LogBlock) -> None:

@@ -76,6 +76,14 @@ class FileGroup:
     def latest_slice(self) -> FileSlice | None:
         return self.slices[0] if self.slices else None
 
+    @property
+    def read_slices(self) -> tuple[FileSlice, ...]:
+        """What a reader of the newest slice reads, who goes on to the slice before it under a pending compaction."""
+        for number, slice_ in enumerate(self.slices, start=1):
+            if slice_.base_file is not None:
+                return self.slices[:number]
+        return self.slices
+
 
 @dataclass(frozen=True, slots=True)
 class FrozenGroup:

@@ -257,15 +257,10 @@ class _Slicing:
         return FileGroup(*self._group_id, tuple(slices))
 
     def damage_to(self, group: FileGroup, damage: Sequence[DamagedFile]) -> tuple[DamagedFile, ...]:
-        """Those files that matter to a reader of the newest slice, which under a pending compaction reads on to the
-        slice before it."""
+        """Those files that matter to a reader of the newest slice."""
         if not damage:
             return ()
-        read: list[FileSlice] = []
-        for slice_ in group.slices:
-            read.append(slice_)
-            if slice_.base_file is not None:
-                break
+        read = group.read_slices
         paths = {log.path for slice_ in read for log in slice_.log_files}
         paths |= {slice_.base_file.path for slice_ in read if slice_.base_file is not None}
         start = comparable_time(read[-1].base_instant) if read and read[-1].base_file is not None else ""
