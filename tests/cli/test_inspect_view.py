@@ -6,6 +6,7 @@ import io
 from pathlib import Path
 from typing import Any
 
+import pytest
 from rich.console import Console
 
 from lakeward.cli.inspect_view import render
@@ -32,6 +33,19 @@ def test_what_an_operator_looks_for_is_there(tmp_path: Path) -> None:
 
     for part in ("version 9", "EVENT_TIME_ORDERING by ts", "compaction 20261121043710038", "Nothing stands against"):
         assert part in text, part
+
+
+@pytest.mark.parametrize(("others", "last"), [(5, "against compacting the 5 other file groups"), (0, "has no others")])
+def test_the_verdict_counts_what_is_left_out(tmp_path: Path, others: int, last: str) -> None:
+    """Beside frozen groups it does not say that nothing stands against compacting the table."""
+    report = golden_report(tmp_path)
+    report["file_groups"] = report["file_groups"][:1] * others
+    report["frozen_groups"] = [{"partition_path": "p", "file_id": "f", "instant": "1", "why": "damaged"}] * 2
+
+    verdict = " ".join(text_of(report).splitlines()[-2:])
+
+    assert "2 file groups are left out" in verdict and last in verdict
+    assert "compacting this table" not in verdict
 
 
 def test_refusals_say_what_to_do(tmp_path: Path) -> None:

@@ -135,6 +135,9 @@ def _notes(report: dict[str, Any], console: Console) -> None:
 
 def _refusals(report: dict[str, Any], console: Console) -> None:
     refusals = report["refusals"]
+    if not refusals and report["frozen_groups"]:
+        _left_out(len(report["frozen_groups"]), len(report["file_groups"]), console)
+        return
     if not refusals:
         console.print("\n[green]Nothing stands against compacting this table.[/]")
         return
@@ -142,6 +145,15 @@ def _refusals(report: dict[str, Any], console: Console) -> None:
     for refusal in refusals:
         console.print(f"  [bold]{refusal['id']}[/]  {escape(refusal['subject'])}")
         console.print(Text(f"    {refusal['why']} {refusal['remedy']}"))
+
+
+def _left_out(frozen: int, others: int, console: Console) -> None:
+    are = "is" if frozen == 1 else "are"
+    console.print(f"\n[yellow]{_count(frozen, 'file group')} {are} left out of compactions: frozen, as said above.[/]")
+    if others:
+        console.print(f"[green]Nothing stands against compacting the {_count(others, 'other file group')}.[/]")
+    else:
+        console.print("The table has no others.")
 
 
 def _log_bytes(group: dict[str, Any]) -> int:
