@@ -1,7 +1,7 @@
 """`lakeward verify`: everything about a table that can be checked without changing it, put together.
 
     table      properties and timeline can be relied on, every committed file lies in exactly one file slice and is what
-               its commit says
+               its commit says (`execute/gone_partitions.py`: of partitions, too)
     logs       `execute/log_check.py`
     metadata   `execute/metadata_check.py`
     merge      on request: a few file slices are read as a query reads them (`execute/sample_verification.py`)
@@ -20,6 +20,7 @@ from lakeward.commit.heartbeat import EXPIRY_SECONDS
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.errors import Refused
 from lakeward.execute.check_report import Check, CheckReport, Problem
+from lakeward.execute.gone_partitions import find_gone_partitions
 from lakeward.execute.log_check import check_logs
 from lakeward.execute.metadata_check import SampleSize, check_metadata
 from lakeward.execute.sample_verification import verify_sample
@@ -73,9 +74,9 @@ def verify_table(
 def check_table(storage: Storage, look: Callable[[], TableSnapshot], *, clock: Clock) -> CheckReport:
     """The invariants that need no metadata table."""
     snapshot = look()
-    problems = _table_problems(snapshot)
+    problems = _table_problems(storage, snapshot)
     if problems:
-        again = set(_table_problems(look()))
+        again = set(_table_problems(storage, look()))
         problems = [problem for problem in problems if problem in again]
     slices = sum(len(group.slices) for group in snapshot.file_groups)
     check = Check(TABLE, slices, slices, "file slices")
@@ -83,7 +84,7 @@ def check_table(storage: Storage, look: Callable[[], TableSnapshot], *, clock: C
     return report + check_logs(storage, snapshot, look)
 
 
-def _table_problems(snapshot: TableSnapshot) -> list[Problem]:
+def _table_problems(storage: Storage, snapshot: TableSnapshot) -> list[Problem]:
     problems = [
         Problem(TABLE, refusal.subject, refusal.why, refusal.remedy)
         for refusal in find_refusals(snapshot)
@@ -100,6 +101,9 @@ def _table_problems(snapshot: TableSnapshot) -> list[Problem]:
         for group in snapshot.frozen
         if not group.damage
     ]
+    # In layout 1 a look does not hold files against commits either.
+    if snapshot.config.layout >= 2:
+        problems += find_gone_partitions(storage, snapshot, check=TABLE)
     problems += [
         Problem(TABLE, "archived timeline", what, "Restore the file from a copy.") for what in snapshot.archive_problems
     ]
