@@ -171,12 +171,12 @@ def test_a_size_that_no_commit_tells_is_not_held_against_a_file(base: Path) -> N
     assert file.kind is DamageKind.EMPTY
 
 
-def test_the_last_of_several_appends_tells_the_size(base: Path) -> None:
-    """Flink may append to one log several times under one instant, and each stat says how long it was then."""
+def test_several_stats_of_one_file_tell_no_size(base: Path) -> None:
+    """A stat tells what was appended that time, so two of one file name it and do not say how long it is."""
     path = next((base / ".hoodie/timeline").glob("20261121043709156_*.deltacommit"))
     metadata = read_commit_metadata(path.read_bytes(), file=str(path), layout=2)
     (stat,) = metadata.partition_to_write_stats["p"]
-    stats = {"p": (replace(stat, file_size_in_bytes=100), stat, replace(stat, file_size_in_bytes=500))}
+    stats = {"p": (replace(stat, file_size_in_bytes=100), replace(stat, file_size_in_bytes=500))}
     path.write_bytes(write_commit_metadata(replace(metadata, partition_to_write_stats=stats)))
     assert not look(base).frozen
 

@@ -186,8 +186,9 @@ def _sizes(stats: list[RecordFields]) -> dict[str, int | None]:
     sizes: dict[str, int | None] = {}
     for stat in stats:
         if path := stat.text("path"):
-            # Flink may append to one log several times under one instant, and each time tells how long it was then.
-            sizes[check_relative_path(path)] = max(stat.integer("fileSizeInBytes") or 0, sizes.get(path) or 0) or None
+            # Where a log is appended to, a stat tells the bytes of that time; Flink adds them up before it commits
+            # (WriteStatMerger, Hudi 1.x). What names a file twice all the same does not say how long it is.
+            sizes[check_relative_path(path)] = None if path in sizes else stat.integer("fileSizeInBytes") or None
     return sizes
 
 
