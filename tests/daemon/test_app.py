@@ -202,7 +202,8 @@ def test_a_storage_that_hangs_keeps_no_process(folder: Path, daemon: Daemon) -> 
     daemon.config.write_text(daemon.config.read_text() + hanging)
     assert daemon.get("/-/reload", method="POST")[0] == 200
     daemon.wait_for('"event": "table added"', times=2)
-    daemon.wait_until("/", "hung")
+    # Not before its first look is under way, which comes anywhere in its first interval.
+    daemon.wait_until("/metrics", f'lakeward_table_state{{state="polling",table="{hung.parent}"}} 1.0')
 
     assert daemon.end() == 0
     assert daemon.events[-1]["event"] == "ending around what hangs"
