@@ -140,6 +140,7 @@ def test_nearer_to_the_objective_stands_before():
         (table(), ()),
         (table(state=TableState.PARKED), ("parked, nothing is done",)),
         (table(backlog=backlog(oldest_unmerged_at=NOW - 3660)), ("objective missed by 1\u00a0min",)),
+        (table(backlog=backlog(damaged_files=1)), ("1 damaged file",)),
         (table(view={"look_overdue": True}), ("not looked at for two intervals",)),
         (table(view={"parked_groups": (ParkedGroup(("", "g"), "x", NOW),)}), ("1 file group parked",)),
         (

@@ -110,6 +110,8 @@ def concerns(table: TableStatus, now: float) -> tuple[str, ...]:
     found = []
     if table.state in (TableState.REFUSED, TableState.PARKED):
         found.append(f"{table.state.value}, nothing is done")
+    if table.backlog is not None and (number := table.backlog.damaged_files):
+        found.append(f"{number} damaged file{'' if number == 1 else 's'}")
     if table.is_breached(now):
         over = (table.oldest_unmerged_age(now) or 0.0) - table.objective_seconds
         found.append(f"objective missed by {spell_duration(over)}")
