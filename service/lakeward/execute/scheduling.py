@@ -139,9 +139,10 @@ def schedule(
         zone = snapshot.zone
         instant = next_time(floor=latest_time(table, snapshot), zone=zone, clock=table.clock)
         outcome, checked = choose(table, planner, snapshot, checked, at=instant)
-        if table.options.listing is not ListingSource.STORAGE and outcome.operations:
-            for frozen in _check_listed(table, snapshot, outcome):
-                checked = checked.without((frozen.partition_path, frozen.file_id), frozen.damage)
+        is_told_by_metadata = table.options.listing is not ListingSource.STORAGE and bool(outcome.operations)
+        if is_told_by_metadata and (frozen := _check_listed(table, snapshot, outcome)):
+            for group in frozen:
+                checked = checked.without((group.partition_path, group.file_id), group.damage)
             outcome, checked = choose(table, planner, snapshot, checked, at=instant)
         for action, plan in _plans_of(outcome, planned_by):
             content = next((content for known, content in spelled if known == plan), None)
