@@ -57,6 +57,17 @@ def test_a_group_that_the_listing_has_wrong_is_in_no_plan(bench: Bench, damage: 
     bench.compactor(listing=ListingSource.STORAGE).compact()
 
 
+def test_a_group_that_only_the_storage_shows_as_damaged_is_in_no_plan(bench: Bench) -> None:
+    """The metadata table lists no stray log, so the group is chosen, and left out before any plan is written."""
+    before = instants(bench.base)
+    for log in [path for path in bench.base.rglob(".*.log.*") if ".hoodie" not in path.parts]:
+        name, _, token = log.name.rpartition("_")
+        (log.parent / f"{name}_9{token}").write_bytes(log.read_bytes())
+    report = bench.compactor(listing=ListingSource.METADATA).compact()
+    assert {file.kind for file in report.damage} == {DamageKind.STRAY}
+    assert instants(bench.base) == before
+
+
 def test_object_stores_are_listed_by_the_metadata_table() -> None:
     """Unless somebody says otherwise, as for file systems."""
     assert listing_source("s3://lake/t", None) is ListingSource.METADATA
