@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run test simulate fuzz soak soak-locks test-services lint format interop bench bench-planner bench-watching bench-commit-section write-amplification metrics-page config-page image-dry-run \
+.PHONY: help setup demo run check test simulate fuzz soak soak-locks test-services lint format interop bench bench-planner bench-watching bench-commit-section write-amplification metrics-page config-page compatibility-page image-dry-run \
 	executor-env lock clean
 
 help: ## Say what there is to do
@@ -34,7 +34,12 @@ run: .venv/ready ## Start the daemon with a table that real Hudi keeps writing t
 	@$(BIN)/python -m deploy.run
 
 test: .venv/ready ## Run the tests that CI runs, real Hudi included
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not wide"
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not wide" --durations=30
+
+# What needs no Hudi, no server, no browser and no minute; of the simulations eight seeds each. CI runs the rest.
+check: lint ## Check in some minutes what one changes: lint, types, contracts, and the tests that need no Hudi
+	LAKEWARD_RUNS=8 $(BIN)/python -m pytest -n 2 --dist worksteal -q \
+		-m "not (wide or interop or services or browser or promtool or slow or long)"
 
 interop: .venv/ready ## Run the larger interop set against real Hudi, and what else takes long
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "interop or wide"
@@ -82,6 +87,9 @@ write-amplification: .venv/ready ## Replay the planner over five workloads into 
 
 config-page: .venv/ready ## Write the reference in docs/configuration.md, and everything.toml, from the models
 	$(BIN)/python -m deploy.config_page
+
+compatibility-page: .venv/ready ## Write the matrix of refusals in docs/compatibility.md from its rows
+	$(BIN)/python -m deploy.compatibility_page
 
 metrics-page: .venv/ready ## Write docs/metrics.md from the declarations of the metrics
 	$(BIN)/python -m deploy.metrics_page

@@ -27,41 +27,43 @@ from unittest.mock import patch
 
 from benchmarks.indexed_table import LOG_ROWS, Template, base_file_template, log_file_template
 from lakeward.clock import SystemClock
-from lakeward.commit.attempt import Attempt
-from lakeward.commit.file_system_lock import SPARK_LOCK, FileSystemLockOptions
-from lakeward.commit.metadata_writer import MetadataCommit
+from lakeward.commit import attempt
+from lakeward.commit.folder_fencing import FolderFencing
+from lakeward.commit.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
+from lakeward.commit.lock.table_lock import Fence
+from lakeward.commit.metadata.delta_commit import StagedDeltaCommit
+from lakeward.commit.metadata.writer import DeltaCommitWriter
 from lakeward.commit.owner import Processes
-from lakeward.commit.transition import TimelineFiles
 from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.execute import claim, publication, scheduling
-from lakeward.execute.compaction import Compactor
-from lakeward.execute.compaction_options import CompactionOptions
-from lakeward.execute.operation_spec import OperationKind, OperationResult, OperationSpec
-from lakeward.execute.peak_memory import PeakMemory
-from lakeward.execute.serviced_table import Fence, ServicedTable
+from lakeward.execute.compaction import claim, publication, scheduling
+from lakeward.execute.compaction.compactor import Compactor
+from lakeward.execute.options import CompactionOptions
+from lakeward.execute.serviced_table import ServicedTable
 from lakeward.plan.planner import CompactionType, planner_of
 from lakeward.plan.selection import GroupFilter
 from lakeward.read.slice_input import MergeCounts
 from lakeward.storage.local import LocalStorage
+from lakeward.task.operation_spec import OperationKind, OperationResult, OperationSpec
+from lakeward.task.peak_memory import PeakMemory
 
 SKEW_WAIT = "skew_wait"
 STEPS: tuple[tuple[Any, str, str], ...] = (
-    (ServicedTable, "look", "look"),
+    (ServicedTable, "snapshot", "snapshot"),
     (scheduling, "choose", "plan"),
-    (scheduling, "latest_time", "look_at_metadata"),
+    (scheduling, "_latest_time", "metadata_snapshot"),
     (scheduling, "write_compaction_plan", "write_plan"),
     (claim, "find_targets", "find_targets"),
     (publication, "find_targets", "find_targets"),
-    (publication, "_spell", "spell_commit"),
-    (MetadataCommit, "stage", "metadata_stage"),
-    (publication, "publish_metadata", "metadata_publish"),
-    (Attempt, "move_in", "move_in"),
-    (publication, "strays", "strays"),
-    (TimelineFiles, "complete", "complete"),
+    (publication.CompactionService, "_encode", "encode_commit"),
+    (DeltaCommitWriter, "stage", "metadata_stage"),
+    (StagedDeltaCommit, "publish", "metadata_publish"),
+    (FolderFencing, "bring_in", "move_in"),
+    (attempt, "find_moved_in", "find_losers"),
+    (FolderFencing, "complete", "complete"),
     (scheduling, "next_time", SKEW_WAIT),
-    (publication, "next_time", SKEW_WAIT),
+    (attempt, "next_time", SKEW_WAIT),
 )
-"""Where each is called, and what it is reported as."""
+"""The place where each is called, and the name under which it is reported."""
 HOLDS = ("recover", "schedule", "claim", "commit")
 """For what the lock is taken, in this order."""
 

@@ -26,7 +26,7 @@ from lakeward.clock import SystemClock
 from lakeward.storage.local import LocalStorage
 from lakeward.table.file_system_view import sort_files
 from lakeward.table.partition import find_partitions
-from lakeward.table.snapshot import LookMemory, TableSnapshot, take_snapshot
+from lakeward.table.snapshot import SnapshotCache, TableSnapshot, take_snapshot
 from lakeward.table.timeline_reader import TimelineReader
 from lakeward.table.written_files import find_damage
 
@@ -44,10 +44,10 @@ def main() -> int:
 
 def measure(base: Path, groups: int) -> dict[str, object]:
     WrittenTable(base, groups, seed=1)
-    storage, memory = LocalStorage(), LookMemory()
+    storage, cache = LocalStorage(), SnapshotCache()
 
     def look() -> TableSnapshot:
-        return take_snapshot(storage, str(base), clock=SystemClock(), memory=memory)
+        return take_snapshot(storage, str(base), clock=SystemClock(), cache=cache)
 
     snapshot, first_seconds = _timed(look)
     _, second_seconds = _timed(look)

@@ -26,7 +26,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from lakeward.clock import SystemClock
-from lakeward.commit.metadata_changes import (
+from lakeward.commit.metadata.changes import (
     NewFile,
     bloom_filter_sources,
     by_file_group,
@@ -34,41 +34,41 @@ from lakeward.commit.metadata_changes import (
     files_records,
     partition_stats_records,
 )
-from lakeward.commit.metadata_look import look_at_metadata
-from lakeward.format.avro_schema import META_COLUMNS, table_schema
-from lakeward.format.base_file import BaseFileWriter
-from lakeward.format.column_range import ColumnRangeAccumulator
-from lakeward.format.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
-from lakeward.format.compaction_plan import CompactionPlan, write_compaction_plan
-from lakeward.format.hfile_writer import HFileWriter
-from lakeward.format.indexed_columns import indexed_columns
-from lakeward.format.instant import State, format_instant_time, instant_file_name
-from lakeward.format.log_block import BlockType
-from lakeward.format.log_stats import log_column_stats
-from lakeward.format.log_writer import LogFileWriter, log_block_schema
-from lakeward.format.metadata_codec import metadata_codec
-from lakeward.format.metadata_key import ALL_PARTITIONS
-from lakeward.format.metadata_log_file import write_metadata_log
-from lakeward.format.metadata_partition import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS
-from lakeward.format.metadata_record import (
+from lakeward.commit.metadata.snapshot import take_metadata_snapshot
+from lakeward.format.avro.schema import META_COLUMNS, table_schema
+from lakeward.format.hfile.writer import HFileWriter
+from lakeward.format.log.block import BlockType
+from lakeward.format.log.writer import LogFileWriter, log_block_schema
+from lakeward.format.metadata.base_file_stats import columns_to_watch, read_bloom_filter, read_column_stats
+from lakeward.format.metadata.codec import metadata_codec
+from lakeward.format.metadata.key import ALL_PARTITIONS
+from lakeward.format.metadata.log_file import write_metadata_log
+from lakeward.format.metadata.log_stats import log_column_stats
+from lakeward.format.metadata.partition import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS
+from lakeward.format.metadata.record import (
     BloomFilterRecord,
     ColumnStatsRecord,
     FilesRecord,
     MetadataRecord,
     PartitionStatsRecord,
 )
-from lakeward.format.parquet_stats import columns_to_watch, read_bloom_filter, read_column_stats
-from lakeward.format.stats_value import StatsVersion
+from lakeward.format.parquet.base_file import BaseFileWriter
+from lakeward.format.stats.column_range import ColumnRangeAccumulator
+from lakeward.format.stats.indexed_columns import indexed_columns
+from lakeward.format.stats.stats_value import StatsVersion
+from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
+from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
+from lakeward.format.timeline.instant import State, format_instant_time, instant_file_name
 from lakeward.storage.local import LocalStorage
 from lakeward.table.table_config import TableConfig
 from tests.golden_tables import copy_golden
-from tests.our_reader import look
+from tests.our_reader import scan
 
 PARTITIONS = 50
 COMMITS = 30
 LOGS_PER_GROUP = 4
 COMMITS_IN_LOGS = 5
-"""Of the metadata table: the newest, since it was compacted."""
+"""The newest commits of the metadata table, since it was compacted."""
 BASE_ROWS, LOG_ROWS = 1_000, 100
 
 KINDS = ("long", "int", "string", "double")
@@ -88,7 +88,7 @@ FILE_GROUPS = {
     PARTITION_STATS: ("partition-stats", 1),
     BLOOM_FILTERS: ("bloom-filters", 4),
 }
-"""Of the metadata table's partitions, by Hudi's defaults."""
+"""File groups of each of the metadata table's partitions, by Hudi's defaults."""
 
 SHARED = {
     "hoodie.table.version": "9",
@@ -338,7 +338,7 @@ def _write_properties(base: Path, properties: Mapping[str, str]) -> None:
 
 
 def _metadata_schema() -> str:
-    """Of the records, as Hudi 1.2 writes them."""
+    """The schema of the records, in the form in which Hudi 1.2 writes it."""
     with tempfile.TemporaryDirectory() as folder:
         base = copy_golden("v9_metadata", Path(folder, "table"))
-        return look_at_metadata(LocalStorage(), look(base), clock=SystemClock()).schema_json
+        return take_metadata_snapshot(LocalStorage(), scan(base), clock=SystemClock()).schema_json

@@ -1,7 +1,8 @@
 """What a command costs: wall time, CPU time and peak memory of it and everything it starts; and on which machine.
 
 Touches: starts the command, samples the process table while it runs.
-Keeps:   1. CPU and memory are of the whole tree: Spark's JVM and its Python workers are children nobody waits for, so
+Keeps:   1. CPU and memory are of the whole tree: Spark's JVM and its Python workers are children no process waits for,
+so
             the kernel's own sum for children leaves them out;
          2. a sample is taken every 50 ms: what a process does between its last sample and its end is not counted.
 """

@@ -25,16 +25,17 @@ from typing import Any
 
 from benchmarks.measure import machine, write_report
 from lakeward.clock import SystemClock
-from lakeward.commit.lock import stopped_writers_options
+from lakeward.commit.lock.opening import stopped_writers_options
 from lakeward.commit.owner import Processes
-from lakeward.execute.compaction_options import CompactionOptions
-from lakeward.execute.metadata_compaction import MetadataCompactor
+from lakeward.execute.metadata.services import MetadataServices
+from lakeward.execute.options import CompactionOptions
 from lakeward.format.file_name import parse_log_file
-from lakeward.format.hfile_reader import HFileReader
-from lakeward.format.metadata_base_file import write_metadata_base_file
-from lakeward.format.metadata_codec import metadata_codec
-from lakeward.format.metadata_log_file import write_metadata_log
-from lakeward.format.metadata_record import RecordIndexRecord
+from lakeward.format.hfile.reader import HFileReader
+from lakeward.format.metadata.base_file import write_metadata_base_file
+from lakeward.format.metadata.codec import metadata_codec
+from lakeward.format.metadata.log_file import write_metadata_log
+from lakeward.format.metadata.record import RecordIndexRecord
+from lakeward.plan.metadata_trigger import MetadataService
 from lakeward.storage.local import LocalStorage
 from tests.golden_tables import copy_golden
 
@@ -73,9 +74,9 @@ def main() -> int:
 
 def compact(base: Path) -> dict[str, Any]:
     options = CompactionOptions(writers_stopped=True, lock=stopped_writers_options(wait_seconds=0.0), timezone="UTC")
-    compactor = MetadataCompactor(LocalStorage(), str(base), options, clock=SystemClock(), processes=Processes())
+    services = MetadataServices(LocalStorage(), str(base), options, clock=SystemClock(), processes=Processes())
     started, cpu = time.monotonic(), time.process_time()
-    done = compactor.compact()
+    done = services.run(MetadataService.COMPACTION).compaction
     assert done is not None
     return {
         "seconds": round(time.monotonic() - started, 2),
@@ -104,7 +105,7 @@ def fill(folder: Path, records: int, updates: int) -> None:
 
 
 def entries(schema: str, step: int, records: int) -> Iterator[tuple[bytes, bytes]]:
-    """Of every n-th record key, in their order."""
+    """Entries of every n-th record key, in their order."""
     encode = metadata_codec(schema).encode
     for number in range(0, records, step):
         file_id = f"{number % 1000:08x}-0000-4000-8000-{step:012x}-0"

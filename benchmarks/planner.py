@@ -18,7 +18,7 @@ import time
 from typing import Any
 
 from benchmarks.measure import machine
-from lakeward.format.compaction_plan import write_compaction_plan
+from lakeward.format.timeline.compaction_plan import write_compaction_plan
 from lakeward.plan.explain import explain
 from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator, HybridOptions
 from lakeward.plan.trigger import Trigger

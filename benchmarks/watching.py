@@ -37,8 +37,8 @@ import psutil
 
 from benchmarks.measure import machine, write_report
 from benchmarks.watching_process import INTERVAL_SECONDS
-from lakeward.format.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
-from lakeward.format.instant import State, format_instant_time, instant_file_name
+from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
+from lakeward.format.timeline.instant import State, format_instant_time, instant_file_name
 
 CPU_PERCENT_MAX = 1.0
 RSS_MB_MAX = 250.0

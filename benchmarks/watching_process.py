@@ -28,7 +28,7 @@ INTERVAL_SECONDS = 10.0
 def main() -> int:
     from lakeward.clock import SystemClock
     from lakeward.daemon.watcher import Watcher
-    from lakeward.format.instant import format_instant_time
+    from lakeward.format.timeline.instant import format_instant_time
     from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator, HybridOptions
     from lakeward.plan.trigger import Trigger
     from lakeward.storage.opening import open_storage

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lakeward.format.instant import Instant
+from lakeward.format.timeline.instant import Instant
 from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator
 from lakeward.table.file_group import FileGroup
 from lakeward.table.timeline_reader import LogCompaction
@@ -55,11 +55,11 @@ class Workload:
     name: str
     says: str
     base_bytes: tuple[int, ...]
-    """Of the groups that are there at the start; 0 for one that has no base yet."""
+    """Base bytes of the groups that are there at the start; 0 for one that has no base yet."""
     hot_bytes: int
     """Rows of a group that updates hit."""
     writes: Callable[[random.Random, int], list[Write]]
-    """Of the n-th delta commit."""
+    """What the n-th delta commit writes."""
 
 
 def uniform(chance: random.Random, commit: int) -> list[Write]:
@@ -131,7 +131,7 @@ WORKLOADS = (
 class Log:
     instant: str
     update_bytes: int
-    """As written; a merged log stands for all that its sources stand for."""
+    """Update bytes that were written; a merged log stands for all that its sources stand for."""
     insert_bytes: int
     size: int
 

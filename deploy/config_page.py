@@ -11,7 +11,7 @@ import re
 import textwrap
 from pathlib import Path
 
-from lakeward.daemon.config_reference import Key, Section, sections
+from lakeward.config.reference import Key, Section, sections
 from lakeward.plan.planner import SETTINGS
 
 ROOT = Path(__file__).parents[1]
@@ -55,7 +55,7 @@ EXAMPLES = {
     "tables.path": '"/data/lake/orders"',
     "tables.name": '"orders"',
 }
-"""Of keys whose default is empty or says nothing."""
+"""Example values of keys whose default is empty or says nothing."""
 
 
 def document(text: str) -> str:

@@ -91,7 +91,7 @@ class Steps:
         command = [self._moved(word) for word in command]
         print("--", " ".join(command)[:200], flush=True)
         begin = time.monotonic()
-        # Root may write everywhere; the container's user may not, and neither may nobody.
+        # Root may write everywhere; the container's user may not, and neither may an unprivileged user.
         user = NOBODY if self._reads_only and nobody_can_run() else None
         folder = self._root / ("tmp" if self._reads_only else "build")
         command[0] = shutil.which(command[0], path=self._environment["PATH"]) or command[0]
@@ -118,7 +118,7 @@ def nobody_can_run() -> bool:
     try:
         subprocess.run([python, "-c", ""], cwd="/", user=NOBODY, group=NOBODY, check=True, capture_output=True)
     except (PermissionError, subprocess.CalledProcessError):
-        print(f"   {python} is out of nobody's reach: what follows runs as root, who may write everywhere.")
+        print(f"   {python} cannot be run without privileges: what follows runs as root, who may write everywhere.")
         return False
     return True
 

@@ -2,8 +2,8 @@
 
     python -m deploy.metrics_page [--check]
 
-The first table comes from the declarations in `lakeward/daemon/metrics.py`. The second is written here: operators who
-come from Hudi's or Amoro's metrics find ours by the names that they know. `--check` compares, and writes nothing.
+The first table comes from the rows of `lakeward/daemon/metric_specs.py`. The second is written here: operators who come
+from Hudi's or Amoro's metrics find ours by the names that they know. `--check` compares, and writes nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lakeward.daemon.metrics import EVENT_METRICS, METRICS, SERVICE_GAUGES, TABLE_GAUGES, TABLES_MAX, Kind, MetricSpec
+from lakeward.daemon.metric_specs import EVENT_METRICS, METRICS, SERVICE_GAUGES, TABLE_GAUGES, MetricKind, MetricSpec
+from lakeward.daemon.metrics import TABLES_MAX
 
 PAGE = Path(__file__).parent.parent / "docs" / "metrics.md"
 
@@ -143,8 +144,8 @@ def page() -> str:
     return f"""\
 # Metrics
 
-Made by `make metrics-page` from `service/lakeward/daemon/metrics.py`. Scraped at `/metrics`, as Prometheus text or as
-OpenMetrics.
+Made by `make metrics-page` from `service/lakeward/daemon/metric_specs.py`. Scraped at `/metrics`, as Prometheus text or
+as OpenMetrics.
 
 Every name starts with `lakeward_` and is in base units. `table` is a table's name; after {TABLES_MAX} tables, further
 ones share `other`, so that sums over tables stay right. No label ever holds a file id, a path within a table or an
@@ -157,8 +158,8 @@ instant. What alerts watch exists at 0 from the first scrape on that knows its t
 
 ## Each table
 
-Read when somebody scrapes, from what the daemon's loop saw last. Sizes and counts are missing until a table was looked
-at once, and `lakeward_table_write_amplification_ratio` until something was written while the daemon watched.
+Read at each scrape, from what the daemon's loop saw last. Sizes and counts are missing until a table was polled
+once, and `lakeward_table_write_amplification_ratio` until something was written while the daemon watched.
 
 {_table(gauge.spec for gauge in TABLE_GAUGES)}
 
@@ -187,7 +188,7 @@ def _table(specs: Iterable[MetricSpec]) -> str:
 
 
 def _unit(spec: MetricSpec) -> str:
-    if spec.kind is not Kind.HISTOGRAM:
+    if spec.kind is not MetricKind.HISTOGRAM:
         return ""
     return f", {spec.buckets[0]:g} to {spec.buckets[-1]:g}"
 
@@ -201,7 +202,7 @@ def _counterparts(whose: str, counterparts: Iterable[Counterpart]) -> str:
 
 
 def unknown_counterparts() -> set[str]:
-    """Names that the second table promises and nobody emits."""
+    """Names that the second table promises and no code emits."""
     promised = {name for each in (*HUDI, *AMORO) for name in each.ours}
     return promised - {spec.name for spec in METRICS}
 

@@ -2,7 +2,7 @@
 
 There is no other way in, so that every migration runs under the lock. To make a new one, in the source tree:
 
-    alembic --config migrations/alembic.ini revision --message "what it adds"
+    alembic revision --rev-id 0003 --message "what it adds"
 """
 
 from __future__ import annotations

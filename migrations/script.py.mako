@@ -14,7 +14,8 @@ branch_labels = None
 depends_on = None
 
 oldest_compatible = ${repr(down_revision)}
-"""The oldest revision whose release may still run on this schema. Only additions let the previous one run."""
+"""The oldest revision whose release may still run on this schema. The previous one runs on what only adds, and
+where what goes is in no statement of it."""
 
 
 def upgrade() -> None:

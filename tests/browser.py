@@ -15,7 +15,8 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 
 
 def find_browser() -> str:
-    """Where it is. Where there is none: skipped with the reason, but red in CI. `LAKEWARD_BROWSER` names another."""
+    """The path of the browser. Without one the test is skipped with the reason, but red in CI. `LAKEWARD_BROWSER` names
+    another."""
     given = os.environ.get("LAKEWARD_BROWSER")
     found = next((path for name in ([given] if given else NAMES) if (path := shutil.which(name))), None)
     if found is None:

@@ -47,7 +47,7 @@ def faults_of(kind: FaultKind, calls: Sequence[str], where: range | None = None)
 
 
 class Killed(BaseException):
-    """The process is dead; nobody may catch this."""
+    """The process is dead; no code may catch this."""
 
 
 class Faulted:
@@ -63,7 +63,7 @@ class Faulted:
     def _carry_out(
         self, earlier: list[str], call: str, act: Callable[[], T], tear: Callable[[], None] | None = None
     ) -> T:
-        """Of the calls that are counted, the one after `earlier`, to which it is added."""
+        """Carries out a call that is counted, the one after `earlier`, to which it is added."""
         self._live()
         number = len(earlier)
         earlier.append(call)

@@ -14,7 +14,7 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-from lakeward.format.instant import parse_instant, parse_instant_time
+from lakeward.format.timeline.instant import parse_instant, parse_instant_time
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import zlib
 from pathlib import Path
 
-from lakeward.format.avro_container import write_record
-from lakeward.format.instant import Instant, parse_instant
+from lakeward.format.avro.container import write_record
 from lakeward.format.java_properties import dump_properties, parse_properties
+from lakeward.format.timeline.instant import Instant, parse_instant
 
 GOLDEN = "v9_metadata"
 METADATA = ".hoodie/metadata"
@@ -23,16 +23,16 @@ def timeline(base: Path, folder: str) -> list[Instant]:
 
 
 def set_property(base: Path, name: str, value: str) -> None:
-    """Of the table; the checksum follows."""
+    """Sets a property of the table; the checksum follows."""
     file = base / ".hoodie" / "hoodie.properties"
     properties = dict(parse_properties(file.read_bytes())) | {name: value}
     properties["hoodie.table.checksum"] = str(zlib.crc32(f".{properties['hoodie.table.name']}".encode()))
     file.write_bytes(dump_properties(properties))
 
 
-def write_rollback_plan(base: Path, time: str, target: str) -> None:
-    """A rollback of `target` has begun in the metadata table."""
-    (base / METADATA_TIMELINE / f"{time}.rollback.requested").write_bytes(rollback_plan(target))
+def write_rollback_plan(base: Path, time: str, target: str, folder: str = METADATA_TIMELINE) -> None:
+    """A rollback of `target` has begun on that timeline."""
+    (base / folder / f"{time}.rollback.requested").write_bytes(rollback_plan(target))
 
 
 def rollback_plan(target: str) -> bytes:

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from lakeward.commit.storage_lock import StorageLockOptions
+from lakeward.commit.lock.storage_lock import StorageLockOptions
 from lakeward.errors import AttemptLost, LakewardError
-from lakeward.execute.compaction import CompactionReport
+from lakeward.execute.compaction.compactor import CompactionReport
 from lakeward.plan.planner import Planner
 from lakeward.storage.object_store import ObjectStore
 from lakeward.storage.object_url import parse_object_url

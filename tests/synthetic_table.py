@@ -7,7 +7,7 @@ from datetime import UTC
 from typing import Any
 
 from lakeward.format.file_name import LogFileName
-from lakeward.format.instant import Instant, State, instant_file_name, parse_instant
+from lakeward.format.timeline.instant import Instant, State, instant_file_name, parse_instant
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, LogFile
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import LoadedConfig, TableConfig

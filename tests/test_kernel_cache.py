@@ -16,6 +16,9 @@ SOURCE = Path(kernel_cache.__file__).parent
 LOCATORS = "lakeward.kernel_cache.BuiltKernels,UserWideCacheLocator"
 
 
+KERNEL = re.compile(r"^@kernel\(", re.MULTILINE)
+
+
 def run(cache: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
     return subprocess.run(
@@ -39,11 +42,13 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 def test_what_was_built_is_read_and_not_touched(built: Path) -> None:
-    """With the locator every kernel comes from the folder, and no file of it changes."""
+    """With the locator every kernel there is, in whatever room below, comes from the folder, and no file changes."""
     before = {path: path.stat().st_mtime_ns for path in built.rglob("*")}
     done = run(built, "--check", NUMBA_CACHE_LOCATOR_CLASSES=LOCATORS)
     assert done.returncode == 0, done.stderr
     assert ": 0 compiled now" in done.stdout
+    kernels = sum(len(KERNEL.findall(path.read_text())) for path in SOURCE.rglob("*.py"))
+    assert done.stdout.startswith(f"{kernels} kernels "), done.stdout
     assert {path: path.stat().st_mtime_ns for path in built.rglob("*")} == before
 
 
@@ -63,13 +68,17 @@ def test_a_build_names_its_processor(tmp_path: Path) -> None:
     assert not (tmp_path / "kernels").exists()
 
 
-def test_every_kernel_is_in_a_room_that_is_compiled_and_is_cached() -> None:
-    """A kernel elsewhere, or one without a cache, would be compiled in every process of a container."""
+def test_every_kernel_is_in_a_room_that_is_compiled_and_has_the_decorator() -> None:
+    """A kernel elsewhere, or one that Numba is asked for otherwise, would be compiled in every process of a container,
+    or would hold the interpreter while it runs.
+    """
     found = 0
     for path in SOURCE.rglob("*.py"):
+        text = path.read_text()
         room = ".".join(path.relative_to(SOURCE.parent).parts[:2])
-        for call in re.findall(r"^@(?:numba\.)?njit\b.*?\n(?=def )", path.read_text(), re.MULTILINE | re.DOTALL):
+        if KERNEL.search(text):
             found += 1
             assert room in kernel_cache.ROOMS, path
-            assert "cache=True" in call, path
+        if re.search(r"\bnumba\b.*\bimport\b|\bimport numba\b", text):
+            assert path.name in ("kernel.py", "kernel_cache.py"), path
     assert found

@@ -5,12 +5,12 @@ import pytest
 from lakeward.printable import (
     HIDDEN,
     SPARK_REDACTION,
+    encodings,
     names_secret,
     printable,
     printable_url,
     secrets_around,
     secrets_in,
-    spellings,
 )
 
 SECRET = "c4n4ry-9f3"
@@ -121,8 +121,8 @@ def test_what_a_process_was_given() -> None:
 
 
 def test_known_values_go_in_every_spelling() -> None:
-    """As in a URL, in JSON and in a representation."""
-    known = spellings(['a b"ü'])
+    """They are found in a URL, in JSON and in a representation."""
+    known = encodings(['a b"ü'])
 
     for text in ('is a b"ü.', "is a%20b%22%C3%BC.", "is a+b%22%C3%BC.", 'is a b\\"\\u00fc.'):
         assert printable(text, known) == f"is {HIDDEN}."

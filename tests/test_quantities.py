@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.quantities import parse_duration, parse_size, spell_size, write_duration, write_size
+from lakeward.quantities import format_size, parse_duration, parse_size, write_duration, write_size
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_neither(text: str) -> None:
 @pytest.mark.parametrize(("size", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (3 * 2**40, "3.0 TiB")])
 def test_spelling(size: int, text: str) -> None:
     """In the largest unit that leaves a number above one."""
-    assert spell_size(size) == text
+    assert format_size(size) == text
 
 
 @pytest.mark.parametrize(

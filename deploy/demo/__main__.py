@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
-    parser.add_argument("--keep", action="store_true", help="leave the table where it is, to look at")
+    parser.add_argument("--keep", action="store_true", help="leave the table where it is, to inspect")
     arguments = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="lakeward-demo-"))
     try:
@@ -118,7 +118,7 @@ def write_table(spark: SparkSession, path: Path) -> HudiTable:
 
 
 def newest_base_files(files: dict[str, int]) -> dict[str, int]:
-    """Of each file group the base file with the newest instant: all that is read where there are no logs."""
+    """The base file with the newest instant of each file group: all that is read where there are no logs."""
     newest: dict[str, str] = {}
     for name in sorted((name for name in files if name.endswith(".parquet")), key=lambda name: name.rsplit("_", 1)[1]):
         newest[name.rsplit("_", 2)[0]] = name

@@ -75,7 +75,7 @@ timezone = "UTC"
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make run", description=__doc__)
-    parser.add_argument("--keep", action="store_true", help="leave the folder where it is, to look at")
+    parser.add_argument("--keep", action="store_true", help="leave the folder where it is, to inspect")
     parser.add_argument("--seconds", type=float, help="stop after so many seconds instead of at Ctrl-C")
     parser.add_argument("--port", type=int, help=f"of the page; {USUAL_PORT}, or a free one where that is taken")
     arguments = parser.parse_args()
@@ -116,9 +116,9 @@ def watch(folder: Path, port: int, seconds: float | None, stop: Stop) -> int:
                 return 0 if stop.is_asked else complain("The daemon was not ready within a minute.", daemon)
             say(f"The page           http://127.0.0.1:{port}/")
             say(f"Metrics            http://127.0.0.1:{port}/metrics")
-            say(f"Look at the table  {spelled(lakeward)} inspect {table}")
-            say(f"Why this, why not  {spelled(lakeward)} explain {table}")
-            say(f"What was done      {spelled(lakeward)} jobs --config {configuration}")
+            say(f"Look at the table  {command_line(lakeward)} inspect {table}")
+            say(f"Why this, why not  {command_line(lakeward)} explain {table}")
+            say(f"What was done      {command_line(lakeward)} jobs --config {configuration}")
             say("Ctrl-C stops it.")
             while not stop.is_asked and (end is None or time.monotonic() < end):
                 if daemon.poll() is not None:
@@ -232,7 +232,7 @@ def usual_or_free_port() -> int:
     raise AssertionError("some port is free")
 
 
-def spelled(lakeward: list[str]) -> str:
+def command_line(lakeward: list[str]) -> str:
     beside = Path(sys.executable).with_name("lakeward")
     if not beside.exists():
         return " ".join(lakeward)

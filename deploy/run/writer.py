@@ -1,8 +1,8 @@
 """The writer of `make run`: real Hudi that adds to a merge-on-read table every few seconds until it is told to stop.
 
-It writes as a table's owner would who lets somebody else compact: no compaction of its own, the file-system lock
+It writes like a table's owner who lets another service compact: no compaction of its own, the file-system lock
 shared, optimistic concurrency control, failed writes cleaned up lazily, the metadata table on. It prints one line for
-each write, so that whoever started it can follow.
+each write, so that its caller can follow.
 
     python -m deploy.run.writer TABLE SCRATCH [--every SECONDS]
 
@@ -35,7 +35,7 @@ LETS_OTHERS_COMPACT = {
     # A write that was under way while the logs of its file group were merged is done again.
     "hoodie.write.num.retries.on.conflict.failures": "3",
     "hoodie.metadata.enable": "true",
-    # What nobody needs any more is removed by Hudi itself, as on any table.
+    # Files that no reader needs any more are removed by Hudi itself, as on any table.
     "hoodie.clean.automatic": "true",
     "hoodie.archive.automatic": "true",
 }
@@ -52,7 +52,7 @@ def main() -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
 
-    # The JVM inherits our output and is chatty; only our own lines go to whoever reads them.
+    # The JVM inherits our output and is chatty; only our own lines go to our caller.
     lines = os.fdopen(os.dup(1), "w", buffering=1)
     with (arguments.scratch / "hudi.log").open("wb") as log:
         os.dup2(log.fileno(), 1)

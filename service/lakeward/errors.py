@@ -23,7 +23,7 @@ class LakewardError(Exception):
     ) -> None:
         """
         Args:
-            file_group: (partition path, file id) of the one that the error is about; whoever plans next may leave it
+            file_group: (partition path, file id) of the one that the error is about; the next plan may leave it
                 alone and let the others go on.
         """
         self.what = what or (type(self).__doc__ or "").strip()
@@ -106,7 +106,7 @@ class Unsupported(LakewardError):
 
 
 class LockHeld(LakewardError):
-    """Somebody else holds the table lock."""
+    """Another process holds the table lock."""
 
     code = "LW-LOCK-HELD"
     exit_code = 5
@@ -127,7 +127,7 @@ class LockServiceAway(LakewardError):
 
 
 class TryLater(LakewardError):
-    """Somebody else is at work on the same plan."""
+    """Another process is at work on the same plan."""
 
     code = "LW-TRY-LATER"
     exit_code = 75
@@ -148,7 +148,7 @@ class LeaseLost(LakewardError):
 
 
 class Cancelled(LakewardError):
-    """Somebody asked for the work to stop."""
+    """The work was asked to stop."""
 
     code = "LW-CANCELLED"
     exit_code = 130  # as after Ctrl-C: stopped on request, and nothing is wrong
@@ -182,7 +182,7 @@ class Conflict(LakewardError):
 
 
 class OutcomeUnknown(LakewardError):
-    """A write was sent and nobody could say whether it arrived."""
+    """A write was sent, and whether it arrived could not be found out."""
 
     code = "LW-OUTCOME-UNKNOWN"
     exit_code = 75

@@ -32,7 +32,7 @@ config: Any = numba_config
 """Its attributes are made when it is imported, from the environment, so no type checker sees them."""
 
 ROOMS = ("lakeward.format", "lakeward.merge")
-"""Where kernels live. Each states its signatures, so that importing its module compiles it."""
+"""Rooms in which kernels live. Each states its signatures, so that importing its module compiles it."""
 
 BUILT_FOR = "built-for"
 
@@ -73,9 +73,9 @@ def main() -> int:
 
 def _modules() -> list[ModuleType]:
     return [
-        importlib.import_module(f"{room}.{found.name}")
+        importlib.import_module(found.name)
         for room in ROOMS
-        for found in pkgutil.iter_modules(importlib.import_module(room).__path__)
+        for found in pkgutil.walk_packages(importlib.import_module(room).__path__, f"{room}.")
     ]
 
 

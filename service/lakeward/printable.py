@@ -1,10 +1,10 @@
 """What may be seen of a text: all of it but the secrets in its URLs, connection strings and settings.
 
     scheme://user:password@host             the password, to the last @, since it may hold one
-    https://token@host                      whoever stands there, but in Azure, where that is the container
+    https://token@host                      the user that stands there, but in Azure, where that is the container
     sc://host:15002/;token=…;x-key=…        each parameter that is not Spark Connect's own: they are sent as headers
     …?X-Amz-Signature=…&sig=…               each parameter, setting or assignment whose name names a secret
-    any text                                values that are known to be secrets, in each spelling that they may have
+    any text                                values that are known to be secrets, in each encoding that they may have
 
 Touches: nothing.
 Keeps:   1. no secret of these forms is in what comes out;
@@ -37,7 +37,7 @@ _URL = re.compile(r"\b[a-z][a-z0-9+.-]{0,30}://(?:[^\s'\"]*@)?[^\s'\"]*", re.I)
 _PARAMETER = re.compile(r"(?<=[?;&])(?P<name>[^=?;&]+)=(?P<value>[^;&]*)")
 _CONNECT_OWN = frozenset({"use_ssl", "user_id", "user_agent", "session_id"})
 _TOKEN_SCHEMES = frozenset({"http", "https", "sc", "s3", "s3a", "gs", "spark"})
-"""Of which nobody gives a user alone."""
+"""Schemes of which no address has a user alone."""
 
 # Not inside of a path: a partition may be called `token=3`.
 _ASSIGNED = re.compile(
@@ -56,7 +56,7 @@ _SHORTEST_VARIABLE = 8
 
 
 def names_secret(name: str) -> bool:
-    """True for the name of a parameter, setting, field or variable whose value nobody should see."""
+    """True for the name of a parameter, setting, field or variable whose value is to stay hidden."""
     return _SECRET_NAME.search(name) is not None and _HARMLESS_NAME.search(name) is None
 
 
@@ -109,8 +109,8 @@ def secrets_around(environment: Mapping[str, str], arguments: Sequence[str] = ()
     return found
 
 
-def spellings(secrets: Iterable[str]) -> tuple[str, ...]:
-    """Secrets in every spelling that they may be met in, the longest first; none too short to be one."""
+def encodings(secrets: Iterable[str]) -> tuple[str, ...]:
+    """Secrets in every encoding that they may be met in, the longest first; none too short to be one."""
     known: set[str] = set()
     for secret in secrets:
         escaped = json.dumps(secret)[1:-1]

@@ -29,7 +29,7 @@ def parse_duration(text: str) -> float:
 
 
 def write_size(size: int) -> str:
-    """As `parse_size` reads it, exactly: `512MiB`, and `1001B`."""
+    """A size as `parse_size` reads it, exactly: `512MiB`, and `1001B`."""
     for unit, bytes_ in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if size >= bytes_ and size % bytes_ == 0:
             return f"{size // bytes_}{unit}"
@@ -37,14 +37,14 @@ def write_size(size: int) -> str:
 
 
 def write_duration(seconds: float) -> str:
-    """As `parse_duration` reads it, to the millisecond: `15m`, `90s`, `1500ms`."""
+    """A duration as `parse_duration` reads it, to the millisecond: `15m`, `90s`, `1500ms`."""
     for unit in ("d", "h", "m", "s"):
         if seconds >= _DURATIONS[unit] and seconds % _DURATIONS[unit] == 0:
             return f"{seconds / _DURATIONS[unit]:.0f}{unit}"
     return f"{seconds * 1000:.0f}ms" if seconds else "0s"
 
 
-def spell_size(size: float) -> str:
+def format_size(size: float) -> str:
     """`12.3 MiB`."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:
@@ -53,6 +53,6 @@ def spell_size(size: float) -> str:
     return f"{size:.1f} TiB"
 
 
-def spell_time(at: float) -> str:
+def format_time(at: float) -> str:
     """Seconds since the epoch as `2026-11-21 06:00:00 UTC`."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -52,6 +52,8 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
         ("TABLE", "--dry-run", *CONF),
     ],
     "unschedule": [("TABLE", "--writers", "stopped")],
+    "metadata compact": [("TABLE", "--writers", "stopped")],
+    "metadata clean": [("TABLE", "--dry-run")],
     "metadata disable": [("TABLE", "--dry-run")],
     "metadata rebuild": [("TABLE", "column_stats", "--dry-run")],
     "version": [()],
@@ -96,7 +98,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, value in GIVEN.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr("lakeward.state.engine.PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr("lakeward.state.engine.TIMEOUT_SECONDS", 0.1)
     monkeypatch.setitem(sys.modules, "pyspark.sql.connect.session", leaky_module())
     return tmp_path
 
@@ -157,7 +159,7 @@ def test_where_work_runs_is_said_without_the_token(
         raise VerificationFailed(f"The rows differ, read through {REMOTE}.", why=f"fs.s3a.secret.key={CANARY}")
 
     with monkeypatch.context() as patched:
-        patched.setattr("lakeward.cli.main.run_operation_at", wrong)
+        patched.setattr("lakeward.cli.compact_command.run_operation_at", wrong)
         assert call(folder, "compact", ("TABLE", "--writers", "stopped")) == 6
     assert len(list(folder.rglob("replay-*.json"))) == 1
     assert call(folder, "compact", ("TABLE", "--writers", "stopped")) == 0

@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from lakeward.cli.main import run
-from lakeward.daemon.config import Settings
+from lakeward.config.settings import Settings
 
 CONFIG = """\
 [service]
@@ -55,7 +55,7 @@ def test_a_right_file(config: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_file_that_allows_no_writing_is_right(config: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """But it is said, because nobody wants to wait for compactions that never come."""
+    """It is a warning all the same, because no operator wants to wait for compactions that never come."""
     config.write_text("")
     assert run(["config", "check", str(config)]) == 0
     assert "Nothing will be written" in capfd.readouterr().err
@@ -118,7 +118,7 @@ def test_show_says_where_values_come_from(
 
 @pytest.mark.parametrize("table", ["orders", "/data/orders"])
 def test_show_of_one_table(config: Path, table: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """By its name or path, all overrides applied."""
+    """The table is given by its name or path, and shown with all overrides applied."""
     assert run(["config", "show", str(config), "--table", table, "--json"]) == 0
     document = json.loads(capfd.readouterr().out)
     assert (document["name"], document["base_path"], document["shadow"]) == ("orders", "/data/orders", None)

@@ -9,8 +9,8 @@ import pytest
 
 from lakeward.cli.configured_table import resolve_table
 from lakeward.cli.main import run
-from lakeward.commit.file_system_lock import FLINK_LOCK
-from lakeward.daemon.config import Settings
+from lakeward.commit.lock.file_system_lock import FLINK_LOCK
+from lakeward.config.settings import Settings
 from lakeward.errors import UsageError
 from tests.golden_tables import copy_golden
 
@@ -42,7 +42,7 @@ def test_a_name_goes_before_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert resolve_table("others", NAMED) == "others"
 
 
-def test_a_name_that_nobody_has() -> None:
+def test_a_name_that_no_table_has() -> None:
     """With what was probably meant."""
     with pytest.raises(UsageError, match="Did you mean orders"):
         resolve_table("order", NAMED)

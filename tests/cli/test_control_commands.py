@@ -23,7 +23,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
     monkeypatch.setenv("LAKEWARD_CONFIG", str(tmp_path / "lakeward.toml"))
     migrate(url)
     store = open_store(url, clock=SystemClock())
-    store.watch("orders", str(tmp_path / "lake" / "orders"), 1.0)
+    store.observations.watch("orders", str(tmp_path / "lake" / "orders"), 1.0)
     yield store
     store.close()
 
@@ -33,17 +33,17 @@ def now() -> float:
 
 
 def test_a_table_is_paused_and_resumed(store: Store, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """By name or by base path, for a while or for good; who said it and why is kept."""
+    """The table is given by name or by base path, and paused for a while or for good; who said it and why is kept."""
     assert run(["pause", "orders", "--reason", "maintenance", "--for", "2h"]) == 0
     assert "table orders until" in capfd.readouterr().out
-    (control,) = store.controls(now())
+    (control,) = store.controls.in_force(now())
     assert (control.kind, control.target_kind, control.target) == (ControlKind.PAUSE, TargetKind.TABLE, "orders")
     assert control.reason == "maintenance" and "@" in control.by
     assert control.until is not None and 7100 < control.until - now() < 7201
 
     assert run(["resume", str(tmp_path / "lake" / "orders") + "/", "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["target"] == "orders"
-    assert [control.kind for control in store.controls(now())] == [ControlKind.RESUME]
+    assert [control.kind for control in store.controls.in_force(now())] == [ControlKind.RESUME]
 
 
 def test_a_file_group_or_a_group_of_tables(store: Store) -> None:
@@ -51,7 +51,7 @@ def test_a_file_group_or_a_group_of_tables(store: Store) -> None:
     assert run(["pause", "orders", "--file-group", "2026/01/fg-0", "--reason", "x"]) == 0
     assert run(["pause", "orders", "--file-group", "fg-0", "--reason", "x"]) == 0
     assert run(["pause", "--group", "nightly", "--reason", "x"]) == 0
-    assert [(each.target_kind, each.target, each.file_group) for each in store.controls(now())] == [
+    assert [(each.target_kind, each.target, each.file_group) for each in store.controls.in_force(now())] == [
         (TargetKind.FILE_GROUP, "orders", ("2026/01", "fg-0")),
         (TargetKind.FILE_GROUP, "orders", ("", "fg-0")),
         (TargetKind.GROUP, "nightly", None),
@@ -76,30 +76,46 @@ def test_what_makes_no_sense_is_refused(
     """With exit 2 and what to do; nothing reaches the store."""
     assert run(arguments) == 2
     assert says in capfd.readouterr().err
-    assert store.controls(now()) == ()
+    assert store.controls.in_force(now()) == ()
 
 
 def test_a_job_or_a_tables_jobs_are_cancelled(store: Store, capfd: pytest.CaptureFixture[str]) -> None:
     """A job that runs, by its id, or all of a table; one that has ended is refused."""
-    store.begin_job(JobRecord("j1", "orders", "compaction", 1.0))
+    store.jobs.begin(JobRecord("j1", "orders", "compaction", 1.0))
     assert run(["cancel", "j1", "--reason", "too slow"]) == 0
     assert run(["cancel", "orders", "--reason", "too slow"]) == 0
-    assert [(each.target_kind, each.target) for each in store.controls(now())] == [
+    assert [(each.target_kind, each.target) for each in store.controls.in_force(now())] == [
         (TargetKind.JOB, "j1"),
         (TargetKind.TABLE, "orders"),
     ]
-    store.end_job("j1", "committed", None, at=2.0)
+    store.jobs.end("j1", "committed", None, at=2.0)
     assert run(["cancel", "j1", "--reason", "x"]) == 2
     assert "1970-01-01 00:00:02 UTC: committed" in capfd.readouterr().err
 
 
+def test_each_job_has_a_line_on_80_columns(
+    store: Store, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A job's id is whole, since `cancel` takes it; a table's name is cut; an error stands below."""
+    monkeypatch.setenv("COLUMNS", "80")
+    store.jobs.begin(JobRecord("0123456789abcdef", "lake/" + "orders" * 9, "metadata-compaction", 1.0))
+    store.jobs.end("0123456789abcdef", "failed", "the disk is away", at=2.0)
+
+    assert run(["jobs"]) == 0
+    _, line, *below = capfd.readouterr().out.splitlines()
+
+    assert line.split()[0] == "0123456789abcdef" and "…" in line and line.split()[-1] == "failed"
+    assert len(line) <= 80
+    assert below == ["0123456789abcdef: the disk is away"]
+
+
 def test_jobs_and_events_are_shown(store: Store, capfd: pytest.CaptureFixture[str]) -> None:
-    """Of all or of one table, as a table or as JSON; text from a table is no markup."""
+    """Jobs and events of all tables or of one are shown, as a table or as JSON; text from a table is no markup."""
     assert run(["jobs"]) == 0
     assert "No job" in capfd.readouterr().out
-    store.begin_job(JobRecord("j1", "orders", "compaction", 1.0))
-    store.begin_job(JobRecord("j2", "[red]other", "compaction", 2.0))
-    store.record_event(EventRecord(1.0, "parked", "failed five times", table="orders", file_group=("p", "fg")))
+    store.jobs.begin(JobRecord("j1", "orders", "compaction", 1.0))
+    store.jobs.begin(JobRecord("j2", "[red]other", "compaction", 2.0))
+    store.events.record(EventRecord(1.0, "parked", "failed five times", table="orders", file_group=("p", "fg")))
     assert run(["jobs"]) == 0
     out = capfd.readouterr().out
     assert "j1" in out and "[red]other" in out and "runs" in out

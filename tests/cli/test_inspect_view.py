@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from lakeward.cli.inspect_view import render
-from lakeward.execute.inspection import inspect_table
 from lakeward.storage.local import LocalStorage
+from lakeward.verify.inspection import inspect_table
 from tests.clocks import SkippingClock
 from tests.golden_tables import copy_golden
 
@@ -52,11 +52,18 @@ def test_refusals_say_what_to_do(tmp_path: Path) -> None:
     """Each refusal is shown with its id, subject, reason and remedy."""
     report = golden_report(tmp_path)
     report["refusals"] = [{"id": "cdc-enabled", "subject": "hoodie.x", "why": "So it is.", "remedy": "Do that."}]
+    report["services"]["compaction"]["refused_by"] = ["cdc-enabled"]
 
     text = text_of(report)
 
     assert "1 reason against" in text
-    for part in ("cdc-enabled", "hoodie.x", "So it is. Do that."):
+    for part in (
+        "cdc-enabled",
+        "hoodie.x",
+        "So it is. Do that.",
+        "compaction    refused: cdc-enabled",
+        "metadata      may run",
+    ):
         assert part in text, part
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from lakeward.cli.main import run
-from lakeward.commit.file_system_lock import SPARK_LOCK
-from lakeward.format.commit_metadata import read_commit_metadata, write_commit_metadata
-from lakeward.format.compaction_plan import read_compaction_plan
+from lakeward.commit.lock.file_system_lock import SPARK_LOCK
+from lakeward.format.timeline.commit_metadata import read_commit_metadata, write_commit_metadata
+from lakeward.format.timeline.compaction_plan import read_compaction_plan
 from lakeward.storage.local import LocalStorage
 from tests.crash.compacting import check_finished, check_readable, everything
 from tests.golden_tables import copy_golden, expected_rows
@@ -89,7 +89,7 @@ def test_zookeeper_that_does_not_answer(
     table: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Exit 75: it may come back. Nothing is written before."""
-    monkeypatch.setattr("lakeward.commit.zookeeper_lock.CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr("lakeward.commit.lock.zookeeper_lock.CONNECT_SECONDS", 0.2)
     before = everything(table)
     assert run(["compact", str(table), "--lock", "zookeeper", "--lock-zookeeper", "127.0.0.1:1"]) == 75
     err = capfd.readouterr().err
@@ -203,7 +203,7 @@ def test_partitions_of_any_name(table: Path, name: str, capfd: pytest.CaptureFix
     assert [row | renamed for row in read_rows(table)] == expected_rows("v9")
 
 
-def test_a_partition_that_nobody_can_name(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_partition_without_a_printable_name(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """It is left out by name, in each verb, and the others are compacted: it stopped the whole table."""
     shutil.copytree(os.fsencode(table / "p"), os.fsencode(table) + b"/q\xff")
     before = everything(table)

@@ -88,7 +88,7 @@ def test_the_metadata_table_is_compacted_on_request(table: Path, capfd: pytest.C
 def test_what_compactions_left_behind_is_cleaned_first(
     table: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Announced by `--dry-run`, and said in both forms; with `--exit-code` it is something to do."""
+    """Named by `--dry-run`, and said in both forms; with `--exit-code` it is something to do."""
     monkeypatch.setattr("lakeward.plan.metadata_cleaning.RETAINED_COMMITS", 1)
     compact = ["compact", str(table), "--metadata", "--timezone", "UTC"]
     assert run([*compact, "--dry-run", "--json"]) == 0
@@ -107,6 +107,38 @@ def test_what_compactions_left_behind_is_cleaned_first(
     shown = " ".join(capfd.readouterr().out.split())
     assert "of the metadata table: 20 files deleted" in shown and "Nothing to compact" in shown
     assert run([*compact, *STOPPED, "--exit-code"]) == 3
+
+
+def test_each_service_has_a_command_of_its_own(
+    table: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does that and nothing else, and prints what `compact --metadata` prints of it, which says on stderr that it
+    is the old way."""
+    monkeypatch.setattr("lakeward.plan.metadata_cleaning.RETAINED_COMMITS", 1)
+    clean, compact = (["metadata", each, str(table), "--timezone", "UTC"] for each in ("clean", "compact"))
+    before = everything(table)
+    documents = []
+    for command in (clean, compact, ["compact", str(table), "--metadata", "--timezone", "UTC"]):
+        assert run([*command, "--dry-run", "--json"]) == 0
+        printed = capfd.readouterr()
+        documents.append(json.loads(printed.out))
+        assert ("lakeward metadata compact" in printed.err) is ("--metadata" in command)
+    assert documents[0] | documents[1] == documents[2] and documents[0].keys() == {"clean"}
+    assert run(compact) == run(clean) == 2
+    capfd.readouterr()
+    assert everything(table) == before
+
+    assert run([*clean, *STOPPED, "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["metadata_clean"]["files"] == len(documents[0]["clean"]["files"])
+    timeline = table / ".hoodie/metadata/.hoodie/timeline"
+    assert len(list(timeline.glob("*.clean"))) == 1
+    assert run([*clean, *STOPPED, "--exit-code"]) == run([*clean, "--dry-run", "--exit-code"]) == 3
+    assert capfd.readouterr().out.count("Nothing to clean") == 2
+    assert run([*compact, *STOPPED, "--json"]) == 0
+    assert json.loads(capfd.readouterr().out).keys() == {"metadata_compaction"}
+    assert run([*compact, *STOPPED, "--exit-code"]) == run([*compact, "--dry-run", "--exit-code"]) == 3
+    assert capfd.readouterr().out.count("Nothing to compact") == 2
+    assert len(list(timeline.glob("*.clean"))) == 1
 
 
 def test_what_says_how_rows_are_merged_does_not_go_with_it(table: Path, capfd: pytest.CaptureFixture[str]) -> None:

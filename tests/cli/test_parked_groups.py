@@ -10,8 +10,8 @@ import pytest
 
 from lakeward.cli.main import run
 from lakeward.errors import EngineLost, NotFound, Unsupported
-from lakeward.execute.operation_spec import OperationKind, OperationResult, OperationSpec
-from lakeward.execute.task_entry import run_operation_at
+from lakeward.task.entry import run_operation_at
+from lakeward.task.operation_spec import OperationKind, OperationResult, OperationSpec
 from tests.crash.compacting import check_finished, everything
 from tests.golden_tables import copy_golden
 
@@ -104,7 +104,7 @@ def test_plans_show_it_too(lake: Lake, capfd: pytest.CaptureFixture[str]) -> Non
 
 
 def test_after_its_time_it_gets_one_try(lake: Lake) -> None:
-    """As in the daemon; a failure parks it again."""
+    """The group is tried once, like in the daemon; a failure parks it again."""
     config = lake.table.parent / "lakeward.toml"
     config.write_text('[defaults]\nparked_for = "1ms"\n')
     lake.compact("--config", str(config), code=1)
@@ -124,7 +124,7 @@ def test_what_is_no_fault_of_the_group_parks_nothing(
         raise error
 
     with monkeypatch.context() as patched:
-        patched.setattr("lakeward.cli.main.run_operation_at", away)
+        patched.setattr("lakeward.cli.compact_command.run_operation_at", away)
         lake.compact(code=getattr(error, "exit_code", 1))
     assert not lake.store.exists()
     lake.restore()
@@ -200,7 +200,7 @@ def test_the_remedy_of_a_log_that_cannot_be_written_helps(
             raise Unsupported("This cannot be written to a log.", remedy="Compact this file group with --type full.")
         return run_operation_at(base_path, spec, attempt)
 
-    monkeypatch.setattr("lakeward.cli.main.run_operation_at", no_log)
+    monkeypatch.setattr("lakeward.cli.compact_command.run_operation_at", no_log)
     assert run(["compact", str(table), "--type", "log", *IN_PROCESS, "--json"]) == 2
     error = json.loads(capfd.readouterr().err.splitlines()[-1])["error"]
     unschedule, compact = (words.split()[1:] for words in error["remedy"].split("`")[1::2])

@@ -1,4 +1,4 @@
-"""Progress: plain lines where nobody can watch a bar, bars where somebody can."""
+"""Progress: plain lines where no terminal shows a bar, bars where one does."""
 
 from __future__ import annotations
 

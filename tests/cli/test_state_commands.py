@@ -60,12 +60,13 @@ def test_rebuild_fills_the_store_from_the_timelines(
     assert f"{orders}: found pending plans 1" in out
     assert "missing: not readable" in err
     store = open_store(url, clock=SystemClock())
-    assert [plan.action for plan in store.observed_plans(str(orders))] == ["compaction"]
+    assert [plan.action for plan in store.observations.plans(str(orders))] == ["compaction"]
     store.close()
 
 
 def test_a_damaged_store_is_rebuilt(url: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Every other command names the remedy; this one keeps the file, the controls and what is parked."""
+    """Keeps 2 of state/store, and Keeps 2 of state/salvage: every other command names the remedy; this one
+    keeps the file, the controls and what is parked."""
     damaged_store(tmp_path / "lakeward.db", SystemClock())
     assert run(["events", "--url", url]) == 1
     assert "state rebuild" in capfd.readouterr().err
@@ -77,8 +78,8 @@ def test_a_damaged_store_is_rebuilt(url: str, tmp_path: Path, capfd: pytest.Capt
     assert "Taken from it: controls 1, parked 1, tables 1" in capfd.readouterr().out
     assert len([path for path in tmp_path.glob("lakeward.db.damaged-*") if path.stat().st_size]) == 1
     store = open_store(url, clock=SystemClock())
-    assert [control.target for control in store.controls(SystemClock().now())] == ["orders"]
-    assert [parked.file_group for parked in store.parked(SystemClock().now())] == [("p", "fg1")]
+    assert [control.target for control in store.controls.in_force(SystemClock().now())] == ["orders"]
+    assert [parked.file_group for parked in store.controls.parked(SystemClock().now())] == [("p", "fg1")]
     store.close()
 
 

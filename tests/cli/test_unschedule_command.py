@@ -1,4 +1,4 @@
-"""A pending plan of ours is taken back by hand; everybody else's stays, and says why."""
+"""A pending plan of ours is unscheduled by hand; everybody else's stays, and says why."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.cli.main import run
-from lakeward.commit.heartbeat import heartbeat_path
+from lakeward.commit.heartbeat_line import heartbeat_path
 from tests.crash.compacting import check_finished, check_readable, everything
 from tests.execute.bench import GROUP, PENDING
 from tests.golden_tables import copy_golden
@@ -30,7 +30,7 @@ def planned(table: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         raise OSError("the disk is away")
 
     with monkeypatch.context() as patched:
-        patched.setattr("lakeward.cli.main.run_operation_at", away)
+        patched.setattr("lakeward.cli.compact_command.run_operation_at", away)
         assert run(["compact", str(table), "--local-below", "1GiB", *STOPPED]) == 1
     return table
 
@@ -46,7 +46,7 @@ def test_a_plan_of_ours(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     capfd.readouterr()
 
     assert run(["unschedule", str(table), "--dry-run", "--timezone", "UTC"]) == 0
-    assert f"Would take compaction {instant} back. It holds 1 file group" in capfd.readouterr().out
+    assert f"Would unschedule compaction {instant}. It holds 1 file group" in capfd.readouterr().out
     assert everything(table) == before
 
     assert run(["unschedule", str(table), instant, *STOPPED, "--json"]) == 0
@@ -73,7 +73,7 @@ def test_nothing_of_ours(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.parametrize("dry_run", [(), ("--dry-run",)])
 def test_hudis_own_plan_stays(tmp_path: Path, dry_run: tuple[str, ...], capfd: pytest.CaptureFixture[str]) -> None:
-    """The error says how Hudi takes it back."""
+    """The error says how Hudi unschedules it."""
     table = copy_golden("v9", tmp_path / "table", pending=True)
     before = everything(table)
 
@@ -86,7 +86,7 @@ def test_hudis_own_plan_stays(tmp_path: Path, dry_run: tuple[str, ...], capfd: p
 
 
 def test_work_under_way_stays(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Somebody beats: try again later."""
+    """A living heartbeat means that another process is at work: try again later."""
     instant = instant_of(table)
     path = Path(heartbeat_path(str(table), instant))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -96,7 +96,7 @@ def test_work_under_way_stays(table: Path, capfd: pytest.CaptureFixture[str]) ->
 
     assert run(["unschedule", str(table), *STOPPED]) == 75
 
-    assert "Somebody is carrying it out" in capfd.readouterr().err
+    assert "A process is carrying it out" in capfd.readouterr().err
     assert everything(table) == before
 
 
@@ -107,7 +107,7 @@ def test_one_that_is_gone(table: Path, capfd: pytest.CaptureFixture[str]) -> Non
 
 
 def test_it_needs_a_word_about_the_writers(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """As every verb that writes; a dry run does not."""
+    """Every command that writes needs it; a dry run does not."""
     before = everything(table)
     assert run(["unschedule", str(table)]) == 2
     assert "--writers stopped" in capfd.readouterr().err

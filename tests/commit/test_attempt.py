@@ -1,111 +1,185 @@
-"""The files of an attempt on their way into the table."""
+"""An attempt that another process fenced off, or that meets what others made of it."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from lakeward.commit.attempt import Attempt, Winner, attempt_folder, put_aside, strays, undoing_folder
-from lakeward.errors import AttemptLost
+from lakeward.commit.attempt import Attempt, Publication, metadata_place
+from lakeward.commit.heartbeat import Life, read_liveness
+from lakeward.commit.lock.table_lock import Fence
+from lakeward.commit.transition import MetadataAction
+from lakeward.errors import AttemptLost, LockLost
+from lakeward.format.timeline.commit_metadata import CommitMetadata, write_commit_metadata
 from lakeward.storage.local import LocalStorage
-from lakeward.storage.storage import FileStatus
-from tests.faults import FaultyStorage
+from lakeward.storage.storage import Storage
+from lakeward.table.timezone import TimelineZone, ZoneSource
+from tests.clocks import SettableClock, SkippingClock
+from tests.memory_objects import MemoryObjects, Objects
+from tests.metadata_golden import METADATA_TIMELINE
+from tests.processes import ScriptedProcesses
 
-INSTANT = "20270101000000000"
-PARTITIONS = ("p", "q")
-FILE_IDS = ("a-0", "b-0", "c-0")
+INSTANT, DONE, LATER = "20260101000000000", "20260101000000500", "20260101000000900"
+COMMIT = write_commit_metadata(CommitMetadata(partition_to_write_stats={}, operation_type="COMPACT"))
 
 
-def name_of(file_id: str, *, token: str = "0-7-0", instant: str = INSTANT) -> str:
-    return f"{file_id}_{token}_{instant}.parquet"
+class Bench:
+    """One instant, and processes that believe in it."""
+
+    def __init__(self, storage: Storage, base: str) -> None:
+        self.storage, self.base = storage, base
+        self.folder = f"{base}/{METADATA_TIMELINE}"
+        self.processes = ScriptedProcesses()
+        storage.make_folder(self.folder)
+
+    def attempt(self, action: MetadataAction = MetadataAction.COMPACTION) -> Attempt:
+        place = metadata_place(self.storage, self.base, self.folder)
+        return Attempt(place, INSTANT, action, self.processes.new_owner())
+
+    def begun(self, action: MetadataAction = MetadataAction.COMPACTION) -> Attempt:
+        attempt = self.attempt(action)
+        attempt.claim()
+        attempt.request(b"plan")
+        attempt.stage(COMMIT)
+        return attempt
+
+    def fence_off(self) -> None:
+        """Another process fences it off, and removes what it finds."""
+        judged = read_liveness(self.storage, self.base, INSTANT, clock=SkippingClock(), processes=self.processes)
+        other = self.attempt()
+        assert other.fence_off()
+        other.forget(judged.owner)
+
+    def timeline(self) -> list[str]:
+        return [status.name for status in self.storage.list(self.folder)]
+
+    def life(self) -> Life:
+        return read_liveness(self.storage, self.base, INSTANT, clock=SkippingClock(), processes=self.processes).life
+
+
+@pytest.fixture(params=["files", "objects"])
+def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Bench:
+    if request.param == "files":
+        return Bench(LocalStorage(), str(tmp_path))
+    return Bench(MemoryObjects(Objects()), "s3://lake/orders")
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Path:
-    """With an attempt's folder, in which every group of both partitions has a file."""
-    folder = Path(attempt_folder(str(tmp_path), INSTANT, 7))
-    folder.mkdir(parents=True)
-    for partition in PARTITIONS:
-        (tmp_path / partition).mkdir()
-        for file_id in FILE_IDS:
-            (folder / name_of(partition + file_id)).touch()
-    return tmp_path
+def objects() -> Bench:
+    return Bench(MemoryObjects(Objects()), "s3://lake/orders")
 
 
-def winners() -> list[Winner]:
-    return [
-        Winner(partition, name_of(partition + file_id), replaces_base_file=True)
-        for file_id in FILE_IDS
-        for partition in PARTITIONS
-    ]
+def unfenced() -> None:
+    """The lock is ours."""
 
 
-def test_what_is_moved_in_is_there_for_good(table: Path) -> None:
-    """Each folder is synced once, after all files; what is published afterwards cannot outlive them in a power cut."""
-    storage = FaultyStorage()
-    Attempt(storage, str(table), INSTANT, 7).move_in(winners())
-    calls = [call.replace(f"{table}/", "") for call in storage.calls]
-    assert [call.partition(" ")[0] for call in calls] == ["move"] * 6 + ["sync"] * 2
-    assert calls[-2:] == ["sync p", "sync q"]
-    for winner in winners():
-        assert (table / winner.partition_path / winner.file_name).exists()
-
-
-def test_markers_are_there_for_good(table: Path) -> None:
-    """One for each winner, and each folder of them is synced once: all of them are there before a file moves in."""
-    storage = FaultyStorage()
-    Attempt(storage, str(table), INSTANT, 7).write_markers(winners())
-    calls = [call.replace(f"{table}/.hoodie/.temp/{INSTANT}/", "") for call in storage.calls]
-    assert [call.partition(" ")[0] for call in calls] == ["make_folder"] * 2 + ["mark"] * 6 + ["sync"] * 2
-    assert calls[-2:] == ["sync p", "sync q"]
-    markers = [path.relative_to(table) for path in table.rglob("*.marker.MERGE")]
-    assert sorted(f"{path.parent.name}/{path.name}" for path in markers) == sorted(
-        f"{winner.partition_path}/{winner.file_name}.marker.MERGE" for winner in winners()
+def publish(attempt: Attempt, fence: Fence) -> str:
+    """Publish for a service that staged nothing but its commit."""
+    publication = Publication(latest_time=INSTANT, zone=TimelineZone(ZoneSource.GIVEN, UTC, ""))
+    return attempt.publish(
+        publication, clock=SettableClock(datetime(2026, 1, 1, 0, 0, 0, 500_000, UTC).timestamp()), fence=fence
     )
 
 
-def test_who_still_takes_an_earlier_attempt_back_is_shut_out(table: Path) -> None:
-    """By an attempt that begins; the folders of attempts stay, for this one may itself be a late one."""
-    undoing = Path(undoing_folder(str(table), INSTANT, 5))
-    undoing.mkdir()
-    Attempt(FaultyStorage(), str(table), INSTANT, 8).start()
-    names = sorted(path.name for path in undoing.parent.iterdir())
-    assert names == ["attempt-7", "attempt-8", "dead-attempt-5-undoing-8"]
+def test_it_is_published_and_leaves_nothing(bench: Bench) -> None:
+    """One completed file, by the time that was given."""
+    attempt = bench.begun()
+    publish(attempt, unfenced)
+    attempt.clear()
+    assert bench.timeline() == [
+        f"{INSTANT}.compaction.inflight",
+        f"{INSTANT}.compaction.requested",
+        f"{INSTANT}_{DONE}.commit",
+    ]
+    assert bench.life() is Life.ABSENT
+    assert bench.storage.stat(attempt.folder) is None
 
 
-def test_a_folder_that_is_gone_need_not_be_put_aside(table: Path) -> None:
-    """Whoever it belonged to removed it after it was listed."""
-    gone = Path(attempt_folder(str(table), INSTANT, 6))
-    gone.mkdir()
-
-    class Removing(LocalStorage):
-        def list(self, folder: str) -> list[FileStatus]:
-            found = super().list(folder)
-            if gone.exists():
-                gone.rmdir()
-            return found
-
-    aside = put_aside(Removing(), str(table), INSTANT, by=8)
-    assert [path.rpartition("/")[2] for path in aside] == ["dead-attempt-7-8"]
-
-
-def test_nothing_comes_out_of_a_folder_that_is_another_ones(table: Path) -> None:
-    """Whoever takes the attempt over renames it away first."""
-    folder = Path(attempt_folder(str(table), INSTANT, 7))
-    folder.rename(folder.with_name("dead"))
+def test_an_attempt_that_was_fenced_off_publishes_nothing(bench: Bench) -> None:
+    """Whatever it does. Keeps 1 of commit/attempt."""
+    attempt = bench.begun()
+    bench.fence_off()
+    assert not attempt.is_ours()
     with pytest.raises(AttemptLost):
-        Attempt(FaultyStorage(), str(table), INSTANT, 7).move_in(winners())
-    assert not list(table.glob("?/*.parquet"))
+        publish(attempt, unfenced)
+    assert not [name for name in bench.timeline() if name.endswith(".commit")]
 
 
-def test_strays_are_of_the_instant_and_of_the_plan(table: Path) -> None:
-    """Base files and logs alike; neither another instant's, nor a file of another group, nor one that is kept."""
-    kept, stray = name_of("a-0"), name_of("a-0", token="0-7-1")
-    log = f".a-0_{INSTANT}.log.1_0-7-0"
-    others = (name_of("a-0", instant="20260101000000000"), name_of("z-0"), f"{INSTANT}.parquet", f"{stray}.crc")
-    for name in (kept, stray, log, *others):
-        (table / "p" / name).touch()
-    (table / "q" / stray).touch()
-    found = strays(FaultyStorage(), str(table), INSTANT, [("p", "a-0")], keep=frozenset({kept}))
-    assert [status.path for status in found] == [f"{table}/p/{log}", f"{table}/p/{stray}"]
+@pytest.mark.parametrize(
+    ("action", "left"), [(MetadataAction.COMPACTION, []), (MetadataAction.CLEAN, ["inflight", "requested"])]
+)
+def test_an_attempt_that_was_fenced_off_before_its_plan_is_there(
+    bench: Bench, action: MetadataAction, left: list[str]
+) -> None:
+    """A compaction without its attempt would be carried out by a writer; a clean is ended by the next process."""
+    attempt = bench.attempt(action)
+    attempt.claim()
+    bench.fence_off()
+    with pytest.raises(AttemptLost):
+        attempt.request(b"plan")
+    assert [name.rpartition(".")[2] for name in bench.timeline()] == left
+
+
+def test_a_plan_that_a_writer_carried_out_is_left_alone(bench: Bench) -> None:
+    """With what stands for it on the timeline."""
+    attempt = bench.attempt()
+    attempt.claim()
+    bench.fence_off()
+    bench.storage.create(f"{bench.folder}/{INSTANT}_{LATER}.commit", b"theirs")
+    with pytest.raises(AttemptLost):
+        attempt.request(b"plan")
+    assert len(bench.timeline()) == 3
+
+
+def test_a_stated_intent_is_rolled_forward_and_not_fenced_off(objects: Bench) -> None:
+    """Its name is the one that was stated, also a second time; and the lock is proved before. Keeps 2 of
+    commit/attempt."""
+    attempt = objects.begun()
+    proofs: list[int] = []
+
+    def stop() -> None:
+        proofs.append(1)
+        if len(proofs) == 2:
+            raise LockLost("after the intent")
+
+    with pytest.raises(LockLost):
+        publish(attempt, stop)
+    assert not [name for name in objects.timeline() if name.endswith(".commit")]
+    other = objects.attempt()
+    assert not other.fence_off()
+    attempt.files.roll_back()  # as a rollback of Hudi does
+    with pytest.raises(LockLost):
+        other.roll_forward(fence=stop_at_once)
+    assert objects.timeline() == [f"{INSTANT}.compaction.requested"]
+    for _ in range(2):
+        assert other.roll_forward(fence=unfenced) == DONE
+        assert objects.timeline()[-1] == f"{INSTANT}_{DONE}.commit"
+
+
+def stop_at_once() -> None:
+    raise LockLost("at once")
+
+
+def test_there_is_no_second_completed_file(objects: Bench) -> None:
+    """A Hudi writer knows no intents: it carried the plan out meanwhile."""
+    attempt = objects.begun()
+    proofs: list[int] = []
+
+    def meanwhile() -> None:
+        proofs.append(1)
+        if len(proofs) == 2:
+            objects.storage.create(f"{objects.folder}/{INSTANT}_{LATER}.commit", b"theirs")
+
+    with pytest.raises(AttemptLost, match="exists"):
+        publish(attempt, meanwhile)
+    assert objects.attempt().roll_forward(fence=unfenced) == LATER
+    assert [name for name in objects.timeline() if name.endswith(".commit")] == [f"{INSTANT}_{LATER}.commit"]
+
+
+def test_without_an_intent_nothing_is_rolled_forward(objects: Bench) -> None:
+    """And nothing is created."""
+    objects.begun()
+    assert objects.attempt().roll_forward(fence=unfenced) is None
+    assert len(objects.timeline()) == 2

@@ -8,7 +8,9 @@ from typing import TypeVar
 
 import pytest
 
-from lakeward.commit.heartbeat import Heartbeat, heartbeat_path, look, remove_dead, take_over
+from lakeward.commit.fencing import fencing_of
+from lakeward.commit.heartbeat import Heartbeat, read_liveness
+from lakeward.commit.heartbeat_line import heartbeat_path
 from lakeward.storage.local import LocalStorage
 from tests.clocks import SkippingClock
 from tests.faults import FaultyStorage
@@ -41,7 +43,8 @@ def names(base: Path) -> list[str]:
 
 @pytest.mark.parametrize("ends", ["its own", "a dead one"])
 def test_who_took_over_meanwhile_keeps_its_heartbeat(tmp_path: Path, ends: str) -> None:
-    """t0 A sees a heartbeat that is to go, and is stopped; t1 B takes over, and beats; t2 A wakes up."""
+    """t0 A sees a heartbeat that is to go, and is stopped; t1 B takes over, and beats; t2 A wakes up. Keeps 2 of
+    commit/folder_fencing."""
     processes = ScriptedProcesses()
     a, b = processes.new_owner(), processes.new_owner()
     path = Path(heartbeat_path(str(tmp_path), INSTANT))
@@ -54,13 +57,13 @@ def test_who_took_over_meanwhile_keeps_its_heartbeat(tmp_path: Path, ends: str) 
 
     sleeping = SleepingStorage("rename", take_over)
     if ends == "its own":
-        Heartbeat(sleeping, str(tmp_path), INSTANT, a).stop()
+        Heartbeat(sleeping, str(tmp_path), INSTANT, a).end()
     else:
-        judged = look(LocalStorage(), str(tmp_path), INSTANT, clock=SkippingClock(), processes=processes)
-        remove_dead(sleeping, str(tmp_path), INSTANT, judged, by=processes.new_owner())
+        judged = read_liveness(LocalStorage(), str(tmp_path), INSTANT, clock=SkippingClock(), processes=processes)
+        Heartbeat(sleeping, str(tmp_path), INSTANT, processes.new_owner()).end(judged.owner)
     assert second.is_ours()
     assert names(tmp_path) == [INSTANT]
-    second.stop()
+    second.end()
     assert names(tmp_path) == []
 
 
@@ -82,7 +85,7 @@ def test_whose_place_was_taken_while_it_was_looked_at_is_gone(tmp_path: Path) ->
         path.unlink()
         second.start()
 
-    Heartbeat(SleepingTwice("rename", take_over), str(tmp_path), INSTANT, a).stop()
+    Heartbeat(SleepingTwice("rename", take_over), str(tmp_path), INSTANT, a).end()
     assert third.is_ours() and not second.is_ours()
     assert names(tmp_path) == [INSTANT]
 
@@ -96,14 +99,14 @@ def test_in_an_object_store_it_is_the_undoers_own(whose: str) -> None:
     objects = Objects()
     storage = MemoryObjects(objects)
     Heartbeat(storage, base, INSTANT, dead).start()
-    judged = look(storage, base, INSTANT, clock=SkippingClock(), processes=processes)
+    judged = read_liveness(storage, base, INSTANT, clock=SkippingClock(), processes=processes)
     successor = Heartbeat(storage, base, INSTANT, b)
     if whose != "the dead one's":
-        assert take_over(storage, base, INSTANT, by=a)
+        assert fencing_of(storage).fence_off(base, base, INSTANT, by=a)
     if overtaken := whose == "a successor's":
-        assert take_over(storage, base, INSTANT, by=b)
+        assert fencing_of(storage).fence_off(base, base, INSTANT, by=b)
         storage.delete(heartbeat_path(base, INSTANT))
         successor.start()
-    remove_dead(storage, base, INSTANT, judged, by=a)
+    Heartbeat(storage, base, INSTANT, a).remove(judged.owner)
     assert successor.is_ours() == overtaken
     assert len(objects.data) == (1 if overtaken else 0)

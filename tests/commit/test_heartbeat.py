@@ -1,4 +1,4 @@
-"""Signs of life of an attempt."""
+"""The liveness of an attempt."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.commit.creation import read_if_there
+from lakeward.commit.fencing import fencing_of
 from lakeward.commit.heartbeat import (
     EXPIRY_SECONDS,
     INTERVAL_SECONDS,
     WATCH_FOREIGN_SECONDS,
     WATCH_SECONDS,
     WATCH_SECONDS_MAX,
-    Announced,
     Heartbeat,
     Life,
-    check_alive,
-    find_announced,
-    heartbeat_path,
-    look,
-    take_over,
+    find_intent,
+    read_liveness,
     watch,
 )
+from lakeward.commit.heartbeat_line import CommitIntent, heartbeat_path, is_at_work
 from lakeward.commit.owner import Owner
 from lakeward.commit.stillness import Stillness
 from lakeward.errors import AlreadyExists, AttemptLost
@@ -36,7 +35,7 @@ INSTANT = "20261121043710038"
 
 
 def see(base: Path, processes: ScriptedProcesses, clock: SkippingClock | None = None) -> Life:
-    return look(LocalStorage(), str(base), INSTANT, clock=clock or SkippingClock(), processes=processes).life
+    return read_liveness(LocalStorage(), str(base), INSTANT, clock=clock or SkippingClock(), processes=processes).life
 
 
 def test_the_life_of_a_heartbeat(tmp_path: Path) -> None:
@@ -56,12 +55,12 @@ def test_the_life_of_a_heartbeat(tmp_path: Path) -> None:
     assert see(tmp_path, processes) is Life.ALIVE
     processes.kill_all()
     assert see(tmp_path, processes) is Life.PROVABLY_DEAD
-    beat.stop()
+    beat.end()
     assert see(tmp_path, processes) is Life.ABSENT
 
 
 def test_hudis_empty_heartbeat_counts_by_its_age(tmp_path: Path) -> None:
-    """A foreign heartbeat names nobody, so only its age tells."""
+    """A foreign heartbeat names no process, so only its age tells."""
     path = Path(heartbeat_path(str(tmp_path), INSTANT))
     path.parent.mkdir(parents=True)
     path.touch()
@@ -86,10 +85,10 @@ class Steps:
         os.utime(self.path, (self.clock.now(),) * 2)
 
     def life(self) -> Life:
-        return look(LocalStorage(), str(self.base), INSTANT, clock=self.clock, processes=self.processes).life
+        return read_liveness(LocalStorage(), str(self.base), INSTANT, clock=self.clock, processes=self.processes).life
 
     def watch(self, *, beat_each: float | None) -> float:
-        """For how long somebody watches it."""
+        """For how long it is watched."""
         started = self.clock.monotonic()
         beat_at = started + (beat_each or 0.0)
 
@@ -108,7 +107,7 @@ class Steps:
 @pytest.mark.parametrize(("ours", "interval"), [(True, INTERVAL_SECONDS), (False, 60.0)])
 def test_setting_the_clock_ends_no_heartbeat(tmp_path: Path, step: float, ours: bool, interval: float) -> None:
     """Ours and Hudi's, watched for longer than an interval: the next beat is made by the same clock. So it is when the
-    machine wakes up."""
+    machine wakes up. Keeps 3 of commit/heartbeat."""
     steps = Steps(tmp_path)
     steps.beat()
     if ours:
@@ -155,7 +154,8 @@ def test_who_beats_by_a_clock_that_runs_behind_is_never_dead(tmp_path: Path) -> 
 
 
 def test_of_two_starters_one_wins_and_the_loser_touches_nothing(tmp_path: Path) -> None:
-    """The second start fails; beating or stopping the loser leaves the winner's heartbeat as it is."""
+    """The second start fails; beating or stopping the loser leaves the winner's heartbeat as it is. Keeps 1 of
+    commit/heartbeat."""
     processes = ScriptedProcesses()
     winner = Heartbeat(LocalStorage(), str(tmp_path), INSTANT, processes.new_owner())
     loser = Heartbeat(LocalStorage(), str(tmp_path), INSTANT, processes.new_owner())
@@ -163,7 +163,7 @@ def test_of_two_starters_one_wins_and_the_loser_touches_nothing(tmp_path: Path) 
     with pytest.raises(AlreadyExists):
         loser.start()
     loser.beat()
-    loser.stop()
+    loser.end()
     assert winner.is_ours()
     assert not loser.is_ours()
 
@@ -177,8 +177,13 @@ def in_store(store: MemoryObjects, owner: Owner) -> Heartbeat:
     return Heartbeat(store, BASE, INSTANT, owner)
 
 
+def fence_off(store: MemoryObjects, by: Owner) -> bool:
+    return fencing_of(store).fence_off(BASE, BASE, INSTANT, by=by)
+
+
 def test_a_beat_in_an_object_store_is_a_replacement(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the line by itself, which makes it young again; never of somebody else's."""
+    """The line is replaced by itself, which makes it young again; never another attempt's. Keeps 2 of
+    commit/heartbeat."""
     store, processes = MemoryObjects(Objects()), ScriptedProcesses()
     ours, theirs = (in_store(store, processes.new_owner()) for _ in range(2))
     monkeypatch.setattr("tests.memory_objects.time.time", lambda: 1000.0)
@@ -191,95 +196,130 @@ def test_a_beat_in_an_object_store_is_a_replacement(monkeypatch: pytest.MonkeyPa
     status = store.stat(heartbeat_path(BASE, INSTANT))
     assert status is not None and status.modified == 1020.0
     assert ours.is_ours() and not theirs.is_ours()
-    theirs.stop()
-    ours.stop()
+    theirs.remove()
+    ours.remove()
     ours.beat()
     assert store.stat(heartbeat_path(BASE, INSTANT)) is None
 
 
-def test_of_announcing_and_taking_over_one_succeeds() -> None:
-    """What is announced stays; what is taken over announces nothing. Either can be done twice."""
+def test_of_stating_an_intent_and_fencing_off_one_succeeds() -> None:
+    """What was stated stays; an attempt that was fenced off states nothing. Either can be done twice. Keeps 1 of
+    commit/fencing."""
     store, processes = MemoryObjects(Objects()), ScriptedProcesses()
-    publisher, undoer = processes.new_owner(), processes.new_owner()
+    publisher, roller = processes.new_owner(), processes.new_owner()
     ours = in_store(store, publisher)
     ours.start()
-    ours.announce("1_2.commit")
-    ours.announce("1_2.commit")
+    ours.state_intent("1_2.commit")
+    ours.state_intent("1_2.commit")
     ours.beat()
     assert ours.is_ours()
-    assert not take_over(store, BASE, INSTANT, by=undoer)
-    assert find_announced(store, BASE, INSTANT) == Announced(publisher.attempt, "1_2.commit")
-    ours.stop()
+    assert not fence_off(store, roller)
+    assert find_intent(store, BASE, INSTANT) == CommitIntent(publisher.attempt, "1_2.commit")
+    ours.remove()
 
-    assert take_over(store, BASE, INSTANT, by=undoer)
+    assert fence_off(store, roller)
     with pytest.raises(AttemptLost):
-        ours.announce("1_2.commit")
+        ours.state_intent("1_2.commit")
     ours.start()
-    assert take_over(store, BASE, INSTANT, by=undoer)
-    assert take_over(store, BASE, INSTANT, by=undoer)
+    assert fence_off(store, roller)
+    assert fence_off(store, roller)
     with pytest.raises(AttemptLost):
-        ours.announce("1_2.commit")
-    assert not ours.is_ours() and find_announced(store, BASE, INSTANT) is None
-    sign = look(store, BASE, INSTANT, clock=SkippingClock(), processes=processes)
-    assert (sign.life, sign.owner) == (Life.ALIVE, undoer)  # who undoes it is alive, or dead and undone in turn
-    in_store(store, undoer).stop()
-    assert look(store, BASE, INSTANT, clock=SkippingClock(), processes=processes).life is Life.ABSENT
+        ours.state_intent("1_2.commit")
+    assert not ours.is_ours() and find_intent(store, BASE, INSTANT) is None
+    liveness = read_liveness(store, BASE, INSTANT, clock=SkippingClock(), processes=processes)
+    assert (liveness.life, liveness.owner) == (
+        Life.ALIVE,
+        roller,
+    )
+    in_store(store, roller).end()
+    assert read_liveness(store, BASE, INSTANT, clock=SkippingClock(), processes=processes).life is Life.ABSENT
 
 
-def test_both_completed_files_are_in_one_announcement() -> None:
-    """Of a table with a metadata table; a line that names something else than files is nobody's announcement."""
+def test_both_completed_files_are_in_one_intent() -> None:
+    """A table with a metadata table has two; a line that names something else than files states no intent. Keeps of
+    commit/heartbeat_line."""
     store, owner = MemoryObjects(Objects()), ScriptedProcesses().new_owner()
     ours = in_store(store, owner)
     ours.start()
-    ours.announce("1_3.commit", metadata="1_2.deltacommit")
-    assert find_announced(store, BASE, INSTANT) == Announced(owner.attempt, "1_3.commit", "1_2.deltacommit")
+    ours.state_intent("1_3.commit", metadata="1_2.deltacommit")
+    assert find_intent(store, BASE, INSTANT) == CommitIntent(owner.attempt, "1_3.commit", "1_2.deltacommit")
     assert len([write for write in store.writes if write.startswith("replace")]) == 1
     line, version = store.read_version(heartbeat_path(BASE, INSTANT))
     store.replace(heartbeat_path(BASE, INSTANT), line.replace(b'"1_2.deltacommit"', b"7"), expected=version)
-    assert find_announced(store, BASE, INSTANT) is None
+    assert find_intent(store, BASE, INSTANT) is None
 
 
-@pytest.mark.parametrize("announces", [True, False])
-def test_a_beat_between_look_and_write_is_no_obstacle(announces: bool) -> None:
-    """It changes the version and nothing else, so whoever met it looks again."""
+@pytest.mark.parametrize("states", [True, False])
+def test_a_beat_between_look_and_write_is_no_obstacle(states: bool) -> None:
+    """It changes the version and nothing else, so the process that met it reads again."""
     objects, processes = Objects(), ScriptedProcesses()
     owner = processes.new_owner()
     ours, store = in_store(MemoryObjects(objects), owner), MemoryObjects(objects)
     ours.start()
     beats = iter([ours.beat, ours.beat])
     store.before = lambda write: next(beats, lambda: None)()
-    if announces:
-        in_store(store, owner).announce("1_2.commit")
+    if states:
+        in_store(store, owner).state_intent("1_2.commit")
     else:
-        assert take_over(store, BASE, INSTANT, by=processes.new_owner())
+        assert fence_off(store, processes.new_owner())
     assert len(store.writes) == 3
-    assert (find_announced(store, BASE, INSTANT) is not None) == announces
+    assert (find_intent(store, BASE, INSTANT) is not None) == states
 
 
 def test_tasks_work_for_an_attempt_that_is_alive() -> None:
-    """Not for one that is undone, gone, another, or publishing without them."""
+    """Not for one that is fenced off, over, gone, another, or publishing without them."""
     store, processes = MemoryObjects(Objects()), ScriptedProcesses()
     owner = processes.new_owner()
     ours = in_store(store, owner)
 
     def check(attempt: int = owner.attempt) -> bool:
-        try:
-            check_alive(store, BASE, INSTANT, attempt)
-        except AttemptLost:
-            return False
-        return True
+        return is_at_work(read_if_there(store, heartbeat_path(BASE, INSTANT)) or b"", attempt)
 
     assert not check()
     ours.start()
     assert check() and not check(owner.attempt + 1)
     ours.beat()
     assert check()
-    ours.announce("1_2.commit")
+    ours.state_intent("1_2.commit")
     assert not check()
-    ours.stop()
+    ours.end()
+    assert not check()
+    ours.remove()
     ours.start()
-    take_over(store, BASE, INSTANT, by=owner)
+    fence_off(store, owner)
     assert not check()
-    ours.stop()
+    ours.remove()
     store.create(heartbeat_path(BASE, INSTANT), b"")
     assert not check()
+
+
+def test_in_an_object_store_a_heartbeat_is_handed_on() -> None:
+    """An attempt that ended leaves its heartbeat to the next one, of two starters to one; no late request deletes
+    it meanwhile, because none is made."""
+    store, processes = MemoryObjects(Objects()), ScriptedProcesses()
+    first, second, third = (in_store(store, processes.new_owner()) for _ in range(3))
+    first.start()
+    first.end()
+    first.end()
+    assert read_liveness(store, BASE, INSTANT, clock=SkippingClock(), processes=processes).life is Life.ABSENT
+    second.start()
+    with pytest.raises(AlreadyExists):
+        third.start()
+    first.end()
+    assert second.is_ours()
+    assert not [write for write in store.writes if write.startswith("delete")]
+
+
+def test_of_two_that_take_an_ended_heartbeat_one_wins() -> None:
+    """Both have read that it ended."""
+    objects, processes = Objects(), ScriptedProcesses()
+    ended, faster = (in_store(MemoryObjects(objects), processes.new_owner()) for _ in range(2))
+    ended.start()
+    ended.end()
+    store = MemoryObjects(objects)
+    meanwhile = iter([faster.start])
+    store.before = lambda write: next(meanwhile, lambda: None)() if write.startswith("replace") else None
+    slower = in_store(store, processes.new_owner())
+    with pytest.raises(AlreadyExists):
+        slower.start()
+    assert faster.is_ours() and not slower.is_ours()

@@ -10,7 +10,7 @@ import pytest
 
 from lakeward.commit.instant_time import MAX_CLOCK_SKEW_SECONDS, MAX_WAIT_SECONDS, next_time
 from lakeward.errors import TryLater
-from lakeward.format.instant import format_instant_time, parse_instant_time
+from lakeward.format.timeline.instant import format_instant_time, parse_instant_time
 from lakeward.table.timezone import TimelineZone, TimeSample, ZoneSource, resolve_zone
 from tests.clocks import SettableClock, SkippingClock
 
@@ -22,7 +22,7 @@ def at(clock: SkippingClock, seconds: float) -> str:
 
 
 def test_the_skew_passes_before_the_time_is_used() -> None:
-    """So no machine whose clock is within the skew can still produce a smaller one."""
+    """So no machine whose clock is within the skew can still produce a smaller one. Keeps 2 of commit/instant_time."""
     clock = SkippingClock()
     time = next_time(floor=None, zone=IN_UTC, clock=clock)
     assert clock.slept >= MAX_CLOCK_SKEW_SECONDS
@@ -30,7 +30,7 @@ def test_the_skew_passes_before_the_time_is_used() -> None:
 
 
 def test_a_floor_a_little_ahead_is_waited_for() -> None:
-    """Clocks differ by fractions of seconds."""
+    """Clocks differ by fractions of seconds. Keeps 1 of commit/instant_time."""
     clock = SkippingClock()
     floor = at(clock, 2.0)
     time = next_time(floor=floor, zone=IN_UTC, clock=clock)
@@ -39,8 +39,8 @@ def test_a_floor_a_little_ahead_is_waited_for() -> None:
 
 
 def test_a_floor_far_ahead_asks_for_help() -> None:
-    """A time far in our future means a wrong clock or zone; guessing would hide somebody's commit. The lock is not held
-    to wait for it."""
+    """A time far in our future means a wrong clock or zone; guessing would hide another writer's commit. The lock is
+    not held to wait for it. Keeps 4 of commit/instant_time."""
     clock = SkippingClock()
     with pytest.raises(TryLater, match="future of this machine's clock"):
         next_time(floor=at(clock, 3600.0), zone=IN_UTC, clock=clock)
@@ -64,7 +64,7 @@ def test_a_clock_that_goes_back_while_we_wait_is_not_waited_for() -> None:
 
 
 def test_times_are_in_the_zone_of_the_table() -> None:
-    """Where the table's writers live in another zone, so do our instants."""
+    """Our instants are in the zone in which the table's writers live, also when it is not ours."""
     clock = SkippingClock()
     zone = timezone(timedelta(hours=5, minutes=30))
     time = next_time(floor=None, zone=TimelineZone(ZoneSource.GIVEN, zone, ""), clock=clock)
@@ -104,7 +104,8 @@ def commit(zone: ZoneInfo, at: float) -> TimeSample:
 @pytest.mark.parametrize("autumn", [0, 1])
 @pytest.mark.parametrize("name", CHANGES)
 def test_no_writer_commits_below_us_when_clocks_are_set(name: str, autumn: int, given: str | None) -> None:
-    """Two days around each change of the year, with writers before and after it, whoever says where they are."""
+    """Two days around each change of the year are tried, with writers before and after it, and each way to give the
+    zone. Keeps 3 of commit/instant_time."""
     zone, change = ZoneInfo(name), moment(CHANGES[name][autumn])
     start, end = change - 30 * HOUR, change + 30 * HOUR
     told = {None: None, "the zone": name, "the offset": _offset(zone, start)}[given]

@@ -49,7 +49,7 @@ def test_an_owner_reads_back_from_its_line() -> None:
     assert 0 < owner.attempt <= MAX_ATTEMPT
 
 
-def test_a_foreign_or_torn_line_names_nobody() -> None:
+def test_a_foreign_or_torn_line_names_no_process() -> None:
     """Hudi's empty files and half-written lines are not ours."""
     line = Processes().new_owner().to_line()
     torn = orjson.dumps(orjson.loads(line) | {"start_ticks": "soon"})
@@ -75,8 +75,9 @@ def test_a_reused_process_id_is_another_process() -> None:
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_setting_the_clock_kills_nobody(step: float) -> None:
-    """The kernel works a process's start out from the time of boot, which moves with the clock; the ticks do not."""
+def test_setting_the_clock_kills_no_process(step: float) -> None:
+    """The kernel works a process's start out from the time of boot, which moves with the clock; the ticks do not.
+    Keeps 1 of commit/owner."""
     processes = Processes()
     ours = processes.new_owner()
     with child() as (_, other):
@@ -84,8 +85,9 @@ def test_setting_the_clock_kills_nobody(step: float) -> None:
             assert not processes.is_provably_dead(replace(each, started=each.started + step))
 
 
-def test_a_stopped_process_is_alive_and_one_that_nobody_waited_for_is_dead() -> None:
-    """As after Ctrl-Z, or before a machine wakes up; and as below a parent that does not look after its children."""
+def test_a_stopped_process_is_alive_and_one_without_a_waiting_parent_is_dead() -> None:
+    """Ctrl-Z or sleep stops a process that lives on; a parent that does not look after its children leaves a dead
+    one."""
     processes = Processes()
     with child() as (process, other):
         process.send_signal(signal.SIGSTOP)
@@ -100,8 +102,8 @@ def test_a_stopped_process_is_alive_and_one_that_nobody_waited_for_is_dead() -> 
 
 
 def test_a_line_of_the_release_before_proves_nothing_by_its_time() -> None:
-    """It says the start by the wall clock: who is there may be the same process or another, and counts as alive. Only
-    we know that we did not write it."""
+    """It says the start by the wall clock: who is there may be the same process or another, and counts as alive.
+    Only we know that we did not write it. Keeps 2 of commit/owner."""
     processes = Processes()
     with child() as (_, other):
         before = of_the_release_before(other)
@@ -132,7 +134,7 @@ def test_nothing_is_known_about_other_machines() -> None:
 
 
 def test_a_hidden_process_is_not_a_dead_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where /proc hides other users' processes, one that still answers to a signal is alive."""
+    """A process that still answers to a signal is alive, also where /proc hides other users' processes."""
     processes = Processes()
     owner = processes.new_owner()
     monkeypatch.setattr(owners, "_find", lambda pid: None)

@@ -6,7 +6,7 @@ from lakeward.commit.stillness import NAMES_MAX, Stillness
 
 
 def test_what_changes_begins_anew() -> None:
-    """Time counts from the first look at what it is now, for each name by itself."""
+    """Time counts from the first look at what it is now, for each name by itself. Keeps 1 of commit/stillness."""
     stillness = Stillness()
     assert stillness.seconds("a", 1, monotonic=100.0) == 0.0
     assert stillness.seconds("b", 1, monotonic=105.0) == 0.0
@@ -17,7 +17,7 @@ def test_what_changes_begins_anew() -> None:
 
 
 def test_what_it_remembers_is_bounded() -> None:
-    """What was asked for longest ago is forgotten, and watched anew."""
+    """What was asked for longest ago is forgotten, and watched anew. Keeps 2 of commit/stillness."""
     stillness = Stillness()
     for name in range(NAMES_MAX + 1):
         stillness.seconds(str(name), 1, monotonic=0.0)

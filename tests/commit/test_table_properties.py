@@ -47,7 +47,7 @@ def copy_of(golden: Path, base: Path) -> Path:
 
 
 def read(base: Path) -> dict[str, str]:
-    """As every reader finds it."""
+    """The properties that every reader finds."""
     loaded = load_table_config(LocalStorage(), str(base), clock=SkippingClock())
     assert loaded.checksum_ok
     return dict(loaded.config.properties)
@@ -62,7 +62,8 @@ def names(base: Path) -> set[str]:
 
 
 def test_other_keys_keep_their_values(base: Path):
-    """The checksum among them, where name and database are the same; and no backup is left."""
+    """The checksum among them, where name and database are the same; and no backup is left. Keeps 2 of
+    commit/table_properties."""
     before = read(base)
 
     assert update(base)
@@ -81,7 +82,8 @@ def test_nothing_is_written_where_nothing_changes(base: Path):
 
 @pytest.mark.parametrize("kind", FaultKind)
 def test_stopped_at_every_call_it_is_read_and_finished(golden: Path, tmp_path: Path, kind: FaultKind):
-    """Readers see the old or the new values; who comes next needs no help, and ends with the new ones."""
+    """Readers see the old or the new values; who comes next needs no help, and ends with the new ones. Keeps 1 of
+    commit/table_properties."""
     trial = FaultyStorage()
     before = read(copy_of(golden, tmp_path / "trial"))
     update(tmp_path / "trial", trial)  # type: ignore[arg-type]
@@ -97,7 +99,7 @@ def test_stopped_at_every_call_it_is_read_and_finished(golden: Path, tmp_path: P
 
 
 def test_nothing_is_deleted_once_the_lock_is_lost(base: Path):
-    """What another process is about to write must not be hit."""
+    """What another process is about to write must not be hit. Keeps 3 of commit/table_properties."""
     before = read(base)
     with pytest.raises(LockLost):
         update_properties(LocalStorage(), str(base), CHANGES, fence=lose)

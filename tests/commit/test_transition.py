@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.commit.fencing import fencing_of
 from lakeward.commit.transition import ServiceAction, TimelineFiles
 from lakeward.errors import AlreadyExists, AttemptLost, BrokenFile, OutcomeUnknown
+from lakeward.storage.storage import Storage
 from tests.faults import Fault, FaultKind, FaultyStorage
 from tests.memory_objects import MemoryObjects, Objects
 
@@ -19,6 +21,10 @@ def files(folder: Path, storage: FaultyStorage | None = None) -> TimelineFiles:
     return TimelineFiles(storage or FaultyStorage(), str(folder), INSTANT, ServiceAction.COMPACTION)
 
 
+def complete(steps: TimelineFiles, storage: Storage, staged: Path | str) -> None:
+    fencing_of(storage).complete(steps, str(staged), COMPLETION)
+
+
 def test_the_states_in_their_order(tmp_path: Path) -> None:
     """requested, inflight, completed: three files that all stay, with Hudi's names."""
     timeline = tmp_path / "timeline"
@@ -28,8 +34,8 @@ def test_the_states_in_their_order(tmp_path: Path) -> None:
     steps.request(b"plan")
     steps.begin()
     assert steps.find_completed() is None
-    path = steps.complete(str(tmp_path / "staged"), COMPLETION)
-    assert steps.find_completed() == path
+    complete(steps, FaultyStorage(), tmp_path / "staged")
+    assert steps.find_completed() == f"{timeline}/{INSTANT}_{COMPLETION}.commit"
     assert {item.name: item.read_bytes() for item in timeline.iterdir()} == {
         f"{INSTANT}.compaction.requested": b"plan",
         f"{INSTANT}.compaction.inflight": b"",
@@ -38,21 +44,21 @@ def test_the_states_in_their_order(tmp_path: Path) -> None:
 
 
 def test_no_state_without_the_one_before(tmp_path: Path) -> None:
-    """An attempt whose files another process took away stops."""
+    """An attempt whose files another process took away stops. Keeps 1 of commit/transition."""
     steps = files(tmp_path)
     with pytest.raises(AttemptLost):
         steps.begin()
     (tmp_path / "staged").write_bytes(b"metadata")
     with pytest.raises(AttemptLost):
-        steps.complete(str(tmp_path / "staged"), COMPLETION)
+        complete(steps, FaultyStorage(), tmp_path / "staged")
     steps.request(b"plan")
     steps.begin()
     with pytest.raises(AttemptLost):
-        steps.complete(str(tmp_path / "gone"), COMPLETION)
+        complete(steps, FaultyStorage(), tmp_path / "gone")
 
 
 def test_nothing_is_created_twice(tmp_path: Path) -> None:
-    """Not even with equal content: it could be somebody else's."""
+    """Not even with equal content: it could be another process's. Keeps 2 of commit/transition."""
     steps = files(tmp_path)
     steps.request(b"plan")
     with pytest.raises(AlreadyExists):
@@ -63,7 +69,7 @@ def test_nothing_is_created_twice(tmp_path: Path) -> None:
 
 
 def test_a_lost_reply_is_looked_at(tmp_path: Path) -> None:
-    """The file is there with our content: done."""
+    """The file is there with our content: done. Keeps 1 of commit/creation."""
     files(tmp_path, FaultyStorage(Fault(FaultKind.LOST_REPLY, 0))).request(b"plan")
     assert (tmp_path / f"{INSTANT}.compaction.requested").read_bytes() == b"plan"
 
@@ -74,7 +80,7 @@ def test_a_call_that_did_nothing_fails(tmp_path: Path) -> None:
         files(tmp_path, FaultyStorage(Fault(FaultKind.BEFORE, 0))).request(b"plan")
 
 
-def test_when_nobody_can_say_nothing_is_assumed(tmp_path: Path) -> None:
+def test_when_the_outcome_is_unknown_nothing_is_assumed(tmp_path: Path) -> None:
     """The reply is lost and the look afterwards fails: the outcome is unknown, and the error says what to do."""
 
     class Blind(FaultyStorage):
@@ -87,8 +93,8 @@ def test_when_nobody_can_say_nothing_is_assumed(tmp_path: Path) -> None:
     assert (tmp_path / f"{INSTANT}.compaction.requested").exists()
 
 
-def test_somebody_elses_file_is_not_taken_for_ours(tmp_path: Path) -> None:
-    """The call failed, and what stands there has other content: the failure is raised."""
+def test_the_file_of_another_process_is_not_taken_for_ours(tmp_path: Path) -> None:
+    """The call failed, and what stands there has other content: the failure is raised. Keeps 2 of commit/creation."""
 
     class Overtaken(FaultyStorage):
         def create(self, path: str, data: bytes) -> None:
@@ -111,13 +117,13 @@ def test_a_log_compaction_has_names_of_its_own_and_can_be_unscheduled(tmp_path: 
     assert steps.completed(COMPLETION).endswith(f"{INSTANT}_{COMPLETION}.deltacommit")
     with pytest.raises(AttemptLost, match="exists again"):
         steps.unschedule()
-    steps.undo()
+    steps.roll_back()
     steps.unschedule()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_no_inflight_stays_without_its_plan(tmp_path: Path) -> None:
-    """The plan was taken back between the look for it and `.inflight`, which nobody would undo without a plan."""
+    """The plan was unscheduled between the look for it and `.inflight`, which is never rolled back without a plan."""
 
     class Overtaken(FaultyStorage):
         def create(self, path: str, data: bytes) -> None:
@@ -140,38 +146,29 @@ def in_store(store: MemoryObjects) -> TimelineFiles:
     return steps
 
 
-def test_in_an_object_store_the_file_is_announced_and_then_created() -> None:
-    """In this order, since whoever comes later creates what was announced. It may be there by then."""
+def test_in_an_object_store_the_file_is_created_where_there_is_none() -> None:
+    """It may be there by then, made by a process that found the intent; and in the end it reads as it was staged."""
     store = MemoryObjects(Objects())
     steps = in_store(store)
     name = f"{INSTANT}_{COMPLETION}.commit"
-    announced: list[str] = []
-
-    def announce(completed: str) -> None:
-        assert steps.find_completed() is None
-        announced.append(completed)
-        steps.finish("s3://lake/staged", completed)  # somebody was faster
-
-    assert steps.complete("s3://lake/staged", COMPLETION, announce=announce) == f"s3://lake/timeline/{name}"
-    assert announced == [name]
+    for _ in range(2):
+        complete(steps, store, "s3://lake/staged")
+        assert steps.find_completed() == f"s3://lake/timeline/{name}"
     assert store.read(f"s3://lake/timeline/{name}") == b"metadata"
     steps.finish("s3://lake/staged", name)
 
 
-def test_what_cannot_be_announced_is_not_created() -> None:
-    """Another process took the attempt over."""
-    steps = in_store(MemoryObjects(Objects()))
-
-    def announce(completed: str) -> None:
-        raise AttemptLost
-
-    with pytest.raises(AttemptLost):
-        steps.complete("s3://lake/staged", COMPLETION, announce=announce)
-    assert steps.find_completed() is None
+def test_a_completed_file_of_another_engine_is_the_only_one() -> None:
+    """It knows no intents, and carried the plan out meanwhile."""
+    store = MemoryObjects(Objects())
+    steps = in_store(store)
+    store.create(f"s3://lake/timeline/{INSTANT}_20261121050002000.commit", b"theirs")
+    with pytest.raises(AttemptLost, match="exists"):
+        complete(steps, store, "s3://lake/staged")
 
 
-def test_what_was_announced_is_finished_as_it_was_prepared_or_not_at_all() -> None:
-    """Another content under the same name is nobody's to explain; nor is one that is gone."""
+def test_what_an_intent_names_is_finished_as_it_was_staged_or_not_at_all() -> None:
+    """Another content under the same name is not to be explained; nor is one that is gone."""
     store = MemoryObjects(Objects())
     steps = in_store(store)
     name = f"{INSTANT}_{COMPLETION}.commit"
@@ -193,7 +190,7 @@ def test_what_was_announced_is_finished_as_it_was_prepared_or_not_at_all() -> No
     ],
 )
 def test_a_heartbeat_names_no_other_file(name: str) -> None:
-    """Whoever can write one must not have us create what it wants."""
+    """A program that can write one must not have us create what it wants."""
     store = MemoryObjects(Objects())
     steps = in_store(store)
     before = len(store.writes)

@@ -8,18 +8,18 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
-from lakeward.commit.file_system_lock import SPARK_LOCK, FileSystemLockOptions
+from lakeward.commit.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
+from lakeward.commit.orphan_files import AGE_SECONDS_MIN
 from lakeward.commit.owner import Processes
-from lakeward.commit.tidy import AGE_SECONDS_MIN
 from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.execute.compaction import CompactionReport, Compactor
-from lakeward.execute.compaction_options import CompactionOptions
-from lakeward.execute.operation import run_operation
+from lakeward.execute.compaction.compactor import CompactionReport, Compactor
+from lakeward.execute.options import CompactionOptions
 from lakeward.format.file_name import parse_base_file, parse_log_file
-from lakeward.format.instant import State, parse_instant
+from lakeward.format.timeline.instant import State, parse_instant
 from lakeward.plan.planner import CompactionType, FullPlanner, Planner, planner_of
 from lakeward.plan.selection import GroupFilter
 from lakeward.storage.local import TEMPORARY_SUFFIX
+from lakeward.task.operation import run_operation
 from tests.clocks import SkippingClock
 from tests.faults import FaultyStorage
 from tests.golden_tables import expected_rows

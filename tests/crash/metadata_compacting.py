@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lakeward.format.instant import State
-from lakeward.format.metadata_key import bloom_filter_key, column_stats_key
+from lakeward.format.metadata.key import bloom_filter_key, column_stats_key
+from lakeward.format.timeline.instant import State
 from lakeward.plan.planner import Planner
 from lakeward.storage.local import LocalStorage
 from lakeward.table.index_definitions import load_indexed_columns
 from lakeward.table.listing import ListingSource
-from lakeward.table.metadata_reader import MetadataReader
-from lakeward.table.metadata_table import load_metadata_table
+from lakeward.table.metadata.metadata_table import load_metadata_table
+from lakeward.table.metadata.reader import MetadataReader
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
 from tests.clocks import SkippingClock
 from tests.crash.compacting import FULL, LOG, everything, is_leftover

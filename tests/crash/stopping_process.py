@@ -14,14 +14,15 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from lakeward.cli.interrupts import interruptible
 from lakeward.clock import SystemClock
-from lakeward.commit.lock import LockOptions
+from lakeward.commit.lock.opening import LockOptions
 from lakeward.commit.owner import Processes
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.errors import LakewardError
-from lakeward.execute.compaction import Compactor
-from lakeward.execute.compaction_options import CompactionOptions
-from lakeward.execute.operation import run_operation
+from lakeward.execute.compaction.compactor import Compactor
+from lakeward.execute.options import CompactionOptions
+from lakeward.task.operation import run_operation
 from tests.crash.compacting import FULL, LOG
 from tests.faults import FaultyStorage
 
@@ -46,6 +47,15 @@ class SignallingStorage(FaultyStorage):
         return result
 
 
+def hear_interrupts() -> None:
+    """SIGINT interrupts this process, as it does a command in the foreground.
+
+    A shell script starts what it puts in the background with SIGINT ignored, and all that this starts inherits it:
+    where the tests themselves were started so, an interrupt was lost and the compaction went on to its end.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def compact(
     base: Path, call: str, effect: str, *, service: str, lock: LockOptions, wait_seconds: float, said: Path
 ) -> None:
@@ -56,20 +66,24 @@ def compact(
             it; `none`.
         said: where it says which plans it carried out, or the error by which it ended.
     """
+    hear_interrupts()
     storage = SignallingStorage(call, effect)
     dispatcher = InProcessDispatcher()
-    compactor = Compactor(
-        storage,
-        str(base),
-        CompactionOptions(writers_stopped=True, lock=lock, wait_seconds=wait_seconds, timezone="UTC"),
-        planner=LOG if service == "log" else FULL,
-        choose_dispatcher=lambda input_bytes: dispatcher,
-        run_operation=partial(run_operation, storage),
-        clock=SystemClock(),
-        processes=Processes(),
-    )
     try:
-        said.write_text("".join(f"compacted {plan.instant}\n" for plan in compactor.compact().plans))
+        with interruptible() as guard:
+            compactor = Compactor(
+                storage,
+                str(base),
+                CompactionOptions(writers_stopped=True, lock=lock, wait_seconds=wait_seconds, timezone="UTC"),
+                planner=LOG if service == "log" else FULL,
+                choose_dispatcher=lambda input_bytes: dispatcher,
+                run_operation=partial(run_operation, storage),
+                clock=SystemClock(),
+                processes=Processes(),
+                guard=guard,
+            )
+            report = compactor.compact()
+        said.write_text("".join(f"compacted {plan.instant}\n" for plan in report.plans))
     except LakewardError as error:
         said.write_text(f"{error.code}: {error}")
         sys.exit(error.exit_code)

@@ -1,4 +1,4 @@
-"""The same with the metadata table on: a service stopped at every call with which it publishes, and taken back.
+"""The same with the metadata table on: a service stopped at every call with which it publishes, and rolled back.
 
 At every moment what the metadata table lists is what the storage holds of committed files; in the end it has all that
 a commit must write into it, and nothing of an attempt that died.
@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from lakeward.errors import LakewardError
-from lakeward.format.instant import State
+from lakeward.format.timeline.instant import State
 from tests.crash.compacting import age_temporary_files, compact, compactor, everything, left_of, state_of
 from tests.crash.metadata_compacting import SERVICES, Service, check_finished, check_readable
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
@@ -90,8 +90,8 @@ def test_publishing_survives_every_fault(service: Service, kind: FaultKind, tmp_
     ],
 )
 def test_taking_back_survives_every_fault(service: Service, kind: FaultKind, tmp_path: Path, spark: SparkSession):
-    """A process dies between the metadata table's commit and the table's, and its plan is taken back: in the end
-    nothing of the instant is left in either, and no reader saw a difference."""
+    """A process dies between the metadata table's commit and the table's, and its plan is unscheduled: in the end
+    nothing of the instant is left in either, and no reader saw a difference. Keeps 4 of commit/attempt."""
     calls = calls_of(service, tmp_path)
     processes = ScriptedProcesses()
     dying = copy_golden(GOLDEN, tmp_path / "dying")

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from lakeward.commit.file_system_lock import SPARK_LOCK, FileSystemLockOptions
+from lakeward.commit.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
+from lakeward.commit.lock.zookeeper_lock import ZooKeeperLockOptions
 from lakeward.commit.owner import Processes
-from lakeward.commit.zookeeper_lock import ZooKeeperLockOptions
 from lakeward.errors import LakewardError, LockHeld, TryLater
 from tests.crash.compacting import age_temporary_files, compact
 from tests.crash.metadata_compacting import SERVICES, Service, check_finished, check_readable
@@ -240,8 +240,8 @@ class Sleeper:
 
 @pytest.mark.parametrize(("step", "service"), steps_of_services(in_ci="inflight-full commit-log"))
 def test_who_wakes_up_in_the_middle(tmp_path: Path, step: str, service: Service) -> None:
-    """Of a takeover, before each of its steps: whichever of the two gives way, the rows are there at every moment, and
-    the next run finishes."""
+    """A process is stopped in a takeover, before each of its steps: whichever of the two gives way, the rows are there
+    at every moment, and the next run finishes."""
     for moment, call in MOMENTS.items():
         base = copy_golden(GOLDEN, tmp_path / moment)
         processes = ScriptedProcesses()
@@ -274,7 +274,7 @@ def test_who_wakes_up_in_the_middle(tmp_path: Path, step: str, service: Service)
 
 @pytest.mark.parametrize("moment", ["metadata-commit", "commit", "afterwards"])
 def test_who_sleeps_while_it_takes_back(base: Path, moment: str) -> None:
-    """A process died between the two commits; A takes back what it left, and is stopped before it takes `.inflight`;
+    """A process died between the two commits; A rolls back what it left, and is stopped before it takes `.inflight`;
     B, past A's lock, publishes under the same instant. A wakes up, and B's `.inflight` has the same name."""
     processes = ScriptedProcesses()
 
@@ -342,7 +342,7 @@ def test_while_one_is_alive_the_other_waits(
 
 @pytest.mark.parametrize(("step", "service"), steps_of_services(in_ci="inflight-full metadata-commit-log"))
 def test_kill_nine_and_run_again(base: Path, step: str, service: Service) -> None:
-    """A process killed for real right after the step: the next one sees that it is dead, takes back and finishes."""
+    """A process killed for real right after the step: the next one sees that it is dead, rolls back and finishes."""
     with process(base, STEPS[step].format(table=base), "kill", service=service.name) as child:
         assert child.exit_code == -signal.SIGKILL
     check_readable(base)

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.commit.file_system_lock import SPARK_LOCK, FileSystemLockOptions
+from lakeward.commit.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
 from lakeward.commit.owner import Processes
 from lakeward.errors import LockHeld, TryLater
-from lakeward.format.instant import State
+from lakeward.format.timeline.instant import State
 from tests.crash.compacting import age_temporary_files, check_finished, check_readable, compact, everything, instants
 from tests.crash.other_process import age, process
+from tests.crash.stopping_process import hear_interrupts
 from tests.faults import FaultyStorage
 from tests.golden_tables import copy_golden
 from tests.processes import ScriptedProcesses
@@ -52,7 +53,7 @@ def test_kill_nine_and_run_again(base: Path, call: str) -> None:
 def test_a_process_stopped_before_it_publishes_is_taken_over(base: Path) -> None:
     """SIGSTOP between the last check and the publication, past lock and heartbeat: its link comes too late."""
     with process(base, "link", "stop") as child:
-        # The stopped process holds the lock, and nobody may take that while it does not expire.
+        # The stopped process holds the lock, and no other may take that while it does not expire.
         with pytest.raises(LockHeld):
             compact(base, FaultyStorage(), ScriptedProcesses())
         age(base, SPARK_LOCK, ".hoodie/.heartbeat/*", seconds=600)
@@ -100,7 +101,7 @@ def test_a_process_stopped_before_it_moves_its_files_in_moves_nothing(base: Path
 
 
 def test_a_zombie_that_wakes_up_while_merging_writes_nothing(base: Path) -> None:
-    """Its attempt was undone and its plan carried out by somebody else; its open file has no name any more."""
+    """Its attempt was rolled back and its plan carried out by another process; its open file has no name any more."""
     with process(base, "close", "stop") as child:
         age(base, ".hoodie/.heartbeat/*", seconds=600)
         compact(base, FaultyStorage(), ScriptedProcesses())
@@ -131,3 +132,14 @@ def test_ctrl_c_undoes_the_attempt(base: Path) -> None:
     assert states == {State.REQUESTED}
     compact(base, FaultyStorage(), ScriptedProcesses())
     check_finished(base)
+
+
+def test_interrupts_are_heard_where_the_tests_run_in_the_background() -> None:
+    """The other process hears SIGINT, though a script that runs the tests in the background has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        hear_interrupts()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)

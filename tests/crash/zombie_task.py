@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 
 from lakeward.errors import LakewardError
-from lakeward.execute.operation_spec import OperationResult, OperationSpec
-from lakeward.execute.task_entry import run_operation_at
 from lakeward.storage.local import LocalStorage
+from lakeward.task.entry import run_operation_at
+from lakeward.task.operation_spec import OperationResult, OperationSpec
 
-PATIENCE_SECONDS = 120.0
+TIMEOUT_SECONDS = 120.0
 
 
 def run_twice(scratch: str, location: str, spec: OperationSpec, task_attempt: int) -> OperationResult:
@@ -32,7 +32,7 @@ def _write_on(scratch: Path, spec: OperationSpec) -> None:
     storage = LocalStorage()
     held = storage.open_output(f"{spec.attempt_folder}/held-open")
     (scratch / f"zombie-{spec.index}").touch()
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while not (scratch / "go").exists():
         if time.monotonic() > deadline:
             return

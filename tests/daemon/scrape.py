@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from lakeward.daemon.metrics import METRICS, Kind, MetricSpec
+from lakeward.daemon.metric_specs import METRICS, MetricKind, MetricSpec
 
 CLIENT_PREFIXES = ("process_", "python_gc_")
 """Figures of the Prometheus client itself."""
@@ -52,7 +52,7 @@ def compare(text: str) -> Comparison:
 
 
 def samples(text: str) -> Samples:
-    """By sample name: labels and value of each."""
+    """Maps a sample's name to the labels and value of each."""
     found: Samples = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
@@ -61,11 +61,11 @@ def samples(text: str) -> Samples:
 
 
 def value(text: str, name: str, **labels: str) -> float:
-    """Of the one sample with these labels."""
+    """The value of the one sample with these labels."""
     matching = [number for found, number in samples(text).get(name, []) if found == labels]
     assert len(matching) == 1, f"{name}{labels} is there {len(matching)} times"
     return matching[0]
 
 
 def _family(spec: MetricSpec) -> str:
-    return spec.name.removesuffix("_total") if spec.kind is Kind.COUNTER else spec.name
+    return spec.name.removesuffix("_total") if spec.kind is MetricKind.COUNTER else spec.name

@@ -13,26 +13,27 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from lakeward.commit.owner import Processes
-from lakeward.daemon.config import Settings
-from lakeward.daemon.config_file import load_settings
+from lakeward.config.file import load_settings
+from lakeward.config.settings import Settings
 from lakeward.daemon.discovery import find_tables
-from lakeward.daemon.events import TableView
 from lakeward.daemon.leases import Leases
 from lakeward.daemon.metrics import Metrics
 from lakeward.daemon.runner import Lane
-from lakeward.daemon.scheduler import Scheduler
+from lakeward.daemon.scheduling.events import TableView
+from lakeward.daemon.scheduling.scheduler import Scheduler
 from lakeward.daemon.service import Service, limits_of
 from lakeward.daemon.status import ConfigStatus, ServicePhase, ServiceStatus, SparkStatus
 from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.worker import Worker
 from lakeward.dispatch.dispatcher import Dispatcher
 from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.execute.operation_spec import OperationResult
-from lakeward.execute.task_entry import check_slice_at, run_operation_at
 from lakeward.state.records import DaemonRecord
 from lakeward.state.store import Store, open_store
 from lakeward.storage.opening import open_root, open_storage
+from lakeward.table.backlog import Backlog
 from lakeward.table.service_instants import ServiceName
+from lakeward.task.entry import check_slice_at, run_operation_at
+from lakeward.task.operation_spec import OperationResult
 from tests.clocks import SkippingClock
 
 Result = TypeVar("Result")
@@ -184,6 +185,11 @@ class Serving:
             spark=SparkStatus(),
             version="1",
         )
+
+    def backlog(self, table: str) -> Backlog | None:
+        """The backlog that the page has."""
+        cache = self.worker.caches.find(table)
+        return None if cache is None else cache.backlog
 
     def view(self, table: str) -> TableView:
         return self.service.views[table]

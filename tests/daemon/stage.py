@@ -6,9 +6,12 @@ from collections.abc import Iterable
 from random import Random
 from typing import TypeVar
 
-from lakeward.daemon.events import (
+from lakeward.config.job_kind import JobKind
+from lakeward.daemon.scheduling.events import (
     Cancel,
+    Demand,
     Event,
+    FactKind,
     Instruction,
     Job,
     JobEnded,
@@ -20,28 +23,25 @@ from lakeward.daemon.events import (
     Planned,
     Poll,
     Polled,
-    Problem,
     ProblemKind,
     Record,
-    RecordKind,
     Run,
     Schedule,
-    Service,
     TableAdded,
     TableState,
     TableView,
     Tick,
-    Wish,
     WorkFailed,
+    WorkProblem,
 )
-from lakeward.daemon.scheduler import Scheduler
+from lakeward.daemon.scheduling.scheduler import Scheduler
 
 START = 1_800_000_000.0
 """A Friday, 2027-01-15 08:00 UTC."""
 
-WORK = Wish(operations=3, read_bytes=1000, write_bytes=1000, benefit=1.0, oldest_unmerged_at=START)
+WORK = Demand(operations=3, read_bytes=1000, write_bytes=1000, benefit=1.0, oldest_unmerged_at=START)
 
-COMPACTION_ONLY = frozenset({Service.COMPACTION})
+COMPACTION_ONLY = frozenset({JobKind.COMPACTION})
 
 Kind = TypeVar("Kind", bound=Instruction)
 
@@ -52,9 +52,9 @@ class Stage:
         self.now = START
         self.last: list[Instruction] = []
         """What the last event or wait brought about."""
-        self.looks: dict[str, Poll | Plan] = {}
+        self.scans: dict[str, Poll | Plan] = {}
         """What each table waits for an answer to."""
-        self._wishes: dict[str, Wish | None] = {}
+        self._demands: dict[str, Demand | None] = {}
 
     def say(self, *events: Event) -> list[Instruction]:
         self.last = [instruction for event in events for instruction in self._handle(event)]
@@ -63,7 +63,7 @@ class Stage:
     def wait(self, seconds: float, *, answering: bool = True) -> list[Instruction]:
         """Let time pass, with a Tick whenever the scheduler asked for one.
 
-        Polls are answered with unchanged, and plans with the table's last wish, if `answering`.
+        Polls are answered with unchanged, and plans with the table's last demand, if `answering`.
         """
         until, out = self.now + seconds, self._answer() if answering else []
         while (wake := self.scheduler.next_wake) is not None and wake <= until:
@@ -76,12 +76,12 @@ class Stage:
 
     def _answer(self) -> list[Instruction]:
         out = []
-        while self.looks:
-            name, look = self.looks.popitem()
-            if isinstance(look, Poll):
-                out += self._handle(Polled(name, look.work_id, False))
+        while self.scans:
+            name, scan = self.scans.popitem()
+            if isinstance(scan, Poll):
+                out += self._handle(Polled(name, scan.work_id, False))
             else:
-                out += self._handle(Planned(name, look.work_id, self._wishes.get(name)))
+                out += self._handle(Planned(name, scan.work_id, self._demands.get(name)))
         return out
 
     def _handle(self, event: Event) -> list[Instruction]:
@@ -89,11 +89,11 @@ class Stage:
         if isinstance(event, Polled | Planned | WorkFailed):
             self._forget({event.work_id})
         self._forget({instruction.work_id for instruction in out if isinstance(instruction, Cancel)})
-        self.looks.update({look.table: look for look in out if isinstance(look, Poll | Plan)})
+        self.scans.update({scan.table: scan for scan in out if isinstance(scan, Poll | Plan)})
         return out
 
     def _forget(self, work_ids: set[str]) -> None:
-        self.looks = {name: look for name, look in self.looks.items() if look.work_id not in work_ids}
+        self.scans = {name: scan for name, scan in self.scans.items() if scan.work_id not in work_ids}
 
     def add(self, *names: str, leased: bool = True, **settings: object) -> None:
         schedule = Schedule(**{"services": COMPACTION_ONLY, **settings})  # type: ignore[arg-type]
@@ -111,9 +111,9 @@ class Stage:
                     self.end(running[0].job)
 
     def poll_of(self, name: str, within: float = 100.0) -> Poll:
-        """The poll of the table that is under way, or else the next one; answered by nobody yet."""
+        """The poll of the table that is under way, or else the next one; not answered yet."""
         end = self.now + within
-        while not isinstance(poll := self.looks.get(name), Poll):
+        while not isinstance(poll := self.scans.get(name), Poll):
             wake = self.scheduler.next_wake
             assert wake is not None and wake < end, f"{name} is not polled within {within} seconds"
             self.wait(max(0.0, wake - self.now), answering=False)
@@ -122,20 +122,20 @@ class Stage:
     def polled(self, name: str, *, changed: bool = True) -> list[Instruction]:
         return self.say(Polled(name, self.poll_of(name).work_id, changed))
 
-    def planned(self, name: str, wish: Wish | None = WORK) -> list[Instruction]:
+    def planned(self, name: str, demand: Demand | None = WORK) -> list[Instruction]:
         """Poll the table, and plan it."""
-        self._wishes[name] = wish
-        while not isinstance(plan := self.looks.get(name), Plan):
+        self._demands[name] = demand
+        while not isinstance(plan := self.scans.get(name), Plan):
             self.polled(name)
-        return self.say(Planned(name, plan.work_id, wish))
+        return self.say(Planned(name, plan.work_id, demand))
 
-    def end(self, job: Job, *problems: Problem, result: JobResult | None = None) -> list[Instruction]:
+    def end(self, job: Job, *problems: WorkProblem, result: JobResult | None = None) -> list[Instruction]:
         if result is None:
             result = JobResult.FAILED if problems else JobResult.COMMITTED
         return self.say(JobEnded(job.id, JobOutcome(result, problems)))
 
-    def fail_look(self, look: Poll | Plan, kind: ProblemKind, text: str = "It broke.") -> list[Instruction]:
-        return self.say(WorkFailed(look.table, look.work_id, Problem(kind, text)))
+    def fail_scan(self, scan: Poll | Plan, kind: ProblemKind, text: str = "It broke.") -> list[Instruction]:
+        return self.say(WorkFailed(scan.table, scan.work_id, WorkProblem(kind, text)))
 
     def view(self, name: str) -> TableView:
         return self.scheduler.view()[name]
@@ -165,9 +165,9 @@ def table_of(instruction: Instruction) -> str | None:
             return instruction.table
 
 
-def jobs(instructions: Iterable[Instruction]) -> list[tuple[str, Service]]:
+def jobs(instructions: Iterable[Instruction]) -> list[tuple[str, JobKind]]:
     return [(run.job.table, run.job.service) for run in of(Run, instructions)]
 
 
-def records(instructions: Iterable[Instruction]) -> list[RecordKind]:
+def records(instructions: Iterable[Instruction]) -> list[FactKind]:
     return [record.kind for record in of(Record, instructions)]

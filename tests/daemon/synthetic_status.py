@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from lakeward.daemon.events import ParkedGroup, Service, TableState, TableView, Wish
+from lakeward.config.job_kind import JobKind
+from lakeward.daemon.scheduling.events import Demand, ParkedGroup, TableState, TableView
 from lakeward.daemon.status import (
     ConfigStatus,
     EventStatus,
@@ -14,11 +15,11 @@ from lakeward.daemon.status import (
     HoldStatus,
     JobEnd,
     JobFigures,
+    JobProgress,
     JobStatus,
     LeaseStatus,
     Limitation,
     PlanStatus,
-    Progress,
     ServicePhase,
     ServiceStatus,
     SparkState,
@@ -55,7 +56,7 @@ def job(table: str = "orders", **changes: Any) -> JobStatus:
     usual = JobStatus(
         job_id="j1",
         table=table,
-        service=Service.COMPACTION,
+        service=JobKind.COMPACTION,
         began_at=NOW - 200,
         ended_at=NOW - 170,
         end=JobEnd.COMMITTED,
@@ -85,7 +86,7 @@ def running_job(table: str = "orders", ratio: float = 0.42) -> JobStatus:
         ended_at=None,
         end=None,
         figures=JobFigures(),
-        progress=Progress("merging on Spark, file slices: 12", 5, 12, int(ratio * 3 * 1024 * MIB), 3 * 1024 * MIB),
+        progress=JobProgress("merging on Spark, file slices: 12", 5, 12, int(ratio * 3 * 1024 * MIB), 3 * 1024 * MIB),
     )
 
 
@@ -104,10 +105,10 @@ def table(
         reason=reason or "Nothing is due; it is looked at again when its timeline changes.",
         next_action="poll",
         next_action_at=NOW + 7,
-        looked_at=NOW - 3,
-        look_overdue=False,
+        scanned_at=NOW - 3,
+        scan_overdue=False,
         planned_at=NOW - 60,
-        wish=Wish(0, metadata=MetadataTrigger(3, "20260101000000000", after=6, limit=10)),
+        demand=Demand(0, metadata=MetadataTrigger(3, "20260101000000000", after=6, limit=10)),
         objective_at=None,
         failures=0,
         retry_at=None,
@@ -121,14 +122,14 @@ def table(
     usual = TableStatus(
         view=replace(usual_view, **(view or {})),
         base_path=f"/data/lake/{name}",
-        services=(Service.COMPACTION, Service.VERIFICATION),
+        services=(JobKind.COMPACTION, JobKind.VERIFICATION),
         watched_since=NOW - 86_400,
         interval_seconds=10.0,
         objective_seconds=3600.0,
         backlog=backlog(),
         write_amplification=2.31,
         last_job=job(name),
-        last_success_at={Service.COMPACTION: NOW - 170},
+        last_success_at={JobKind.COMPACTION: NOW - 170},
     )
     return replace(usual, **changes)
 
@@ -170,7 +171,7 @@ def varied_tables() -> tuple[TableStatus, ...]:
         table(
             "payments",
             TableState.SHADOW,
-            "Nobody said that Lakeward may write here: set locks.writers to share or stopped.",
+            "No operator said that Lakeward may write here: set locks.writers to share or stopped.",
             last_job=None,
             view={"next_action": "plan", "next_action_at": NOW + 420},
         ),
@@ -187,7 +188,7 @@ def varied_tables() -> tuple[TableStatus, ...]:
             "It is a copy-on-write table, and there is nothing to compact.",
             backlog=None,
             last_job=None,
-            view={"next_action": "none", "next_action_at": None, "looked_at": None},
+            view={"next_action": "none", "next_action_at": None, "scanned_at": None},
         ),
         table(
             "shipments",
@@ -220,7 +221,7 @@ _HOSTILE = "<script>alert(1)</script>"
 
 
 def hostile_tables() -> tuple[TableStatus, ...]:
-    """Names that nobody should have, and some have."""
+    """Tables with names that no table should have, and some have."""
     return (
         table(_HOSTILE, TableState.REFUSED, f"{_HOSTILE} is refused."),
         table('"onmouseover="alert(2)', reason="{{ 7 * 7 }}"),
@@ -287,7 +288,7 @@ def detail(of: TableStatus | None = None, **changes: Any) -> TableDetail:
             job(of.name, end=JobEnd.FAILED, figures=JobFigures(), error="The disk was full. Free space on it."),
             job(
                 of.name,
-                service=Service.VERIFICATION,
+                service=JobKind.VERIFICATION,
                 end=JobEnd.COMMITTED,
                 figures=JobFigures(groups_verified=4),
                 instants=(),

@@ -18,7 +18,7 @@ import pytest
 
 from tests.golden_tables import copy_golden
 
-PATIENCE_SECONDS = 60.0
+TIMEOUT_SECONDS = 60.0
 
 CONFIG = """
 [service]
@@ -81,21 +81,21 @@ class Daemon:
         return found[1]
 
     def wait_for(self, text: str, *, times: int = 1) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while self.log.count(text) < times:
             assert self.process.poll() is None, f"it ended with {self.process.returncode}:\n{self.log}"
             assert time.monotonic() < deadline, f"{text!r} never came:\n{self.log}"
             time.sleep(0.05)
 
     def wait_until(self, path: str, text: str) -> None:
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while text not in (answer := self.get(path)[1]):
             assert time.monotonic() < deadline, f"{path} never says {text!r}:\n{answer}"
             time.sleep(0.1)
 
     def end(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
-        return self.process.wait(PATIENCE_SECONDS)
+        return self.process.wait(TIMEOUT_SECONDS)
 
     def close(self) -> None:
         if self.process.poll() is None:
@@ -162,13 +162,13 @@ def test_one_pass(folder: Path) -> None:
     serviced."""
     copy_golden("v8", folder / "tables/by_1_0")
     first = Daemon(folder, "--once")
-    assert first.process.wait(PATIENCE_SECONDS) == 0, first.log
+    assert first.process.wait(TIMEOUT_SECONDS) == 0, first.log
     ended = [event["table"] for event in first.events if event.get("end") == "committed"]
     assert any("by_1_0" in str(name) for name in ended) and len(set(ended)) == 2
     copy_golden("v6", folder / "tables/old")
 
     second = Daemon(folder, "--once")
-    assert second.process.wait(PATIENCE_SECONDS) == 4, second.log
+    assert second.process.wait(TIMEOUT_SECONDS) == 4, second.log
     assert '"end": "committed"' not in second.log and "table-version" in second.log
 
 
@@ -176,7 +176,7 @@ def test_a_bad_configuration_starts_nothing(folder: Path) -> None:
     """All that is wrong is told with its place, the exit code is 2, and not even the state folder was made."""
     (folder / "lakeward.toml").write_text(CONFIG.format(folder=folder).replace("grace", "grade"))
     daemon = Daemon(folder)
-    assert daemon.process.wait(PATIENCE_SECONDS) == 2
+    assert daemon.process.wait(TIMEOUT_SECONDS) == 2
     assert "lakeward.toml:5:1" in daemon.log and "grace" in daemon.log
     assert not (folder / "state").exists()
 
@@ -188,7 +188,7 @@ def test_no_secret_is_told(folder: Path) -> None:
         daemon = Daemon(folder)
     finally:
         del os.environ["LAKEWARD__STATE__URL"]
-    assert daemon.process.wait(PATIENCE_SECONDS) == 75, daemon.log
+    assert daemon.process.wait(TIMEOUT_SECONDS) == 75, daemon.log
     assert "canary-7f3a" not in daemon.log
 
 
@@ -202,7 +202,7 @@ def test_a_storage_that_hangs_keeps_no_process(folder: Path, daemon: Daemon) -> 
     daemon.config.write_text(daemon.config.read_text() + hanging)
     assert daemon.get("/-/reload", method="POST")[0] == 200
     daemon.wait_for('"event": "table added"', times=2)
-    # Not before its first look is under way, which comes anywhere in its first interval.
+    # Not before its first scan is under way, which comes anywhere in its first interval.
     daemon.wait_until("/metrics", f'lakeward_table_state{{state="polling",table="{hung.parent}"}} 1.0')
 
     assert daemon.end() == 0

@@ -21,17 +21,17 @@ def table(path: Path) -> None:
 
 
 def found(root: Path, *, depth: int = 4, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> list[str]:
-    result = look(root, depth=depth, include=include, exclude=exclude)
+    result = scan(root, depth=depth, include=include, exclude=exclude)
     assert not result.problems
     return [str(Path(path).relative_to(root)) for path in result.tables]
 
 
-def look(root: Path, *, depth: int = 4, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Discovered:
+def scan(root: Path, *, depth: int = 4, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Discovered:
     return discover(LocalStorage(), str(root), include=include, exclude=exclude, depth=depth)
 
 
 def test_tables_at_every_depth(tmp_path: Path) -> None:
-    """The root itself may be one; deeper than asked for nothing is looked at."""
+    """The root itself may be one; deeper than asked for nothing is scanned."""
     for name in ("a", "b/c", "b/d/e", "b/d/x/y/z"):
         table(tmp_path / name)
     assert found(tmp_path) == ["a", "b/c", "b/d/e"]
@@ -50,7 +50,7 @@ def test_a_table_is_not_entered(tmp_path: Path) -> None:
 
 
 def test_hidden_folders_are_not_entered(tmp_path: Path) -> None:
-    """There lies what somebody put away."""
+    """Hidden folders hold what an operator put away."""
     table(tmp_path / ".trash" / "a")
     table(tmp_path / ".hoodie" / "metadata")
     assert found(tmp_path) == []
@@ -77,8 +77,8 @@ def test_globs(tmp_path: Path, absolute: bool) -> None:
 
 
 def test_links(tmp_path: Path) -> None:
-    """One out of the root is followed, once; one back into it is not, so that no table has two names and no circle
-    is walked; one to itself or to nowhere hides nobody."""
+    """A link out of the root is followed, once; one back into it is not, so that no table has two names and no circle
+    is walked; one to itself or to nowhere hides no table."""
     table(tmp_path / "root" / "b" / "t")
     table(tmp_path / "outside" / "u")
     root = tmp_path / "root"
@@ -124,7 +124,7 @@ def test_a_folder_that_cannot_be_read_is_a_problem_of_its_own(tmp_path: Path) ->
 
 def test_a_root_that_is_not_there(tmp_path: Path) -> None:
     """Is said, since it is most likely misspelled or not mounted yet."""
-    result = look(tmp_path / "missing")
+    result = scan(tmp_path / "missing")
     assert not result.tables
     assert [problem.path for problem in result.problems] == [str(tmp_path / "missing")]
 
@@ -135,6 +135,6 @@ def test_a_search_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table(tmp_path / "a")
     for number in range(10):
         (tmp_path / f"x{number}").mkdir()
-    result = look(tmp_path)
+    result = scan(tmp_path)
     assert [os.path.basename(path) for path in result.tables] == ["a"]
     assert len(result.problems) == 1 and "more than 5 folders" in result.problems[0].why

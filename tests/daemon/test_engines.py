@@ -1,4 +1,4 @@
-"""Where jobs run, without a Spark."""
+"""Engines on which jobs run, without a Spark."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
-from lakeward.daemon.config import SparkSettings
+from lakeward.config.settings import SparkSettings
 from lakeward.daemon.engines import Engines
 from lakeward.daemon.status import SparkState
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.dispatch.spark import SparkDispatcher
 from lakeward.errors import LakewardError
 
-PATIENCE = 30.0
+TIMEOUT_SECONDS = 30.0
 
 
 def nothing() -> None:
@@ -37,7 +37,7 @@ def test_small_plans_run_here_and_only_when_asked_for() -> None:
 
 
 def test_nothing_is_started_by_being_asked() -> None:
-    """Before the first job nobody knows the cluster; this machine's cores are the guess."""
+    """Before the first job the daemon does not know the cluster; this machine's cores are the guess."""
     engines = engines_of(master="spark://elsewhere:7077")
     assert engines.at_once == (os.cpu_count() or 1)
     assert (engines.status.state, engines.status.where) == (SparkState.NOT_STARTED, "spark://elsewhere:7077")
@@ -54,13 +54,13 @@ def test_an_address_with_a_token_is_not_shown() -> None:
     assert Engines(remote, on_replaced=nothing).status.where == "Spark Connect"
 
 
-def test_nobody_waits_for_a_spark_that_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_caller_waits_for_a_spark_that_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop shows its state and planning asks how wide it is, while a master may take minutes to answer."""
     starting, go_on = threading.Event(), threading.Event()
 
     def start(self: SparkDispatcher) -> None:
         starting.set()
-        go_on.wait(PATIENCE)
+        go_on.wait(TIMEOUT_SECONDS)
         raise LakewardError("It did not start.")
 
     monkeypatch.setattr(SparkDispatcher, "_start", start)
@@ -72,14 +72,14 @@ def test_nobody_waits_for_a_spark_that_starts(monkeypatch: pytest.MonkeyPatch) -
 
     job = threading.Thread(target=probe)
     job.start()
-    assert starting.wait(PATIENCE)
+    assert starting.wait(TIMEOUT_SECONDS)
     asked: list[object] = []
     asking = threading.Thread(target=lambda: asked.extend([engines.status.state, engines.at_once]))
     asking.start()
-    asking.join(PATIENCE / 3)
+    asking.join(TIMEOUT_SECONDS / 3)
     answered = list(asked)
     go_on.set()
-    job.join(PATIENCE)
-    asking.join(PATIENCE)
+    job.join(TIMEOUT_SECONDS)
+    asking.join(TIMEOUT_SECONDS)
 
     assert answered == [SparkState.NOT_STARTED, os.cpu_count() or 1]

@@ -6,13 +6,14 @@ import pytest
 import structlog
 from prometheus_client import CollectorRegistry
 
-from lakeward.daemon.events import Job, Service
+from lakeward.config.job_kind import JobKind
 from lakeward.daemon.job_watch import JobWatch
 from lakeward.daemon.metrics import Metrics
+from lakeward.daemon.scheduling.events import Job
 from lakeward.errors import Cancelled, LeaseLost
 from lakeward.execute.progress import Count, Merged, Phase
 
-JOB = Job("j1", "orders", Service.COMPACTION, {}, 3, 10, 10, 10, deadline=100.0)
+JOB = Job("j1", "orders", JobKind.COMPACTION, {}, 3, 10, 10, 10, deadline=100.0)
 
 
 class Watched:

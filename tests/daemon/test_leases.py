@@ -31,7 +31,7 @@ def daemon(store: Store, name: str, clock: SettableClock) -> Leases:
 
 
 def test_one_daemon_takes_all_tables(store: Store, clock: SettableClock) -> None:
-    """Whoever is alone services everything."""
+    """A daemon that is alone services everything."""
     a = daemon(store, "a", clock)
 
     assert set(a.keep(["x", "y"], busy=frozenset()).gained) == {"x", "y"}
@@ -70,8 +70,8 @@ def test_work_moves_when_a_daemon_dies(store: Store, clock: SettableClock) -> No
 
 @pytest.mark.parametrize("step", [1.0, -1.0, 600.0, -600.0])
 def test_a_step_of_the_clock_takes_no_lease(store: Store, clock: SettableClock, step: float) -> None:
-    """Of a daemon that renews it, however long it is over by the new time; a machine that wakes up is the same. Nor
-    does a daemon take it that starts only then."""
+    """The daemon that renews the lease keeps it, however long it is over by the new time; a machine that wakes up is
+    the same. Nor does a daemon take it that starts only then."""
     a, b = daemon(store, "a", clock), daemon(store, "b", clock)
     a.keep(["t"], busy={"t"})
     b.keep(["t"], busy=frozenset())
@@ -85,7 +85,7 @@ def test_a_step_of_the_clock_takes_no_lease(store: Store, clock: SettableClock, 
         assert not a.keep(["t"], busy={"t"}).lost
 
 
-def test_who_looked_on_takes_a_lease_when_it_is_over_and_who_did_not_looks_on_first(
+def test_who_scaned_on_takes_a_lease_when_it_is_over_and_who_did_not_scans_on_first(
     store: Store, clock: SettableClock
 ) -> None:
     """For as long as its holder might work without a renewal; and says that it does."""
@@ -134,7 +134,7 @@ def test_released_tables_are_free_at_once(store: Store, clock: SettableClock) ->
     a, b = daemon(store, "a", clock), daemon(store, "b", clock)
     a.keep(["t"], busy=frozenset())
     a.release(["t"])
-    store.leave("a")
+    store.daemons.leave("a")
 
     assert b.keep(["t"], busy=frozenset()).gained == ("t",)
 
@@ -163,10 +163,10 @@ def test_what_was_done_before_the_store_failed_is_told(
     store: Store, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lease that was gained or given back in a round that failed later is not forgotten: a table that is held and
-    whose scheduler never hears of it would be serviced by nobody."""
+    whose scheduler never hears of it would be serviced by no daemon."""
     a = daemon(store, "a", clock)
     a.keep(["old"], busy=frozenset())
-    take, taken = store.acquire_lease, []
+    take, taken = store.leases.acquire, []
 
     def take_one(*given: Any) -> Any:
         if taken:
@@ -174,7 +174,7 @@ def test_what_was_done_before_the_store_failed_is_told(
         taken.append(take(*given))
         return taken[0]
 
-    monkeypatch.setattr(store, "acquire_lease", take_one)
+    monkeypatch.setattr(store.leases, "acquire", take_one)
 
     changes = a.keep(["t1", "t2"], busy=frozenset())
 

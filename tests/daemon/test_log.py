@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import structlog
 
-from lakeward.daemon.config import LogFormat, LogLevel
+from lakeward.config.settings import LogFormat, LogLevel
 from lakeward.daemon.log import LIBRARIES, Redactor, configure_logging, log_context
 from lakeward.printable import HIDDEN
 
@@ -278,7 +278,7 @@ def test_it_can_be_configured_again():
     assert (first.getvalue(), len(events(second))) == ("", 1)
 
 
-def test_automatic_is_json_where_nobody_looks():
+def test_automatic_is_json_where_no_terminal_is():
     """A file or a pipe gets JSON, a terminal is for people."""
 
     class Terminal(io.StringIO):
@@ -312,11 +312,11 @@ def test_what_cannot_be_written_is_said_to_be_lost():
     assert full.getvalue() == "an event of lakeward.test was lost: OSError\n"
 
 
-def test_an_exception_that_nobody_caught_is_an_event():
+def test_an_exception_that_was_not_caught_is_an_event():
     """In a real process: one line of JSON, no secret, and Python's own printing silent."""
     code = (
         "from lakeward.daemon.log import configure_logging\n"
-        "from lakeward.daemon.config import LogFormat\n"
+        "from lakeward.config.settings import LogFormat\n"
         "configure_logging(LogFormat.JSON, secrets=['c4n' + '4ry'])\n"
         "raise RuntimeError('with c4n' + '4ry')\n"
     )

@@ -9,8 +9,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
-from lakeward.daemon.events import Service, TableState
-from lakeward.daemon.metrics import METRICS, OTHER, Check, Kind, Metrics, PollResult, WatchedStep
+from lakeward.config.job_kind import JobKind
+from lakeward.daemon.metric_specs import METRICS, MetricKind, PollOutcome, VerificationKind, WatchedStep
+from lakeward.daemon.metrics import OTHER, Metrics
+from lakeward.daemon.scheduling.events import TableState
 from lakeward.daemon.status import JobEnd, JobFigures, ServiceStatus, SparkState, SparkStatus
 from lakeward.execute.progress import Count, Phase
 from lakeward.plan.decision import Choice, PlanOutcome, Reason
@@ -33,7 +35,7 @@ def busy(status: ServiceStatus | None = None) -> Metrics:
     """One of which every method was called."""
     metrics = Metrics(CollectorRegistry())
     metrics.show(lambda: status or service(*varied_tables()))
-    for result in PollResult:
+    for result in PollOutcome:
         metrics.polled("orders", result, 0.01)
     metrics.planned("orders", OUTCOME, 0.2)
     for end in JobEnd:
@@ -42,7 +44,7 @@ def busy(status: ServiceStatus | None = None) -> Metrics:
         metrics.phase(phase, 1.5)
     for count in Count:
         metrics.counted("orders", count)
-    for check in Check:
+    for check in VerificationKind:
         metrics.verified("orders", check, passed=3, mismatched=1)
     for step in WatchedStep:
         metrics.watchdog_fired("orders", step)
@@ -73,7 +75,7 @@ def test_names_follow_the_rules_of_prometheus():
     assert len(set(names)) == len(names)
     for spec in METRICS:
         assert re.fullmatch(r"lakeward_[a-z0-9]+(_[a-z0-9]+)*", spec.name)
-        assert spec.name.endswith("_total") == (spec.kind is Kind.COUNTER)
+        assert spec.name.endswith("_total") == (spec.kind is MetricKind.COUNTER)
         assert not re.search(r"milli|micro|_ms\b|kilo|mega|minutes|percent", spec.name)
         assert spec.help.endswith(".")
         assert list(spec.buckets) == sorted(set(spec.buckets))
@@ -140,9 +142,9 @@ def test_exactly_one_state_of_spark_is_1(state: SparkState):
     assert sum(number for _, number in samples(text)["lakeward_spark_session"]) == 1
 
 
-def test_a_table_that_was_never_looked_at_has_a_time_all_the_same():
-    """Else the alert for tables that nobody looks at would miss the worst of them."""
-    never = table("orders", backlog=None, view={"looked_at": None, "look_overdue": True})
+def test_a_table_that_was_never_scanned_at_has_a_time_all_the_same():
+    """The alert for tables that are not polled would otherwise miss the worst of them."""
+    never = table("orders", backlog=None, view={"scanned_at": None, "scan_overdue": True})
     text = scrape(busy(service(never)))
 
     assert value(text, "lakeward_table_last_looked_timestamp_seconds", table="orders") == never.watched_since
@@ -151,14 +153,14 @@ def test_a_table_that_was_never_looked_at_has_a_time_all_the_same():
 
 
 def test_tables_beyond_the_cap_share_a_label_and_sums_stay_right():
-    """Sizes add up, ages take the worst, a look the oldest."""
+    """Sizes add up, ages take the worst, a scan the oldest."""
     tables = [
-        table(f"t{number}", view={"looked_at": NOW - number}, backlog=backlog(oldest_unmerged_at=NOW - 100 * number))
+        table(f"t{number}", view={"scanned_at": NOW - number}, backlog=backlog(oldest_unmerged_at=NOW - 100 * number))
         for number in range(5)
     ]
     metrics = Metrics(CollectorRegistry(), tables_max=2)
     metrics.show(lambda: service(*tables))
-    metrics.polled("t4", PollResult.CHANGED, 0.1)
+    metrics.polled("t4", PollOutcome.CHANGED, 0.1)
     metrics.keep([])  # what a poll was told of is forgotten, so that the order below is that of the status
     text = scrape(metrics)
 
@@ -214,7 +216,7 @@ def test_what_alerts_watch_is_there_at_0_from_the_first_scrape():
 
 
 def test_a_table_whose_name_is_the_label_of_the_rest_is_no_trouble():
-    """It shares the series, and takes nobody's place."""
+    """The table shares the series, and takes no other table's place."""
     metrics = Metrics(CollectorRegistry(), tables_max=2)
     metrics.show(lambda: service(table(OTHER), table("a"), table("b")))
     scrape(metrics)
@@ -269,7 +271,7 @@ def test_a_job_is_counted_with_its_figures():
     """Bytes, rows, operations by type, and the peak of the operation that needed most."""
     metrics = Metrics(CollectorRegistry())
     metrics.job_ended(job())
-    metrics.job_ended(job(service=Service.VERIFICATION, figures=JobFigures(groups_verified=4)))
+    metrics.job_ended(job(service=JobKind.VERIFICATION, figures=JobFigures(groups_verified=4)))
     text = scrape(metrics)
 
     assert value(text, "lakeward_operations_total", table="orders", type="LOG") == 9
@@ -284,7 +286,7 @@ def test_an_operation_whose_output_was_wrong_is_a_mismatch():
     metrics = Metrics(CollectorRegistry())
     metrics.job_ended(job(figures=JobFigures(operations_verified=12)))
     metrics.job_ended(job(figures=JobFigures(), end=JobEnd.VERIFICATION))
-    metrics.job_ended(job(service=Service.VERIFICATION, figures=JobFigures(), end=JobEnd.VERIFICATION))
+    metrics.job_ended(job(service=JobKind.VERIFICATION, figures=JobFigures(), end=JobEnd.VERIFICATION))
     text = scrape(metrics)
 
     assert value(text, "lakeward_verifications_total", table="orders", check="operation", result="passed") == 12

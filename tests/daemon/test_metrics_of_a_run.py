@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.daemon.metrics import EVENT_METRICS, TABLE_GAUGES, Kind
+from lakeward.daemon.metric_specs import EVENT_METRICS, TABLE_GAUGES, MetricKind
 from tests.daemon.scrape import compare, samples, value
 from tests.daemon.test_app import Daemon
 from tests.golden_tables import copy_golden
@@ -46,12 +46,14 @@ def test_a_real_run_emits_what_is_documented_and_nothing_else(tmp_path: Path):
     moved = {
         spec.name
         for spec in EVENT_METRICS
-        if any(number for _, number in found.get(spec.name + ("_count" if spec.kind is Kind.HISTOGRAM else ""), []))
+        if any(
+            number for _, number in found.get(spec.name + ("_count" if spec.kind is MetricKind.HISTOGRAM else ""), [])
+        )
     }
     assert {spec.name for spec in EVENT_METRICS} - moved <= QUIET
     silent = comparison.silent & {gauge.spec.name for gauge in TABLE_GAUGES}
     assert silent <= {"lakeward_table_write_amplification_ratio", "lakeward_table_metadata_delta_commits"}, (
-        "nobody has written while it watched, and it has no metadata table"
+        "no writer wrote while it watched, and it has no metadata table"
     )
     assert value(text, "lakeward_leader") == value(text, "lakeward_ready") == 1
     assert value(text, "lakeward_verifications_total", table=name, check="operation", result="mismatch") == 0

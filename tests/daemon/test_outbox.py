@@ -62,7 +62,7 @@ def test_only_the_newest_of_a_key_waits() -> None:
     assert post.taken == ["newest"]
 
 
-def test_a_letter_that_can_never_be_taken_is_in_nobodys_way() -> None:
+def test_a_letter_that_can_never_be_taken_holds_up_no_other() -> None:
     """A fault of ours is named; those behind it arrive."""
     post, outbox = Post(), Outbox(10)
 
@@ -80,7 +80,7 @@ def test_a_letter_that_can_never_be_taken_is_in_nobodys_way() -> None:
 
 
 def test_there_is_an_end_to_what_waits() -> None:
-    """The oldest goes, and is handed back so that somebody says so."""
+    """The oldest entry goes, and is handed back so that the caller says so."""
     post, outbox = Post(), Outbox(2)
     assert outbox.add(post.letter("a")) is None
     outbox.add(post.letter("b"))

@@ -7,8 +7,8 @@ import inspect
 import pytest
 
 from lakeward import errors
-from lakeward.daemon.events import ProblemKind
 from lakeward.daemon.problem import is_foreseen, problem_of, problems_of
+from lakeward.daemon.scheduling.events import ProblemKind
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import structlog
 
-from lakeward.daemon import events as e
 from lakeward.daemon.problem import problem_of
 from lakeward.daemon.recorder import Recorder
 from lakeward.daemon.runner import Lane
+from lakeward.daemon.scheduling import events as e
 from lakeward.errors import StoreUnavailable
 from lakeward.state.records import JobRecord
 from lakeward.state.store import Store, open_store
@@ -48,7 +48,7 @@ class Told:
         else:
             then(answer)
 
-    def problem(self, error: Exception, **about: str) -> e.Problem:
+    def problem(self, error: Exception, **about: str) -> e.WorkProblem:
         self.problems.append(str(error))
         return problem_of(error)
 
@@ -58,34 +58,34 @@ def told(store: Store, clock: SettableClock) -> Told:
     return Told(store, clock)
 
 
-def event(text: str, kind: e.RecordKind = e.RecordKind.PARKED) -> e.Record:
+def event(text: str, kind: e.FactKind = e.FactKind.PARKED) -> e.Record:
     return e.Record(kind, "orders", text, ("p=1", "f1"), None)
 
 
 def test_what_happened_is_told_in_order_when_it_is_sent(told: Told, store: Store) -> None:
-    """And not before: the loop waits for nobody."""
+    """Nothing is told before: the loop does not wait for the store."""
     told.recorder.happened(event("first"), at=1.0)
-    told.recorder.happened(event("second", e.RecordKind.UNPARKED), at=2.0)
-    assert not store.events("orders") and not told.recorder.is_settled
+    told.recorder.happened(event("second", e.FactKind.UNPARKED), at=2.0)
+    assert not store.events.latest("orders") and not told.recorder.is_settled
 
     told.recorder.send()
 
-    assert [each.text for each in store.events("orders")] == ["second", "first"]
-    assert not store.parked(3.0), "parked first, unparked afterwards"
+    assert [each.text for each in store.events.latest("orders")] == ["second", "first"]
+    assert not store.controls.parked(3.0), "parked first, unparked afterwards"
     assert told.recorder.is_settled
 
 
 def test_a_store_that_is_away_is_told_later(told: Told, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its problem is said once; only a try that is meant to be one asks again; when it answers nothing is missing."""
 
-    tell, is_away = store.record_event, [True]
+    tell, is_away = store.events.record, [True]
 
     def record_event(*given: Any) -> None:
         if is_away:
             raise StoreUnavailable("The store is away.", why="It is.", remedy="Wait.")
         tell(*given)
 
-    monkeypatch.setattr(store, "record_event", record_event)
+    monkeypatch.setattr(store.events, "record", record_event)
     told.recorder.happened(event("first"), at=1.0)
     for _ in range(3):
         told.recorder.send(again=True)
@@ -94,20 +94,20 @@ def test_a_store_that_is_away_is_told_later(told: Told, store: Store, monkeypatc
 
     is_away.clear()
     told.recorder.send()
-    assert not store.events("orders"), "that was no try"
+    assert not store.events.latest("orders"), "that was no try"
     told.recorder.send(again=True)
-    assert [each.text for each in store.events("orders")] == ["first"]
+    assert [each.text for each in store.events.latest("orders")] == ["first"]
     assert told.recorder.store_problem is None
 
 
 def test_jobs_of_a_holder_before_us_are_ended_as_lost(told: Told, store: Store) -> None:
-    """Of the tables that we have now; ours run on."""
+    """Jobs of the tables that we have now are ended; ours run on."""
     for job, table, holder in (("j1", "orders", "b"), ("j2", "orders", "a"), ("j3", "items", "b")):
-        store.begin_job(JobRecord(job, table, "compaction", 1.0, holder=holder))
+        store.jobs.begin(JobRecord(job, table, "compaction", 1.0, holder=holder))
     told.recorder.end_jobs_of_others(frozenset({"orders"}))
     told.recorder.send()
 
-    assert {job.id for job in store.running_jobs()} == {"j2", "j3"}
+    assert {job.id for job in store.jobs.running()} == {"j2", "j3"}
     told.recorder.trim()
     told.recorder.send()
-    assert {job.id for job in store.running_jobs()} == {"j2"}, "nobody has heard of b for an hour"
+    assert {job.id for job in store.jobs.running()} == {"j2"}, "no daemon renewed b for an hour"

@@ -9,14 +9,14 @@ import pytest
 
 from lakeward.daemon.runner import Lane, ThreadRunner
 
-PATIENCE = 30.0
+TIMEOUT_SECONDS = 30.0
 
 
 @pytest.fixture
 def runner() -> Iterator[ThreadRunner]:
     runner = ThreadRunner()
     yield runner
-    assert runner.stop(patience=PATIENCE)
+    assert runner.stop(timeout=TIMEOUT_SECONDS)
 
 
 class Answers:
@@ -29,20 +29,20 @@ class Answers:
 
     def wait(self, number: int) -> None:
         while len(self.heard) < number:
-            self._runner.wait(PATIENCE)
+            self._runner.wait(TIMEOUT_SECONDS)
             assert self._runner.deliver(), "nothing was answered"
 
 
 def test_an_answer_is_delivered_where_it_is_asked_for(runner: ThreadRunner) -> None:
     """Work runs on another thread, its answer is heard on this one."""
     answers = Answers(runner)
-    answers.submit(Lane.LOOK, threading.get_ident)
+    answers.submit(Lane.SCAN, threading.get_ident)
     answers.wait(1)
     assert answers.heard[0] != threading.get_ident()
 
 
 def test_whatever_happens_is_an_answer(runner: ThreadRunner) -> None:
-    """Also what is no `Exception`, as the panic of a library or an exit: nobody waits for ever."""
+    """A panic of a library or an exit, which are no `Exception`, is an answer too: no caller waits for ever."""
     answers = Answers(runner)
     for error in (ValueError("a"), SystemExit(3), KeyboardInterrupt()):
 
@@ -69,9 +69,9 @@ def test_what_one_answer_does_takes_none_from_the_others(runner: ThreadRunner) -
 
     for lane, number in ((Lane.STORE, 0), (Lane.STORE, 1), (Lane.STORE, 2)):
         runner.submit(lane, lambda number=number: number, then=take_in, failed=lambda error: None)  # type: ignore[misc]
-    runner.submit(Lane.STORE, lambda: done.wait(PATIENCE), then=lambda last: None, failed=lambda error: None)
-    runner.submit(Lane.LOOK, lambda: done.wait(PATIENCE), then=lambda last: None, failed=lambda error: None)
-    done.wait(PATIENCE)
+    runner.submit(Lane.STORE, lambda: done.wait(TIMEOUT_SECONDS), then=lambda last: None, failed=lambda error: None)
+    runner.submit(Lane.SCAN, lambda: done.wait(TIMEOUT_SECONDS), then=lambda last: None, failed=lambda error: None)
+    done.wait(TIMEOUT_SECONDS)
     with pytest.raises(ZeroDivisionError):
         runner.deliver()
     while heard != [1, 2]:
@@ -91,11 +91,11 @@ def test_the_stores_lane_keeps_its_order(runner: ThreadRunner) -> None:
 def test_lanes_do_not_wait_for_each_other(runner: ThreadRunner) -> None:
     """A job that hangs holds up neither looks nor the renewal of leases."""
     answers, go_on = Answers(runner), threading.Event()
-    answers.submit(Lane.JOB, lambda: go_on.wait(PATIENCE))
-    answers.submit(Lane.LOOK, lambda: "look")
+    answers.submit(Lane.JOB, lambda: go_on.wait(TIMEOUT_SECONDS))
+    answers.submit(Lane.SCAN, lambda: "scan")
     answers.submit(Lane.LEASE, lambda: "lease")
     answers.wait(2)
-    assert set(answers.heard) == {"look", "lease"}
+    assert set(answers.heard) == {"scan", "lease"}
     go_on.set()
     answers.wait(3)
 
@@ -107,15 +107,15 @@ def test_a_runner_that_stops_says_what_hangs() -> None:
 
     def hang() -> None:
         began.set()
-        go_on.wait(PATIENCE)
+        go_on.wait(TIMEOUT_SECONDS)
 
     answers.submit(Lane.STORE, hang)
     answers.submit(Lane.STORE, lambda: "never")
-    assert began.wait(PATIENCE)
+    assert began.wait(TIMEOUT_SECONDS)
 
-    assert not runner.stop(patience=0.01)
+    assert not runner.stop(timeout=0.01)
 
     go_on.set()
-    assert runner.stop(patience=PATIENCE)
+    assert runner.stop(timeout=TIMEOUT_SECONDS)
     runner.deliver()
     assert answers.heard == [None]

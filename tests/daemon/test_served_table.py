@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lakeward.daemon.config import Settings
-from lakeward.daemon.config_file import load_settings
-from lakeward.daemon.events import ForeignServices, Service
+from lakeward.config.file import load_settings
+from lakeward.config.foreign_services import ForeignServices
+from lakeward.config.job_kind import JobKind
+from lakeward.config.settings import Settings
 from lakeward.daemon.served_table import served_table
 
 CONFIG = """
@@ -49,7 +50,7 @@ def test_the_schedule_is_what_the_settings_say(tmp_path: Path) -> None:
     orders = served_table(settings(tmp_path), "/lake/orders", "/lake/orders", watched_since=1.0)
     schedule = orders.schedule
     assert (schedule.group, schedule.interval, schedule.memory_bytes) == ("big", 5.0, 64 * 2**20)
-    assert schedule.services == {Service.COMPACTION, Service.VERIFICATION}
+    assert schedule.services == {JobKind.COMPACTION, JobKind.VERIFICATION}
     assert schedule.foreign_services is ForeignServices.SHARE and schedule.parked_for == 7200.0
     assert len(schedule.windows) == 1 and schedule.shadow is None and schedule.enabled
     assert orders.group_filter.partitions == ("2026/*",)
@@ -59,7 +60,7 @@ def test_a_table_of_its_own_kind(tmp_path: Path) -> None:
     """Its locks are its own, and it may be out of service."""
     secret = served_table(settings(tmp_path), "/lake/secret", "/lake/secret", watched_since=1.0)
     assert not secret.schedule.enabled
-    assert str(secret.locks.writers) == "stopped" and secret.schedule.services == {Service.COMPACTION}
+    assert str(secret.locks.writers) == "stopped" and secret.schedule.services == {JobKind.COMPACTION}
 
 
 def test_a_table_about_whose_writers_nothing_is_said_is_in_the_shadow(tmp_path: Path) -> None:

@@ -11,18 +11,19 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from lakeward.daemon import events as e
-from lakeward.daemon.events import TableState
+from lakeward.config.job_kind import JobKind
 from lakeward.daemon.runner import Lane
+from lakeward.daemon.scheduling import events as e
+from lakeward.daemon.scheduling.events import TableState
 from lakeward.daemon.status import JobEnd
 from lakeward.daemon.watcher import Watcher
-from lakeward.daemon.worker import JobReport, PollAnswer
+from lakeward.daemon.worker import JobReport, PollReport
 from lakeward.errors import StoreUnavailable, TryLater
-from lakeward.execute.operation_spec import OperationResult
-from lakeward.format.compaction_plan import read_compaction_plan, write_compaction_plan
+from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.state.records import ControlKind, ControlRecord, JobRecord, TargetKind
 from lakeward.state.store import open_store
 from lakeward.storage.opening import open_storage
+from lakeward.task.operation_spec import OperationResult
 from tests.clocks import SkippingClock
 from tests.daemon.serving import Serving
 from tests.golden_tables import copy_golden
@@ -39,7 +40,7 @@ def completed(table: Path) -> list[str]:
     return sorted(path.name for path in (table / ".hoodie/timeline").glob("*_*.commit"))
 
 
-def test_a_table_is_found_compacted_and_left_alone(root: Path, tmp_path: Path) -> None:
+def test_a_table_is_found_compacted_and_excluded(root: Path, tmp_path: Path) -> None:
     """A daemon that is pointed at a folder compacts what is in it, once."""
     table = copy_golden("v9", root / "orders")
     before = completed(table)
@@ -51,12 +52,12 @@ def test_a_table_is_found_compacted_and_left_alone(root: Path, tmp_path: Path) -
     view = serving.view(str(table))
     assert (view.state, view.failures) == (TableState.IDLE, 0)
     assert serving.sample("lakeward_jobs_total", table=str(table), service="compaction", end="committed") == 1
-    assert [job.result for job in serving.store.jobs(str(table))] == ["committed", "nothing"]
-    assert [decision.reason for decision in serving.store.decisions(str(table))] == ["no-logs"]
+    assert [job.result for job in serving.store.jobs.latest(str(table))] == ["committed", "nothing"]
+    assert [decision.reason for decision in serving.store.observations.decisions(str(table))] == ["no-logs"]
 
 
 def test_pending_work_of_others_is_finished(root: Path, tmp_path: Path) -> None:
-    """A plan that somebody scheduled and never ran is carried out first."""
+    """A plan that another service scheduled and never ran is carried out first."""
     table = copy_golden("v9", root / "orders", pending=True)
     serving = Serving(root, tmp_path / "state")
 
@@ -106,7 +107,7 @@ def test_a_pause_holds_across_a_restart_until_it_is_resumed(root: Path, tmp_path
     before = completed(table)
     store = open_store("sqlite://", clock=SkippingClock())
     pause = ControlRecord(ControlKind.PAUSE, TargetKind.TABLE, str(table), "inventory", "anna", at=0.0)
-    store.add_control(pause)
+    store.controls.add(pause)
 
     first = Serving(root, tmp_path / "state", store=store)
     first.run(30)
@@ -120,7 +121,7 @@ def test_a_pause_holds_across_a_restart_until_it_is_resumed(root: Path, tmp_path
     assert completed(table) == before
 
     resume = ControlRecord(ControlKind.RESUME, TargetKind.TABLE, str(table), "done", "anna", at=second.clock.now())
-    store.add_control(resume)
+    store.controls.add(resume)
     second.run(30)
 
     assert len(completed(table)) == len(before) + 1
@@ -134,12 +135,12 @@ def test_a_table_that_others_service_is_only_planned(root: Path, tmp_path: Path)
     serving.run(30)
     assert serving.view(str(table)).state is TableState.SHADOW
     assert completed(table) == before
-    assert serving.store.decisions(str(table)), "it is planned all the same"
+    assert serving.store.observations.decisions(str(table)), "it is planned all the same"
 
     resume = ControlRecord(
         ControlKind.RESUME, TargetKind.TABLE, str(table), "we took over", "anna", at=serving.clock.now()
     )
-    serving.store.add_control(resume)
+    serving.store.controls.add(resume)
     serving.run(30)
 
     assert len(completed(table)) > len(before)
@@ -162,7 +163,7 @@ def test_nothing_is_written_where_nothing_was_said_about_writers(root: Path, tmp
 
 
 def test_two_daemons_share_the_tables(root: Path, tmp_path: Path) -> None:
-    """Each table is serviced by one of them, and all tables by somebody."""
+    """Each table is serviced by exactly one of them, and no table by none."""
     tables = [copy_golden("v9", root / f"t{number}") for number in range(4)]
     before = {table: completed(table) for table in tables}
     store = open_store("sqlite://", clock=SkippingClock())
@@ -177,7 +178,7 @@ def test_two_daemons_share_the_tables(root: Path, tmp_path: Path) -> None:
     assert held[0] | held[1] == {str(table) for table in tables}
     assert not held[0] & held[1]
     for daemon in daemons:
-        seen = {str(table) for table in tables if daemon.worker.backlog(str(table)) is not None}
+        seen = {str(table) for table in tables if daemon.backlog(str(table)) is not None}
         assert seen == daemon.service.held_tables, "what another one services is not ours to show"
 
 
@@ -192,8 +193,8 @@ def test_a_store_that_fails_stops_nothing_but_remembering(root: Path, tmp_path: 
     def broken(*args: object, **kwargs: object) -> None:
         raise OSError("the disk is gone")
 
-    serving.store._read = broken  # type: ignore[method-assign,assignment]
-    serving.store._write = broken  # type: ignore[method-assign,assignment]
+    serving.store._access.read = broken  # type: ignore[method-assign,assignment]
+    serving.store._access.write = broken  # type: ignore[method-assign,assignment]
     serving.run(90)
 
     assert serving.view(str(table)).state is TableState.WAITING
@@ -201,7 +202,7 @@ def test_a_store_that_fails_stops_nothing_but_remembering(root: Path, tmp_path: 
 
 
 def test_a_plan_that_cannot_be_taken_back_is_carried_out(root: Path, tmp_path: Path) -> None:
-    """A plan of ours is too old, and somebody is still alive at it: when nobody is any more, it is not forgotten."""
+    """A plan of ours is too old, and a process is still at work on it: when none is any more, it is not forgotten."""
     table = copy_golden("v9", root / "orders", pending=True)
     (requested,) = (table / ".hoodie/timeline").glob("*.compaction.requested")
     plan = read_compaction_plan(requested.read_bytes(), file=requested.name)
@@ -221,7 +222,7 @@ def test_a_plan_that_cannot_be_taken_back_is_carried_out(root: Path, tmp_path: P
 
 
 def events_of(serving: Serving, table: Path) -> list[str]:
-    return [event.kind for event in serving.store.events(str(table))]
+    return [event.kind for event in serving.store.events.latest(str(table))]
 
 
 def stop(serving: Serving) -> None:
@@ -231,7 +232,7 @@ def stop(serving: Serving) -> None:
 
 
 @pytest.mark.parametrize("step", ["poll", "plan", "run"])
-def test_what_nobody_foresaw_is_a_failure_of_its_table(
+def test_what_was_not_foreseen_is_a_failure_of_its_table(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     """A bug that one table brings to light is in the log with its traceback, and that table is tried again later; the
@@ -243,7 +244,7 @@ def test_what_nobody_foresaw_is_a_failure_of_its_table(
 
     def fail_on_bad(*given: Any, **named: Any) -> Any:
         if any(getattr(each, "name", None) == str(bad) for each in given):
-            raise ZeroDivisionError("nobody thought of that")
+            raise ZeroDivisionError("a case without a test")
         return real(*given, **named)
 
     with monkeypatch.context() as broken, capture_logs() as logs:
@@ -253,7 +254,7 @@ def test_what_nobody_foresaw_is_a_failure_of_its_table(
     assert len(completed(good)) == len(before) + 1
     assert completed(bad) == before
     view = serving.view(str(bad))
-    assert view.state is TableState.BACKING_OFF and "nobody thought of that" in view.reason
+    assert view.state is TableState.BACKING_OFF and "a case without a test" in view.reason
     bug = next(entry for entry in logs if entry["event"] == "a bug of ours")
     assert isinstance(bug["exc_info"], ZeroDivisionError) and bug["exc_info"].__traceback__ is not None
     serving.run(300)
@@ -270,7 +271,7 @@ def test_an_answer_that_we_fail_to_take_in_ends_nothing(
     serving = Serving(root, tmp_path / "state")
 
     def fail(*given: Any) -> None:
-        raise KeyError("nobody thought of that")
+        raise KeyError("a case without a test")
 
     monkeypatch.setattr(serving.service._recorder, answer, fail)
     serving.service.post(lambda: fail())
@@ -278,12 +279,12 @@ def test_an_answer_that_we_fail_to_take_in_ends_nothing(
 
     assert len(completed(table)) == len(before) + 1
     assert not serving.service.jobs.watches()
-    assert serving.view(str(table)).looked_at == pytest.approx(serving.clock.now(), abs=20)
+    assert serving.view(str(table)).scanned_at == pytest.approx(serving.clock.now(), abs=20)
 
 
 @pytest.mark.parametrize("kind", [TargetKind.JOB, TargetKind.TABLE, TargetKind.GROUP])
 def test_a_cancellation_reaches_the_running_job(root: Path, tmp_path: Path, kind: TargetKind) -> None:
-    """It ends at its next fence, nothing of it is published, the store's wish is ended, and later it is done anew."""
+    """It ends at its next fence, nothing of it is published, the store's demand is ended, and later it is done anew."""
     table = copy_golden("v9", root / "orders")
     before = completed(table)
     serving = Serving(root, tmp_path / "state")
@@ -292,8 +293,8 @@ def test_a_cancellation_reaches_the_running_job(root: Path, tmp_path: Path, kind
     def cancel_meanwhile(*given: Any) -> OperationResult:
         (watch,) = serving.service.jobs.watches()
         target = {TargetKind.JOB: watch.job.id, TargetKind.TABLE: str(table), TargetKind.GROUP: "default"}[kind]
-        wish = ControlRecord(ControlKind.CANCEL, kind, target, "too early", "anna", serving.clock.now())
-        serving.store.add_control(wish)
+        demand = ControlRecord(ControlKind.CANCEL, kind, target, "too early", "anna", serving.clock.now())
+        serving.store.controls.add(demand)
         serving.run_operation = real
         serving.service.read_controls()
         for _ in range(2):
@@ -304,10 +305,10 @@ def test_a_cancellation_reaches_the_running_job(root: Path, tmp_path: Path, kind
     serving.run(20)
 
     assert completed(table) == before
-    cancelled = next(job for job in serving.store.jobs(str(table)) if job.result == "cancelled")
+    cancelled = next(job for job in serving.store.jobs.latest(str(table)) if job.result == "cancelled")
     assert "too early" in (cancelled.error or "")
     serving.run(60)
-    assert serving.store.controls(serving.clock.now()) == ()
+    assert serving.store.controls.in_force(serving.clock.now()) == ()
     assert len(completed(table)) == len(before) + 1
 
 
@@ -315,17 +316,17 @@ def test_a_cancellation_reaches_the_running_job(root: Path, tmp_path: Path, kind
 def test_a_cancellation_of_nothing_is_ended_too(root: Path, tmp_path: Path, kind: TargetKind) -> None:
     """When every daemon had the time to read it, it does not stay in the store for ever."""
     serving = Serving(root, tmp_path / "state")
-    serving.store.add_control(ControlRecord(ControlKind.CANCEL, kind, "unknown", "typo", "anna", serving.clock.now()))
+    serving.store.controls.add(ControlRecord(ControlKind.CANCEL, kind, "unknown", "typo", "anna", serving.clock.now()))
     serving.run(5)
-    assert serving.store.controls(serving.clock.now()), "another daemon may be the one"
+    assert serving.store.controls.in_force(serving.clock.now()), "another daemon may be the one"
 
     serving.run(60)
 
-    assert serving.store.controls(serving.clock.now()) == ()
+    assert serving.store.controls.in_force(serving.clock.now()) == ()
 
 
 def test_a_lease_that_is_lost_in_the_middle_of_a_job(root: Path, tmp_path: Path) -> None:
-    """Whoever slept through a lease publishes nothing; the job ends as lost, and the next one does it."""
+    """A daemon that slept through a lease publishes nothing; the job ends as lost, and the next one does it."""
     table = copy_golden("v9", root / "orders")
     before = completed(table)
     serving = Serving(root, tmp_path / "state")
@@ -340,27 +341,27 @@ def test_a_lease_that_is_lost_in_the_middle_of_a_job(root: Path, tmp_path: Path)
     serving.run(5)
 
     assert completed(table) == before
-    assert serving.worker.backlog(str(table)) is None, "what it saw grows old"
-    assert "lost" in [job.result for job in serving.store.jobs(str(table))]
+    assert serving.backlog(str(table)) is None, "what it saw grows old"
+    assert "lost" in [job.result for job in serving.store.jobs.latest(str(table))]
     serving.run(200)
     assert len(completed(table)) == len(before) + 1
 
 
 def test_what_is_parked_survives_a_restart(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file group that failed verification is left alone by the next daemon too, from its first plan on; that the
+    """A file group that failed verification is excluded by the next daemon too, from its first plan on; that the
     table itself is free again changes nothing about it."""
     table = copy_golden("v9", root / "orders")
     before = completed(table)
     store = open_store("sqlite://", clock=SkippingClock())
     first = Serving(root, tmp_path / "state", store=store)
     group = group_of(first, table)
-    wrong = e.Problem(e.ProblemKind.VERIFICATION, "rows differ", group)
+    wrong = e.WorkProblem(e.ProblemKind.VERIFICATION, "rows differ", group)
     monkeypatch.setattr(
         first.worker, "run", lambda *given, **named: JobReport(e.JobResult.COMMITTED, problems=(wrong,))
     )
     first.run(10)
-    assert [record.file_group for record in store.parked(first.clock.now())] == [group]
-    first.service._record(e.Record(e.RecordKind.UNPARKED, str(table), "Its time is over."), first.clock.now())
+    assert [record.file_group for record in store.controls.parked(first.clock.now())] == [group]
+    first.service._record(e.Record(e.FactKind.UNPARKED, str(table), "Its time is over."), first.clock.now())
     stop(first)
 
     second = Serving(root, tmp_path / "state", store=store, name="two")
@@ -386,7 +387,7 @@ def test_a_resume_is_remembered_after_a_restart(root: Path, tmp_path: Path) -> N
     first = Serving(root, tmp_path / "state", store=store, settings=settings)
     first.run(10)
     assert first.view(str(table)).state is TableState.SHADOW
-    store.add_control(
+    store.controls.add(
         ControlRecord(ControlKind.RESUME, TargetKind.TABLE, str(table), "we took over", "anna", first.clock.now())
     )
     stop(first)
@@ -419,20 +420,20 @@ def test_a_poll_that_hangs_is_declared_stuck(root: Path, tmp_path: Path) -> None
     table = copy_golden("v9", root / "orders")
     serving = Serving(root, tmp_path / "state")
     serving.run(30)
-    looked_at = serving.view(str(table)).looked_at
-    serving.runner.hang(Lane.LOOK)
+    scanned_at = serving.view(str(table)).scanned_at
+    serving.runner.hang(Lane.SCAN)
 
     serving.run(80)
 
     assert "stuck" in events_of(serving, table)
     assert serving.sample("lakeward_watchdog_firings_total", table=str(table), step="poll")
-    assert serving.view(str(table)).looked_at == looked_at
-    serving.runner.come_back(Lane.LOOK)
+    assert serving.view(str(table)).scanned_at == scanned_at
+    serving.runner.come_back(Lane.SCAN)
     serving.settle()
-    assert serving.view(str(table)).looked_at == looked_at, "the late answer does not count"
+    assert serving.view(str(table)).scanned_at == scanned_at, "the late answer does not count"
     serving.run(120)
     assert serving.view(str(table)).state is TableState.IDLE
-    assert (serving.view(str(table)).looked_at or 0.0) > (looked_at or 0.0)
+    assert (serving.view(str(table)).scanned_at or 0.0) > (scanned_at or 0.0)
 
 
 def test_an_answer_of_a_table_that_was_removed_meanwhile(root: Path, tmp_path: Path) -> None:
@@ -453,7 +454,7 @@ def test_an_answer_of_a_table_that_was_removed_meanwhile(root: Path, tmp_path: P
 
     assert "orders" not in serving.service.views
     assert "a bug of ours" not in [entry["event"] for entry in logs]
-    assert serving.worker.backlog("orders") is None
+    assert serving.backlog("orders") is None
     with pytest.raises(TryLater):
         serving.watcher.snapshot("orders")
     serving.service.apply(Serving.load(root, tmp_path / "state", {}, named=table))
@@ -481,7 +482,7 @@ def test_what_was_begun_may_end_while_the_daemon_stops(root: Path, tmp_path: Pat
     serving.run(30)
     serving.runner.hang(Lane.JOB)
     (busy / ".hoodie/timeline/20990101000000000.deltacommit.requested").touch()
-    job = e.Job("j1", str(busy), e.Service.RECOVERY, {}, 0, 0, 0, 0, serving.clock.now() + 7200)
+    job = e.Job("j1", str(busy), JobKind.RECOVERY, {}, 0, 0, 0, 0, serving.clock.now() + 7200)
     serving.service._carry_out(e.Run(job), serving.clock.now())
 
     serving.service.begin_stop()
@@ -491,7 +492,7 @@ def test_what_was_begun_may_end_while_the_daemon_stops(root: Path, tmp_path: Pat
     serving.runner.come_back(Lane.JOB)
     serving.settle()
     assert serving.service.is_idle
-    assert next(job for job in serving.store.jobs(str(busy)) if job.id == "j1").result == "nothing"
+    assert next(job for job in serving.store.jobs.latest(str(busy)) if job.id == "j1").result == "nothing"
     assert str(idle) not in serving.service.held_tables
 
 
@@ -506,7 +507,7 @@ def test_a_store_that_is_away_does_not_keep_the_daemon(
     copy_golden("v9", root / "orders")
     serving = Serving(root, tmp_path / "state")
     serving.run(2)
-    monkeypatch.setattr(serving.store, "_write", away)
+    monkeypatch.setattr(serving.store._access, "write", away)
     serving.run(20)
 
     serving.service.begin_stop()
@@ -523,7 +524,7 @@ def test_what_the_store_missed_is_told_when_it_is_back(
     serving = Serving(root, tmp_path / "state")
     serving.run(5)
     table = copy_golden("v9", root / "orders")
-    write = serving.store._write
+    write = serving.store._access.write
 
     def write_leases_only(name: str, *given: Any, **named: Any) -> Any:
         if name in ("begin_job", "end_job", "begin_attempt", "record_decisions"):
@@ -531,34 +532,35 @@ def test_what_the_store_missed_is_told_when_it_is_back(
         return write(name, *given, **named)
 
     with monkeypatch.context() as broken:
-        broken.setattr(serving.store, "_write", write_leases_only)
+        broken.setattr(serving.store._access, "write", write_leases_only)
         serving.run(70)
         assert serving.view(str(table)).state is TableState.IDLE
-        assert not serving.store.jobs(str(table))
+        assert not serving.store.jobs.latest(str(table))
         assert "does not answer" in serving.status().limitations[0].what
 
     serving.run(5)
 
-    assert sorted(job.result or "" for job in serving.store.jobs(str(table))) == ["committed", "nothing"]
-    assert [decision.reason for decision in serving.store.decisions(str(table))] == ["no-logs"]
+    assert sorted(job.result or "" for job in serving.store.jobs.latest(str(table))) == ["committed", "nothing"]
+    assert [decision.reason for decision in serving.store.observations.decisions(str(table))] == ["no-logs"]
     assert not serving.status().limitations
 
 
 def test_jobs_of_a_daemon_that_died_are_ended(root: Path, tmp_path: Path) -> None:
-    """Whoever gets the lease says that they are lost; of tables that nobody services any more, the trimming does."""
+    """The daemon that gets the lease says that they are lost; of tables that no daemon services any more, the trimming
+    does."""
     table = copy_golden("v9", root / "orders")
     store = open_store("sqlite://", clock=SkippingClock())
     for name, where in (("j1", str(table)), ("j2", "gone")):
-        store.begin_job(JobRecord(name, where, "compaction", 0.0, holder="dead"))
+        store.jobs.begin(JobRecord(name, where, "compaction", 0.0, holder="dead"))
     serving = Serving(root, tmp_path / "state", store=store)
 
     serving.run(10)
-    assert [job.id for job in store.running_jobs()] == ["j2"]
+    assert [job.id for job in store.jobs.running()] == ["j2"]
     serving.service.trim()
     serving.settle()
 
-    assert store.running_jobs() == ()
-    assert [store.job(name).result for name in ("j1", "j2")] == ["lost", "lost"]  # type: ignore[union-attr]
+    assert store.jobs.running() == ()
+    assert [store.jobs.find(name).result for name in ("j1", "j2")] == ["lost", "lost"]  # type: ignore[union-attr]
 
 
 def test_the_last_job_is_known_after_a_restart(root: Path, tmp_path: Path) -> None:
@@ -573,7 +575,7 @@ def test_the_last_job_is_known_after_a_restart(root: Path, tmp_path: Path) -> No
     assert second.view(str(table)).state is TableState.WAITING
     status = second.status().table(str(table))
     assert status is not None and status.last_job is not None and status.last_job.end is JobEnd.COMMITTED
-    assert e.Service.COMPACTION in status.last_success_at
+    assert JobKind.COMPACTION in status.last_success_at
 
 
 def test_write_amplification_is_told_once_writers_wrote(
@@ -588,7 +590,7 @@ def test_write_amplification_is_told_once_writers_wrote(
     ours = status.last_job.figures.written_bytes
     assert ours > 0
 
-    monkeypatch.setattr(serving.worker, "poll", lambda table: PollAnswer(False, None, 0.0, writer_bytes=ours))
+    monkeypatch.setattr(serving.worker, "poll", lambda table: PollReport(False, None, 0.0, writer_bytes=ours))
     serving.run(10)
 
     status = serving.status().table(str(table))
@@ -602,7 +604,7 @@ def test_a_table_that_comes_back_while_its_old_job_ends(root: Path, tmp_path: Pa
     serving = Serving(root, tmp_path / "state", named=table)
     serving.run(30)
     serving.runner.hang(Lane.JOB)
-    job = e.Job("j1", "orders", e.Service.RECOVERY, {}, 0, 0, 0, 0, serving.clock.now() + 7200)
+    job = e.Job("j1", "orders", JobKind.RECOVERY, {}, 0, 0, 0, 0, serving.clock.now() + 7200)
     serving.service._carry_out(e.Run(job), serving.clock.now())
     serving.service.apply(Serving.load(root, tmp_path / "state", {}))
     serving.run(5)

@@ -2,22 +2,22 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.daemon.events import JobOutcome, JobResult, Problem, ProblemKind
-from lakeward.daemon.status import JobEnd, Progress, end_of
+from lakeward.daemon.scheduling.events import JobOutcome, JobResult, ProblemKind, WorkProblem
+from lakeward.daemon.status import JobEnd, JobProgress, end_of
 from tests.daemon.synthetic_status import NOW, backlog, table
 
 
 @pytest.mark.parametrize("kind", ProblemKind)
 def test_the_end_of_a_failed_job_is_its_first_problem(kind: ProblemKind):
     """Every kind of problem has an end of its own name."""
-    problems = (Problem(kind, "x"), Problem(ProblemKind.FAILED, "y"))
+    problems = (WorkProblem(kind, "x"), WorkProblem(ProblemKind.FAILED, "y"))
 
     assert end_of(JobOutcome(JobResult.FAILED, problems)).value == kind.value
 
 
 def test_groups_left_out_do_not_make_a_committed_job_a_failed_one():
     """A job that committed ended well, whatever it had to leave out."""
-    outcome = JobOutcome(JobResult.COMMITTED, (Problem(ProblemKind.VERIFICATION, "x"),))
+    outcome = JobOutcome(JobResult.COMMITTED, (WorkProblem(ProblemKind.VERIFICATION, "x"),))
 
     assert end_of(outcome) is JobEnd.COMMITTED
     assert end_of(outcome).is_good
@@ -32,19 +32,20 @@ def test_a_failed_job_without_a_problem_failed():
 @pytest.mark.parametrize(
     ("progress", "ratio"),
     [
-        (Progress("waiting"), None),
-        (Progress("merging", 1, 4), 0.25),
-        (Progress("merging", 1, 4, 90, 100), 0.9),
-        (Progress("merging", 4, 4, 120, 100), 1.0),
+        (JobProgress("waiting"), None),
+        (JobProgress("merging", 1, 4), 0.25),
+        (JobProgress("merging", 1, 4, 90, 100), 0.9),
+        (JobProgress("merging", 4, 4, 120, 100), 1.0),
     ],
 )
-def test_progress_is_told_in_bytes_where_they_are_known(progress: Progress, ratio: float | None):
-    """Never more than all of it, and nothing where nobody can say."""
+def test_progress_is_told_in_bytes_where_they_are_known(progress: JobProgress, ratio: float | None):
+    """The ratio is never more than all of it, and there is none where the whole is unknown."""
     assert progress.ratio == ratio
 
 
 def test_an_objective_is_missed_only_by_a_record_that_waits_for_longer():
-    """As long as the objective allows is not too long; a clock that went back makes no negative age."""
+    """A record that waits exactly as long as the objective allows misses nothing; a clock that went back makes no
+    negative age."""
     at_the_limit = table(backlog=backlog(oldest_unmerged_at=NOW - 3600))
 
     assert not at_the_limit.is_breached(NOW)

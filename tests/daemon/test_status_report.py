@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from lakeward.daemon.config import Settings
-from lakeward.daemon.config_file import load_settings
-from lakeward.daemon.events import TableState
-from lakeward.daemon.job_book import JobBook
+from lakeward.config.file import load_settings
+from lakeward.config.settings import Settings
+from lakeward.daemon.job_registry import JobRegistry
+from lakeward.daemon.scheduling.events import TableState
 from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.status import JobEnd
 from lakeward.daemon.status_report import limitations, table_detail, table_status
@@ -49,7 +49,7 @@ def served(settings: Settings) -> ServedTable:
 
 def test_a_table_as_it_stands() -> None:
     """The scheduler's view beside what settings, files and jobs say; a hold of the whole table is one of its own."""
-    book = JobBook()
+    book = JobRegistry()
     book.learn([JobRecord("j1", "orders", "compaction", NOW - 9, ended_at=NOW - 5, result="committed")])
     view = synthetic.table("orders", TableState.PARKED, "five times", view={"retry_at": NOW + 60}).view
 
@@ -91,24 +91,26 @@ def test_what_cannot_be_done_is_said_with_its_remedy() -> None:
     assert found(tables=(silent, silent))[0].startswith("2 tables are")
 
 
-def test_a_detail_is_what_the_store_and_the_last_look_know(store: Store) -> None:
+def test_a_detail_is_what_the_store_and_the_last_scan_know(store: Store) -> None:
     """Decisions and holds stand beside their file groups; jobs, events and plans are the table's own."""
     group = file_group("p", "fg1", base=(minute(1), 100), logs=[(minute(2), 10), (minute(3), 20)])
     snapshot = snapshot_of([group], [])
-    store.record_decisions(
+    store.observations.record_decisions(
         "orders", NOW - 60, None, [DecisionRecord(*GROUP, "NONE", "parked"), DecisionRecord("p", "gone", "NONE", "new")]
     )
-    store.record_observed_plans("orders", [ObservedPlan("20270115", "compaction", "requested", requested_at=NOW - 30)])
-    store.park(ParkedRecord("orders", GROUP, "parked", "rows differ", 0, NOW - 10, NOW + 10))
-    store.park(ParkedRecord("others", GROUP, "parked", "not ours", 0, NOW - 10, NOW + 10))
-    store.add_control(
+    store.observations.record_plans(
+        "orders", [ObservedPlan("20270115", "compaction", "requested", requested_at=NOW - 30)]
+    )
+    store.controls.park(ParkedRecord("orders", GROUP, "parked", "rows differ", 0, NOW - 10, NOW + 10))
+    store.controls.park(ParkedRecord("others", GROUP, "parked", "not ours", 0, NOW - 10, NOW + 10))
+    store.controls.add(
         ControlRecord(ControlKind.PAUSE, TargetKind.GROUP, "default", "inventory", "anna", NOW - 1, until=NOW + 60)
     )
-    store.record_event(EventRecord(NOW, "stuck", "The poll hung.", "orders"))
-    store.begin_job(JobRecord("j1", "orders", "compaction", NOW - 9))
-    store.end_job("j1", "committed", None, at=NOW - 5, instant="20270114", figures={"read_bytes": 3, "unknown": 1})
-    store.begin_job(JobRecord("ghost", "orders", "compaction", NOW - 8))
-    store.begin_job(JobRecord("newer", "orders", "levitation", NOW - 7, ended_at=NOW - 6, result="committed"))
+    store.events.record(EventRecord(NOW, "stuck", "The poll hung.", "orders"))
+    store.jobs.begin(JobRecord("j1", "orders", "compaction", NOW - 9))
+    store.jobs.end("j1", "committed", None, at=NOW - 5, instant="20270114", figures={"read_bytes": 3, "unknown": 1})
+    store.jobs.begin(JobRecord("ghost", "orders", "compaction", NOW - 8))
+    store.jobs.begin(JobRecord("newer", "orders", "levitation", NOW - 7, ended_at=NOW - 6, result="committed"))
 
     detail = table_detail(synthetic.table("orders", running=(synthetic.running_job(),)), snapshot, store, now=NOW)
 
@@ -132,7 +134,7 @@ def test_a_detail_is_what_the_store_and_the_last_look_know(store: Store) -> None
     assert detail.planned_at == NOW - 60
 
 
-def test_a_detail_before_the_first_look(store: Store) -> None:
+def test_a_detail_before_the_first_scan(store: Store) -> None:
     """There is a page, with what the configuration says."""
     detail = table_detail(synthetic.table("orders"), None, store, now=NOW)
     assert detail.groups == () and detail.planned_at is None
@@ -143,15 +145,16 @@ def test_a_detail_before_the_first_look(store: Store) -> None:
 def test_a_decision_of_a_newer_release_is_left_out(store: Store) -> None:
     """It shares the store and may have reasons that we do not know."""
     snapshot = snapshot_of([file_group("p", "fg1", base=(minute(1), 100), logs=[])], [])
-    store.record_decisions("orders", NOW, None, [DecisionRecord(*GROUP, "NONE", "levitates")])
+    store.observations.record_decisions("orders", NOW, None, [DecisionRecord(*GROUP, "NONE", "levitates")])
     (shown,) = table_detail(synthetic.table("orders"), snapshot, store, now=NOW).groups
     assert shown.decision is None
 
 
 def test_groups_that_are_left_out_are_shown(store: Store) -> None:
-    """Frozen ones and those in a partition that nobody can name, each with its reason, before any plan."""
+    """Frozen groups and those in a partition whose name cannot be printed are shown, each with its reason, before any
+    plan."""
     frozen = (
-        FrozenGroup("p", "fg1", minute(1), "nobody knows it"),
+        FrozenGroup("p", "fg1", minute(1), "its newest file is unknown"),
         FrozenGroup("\\xff", "fg2", minute(2), "no UTF-8", is_nameable=False),
     )
     shown = table_detail(synthetic.table("orders"), snapshot_of([], [], frozen=frozen), store, now=NOW).groups
@@ -162,6 +165,6 @@ def test_groups_that_are_left_out_are_shown(store: Store) -> None:
 def test_a_pause_of_another_table_holds_nothing_here(store: Store) -> None:
     """Neither does a resume, which stays in the store as the operator's word."""
     pause = ControlRecord(ControlKind.PAUSE, TargetKind.TABLE, "others", "inventory", "anna", NOW)
-    store.add_control(pause)
-    store.add_control(replace(pause, kind=ControlKind.RESUME, target="orders"))
+    store.controls.add(pause)
+    store.controls.add(replace(pause, kind=ControlKind.RESUME, target="orders"))
     assert table_detail(synthetic.table("orders"), None, store, now=NOW).holds == ()

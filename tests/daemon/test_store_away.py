@@ -27,7 +27,7 @@ BACKENDS = [
 @contextmanager
 def opened(url: str) -> Iterator[Store]:
     migrate(url)
-    store = open_store(url, clock=SkippingClock(), patience=0.05)
+    store = open_store(url, clock=SkippingClock(), timeout=0.05)
     yield store
     store.close()
 
@@ -89,7 +89,7 @@ def test_a_daemon_goes_on_when_its_store_is_back(
     assert serving.status().is_ready
     assert not serving.status().limitations
     assert serving.service.held_tables == {str(first), str(second)}
-    assert "committed" in [job.result for job in store.jobs(str(second))]
+    assert "committed" in [job.result for job in store.jobs.latest(str(second))]
 
 
 def test_a_daemon_whose_file_is_deleted_does_not_even_pause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,11 +100,11 @@ def test_a_daemon_whose_file_is_deleted_does_not_even_pause(tmp_path: Path, monk
         table = copy_golden("v9", tmp_path / "tables" / "orders")
         serving = Serving(tmp_path / "tables", tmp_path / "state", store=store)
         serving.run(30)
-        jobs = store.jobs(str(table))
+        jobs = store.jobs.latest(str(table))
         path.unlink()
         serving.run(60)
         assert path.exists()
         assert serving.status().is_ready
         assert serving.service.held_tables == {str(table)}
-        assert store.jobs(str(table))[-len(jobs) :] == jobs
+        assert store.jobs.latest(str(table))[-len(jobs) :] == jobs
         assert serving.sample("lakeward_lease_changes_total", change="lost") in (None, 0.0)

@@ -1,4 +1,4 @@
-"""One at a time, unless somebody takes long."""
+"""One at a time, unless a caller takes long."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import threading
 from lakeward.daemon.turn import Turn
 
 
-def test_whoever_comes_waits_for_who_is_there() -> None:
+def test_a_thread_waits_for_the_one_that_is_there() -> None:
     """And begins as soon as that one has ended."""
     turn, order, begun = Turn(), [], threading.Event()
 
     def second() -> None:
         begun.set()
-        with turn.taken(patience=60.0):
+        with turn.taken(timeout=60.0):
             order.append("second")
 
-    with turn.taken(patience=60.0):
+    with turn.taken(timeout=60.0):
         thread = threading.Thread(target=second)
         thread.start()
         begun.wait(60)
@@ -25,14 +25,14 @@ def test_whoever_comes_waits_for_who_is_there() -> None:
     assert order == ["first", "second"]
 
 
-def test_nobody_waits_for_one_that_hangs() -> None:
+def test_no_thread_waits_for_one_that_hangs() -> None:
     """After his patience is over he begins beside it; and the turn is still the other's to give back."""
     turn, order = Turn(), []
-    with turn.taken(patience=0.0):
-        with turn.taken(patience=0.0):
+    with turn.taken(timeout=0.0):
+        with turn.taken(timeout=0.0):
             order.append("beside")
-        with turn.taken(patience=0.0):
+        with turn.taken(timeout=0.0):
             order.append("and another")
-    with turn.taken(patience=0.0):
+    with turn.taken(timeout=0.0):
         assert order == ["beside", "and another"]
         assert not turn._lock.acquire(blocking=False), "it is ours"

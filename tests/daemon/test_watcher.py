@@ -14,7 +14,7 @@ from lakeward.errors import LakewardError, NotATable, TryLater
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.opening import open_storage
 from lakeward.storage.storage import FileStatus, Storage
-from lakeward.table.incremental_view import DAMAGED_SECONDS
+from lakeward.table.watching.incremental_view import DAMAGED_SECONDS
 from tests.clocks import SkippingClock
 from tests.golden_tables import copy_golden
 from tests.table.table_history import TableHistory
@@ -112,8 +112,8 @@ class Gate(LocalStorage):
         return super().list(folder)
 
 
-def test_a_slow_table_holds_up_nobody_else(histories: list[TableHistory]) -> None:
-    """While one table is looked at, another is; the same one waits for its own lock."""
+def test_a_slow_table_holds_up_no_other(histories: list[TableHistory]) -> None:
+    """While one table is scanned, another is; the same one waits for its own lock."""
     slow = Gate()
 
     def open_one(location: str) -> tuple[Storage, str]:

@@ -1,31 +1,34 @@
-"""One look, one plan, one job at a time, over golden tables and without the loop."""
+"""One scan, one plan, one job at a time, over golden tables and without the loop."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lakeward.commit.transition import ServiceAction
+from lakeward.config.job_kind import RETIRED, JobKind
 from lakeward.daemon import worker as module
-from lakeward.daemon.events import Job, JobResult, Service
+from lakeward.daemon.scheduling.events import Job, JobResult
+from lakeward.daemon.scheduling.job_traits import TRAITS
 from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.worker import Worker
 from lakeward.errors import Cancelled, Refused, TryLater, VerificationFailed
-from lakeward.execute.compaction import NOTHING_PLANNED, CompactedPlan, CompactionReport
+from lakeward.execute.compaction.compactor import NOTHING_PLANNED, CompactedPlan, CompactionReport
 from lakeward.execute.progress import Count, Observer, Silent
-from lakeward.execute.sample_verification import SampleReport
-from lakeward.format.compaction_plan import read_compaction_plan, write_compaction_plan
+from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.plan.decision import Choice, Decision, PlanOutcome, Reason
 from lakeward.table.file_system_view import GroupId
+from lakeward.verify.sample_verification import SampleReport
 from tests.daemon.serving import Serving
 from tests.golden_tables import copy_golden
 
 
-def nobody_minds() -> None:
+def proceed() -> None:
     pass
 
 
@@ -43,13 +46,13 @@ class Bench:
             self.serving.settings, "orders", str(self.path), watched_since=self.serving.clock.now()
         )
 
-    def plan(self, left_alone: Mapping[GroupId, Reason] | None = None) -> module.PlanAnswer:
+    def plan(self, excluded: Mapping[GroupId, Reason] | None = None) -> module.PlanReport:
         self.worker.poll(self.table)
-        return self.worker.plan(self.table, left_alone or {}, nobody_minds)
+        return self.worker.plan(self.table, excluded or {}, proceed)
 
-    def run(self, service: Service, observer: Observer | None = None, **changes: Any) -> module.JobReport:
+    def run(self, service: JobKind, observer: Observer | None = None, **changes: Any) -> module.JobReport:
         job = replace(Job("j1", "orders", service, {}, 1, 1, 1, 1, deadline=0.0), **changes)
-        return self.worker.run(job, self.table, guard=nobody_minds, observer=observer or Silent())
+        return self.worker.run(job, self.table, guard=proceed, observer=observer or Silent())
 
     @property
     def group(self) -> GroupId:
@@ -64,6 +67,11 @@ class Bench:
 
     def files(self) -> list[Path]:
         return sorted(self.path.rglob("*"))
+
+
+def test_every_kind_of_job_is_carried_out_and_ranked() -> None:
+    """Keeps of daemon/scheduling/job_traits. But for those that only the store's old rows still name."""
+    assert module._JOBS.keys() == TRAITS.keys() == set(JobKind) - RETIRED
 
 
 class Counts(Silent):
@@ -82,24 +90,24 @@ def test_a_poll_tells_of_others_who_service_the_table(tmp_path: Path) -> None:
     assert second.foreign is not None and second.foreign.action == "compaction"
 
 
-def test_a_plan_is_a_wish_and_writes_nothing(tmp_path: Path) -> None:
+def test_a_plan_is_a_demand_and_writes_nothing(tmp_path: Path) -> None:
     """What it would read, write and need at its peak: as many operations at once as its dispatcher runs."""
     bench = Bench(tmp_path)
     before = bench.files()
     answer = bench.plan()
-    assert answer.wish.operations == 1 and answer.wish.read_bytes > 0 and answer.wish.write_bytes > 0
-    assert answer.wish.memory_bytes == bench.table.settings.memory
-    assert answer.wish.oldest_unmerged_at is not None and answer.wish.expired_plans == ()
+    assert answer.demand.operations == 1 and answer.demand.read_bytes > 0 and answer.demand.write_bytes > 0
+    assert answer.demand.memory_bytes == bench.table.settings.memory
+    assert answer.demand.oldest_unmerged_at is not None and answer.demand.expired_plans == ()
     assert bench.files() == before
-    assert bench.worker.time_in_zone_of("orders", 0.0) == "19700101000000000"
+    assert bench.worker.caches.of("orders").zone is UTC
 
 
-def test_a_group_that_is_left_alone_is_no_wish(tmp_path: Path) -> None:
+def test_a_group_that_is_excluded_is_no_demand(tmp_path: Path) -> None:
     """The scheduler said so, and the reason stands in the decision."""
     bench = Bench(tmp_path)
     bench.plan()
     answer = bench.plan({bench.group: Reason.PARKED})
-    assert answer.wish.operations == 0
+    assert answer.demand.operations == 0
     assert [decision.reason for decision in answer.outcome.decisions] == [Reason.PARKED]
 
 
@@ -116,52 +124,52 @@ def test_a_plan_is_stopped_where_it_asks(tmp_path: Path) -> None:
 
 
 def test_pending_plans_are_work(tmp_path: Path) -> None:
-    """Also of others. One of theirs that holds a group to leave alone is not: nobody may run it or take it back, and
-    a job that is begun for it would be begun again and again."""
+    """Plans of other services are work too. One of theirs that holds an excluded group is not: we may neither run it
+    nor roll it back, and a job that is begun for it would be begun again and again."""
     bench = Bench(tmp_path, pending=True)
-    assert bench.plan().wish.operations == 1
-    assert bench.plan({bench.group: Reason.PAUSED}).wish.operations == 0
+    assert bench.plan().demand.operations == 1
+    assert bench.plan({bench.group: Reason.PAUSED}).demand.operations == 0
     bench.make_the_plan_ours()
     bench.worker.forget("orders")
-    assert bench.plan({("", "other"): Reason.PAUSED}).wish.operations == 1
+    assert bench.plan({("", "other"): Reason.PAUSED}).demand.operations == 1
 
 
 def test_a_plan_of_ours_that_is_too_old_is_taken_back(tmp_path: Path) -> None:
     """It is named, and the job for it frees its file groups."""
     bench = Bench(tmp_path, pending=True, settings={"defaults.plan_expiry": "60s"})
-    assert bench.plan().wish.expired_plans == (), "it is not ours"
+    assert bench.plan().demand.expired_plans == (), "it is not ours"
     bench.worker.forget("orders")
     instant = bench.make_the_plan_ours()
 
-    assert bench.plan().wish.expired_plans == (instant,)
-    report = bench.run(Service.PLAN_EXPIRY, expired_plans=(instant,))
+    assert bench.plan().demand.expired_plans == (instant,)
+    report = bench.run(JobKind.PLAN_EXPIRY, expired_plans=(instant,))
 
     assert (report.result, report.instants) == (JobResult.COMMITTED, (instant,))
     assert not list((bench.path / ".hoodie/timeline").glob("*.compaction.requested"))
-    assert bench.run(Service.PLAN_EXPIRY, expired_plans=(instant,)).result is JobResult.NOTHING
+    assert bench.run(JobKind.PLAN_EXPIRY, expired_plans=(instant,)).result is JobResult.NOTHING
 
 
 @pytest.mark.parametrize(("after", "due"), [('"off"', False), ('"auto"', False), ("1", True), ("1000", False)])
-def test_a_plan_wishes_for_the_metadata_tables_services(tmp_path: Path, after: str, due: bool) -> None:
-    """Where the settings want them and enough commits came: here one, of the two that `auto` waits for. The job does
-    them, in figures; then they are not due. A compaction leaves them alone."""
+def test_a_plan_demands_for_the_metadata_tables_services(tmp_path: Path, after: str, due: bool) -> None:
+    """The services are due when the settings want them and enough commits came: here one, of the two that `auto` waits
+    for. The job does them, in figures; then they are not due. A compaction leaves them alone."""
     bench = Bench(tmp_path, golden="v9_metadata", settings={"defaults.metadata_compact_after": after})
     timeline = bench.path / ".hoodie/metadata/.hoodie/timeline"
     before = {path.name for path in timeline.glob("*_*.commit")}
-    wish = bench.plan().wish
-    assert bool(wish.metadata and wish.metadata.is_due) is due
-    assert (wish.metadata is None) is (after == '"off"')
+    demand = bench.plan().demand
+    assert bool(demand.metadata and demand.metadata.is_due) is due
+    assert (demand.metadata is None) is (after == '"off"')
 
     counts = Counts()
-    report = bench.run(Service.METADATA, counts)
+    report = bench.run(JobKind.METADATA_COMPACTION, counts)
 
     assert (report.result is JobResult.COMMITTED) is due
     assert counts.found == [Count.METADATA_COMPACTION] * due
     new = {path.name for path in timeline.glob("*_*.commit")} - before
     assert [name.partition("_")[0] for name in new] == list(report.instants) and len(new) == due
     assert bool(report.figures.read_bytes and report.figures.written_bytes) is due
-    assert bench.run(Service.METADATA).result is JobResult.NOTHING
-    assert bench.run(Service.COMPACTION, counts).result is JobResult.COMMITTED
+    assert bench.run(JobKind.METADATA_COMPACTION).result is JobResult.NOTHING
+    assert bench.run(JobKind.COMPACTION, counts).result is JobResult.COMMITTED
     assert len(counts.found) == due
 
 
@@ -173,7 +181,7 @@ def test_what_stands_against_the_metadata_tables_services_is_no_failure(tmp_path
     (timeline / "20261121143000000.compaction.requested").write_bytes(requested.read_bytes())
     counts = Counts()
 
-    report = bench.run(Service.METADATA, counts)
+    report = bench.run(JobKind.METADATA_COMPACTION, counts)
 
     assert (report.result, counts.found) == (JobResult.NOTHING, [Count.METADATA_LEFT])
     assert "pending-metadata-compaction" in report.problems[0].text
@@ -184,26 +192,33 @@ def test_a_file_of_the_metadata_table_that_does_not_hold_what_was_written_is_a_f
 ) -> None:
     """Rows may be at stake: what verification finds is never passed over."""
     bench = Bench(tmp_path, golden="v9_metadata", settings={"defaults.metadata_compact_after": "1"})
-    monkeypatch.setattr("lakeward.execute.metadata_compaction.read_digest", lambda *arguments: b"another")
+    monkeypatch.setattr("lakeward.execute.metadata.compaction.read_digest", lambda *arguments: b"another")
     with pytest.raises(VerificationFailed):
-        bench.run(Service.METADATA)
+        bench.run(JobKind.METADATA_COMPACTION)
 
 
 def test_old_files_of_the_metadata_table_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of what earlier compactions replaced; the two are told apart."""
+    """What earlier compactions replaced goes in a job of its own, which compacts nothing; nor does the other clean."""
     monkeypatch.setattr("lakeward.plan.metadata_cleaning.RETAINED_COMMITS", 1)
+    monkeypatch.setattr("lakeward.plan.metadata_trigger.RETAINED_COMMITS", 1)
     bench = Bench(tmp_path, golden="v9_metadata", settings={"defaults.metadata_compact_after": "1"})
-    counts = Counts()
-    assert len(bench.run(Service.METADATA, counts).instants) == 2
+    metadata = bench.plan().demand.metadata
+    assert metadata is not None and metadata.is_due and metadata.may_clean
+    timeline, counts = bench.path / ".hoodie/metadata/.hoodie/timeline", Counts()
+    compactions = list(timeline.glob("*_*.commit"))
+    clean = bench.run(JobKind.METADATA_CLEAN, counts)
+    assert (clean.result, len(clean.instants), counts.found) == (JobResult.COMMITTED, 1, [Count.METADATA_CLEAN])
+    assert len(list(timeline.glob("*.clean"))) == 1 and list(timeline.glob("*_*.commit")) == compactions
+    assert bench.run(JobKind.METADATA_CLEAN).result is JobResult.NOTHING
+    assert len(bench.run(JobKind.METADATA_COMPACTION, counts).instants) == 1
     assert counts.found == [Count.METADATA_CLEAN, Count.METADATA_COMPACTION]
-    assert len(list((bench.path / ".hoodie/metadata/.hoodie/timeline").glob("*.clean"))) == 1
 
 
-def test_a_metadata_table_that_cannot_be_looked_at_keeps_no_plan_from_being_made(tmp_path: Path) -> None:
+def test_a_metadata_table_that_cannot_be_scanned_at_keeps_no_plan_from_being_made(tmp_path: Path) -> None:
     """It is not serviced either; what needs it says why."""
     bench = Bench(tmp_path, golden="v9_metadata")
     (bench.path / ".hoodie/metadata/.hoodie/timeline/20261121143000000.strange.requested").touch()
-    assert bench.plan().wish.metadata is None
+    assert bench.plan().demand.metadata is None
 
 
 def test_a_compaction_says_what_it_did(tmp_path: Path) -> None:
@@ -212,12 +227,12 @@ def test_a_compaction_says_what_it_did(tmp_path: Path) -> None:
     bench.plan()
     log_bytes = sum(path.stat().st_size for path in bench.path.rglob("*.log.*") if not path.name.endswith(".crc"))
 
-    report = bench.run(Service.COMPACTION)
+    report = bench.run(JobKind.COMPACTION)
 
     assert report.result is JobResult.COMMITTED and len(report.instants) == 1
     assert report.figures.operations == 1 and report.figures.written_bytes > 0
     assert report.figures.log_bytes == log_bytes > 0
-    assert bench.run(Service.COMPACTION).result is JobResult.NOTHING
+    assert bench.run(JobKind.COMPACTION).result is JobResult.NOTHING
 
 
 def test_a_table_about_whose_writers_nothing_was_said_is_not_written(tmp_path: Path) -> None:
@@ -227,7 +242,7 @@ def test_a_table_about_whose_writers_nothing_was_said_is_not_written(tmp_path: P
     locks = bench.table.locks.model_copy(update={"writers": None})
     bench.table = replace(bench.table, settings=settings.model_copy(update={"locks": locks}))
     before = bench.files()
-    for service in (Service.COMPACTION, Service.RECOVERY, Service.PLAN_EXPIRY, Service.METADATA):
+    for service in set(JobKind) - RETIRED - {JobKind.VERIFICATION}:
         with pytest.raises(Refused, match="other writers"):
             bench.run(service)
     assert bench.files() == before
@@ -248,13 +263,13 @@ def plan_of(*, completed: bool, recovered: bool) -> CompactedPlan:
     ],
 )
 def test_only_progress_is_a_result(plan: CompactedPlan, result: JobResult) -> None:
-    """A plan that the job made itself and that came to nothing would be wished again at once, as fast as the machine
+    """A plan that the job made itself and that came to nothing would be demanded again at once, as fast as the machine
     can; as NOTHING it makes the table back off."""
     assert module._compacted(CompactionReport((plan,), NOTHING_PLANNED)).result is result
 
 
 def test_a_job_that_is_committed_stays_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it learned about logs is lost when the table cannot be looked at just now, or was removed; not its end."""
+    """What it learned about logs is lost when the table cannot be scanned just now, or was removed; not its end."""
     bench = Bench(tmp_path)
     bench.plan()
     partition, file_id = bench.group
@@ -262,19 +277,19 @@ def test_a_job_that_is_committed_stays_so(tmp_path: Path, monkeypatch: pytest.Mo
     report = CompactionReport((plan_of(completed=True, recovered=False),), PlanOutcome((left,), ()))
     monkeypatch.setattr(module.Compactor, "compact", lambda self: report)
 
-    assert bench.run(Service.COMPACTION).result is JobResult.COMMITTED
+    assert bench.run(JobKind.COMPACTION).result is JobResult.COMMITTED
     (decision,) = bench.plan().outcome.decisions
     assert decision.reason is Reason.UNSUPPORTED_LOGS, "the next plan does not ask for these logs again"
     bench.worker.forget("orders")
 
-    assert bench.run(Service.COMPACTION).result is JobResult.COMMITTED
+    assert bench.run(JobKind.COMPACTION).result is JobResult.COMMITTED
 
 
 def test_a_sample_is_taken_of_what_was_compacted_lately(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Until a verification has looked at it; one that could not be done has not."""
     bench = Bench(tmp_path)
     bench.plan()
-    (instant,) = bench.run(Service.COMPACTION).instants
+    (instant,) = bench.run(JobKind.COMPACTION).instants
     asked: list[list[str]] = []
 
     def fail(*given: Any, lately: list[str], **named: Any) -> SampleReport:
@@ -285,14 +300,14 @@ def test_a_sample_is_taken_of_what_was_compacted_lately(tmp_path: Path, monkeypa
         failing.setattr(module, "verify_sample", fail)
         for _ in range(2):
             with pytest.raises(TryLater):
-                bench.run(Service.VERIFICATION)
+                bench.run(JobKind.VERIFICATION)
     assert asked == [[instant], [instant]]
 
-    report = bench.run(Service.VERIFICATION)
+    report = bench.run(JobKind.VERIFICATION)
 
     assert report.result is JobResult.COMMITTED and report.problems == ()
     assert report.figures.groups_verified == 1 and report.figures.groups_mismatched == 0
-    assert bench.worker._committed == {}
+    assert bench.worker.caches.of("orders").committed == ()
 
 
 def test_a_table_that_is_forgotten_leaves_nothing(tmp_path: Path) -> None:
@@ -300,5 +315,5 @@ def test_a_table_that_is_forgotten_leaves_nothing(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.plan()
     bench.worker.forget("orders")
-    assert bench.worker.backlog("orders") is None and bench.worker.snapshot("orders") is None
-    assert bench.worker.time_in_zone_of("orders", 0.0) is None
+    assert bench.serving.backlog("orders") is None and bench.worker.snapshot("orders") is None
+    assert bench.worker.caches.find("orders") is None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from lakeward.daemon.events import Service, TableState
-from lakeward.daemon.metrics import METRICS, Check, CheckResult, Kind, PollResult, WatchedStep
+from lakeward.config.job_kind import JobKind
+from lakeward.daemon.metric_specs import METRICS, CheckResult, MetricKind, PollOutcome, VerificationKind, WatchedStep
+from lakeward.daemon.scheduling.events import TableState
 from lakeward.daemon.status import JobEnd, SparkState
 
 SCRAPED = frozenset({"job", "instance"})
@@ -15,15 +16,15 @@ SCRAPED = frozenset({"job", "instance"})
 NOT_OURS = frozenset({"process_resident_memory_bytes", "process_cpu_seconds_total", "up", "ALERTS"})
 
 VALUES = {
-    "service": frozenset(Service),
+    "service": frozenset(JobKind),
     "end": frozenset(JobEnd),
-    "check": frozenset(Check),
+    "check": frozenset(VerificationKind),
     "step": frozenset(WatchedStep),
     "change": frozenset({"gained", "lost"}),
 }
 STATES = {"lakeward_spark_session": frozenset(SparkState)}
 RESULTS = {
-    "lakeward_polls_total": frozenset(PollResult),
+    "lakeward_polls_total": frozenset(PollOutcome),
     "lakeward_verifications_total": frozenset(CheckResult),
     "lakeward_config_reloads_total": frozenset({"applied", "refused"}),
 }
@@ -41,7 +42,7 @@ def series_of_ours() -> dict[str, frozenset[str]]:
     series: dict[str, frozenset[str]] = {}
     for spec in METRICS:
         labels = frozenset(spec.labels) | SCRAPED
-        if spec.kind is Kind.HISTOGRAM:
+        if spec.kind is MetricKind.HISTOGRAM:
             series |= {f"{spec.name}_sum": labels, f"{spec.name}_count": labels, f"{spec.name}_bucket": labels | {"le"}}
         else:
             series[spec.name] = labels

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from deploy.dockerfile import DOCKERFILE, read_stages
-from lakeward.daemon.config_file import load_settings
+from lakeward.config.file import load_settings
 from tests.deploy.tools import DEPLOY, run
 
 COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())

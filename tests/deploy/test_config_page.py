@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from deploy.config_page import DOCUMENT, EVERYTHING, ROOT, document, everything
-from lakeward.daemon.config_file import read_config
-from lakeward.daemon.config_reference import sections
+from lakeward.config.file import read_config
+from lakeward.config.reference import sections
 
 EXAMPLES = sorted((ROOT / "deploy" / "config").glob("*.toml"))
 
@@ -31,12 +31,12 @@ def test_the_reference_names_every_key() -> None:
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_examples_are_right(path: Path) -> None:
-    """As they stand, without an environment."""
+    """Each example is valid unchanged, without an environment."""
     assert read_config(path, {}).problems == ()
 
 
 def test_the_examples_are_there() -> None:
-    """Those that the documentation names."""
+    """The documentation names these."""
     assert {path.name for path in EXAMPLES} == set(re.findall(r"`([a-z-]+\.toml)`", DOCUMENT.read_text()))
 
 
@@ -61,7 +61,7 @@ def test_everything_may_be_set(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("block", re.findall(r"```toml\n(.*?)```", DOCUMENT.read_text(), re.DOTALL))
 def test_the_examples_in_the_text_are_right(tmp_path: Path, block: str) -> None:
-    """As the files are."""
+    """Examples in the text are as valid as the files."""
     path = tmp_path / "example.toml"
     path.write_text(block)
     assert read_config(path, {}).problems == ()

@@ -60,7 +60,7 @@ def test_without_a_target_the_daemon_is_built() -> None:
 
 
 @pytest.mark.parametrize("stage", FINAL)
-def test_nobody_runs_as_root(stage: str) -> None:
+def test_no_process_runs_as_root(stage: str) -> None:
     """The user is a number, so that Kubernetes can check it, and not root's."""
     user = [part for part in line_of(stage) if part.all("USER")][-1].last("USER").text
     assert re.fullmatch(r"[1-9]\d{4}:[1-9]\d{4}", user)
@@ -90,7 +90,7 @@ def test_kernels_are_read_as_they_were_built(stage: str) -> None:
 
 @pytest.mark.parametrize("stage", FINAL)
 def test_it_stops_when_asked_and_says_how_it_is(stage: str) -> None:
-    """SIGTERM stops it; its health is checked, or said to be somebody else's business; labels say what it is."""
+    """SIGTERM stops it; its health is checked, or said to be left to the orchestrator; labels say what it is."""
     (last,) = [part for part in STAGES if part.name == stage]
     assert last.last("STOPSIGNAL").text == "SIGTERM"
     assert last.all("HEALTHCHECK")

@@ -13,7 +13,7 @@ PAGES = [*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md"), *(PROJECT / "
 
 
 def anchors_of(page: Path) -> set[str]:
-    """As forges spell the headings of a page."""
+    """The anchors that forges make of the headings of a page."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
@@ -39,3 +39,13 @@ def test_commands_that_are_named_exist(page: Path) -> None:
     assert set(re.findall(r"`make ([a-z-]+)", text)) <= targets
     for path in re.findall(r"\bdeploy/[\w./-]*\w", text):
         assert (PROJECT / path).exists() or path.startswith("deploy/compose/secrets/"), path
+
+
+def test_modules_that_the_architecture_names_exist() -> None:
+    """A module that moved, or went, moves in the architecture, too."""
+    code = PROJECT / "service" / "lakeward"
+    rooms = "|".join(sorted(path.name for path in code.iterdir() if path.is_dir() and not path.name.startswith("_")))
+    text = (PROJECT / "docs" / "ARCHITECTURE.md").read_text()
+    named = set(re.findall(rf"`((?:{rooms})/[a-z_/]*[a-z_])", text))
+    assert [name for name in sorted(named) if not (code / name).is_dir() and not (code / f"{name}.py").is_file()] == []
+    assert len(named) > 40

@@ -24,7 +24,7 @@ from tests.deploy.tools import PROJECT
 
 STAGES = read_stages(DOCKERFILE.read_text())
 DAEMON = STAGES[-1]
-PATIENCE = 120.0
+TIMEOUT_SECONDS = 120.0
 
 CONFIGURATION = """\
 [service]
@@ -98,7 +98,7 @@ def test_the_entry_point_starts_answers_and_stops(tmp_path: Path) -> None:
 
     daemon = image.start([*DAEMON.last("ENTRYPOINT").words, *DAEMON.last("CMD").words])
     try:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT_SECONDS
         while not image.is_healthy():
             if daemon.poll() is not None or time.monotonic() > end:
                 daemon.kill()

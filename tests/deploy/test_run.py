@@ -21,7 +21,7 @@ import pytest
 from lakeward.cli.main import run as lakeward
 from tests.deploy.tools import PROJECT
 
-PATIENCE = 240.0
+TIMEOUT_SECONDS = 240.0
 """It takes some forty seconds on an idle machine; CI runs other things beside it."""
 
 
@@ -62,7 +62,7 @@ class Demo:
         return 0.0
 
     def wait_until(self, holds: Callable[[], bool]) -> None:
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + TIMEOUT_SECONDS
         while not holds():
             assert self.process.poll() is None and time.monotonic() < end, "\n".join(self.lines[-60:])
             time.sleep(0.5)

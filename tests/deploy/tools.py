@@ -16,7 +16,7 @@ DEPLOY = PROJECT / "deploy"
 
 
 def find_tool(name: str, *, install: str) -> str:
-    """Where the program is. Where it is not: skipped with the reason, but red in CI."""
+    """The path of the program. A test without it is skipped with the reason, but red in CI."""
     beside = Path(sys.executable).with_name(name)
     found = str(beside) if beside.exists() else shutil.which(name)
     if found is None:

@@ -144,7 +144,7 @@ seen["probes of two sessions"] = jobs.count("version probe")
 # A driver that hangs counts as dead, too, and is replaced.
 from lakeward.dispatch import spark_session  # noqa: E402
 
-spark_session.ANSWER_SECONDS = 2.0
+spark_session.ANSWER_TIMEOUT_SECONDS = 2.0
 hanging = java()
 os.kill(hanging.pid, signal.SIGSTOP)
 seen["alive while it hangs"] = dispatcher.is_alive()

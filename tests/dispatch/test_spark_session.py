@@ -42,7 +42,7 @@ def test_threads_share_it(seen: dict[str, Any]) -> None:
 
 
 def test_executors_are_probed_once_a_session(seen: dict[str, Any]) -> None:
-    """A second probe asks nobody; a new session is asked again."""
+    """A second probe asks no executor; a new session is asked again."""
     assert seen["probes"] == 1
     assert seen["probes of two sessions"] == 2
 

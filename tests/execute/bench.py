@@ -6,18 +6,18 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from lakeward.commit.file_system_lock import SPARK_LOCK, FileSystemLockOptions
+from lakeward.commit.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
 from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.execute.compaction import Compactor
-from lakeward.execute.compaction_options import CompactionOptions
-from lakeward.execute.operation import run_operation
+from lakeward.execute.compaction.compactor import Compactor
+from lakeward.execute.options import CompactionOptions
 from lakeward.execute.progress import Count, Merged, Phase, Silent
-from lakeward.format.instant import State
+from lakeward.format.timeline.instant import State
 from lakeward.plan.decision import PlanOutcome, Reason
 from lakeward.plan.planner import Planner
 from lakeward.storage.local import LocalStorage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.task.operation import run_operation
 from tests.clocks import SkippingClock
 from tests.crash.compacting import FULL, instants
 from tests.processes import ScriptedProcesses
@@ -71,9 +71,9 @@ class Bench:
         self.watcher = Watcher()
         self.run = partial(run_operation, self.storage)
         self.guard: Callable[[], None] = lambda: None
-        self.left_alone: Mapping[GroupId, Reason] = {}
+        self.excluded: Mapping[GroupId, Reason] = {}
         self.planned_by: Mapping[str, str] = {}
-        self.look: Callable[[], TableSnapshot] | None = None
+        self.snapshot: Callable[[], TableSnapshot] | None = None
 
     def compactor(self, planner: Planner = FULL, **options: object) -> Compactor:
         settings: dict[str, object] = {
@@ -95,9 +95,9 @@ class Bench:
             processes=self.processes,
             observer=self.watcher,
             guard=lambda: self.guard(),
-            left_alone=self.left_alone,
+            excluded=self.excluded,
             planned_by=self.planned_by,
-            look=self.look,
+            snapshot=self.snapshot,
         )
 
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeward.errors import Unsupported
-from lakeward.execute.peak_memory import PeakMemory
-from lakeward.format.base_file import open_base_file
+from lakeward.format.parquet.base_file import open_base_file
+from lakeward.task.peak_memory import PeakMemory
 
 KEY = "_hoodie_record_key"
 KB = 1024

@@ -13,7 +13,7 @@ from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE, BloomFilter
 
 
 def murmur2(key: bytes, seed: int) -> int:
-    """As Hudi computes it, with Java's signed bytes and 32-bit integers."""
+    """Murmur2 like Hudi's, with Java's signed bytes and 32-bit integers."""
 
     def signed(byte: int) -> int:
         return byte - 256 if byte > 127 else byte

@@ -43,7 +43,7 @@ log_files = st.one_of(
 )
 
 
-def test_write_token_is_spelled_as_spark_counts() -> None:
+def test_write_token_is_encoded_as_spark_counts() -> None:
     """Task partition, stage, attempt."""
     assert str(WriteToken(0, 15, 11)) == "0-15-11"
 
@@ -51,7 +51,7 @@ def test_write_token_is_spelled_as_spark_counts() -> None:
 @given(base_files)
 @settings(deadline=None, print_blob=True)
 def test_base_file_name_and_value_are_the_same_thing(name: BaseFileName) -> None:
-    """Parsing a spelled base file name gives back what was spelled, and it passes the gate."""
+    """Parsing a formatted base file name gives back what was formatted, and it passes the gate."""
     assert parse_base_file(name.text) == name
     assert parse_log_file(name.text) is None
     assert check_file_name(name.text) == name.text
@@ -60,7 +60,7 @@ def test_base_file_name_and_value_are_the_same_thing(name: BaseFileName) -> None
 @given(log_files)
 @settings(deadline=None, print_blob=True)
 def test_log_file_name_and_value_are_the_same_thing(name: LogFileName) -> None:
-    """Parsing a spelled log file name gives back what was spelled, and it passes the gate."""
+    """Parsing a formatted log file name gives back what was formatted, and it passes the gate."""
     assert parse_log_file(name.text) == name
     assert parse_base_file(name.text) is None
     assert check_file_name(name.text) == name.text
@@ -70,8 +70,8 @@ def test_log_file_name_and_value_are_the_same_thing(name: LogFileName) -> None:
 @example(f".{FILE_ID}_{T}.log.01_0-15-11")
 @example(BASE + "\n")
 @settings(deadline=None, print_blob=True)
-def test_only_names_that_can_be_spelled_are_parsed(name: str) -> None:
-    """What is parsed is spelled the same again; so no two names mean one file."""
+def test_only_names_that_can_be_encoded_are_parsed(name: str) -> None:
+    """What is parsed is formatted the same again; so no two names mean one file."""
     for parsed in (parse_base_file(name), parse_log_file(name)):
         assert parsed is None or parsed.text == name
 
@@ -254,7 +254,7 @@ HFILE_BASE = "record-index-a%2Fb%2Dc-0000-0_3-89-248_20261121114133085.hfile"
 
 
 def test_base_files_of_a_metadata_table():
-    """Are names where somebody asks for them, and then those of a data table are none."""
+    """HFiles are base files for a caller that asks for them, and then those of a data table are none."""
     parsed = parse_base_file(HFILE_BASE, extension=HFILE)
 
     assert parsed == BaseFileName("record-index-a%2Fb%2Dc-0000-0", "3-89-248", "20261121114133085", HFILE)

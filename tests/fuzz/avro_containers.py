@@ -10,14 +10,14 @@ from collections.abc import Callable
 import fastavro
 
 from lakeward.errors import LakewardError
-from lakeward.format.avro_container import read_record
-from lakeward.format.avro_primitive import spell_bytes, spell_long
-from lakeward.format.clean_metadata import read_clean_metadata
-from lakeward.format.clean_plan import read_clean_plan
-from lakeward.format.commit_metadata import read_commit_metadata
-from lakeward.format.compaction_plan import read_compaction_plan
-from lakeward.format.replace_metadata import read_clustered_groups
-from lakeward.format.rollback_metadata import read_restored, read_rollback_plan, read_rolled_back
+from lakeward.format.avro.container import read_record
+from lakeward.format.avro.primitive import encode_bytes, encode_long
+from lakeward.format.timeline.clean_metadata import read_clean_metadata
+from lakeward.format.timeline.clean_plan import read_clean_plan
+from lakeward.format.timeline.commit_metadata import read_commit_metadata
+from lakeward.format.timeline.compaction_plan import read_compaction_plan
+from lakeward.format.timeline.replace_metadata import read_clustered_groups
+from lakeward.format.timeline.rollback_metadata import read_restored, read_rollback_plan, read_rolled_back
 from tests.fuzz.golden import files
 
 _WHOLE, _RECORD, _SCHEMA = range(3)
@@ -86,5 +86,7 @@ def one_input(data: bytes) -> None:
 
 
 def _container(schema: bytes, record: bytes) -> bytes:
-    header = b"Obj\x01" + spell_long(1) + spell_bytes(b"avro.schema") + spell_bytes(schema) + spell_long(0) + bytes(16)
-    return header + spell_long(1) + spell_bytes(record) + bytes(16)
+    header = (
+        b"Obj\x01" + encode_long(1) + encode_bytes(b"avro.schema") + encode_bytes(schema) + encode_long(0) + bytes(16)
+    )
+    return header + encode_long(1) + encode_bytes(record) + bytes(16)

@@ -8,8 +8,8 @@ from datetime import UTC
 
 from lakeward.errors import LakewardError
 from lakeward.format.file_name import check_relative_path, parse_base_file, parse_log_file, resolve
-from lakeward.format.instant import comparable_time, instant_file_name, parse_instant, parse_instant_time
 from lakeward.format.partition_metadata import is_partition_metadata
+from lakeward.format.timeline.instant import comparable_time, instant_file_name, parse_instant, parse_instant_time
 
 _FILE_ID = "ebf517f7-02cc-4e03-aec7-b7450919b7fd-0"
 

@@ -6,9 +6,9 @@ import contextlib
 import io
 
 from lakeward.errors import LakewardError
-from lakeward.format.hfile_block import HFileCodec
-from lakeward.format.hfile_reader import HFileReader
-from tests.format.hfile_files import HBASE, Form, hfile
+from lakeward.format.hfile.block import HFileCodec
+from lakeward.format.hfile.reader import HFileReader
+from tests.format.hfile.hfile_files import HBASE, Form, hfile
 from tests.fuzz.golden import files
 
 _ENTRIES = [(f"key-{number:03}".encode(), b"value" * (number % 4)) for number in range(12)]

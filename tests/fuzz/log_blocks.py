@@ -7,9 +7,9 @@ import io
 import struct
 
 from lakeward.errors import LakewardError
-from lakeward.format.data_block import read_data_block
-from lakeward.format.delete_block import read_delete_block
-from lakeward.format.log_block import BlockType, CorruptBlock, LogBlock, scan_blocks
+from lakeward.format.log.block import BlockType, CorruptBlock, LogBlock, scan_blocks
+from lakeward.format.log.data_block import read_data_block
+from lakeward.format.log.delete_block import read_delete_block
 from tests.fuzz.golden import files
 
 _FRAMED = 1

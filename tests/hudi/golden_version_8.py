@@ -3,7 +3,7 @@
     python -m tests.hudi.golden_version_8 FOLDER SCRATCH
 
 `table.tar.xz` in FOLDER is the table, without Hadoop's checksum files; `expected.json` has the value of each key, and
-what Hudi's own compaction by that plan wrote into the metadata table, by partition, as `comparable_records` spells it.
+what Hudi's own compaction by that plan wrote into the metadata table, by partition, formatted by `comparable_records`.
 And how tables of version 8 are written at all.
 
 Touches: FOLDER, through another release's process.

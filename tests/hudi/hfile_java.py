@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lakeward.format.log_block import BlockType, LogBlock, scan_blocks
+from lakeward.format.log.block import BlockType, LogBlock, scan_blocks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,7 +22,7 @@ FOUND = 0
 
 
 class HFilePlace(NamedTuple):
-    """Where an HFile lies: a base file from end to end, or the content of a log block."""
+    """The place of an HFile: a base file from end to end, or the content of a log block."""
 
     path: Path
     offset: int

@@ -1,9 +1,9 @@
 """Our log compaction on a real Hudi table, without the service around it: plan, run, publish, in a few lines.
 
-For the tests that ask what Hudi makes of our LOG outputs; what the service does beside (locks, heartbeats, undoing) has
+For the tests that ask what Hudi makes of our LOG outputs; what the service adds (locks, heartbeats, rollback) has
 tests of its own.
 
-Touches: the table, which nobody else may write to meanwhile.
+Touches: the table, which no other writer may change meanwhile.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lakeward.execute.log_compaction_commit import log_compaction_commit
-from lakeward.execute.merging import merge_rules
-from lakeward.execute.operation import run_operation
-from lakeward.execute.operation_spec import OperationKind, OperationResult, OperationSpec
-from lakeward.format.commit_metadata import write_commit_metadata
-from lakeward.format.compaction_plan import METRICS, CompactionOperation, CompactionPlan, write_compaction_plan
+from lakeward.execute.compaction.commit_metadata import log_compaction_commit
+from lakeward.format.timeline.commit_metadata import write_commit_metadata
+from lakeward.format.timeline.compaction_plan import METRICS, CompactionOperation, CompactionPlan, write_compaction_plan
 from lakeward.read.slice_input import SliceInput
+from lakeward.read.table_rules import merge_rules
 from lakeward.storage.local import LocalStorage
 from lakeward.table.file_group import FileSlice
 from lakeward.table.snapshot import TableSnapshot
-from tests.our_reader import look
+from lakeward.task.operation import run_operation
+from lakeward.task.operation_spec import OperationKind, OperationResult, OperationSpec
+from tests.our_reader import scan
 
 STRATEGY = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper"
 
@@ -38,7 +38,7 @@ def log_compact(path: Path, *, logs: int | None = None) -> tuple[str, list[Opera
 
     Returns the instant and what was made.
     """
-    snapshot = look(path)
+    snapshot = scan(path)
     slices = [slice_ for slice_ in snapshot.latest_slices if len(slice_.log_files[:logs]) > 1]
     instant = new_instant()
     timeline = path / ".hoodie" / "timeline"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lakeward.format.metadata_codec import metadata_codec
-from lakeward.format.metadata_record import MetadataRecord
+from lakeward.format.metadata.codec import metadata_codec
+from lakeward.format.metadata.record import MetadataRecord
 from tests.hudi.hfile_java import java_object, read_entries
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class HudiMetadata:
         return {path: self._files(path) for path in self._reader.getAllPartitionPaths()}
 
     def records(self, partition: str, scratch: Path) -> dict[str, MetadataRecord]:
-        """By key. They travel through a file in `scratch`."""
+        """Maps keys to records. They travel through a file in `scratch`."""
         target = scratch / "records"
         self._records.dump(self._reader, partition, str(target))
         decode = metadata_codec(self._schema).decode

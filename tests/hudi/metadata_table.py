@@ -1,5 +1,5 @@
 """A small Hudi table with every partition of the metadata table that its release has, base files and logs in each; and
-what one commit wrote into a metadata table, whoever made it, so that ours can be held against Hudi's.
+what one commit wrote into a metadata table, ours or Hudi's, so that ours can be held against Hudi's.
 
 Touches: one table folder, through Spark; reads metadata tables.
 """
@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lakeward.format.file_name import BaseFileName, LogFileName, parse_base_file, parse_log_file
-from lakeward.format.metadata_codec import metadata_codec
-from lakeward.format.metadata_log_file import MetadataBlock, metadata_blocks
-from lakeward.format.metadata_record import (
+from lakeward.format.metadata.codec import metadata_codec
+from lakeward.format.metadata.log_file import MetadataBlock, metadata_blocks
+from lakeward.format.metadata.record import (
     BloomFilterRecord,
     ColumnStatsRecord,
     FilesRecord,
@@ -35,7 +35,7 @@ INDEXES = {
     "hoodie.metadata.record.index.min.filegroup.count": "2",
     "hoodie.metadata.record.index.max.filegroup.count": "2",
 }
-"""By names that every release knows."""
+"""Options under names that every release knows."""
 OPTIONS = {
     **INDEXES,
     # The second write is compacted, the third stays in logs.
@@ -101,7 +101,7 @@ def comparable_records(table: Path, instant: str, partition: str, *, but: Collec
 
 
 def assert_same_records(table: HudiTable, twin: HudiTable, *, but: Collection[str] = ()) -> None:
-    """Every compaction wrote the same into the metadata tables of both, whoever made it, in every partition."""
+    """Our compactions and Hudi's wrote the same into the metadata tables of both, in every partition."""
     ours, theirs = table.compactions(), twin.compactions()
     assert ours and len(ours) == len(theirs)
     partitions = sorted(path.name for path in (table.path / ".hoodie" / "metadata").iterdir() if path.name[0] != ".")

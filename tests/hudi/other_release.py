@@ -128,8 +128,8 @@ def _answer(spark: Any, call: str, *, path: str, shape: dict[str, Any], options:
             return table.snapshot(with_meta=more["with_meta"], **options)
         case "compaction":
             settings = table.shape.write_options() | {"hoodie.compact.inline.max.delta.commits": "1"} | options
-            spelled = ",".join(f"{key}={value}" for key, value in settings.items())
-            what = f"{more['what']}, path => '{path}', options => '{spelled}'"
+            formatted = ",".join(f"{key}={value}" for key, value in settings.items())
+            what = f"{more['what']}, path => '{path}', options => '{formatted}'"
             (row,) = spark.sql(f"CALL run_compaction({what})").collect()
             return str(row["timestamp"])
     raise ValueError(call)

@@ -148,7 +148,7 @@ class HudiTable:
     # Reading
 
     def snapshot(self, *, with_meta: bool = True, **options: str) -> Rows:
-        return self.spell(self.frame(**options), with_meta=with_meta)
+        return self.formatted(self.frame(**options), with_meta=with_meta)
 
     def read_optimized(self, *, with_meta: bool = True, **options: str) -> Rows:
         return self.snapshot(with_meta=with_meta, **{"hoodie.datasource.query.type": "read_optimized"}, **options)
@@ -204,8 +204,8 @@ class HudiTable:
         row = hashed.agg(f.count("*").alias("rows"), f.sum(f.col("h").cast("decimal(38,0)")).alias("sum")).first()
         return int(row["rows"]), int(row["sum"] or 0)
 
-    def spell(self, frame: DataFrame, *, with_meta: bool = True) -> Rows:
-        """Any frame's rows, spelled as every answer here is."""
+    def formatted(self, frame: DataFrame, *, with_meta: bool = True) -> Rows:
+        """The rows of any frame, formatted as every result here is."""
         return tuple(sorted(row["row"] for row in _as_json(frame, with_meta).collect()))
 
     # The timeline, by its file names (layout 2)

@@ -98,9 +98,9 @@ def write_typed_table(spark: SparkSession, path: Path, *, version: str = HUDI_VE
 
 def rows(spark: SparkSession, numbers: range, *, ts: int = 1, k: int = 1, version: str = HUDI_VERSION) -> DataFrame:
     columns = COLUMNS | (NEWER_COLUMNS if version == HUDI_VERSION else {})
-    spelled = ", ".join(f"{spelling.format(k=k)} AS {name}" for name, spelling in columns.items())
+    formatted = ", ".join(f"{encoding.format(k=k)} AS {name}" for name, encoding in columns.items())
     return spark.sql(
-        f"SELECT concat('k', lpad(n, 5, '0')) AS id, concat('p', n % 2) AS part, {ts}L AS ts, {spelled} "
+        f"SELECT concat('k', lpad(n, 5, '0')) AS id, concat('p', n % 2) AS part, {ts}L AS ts, {formatted} "
         f"FROM (SELECT id AS n FROM range({numbers.start}, {numbers.stop}))"
     )
 

@@ -48,7 +48,7 @@ class Case:
     layout: str
     """flat, hive (part=v), or encoded (values with blanks, slashes and accents, URL-encoded)."""
     history: str
-    """fresh, compacted (Hudi compacted it before), or pending (Hudi left a compaction plan that nobody has run)."""
+    """fresh, compacted (Hudi compacted it before), or pending (Hudi left a compaction plan that has not run)."""
     ordering: str
     log_format: str
     keys: str

@@ -20,7 +20,7 @@ from tests.interop.hfile_cases import OURS, THEIRS, probes, write_ours
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
-    """The folder of this name, made by whichever process asks first; the others wait for it. Nobody changes it."""
+    """The folder of this name, made by the process that asks first; the others wait for it. No test changes it."""
     root = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         root = root.parent  # of the run, not of this process
@@ -62,7 +62,7 @@ def _run_hbase(folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def table_with_metadata(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A table by released Hudi with every partition of its metadata table. Whoever changes it works on a copy."""
+    """A table by released Hudi with every partition of its metadata table. A test that changes it works on a copy."""
 
     def make(folder: Path) -> None:
         write_table_with_metadata(request.getfixturevalue("spark"), folder / "table")

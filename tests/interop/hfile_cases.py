@@ -8,8 +8,8 @@ from __future__ import annotations
 from hashlib import sha256
 from pathlib import Path
 
-from lakeward.format.hfile_block import HFileCodec
-from lakeward.format.hfile_writer import BLOCK_BYTES, HFileWriter
+from lakeward.format.hfile.block import HFileCodec
+from lakeward.format.hfile.writer import BLOCK_BYTES, HFileWriter
 from tests.hudi.hfile_java import Entries
 
 GZIP, NONE = HFileCodec.GZIP, HFileCodec.NONE

@@ -20,7 +20,7 @@ def lakeward(*arguments: str) -> tuple[int, dict[str, Any]]:
 
 
 def compact(table: HudiTable, *options: str) -> dict[str, Any]:
-    """`lakeward compact` of the table alone, which must succeed. Without options: nobody else writes."""
+    """Runs `lakeward compact` of the table alone, which must succeed. Without options: no writer is at work."""
     stated = options or ("--writers", "stopped")
     exit_code, printed = lakeward("compact", str(table.path), "--type", "full", "--no-metadata-services", *stated)
     assert exit_code == 0, printed

@@ -176,8 +176,8 @@ class Story:
         self._delete(tables, self._random.sample(self.model.rows(), 3))
 
     def expected(self) -> Rows:
-        """The model's rows, spelled as `HudiTable.snapshot(with_meta=False)` spells them."""
-        return self.table.spell(self._frame(self.model.rows()), with_meta=False)
+        """The model's rows, formatted like those of `HudiTable.snapshot(with_meta=False)`."""
+        return self.table.formatted(self._frame(self.model.rows()), with_meta=False)
 
     # Rows
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakeward.commit.storage_lock import StorageLockOptions
+from lakeward.commit.lock.storage_lock import StorageLockOptions
 from lakeward.errors import Conflict
-from lakeward.execute.metadata_removal import remove_metadata
-from lakeward.format.instant import State
+from lakeward.execute.metadata.removal import remove_metadata
+from lakeward.format.timeline.instant import State
 from tests.clocks import SkippingClock
 from tests.faults import Fault, FaultKind, Killed
 from tests.golden_tables import expected_rows
@@ -57,7 +57,7 @@ class Story:
         return HudiTable(self._spark, self.lake.fetched(), SHAPE)
 
     def upsert(self, key: str, value: str, **options: str) -> None:
-        """By Hudi, with the metadata table on."""
+        """Hudi upserts the key, with the metadata table on."""
         table = self.fetched()
         rows = f"SELECT '{key}' AS id, '{value}' AS name, 99L AS ts, 'p' AS part"
         table.write(self._spark.sql(rows), "upsert", **options)
@@ -90,7 +90,7 @@ class Story:
 def test_it_is_finished_beside_what_a_writer_committed_since(
     at: Callable[[str], bool], spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Hudi takes back what is pending in its metadata table; afterwards all of it is there, and Hudi compacts it."""
+    """Hudi rolls back what is pending in its metadata table; afterwards all of it is there, and Hudi compacts it."""
     story = Story(tmp_path, spark)
     before = {row["id"]: row["name"] for row in expected_rows(GOLDEN)}
     instant = story.die(at)

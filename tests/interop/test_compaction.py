@@ -21,7 +21,7 @@ from tests.hudi.table import HudiTable, Rows
 from tests.interop.cases import METADATA, NARROW, WIDE, Case
 from tests.interop.lakeward_cli import compact, lakeward
 from tests.interop.story import Story
-from tests.our_reader import look
+from tests.our_reader import scan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +31,7 @@ BEGINNING = "000"
 UNLIKE_HUDIS = ("c_float", "c_double", "c_binary", "added")
 """Columns whose ranges Hudi leaves values out of, so that queries skip them (`test_metadata_stats.py`): NaN, and bytes.
 And one that some files of a partition have no record of: Hudi writes a record of the others, and we none
-(`format/partition_stats.py`)."""
+(`format/metadata/partition_stats.py`)."""
 
 
 def test_narrow_cases_hold_every_pair():
@@ -107,8 +107,8 @@ def hudi_compacts(table: HudiTable) -> None:
 
 
 def our_slices(table: HudiTable) -> frozenset[tuple[str, str, str, frozenset[str]]]:
-    """As `HudiTable.slices_by_hudi_rs` has them; nothing is pending."""
-    latest = [group.slices[0] for group in look(table.path).file_groups if not group.slices[0].is_empty]
+    """Our slices in the form of `HudiTable.slices_by_hudi_rs`; nothing is pending."""
+    latest = [group.slices[0] for group in scan(table.path).file_groups if not group.slices[0].is_empty]
     return frozenset(map(_spelled, latest))
 
 
@@ -127,7 +127,7 @@ def assert_metadata_agrees(table: HudiTable, rows: Rows) -> None:
     for column in ("id", "ts"):
         wanted = tuple(row for row in rows if json.loads(row)[column] == one[column])
         condition = f.col(column) == f.lit(one[column]).cast(kinds[column])
-        assert table.spell(skipping.where(condition)) == wanted, column
+        assert table.formatted(skipping.where(condition)) == wanted, column
     assert_verified(table)
 
 
@@ -144,7 +144,7 @@ def assert_same_history(table: HudiTable, twin: HudiTable, *, last: int | None =
     Args:
         last: of so many instants only; None for all.
     """
-    # A plan keeps its place by requested time whoever runs it, and whenever.
+    # A plan keeps its place by requested time whichever engine runs it, and whenever.
     ours, theirs = sorted(table.completed_instants()), sorted(twin.completed_instants())
     assert len(ours) == len(theirs)
     if last is not None:

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.format.instant import State, parse_instant
+from lakeward.format.timeline.instant import State, parse_instant
 from tests.crash.compacting import compact as compact_in_process
 from tests.faults import FaultyStorage, Killed
 from tests.hudi.metadata_table import OPTIONS as METADATA_OPTIONS
@@ -70,7 +70,7 @@ SETTINGS = {
 """What makes a little work do."""
 
 TEMPORARY_EXITS = (5, 75)
-"""The lock was not free in time, or somebody else is at it: come back."""
+"""The lock was not free in time, or another process is at work: come back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +269,7 @@ STEPS = {
 
 
 class DyingStorage(FaultyStorage):
-    """Its process dies right after the first call that is spelled so."""
+    """Its process dies right after the first call of this form."""
 
     def __init__(self, last: str) -> None:
         super().__init__()

@@ -43,10 +43,10 @@ def ours(snapshot: TableSnapshot) -> tuple[set[Slice], set[Slice]]:
         for number, slice_ in enumerate(group.slices):
             base = slice_.base_file.name if slice_.base_file else None
             logs = tuple(log.name.text for log in slice_.log_files)
-            spelled = (slice_.partition_path, slice_.file_id, slice_.base_instant, base, logs)
-            every.add(spelled)
+            formatted = (slice_.partition_path, slice_.file_id, slice_.base_instant, base, logs)
+            every.add(formatted)
             if number == 0:
-                latest.add(spelled)
+                latest.add(formatted)
     return latest, every
 
 
@@ -62,8 +62,10 @@ def hudis(spark: SparkSession, path: Path, uncommitted: tuple[str, ...]) -> tupl
     hidden = {Path(name).name for name in uncommitted}
     latest, every = set(), set()
     for partition_path in hudi.common.fs.FSUtils.getAllPartitionPaths(engine, client, False):
-        latest |= {spell(slice_, partition_path, set()) for slice_ in each(view.getLatestFileSlices(partition_path))}
-        every |= {spell(slice_, partition_path, hidden) for slice_ in each(view.getAllFileSlices(partition_path))}
+        latest |= {
+            formatted(slice_, partition_path, set()) for slice_ in each(view.getLatestFileSlices(partition_path))
+        }
+        every |= {formatted(slice_, partition_path, hidden) for slice_ in each(view.getAllFileSlices(partition_path))}
     view.close()
     return latest, every
 
@@ -74,7 +76,7 @@ def each(stream: Any) -> Iterator[Any]:
         yield iterator.next()
 
 
-def spell(slice_: Any, partition_path: str, hidden: set[str]) -> Slice:
+def formatted(slice_: Any, partition_path: str, hidden: set[str]) -> Slice:
     base = slice_.getBaseFile().get().getFileName() if slice_.getBaseFile().isPresent() else None
     newest_first = [log.getFileName() for log in each(slice_.getLogFiles())]
     logs = tuple(name for name in reversed(newest_first) if name not in hidden)
@@ -128,7 +130,7 @@ def layout_1(spark: SparkSession, path: Path) -> HudiTable:
 
 
 def clustered(spark: SparkSession, path: Path) -> HudiTable:
-    """Groups replaced by clustering and by insert_overwrite, and a clustering plan that nobody has run."""
+    """Groups replaced by clustering and by insert_overwrite, and a clustering plan that has not run."""
     table = HudiTable(spark, path, TableShape(partition_fields="part"))
     call = f"CALL run_clustering(path => '{path}', options => 'hoodie.metadata.enable=false', op => "
     table.write(rows(spark, range(8), 10, ("2024/01", "2024/02")), "insert")
@@ -181,7 +183,7 @@ def archived(spark: SparkSession, path: Path) -> HudiTable:
 def test_slices_equal_those_of_hudi(
     spark: SparkSession, tmp_path: Path, make: Callable[[SparkSession, Path], HudiTable]
 ) -> None:
-    """Of the same files, our view and Hudi's make the same groups, slices, base files and logs."""
+    """Our view and Hudi's make the same groups, slices, base files and logs of the same files."""
     table = make(spark, tmp_path / "table")
 
     snapshot = take_snapshot(LocalStorage(), str(table.path), clock=SkippingClock())

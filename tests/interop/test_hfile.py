@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakeward.format.hfile_reader import HFileReader
-from lakeward.format.hfile_writer import BLOCK_BYTES
+from lakeward.format.hfile.reader import HFileReader
+from lakeward.format.hfile.writer import BLOCK_BYTES
 from tests.hudi.hfile_java import (
     FOUND,
     Entries,

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakeward.commit.heartbeat import Heartbeat, heartbeat_path
+from lakeward.commit.heartbeat import Heartbeat
+from lakeward.commit.heartbeat_line import heartbeat_path
 from lakeward.commit.owner import Processes
 from lakeward.dispatch.spark import SparkDispatcher
 from lakeward.storage.local import LocalStorage

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakeward.format.log_block import BlockType, HeaderKey, LogBlock, scan_blocks
+from lakeward.format.log.block import BlockType, HeaderKey, LogBlock, scan_blocks
 from tests.hudi.log_compacting import log_compact
 from tests.hudi.table import HudiTable
 from tests.interop.cases import Case

@@ -22,7 +22,7 @@ from tests.interop.test_metadata_services import compactions, instants, plan_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.interop, pytest.mark.slow]
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.wide]
 
 WRITES = 30
 ROWS = 20
@@ -38,7 +38,7 @@ SHAPE = TableShape(
         "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
     },
 )
-"""Of a table that batches are inserted into: it has no logs, so nothing of it is ever compacted but its metadata."""
+"""A table that batches are inserted into: it has no logs, so nothing of it is ever compacted but its metadata."""
 
 CONFIG = """
 [service]
@@ -90,7 +90,6 @@ def daemon(folder: Path, table: Path) -> Iterator[None]:
             process.kill()
 
 
-@pytest.mark.wide
 @pytest.mark.timeout(7200)
 def test_no_writer_has_to_compact_the_metadata_table(spark: SparkSession, tmp_path: Path):
     """Thirty batches, one JVM each, none fails: fifteen with the command after each, and fifteen with the daemon
@@ -135,7 +134,6 @@ def test_a_writer_in_a_fresh_jvm_does_not_fail_after_us(full: HudiTable, tmp_pat
     assert compactions(table) == [printed["metadata_compaction"]["instant"]]
 
 
-@pytest.mark.wide
 def test_without_us_it_fails(full: HudiTable, tmp_path: Path):
     """Which is Hudi's and not ours; once this no longer holds, decision 0018 is to be thought over."""
     table = full.copy_to(tmp_path / "table")

@@ -76,7 +76,7 @@ class Combination:
 
     @property
     def partitions(self) -> set[str]:
-        """Of the metadata table."""
+        """Partitions of the metadata table."""
         found = {"files"}
         found |= {"column_stats"} if self.stats != "none" else set()
         found |= {"partition_stats"} if self.stats == "partitions" else set()
@@ -102,7 +102,7 @@ COMBINATIONS = [
 
 
 def test_every_combination_is_there():
-    """Of the switches that go together, but for four that Hudi cannot write."""
+    """Every combination of the switches that go together is tried, but for four that Hudi cannot write."""
     assert len(set(COMBINATIONS)) == 3 * 2 * 4 - 4
     assert {(each.stats, each.has_blooms) for each in COMBINATIONS if each.index == "global"} == {
         *itertools.product(("none", "columns", "partitions"), (False, True))
@@ -199,6 +199,6 @@ def values_of(rows: Rows) -> dict[str, str]:
 
 
 def by_value(table: HudiTable, value: str) -> list[str]:
-    """By the secondary index."""
+    """Rows that Hudi finds through the secondary index."""
     frame = table.frame(**{"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"})
     return [str(row["id"]) for row in frame.where(f"v = '{value}'").select("id").collect()]

@@ -1,7 +1,7 @@
 """The metadata tables of real tables: we read what Hudi reads, record by record, and list by them what is stored.
 
 Every state is one of a table by Hudi 1.2.0: as its writes left it; with the last compaction of its metadata table, or
-the last write, taken back to where it was pending; after more writes, a rollback, a compaction and a clean.
+the last write, rolled back to where it was pending; after more writes, a rollback, a compaction and a clean.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lakeward.format.metadata_record import BloomFilterRecord, FilesRecord, MetadataRecord
+from lakeward.format.metadata.record import BloomFilterRecord, FilesRecord, MetadataRecord
 from lakeward.storage.local import LocalStorage
-from lakeward.table.incremental_view import IncrementalView
 from lakeward.table.listing import ListingSource
-from lakeward.table.metadata_listing import MetadataListing, compare_with_storage
-from lakeward.table.metadata_reader import MetadataReader
-from lakeward.table.metadata_table import load_metadata_table
+from lakeward.table.metadata.listing import MetadataListing, compare_with_storage
+from lakeward.table.metadata.metadata_table import load_metadata_table
+from lakeward.table.metadata.reader import MetadataReader
 from lakeward.table.snapshot import take_snapshot
 from lakeward.table.table_config import load_table_config
 from lakeward.table.timeline import Timeline, load_timeline
+from lakeward.table.watching.incremental_view import IncrementalView
 from tests.clocks import SkippingClock
 from tests.hudi.metadata_java import HudiMetadata
 from tests.hudi.metadata_table import OPTIONS
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
-# Hudi takes nothing back that lies before the last compaction of the metadata table.
+# Hudi rolls nothing back that lies before the last compaction of the metadata table.
 SHAPE = TableShape(partition_fields="part", options=OPTIONS | {"hoodie.metadata.compact.max.delta.commits": "5"})
 
 Records = dict[str, dict[str, MetadataRecord]]
@@ -59,7 +59,7 @@ class Seen:
         }
 
     def records(self) -> Records:
-        """By scans; for every key there is one record, whose lookup finds the same."""
+        """All records by scan; for every key there is one record, whose lookup finds the same."""
         found = {}
         for partition in self.metadata.slices:
             entries = list(self.reader.scan(partition))
@@ -75,7 +75,7 @@ def assert_as_hudi_sees_it(spark: SparkSession, path: Path, scratch: Path) -> Se
     for partition, records in seen.records().items():
         theirs = hudi.records(partition, scratch)
         assert records.keys() == theirs.keys(), partition
-        assert spelled(records) == spelled(theirs), partition
+        assert encoded(records) == encoded(theirs), partition
     differences = compare_with_storage(
         LocalStorage(), str(path), seen.listing, seen.listing.partitions(), seen.timeline
     )
@@ -87,8 +87,8 @@ def assert_as_hudi_sees_it(spark: SparkSession, path: Path, scratch: Path) -> Se
     return seen
 
 
-def spelled(records: Mapping[str, MetadataRecord]) -> dict[str, object]:
-    """NaN is not equal to itself, but spelled alike; the files of a partition are in no order."""
+def encoded(records: Mapping[str, MetadataRecord]) -> dict[str, object]:
+    """NaN is not equal to itself, but formatted alike; the files of a partition are in no order."""
     return {key: record if isinstance(record, FilesRecord) else repr(record) for key, record in records.items()}
 
 
@@ -102,7 +102,7 @@ def metadata_timeline(path: Path) -> list[Path]:
 
 
 def test_every_record_is_hudis(spark: SparkSession, written: Path, tmp_path: Path):
-    """Of every partition, from base files and logs."""
+    """The records of every partition, from base files and logs."""
     seen = assert_as_hudi_sees_it(spark, written, tmp_path)
 
     partitions = {"files", "column_stats", "partition_stats", "bloom_filters", "record_index"}
@@ -113,7 +113,7 @@ def test_every_record_is_hudis(spark: SparkSession, written: Path, tmp_path: Pat
 
 
 def test_every_key_is_found(written: Path):
-    """By lookup what a scan finds, and by the start of a key what a scan finds that starts so."""
+    """A lookup finds what a scan finds, and one by the start of a key what a scan finds that starts so."""
     seen = Seen(written)
     for partition, records in seen.records().items():
         assert seen.reader.lookup(partition, [*records, "not there"]) == records
@@ -137,7 +137,7 @@ def test_a_pending_compaction_of_the_metadata_table_hides_nothing(spark: SparkSe
 
     seen = assert_as_hudi_sees_it(spark, path, tmp_path)
     before = Seen(written).records()
-    assert {of: spelled(r) for of, r in seen.records().items()} == {of: spelled(r) for of, r in before.items()}
+    assert {of: encoded(r) for of, r in seen.records().items()} == {of: encoded(r) for of, r in before.items()}
     assert all(s.base_instant != instant for slices in seen.metadata.slices.values() for s in slices)
 
 

@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakeward.format.clean_metadata import CleanMetadata, read_clean_metadata
-from lakeward.format.compaction_plan import CompactionPlan, read_compaction_plan
 from lakeward.format.file_name import HFILE, parse_base_file
-from lakeward.format.hfile_reader import HFileReader
-from lakeward.format.instant import Instant, State, parse_instant
-from lakeward.format.metadata_codec import metadata_codec
-from lakeward.format.metadata_record import MetadataRecord
+from lakeward.format.hfile.reader import HFileReader
+from lakeward.format.metadata.codec import metadata_codec
+from lakeward.format.metadata.record import MetadataRecord
+from lakeward.format.timeline.clean_metadata import CleanMetadata, read_clean_metadata
+from lakeward.format.timeline.compaction_plan import CompactionPlan, read_compaction_plan
+from lakeward.format.timeline.instant import Instant, State, parse_instant
 from lakeward.storage.local import LocalStorage
-from tests.execute.compacting_metadata import clean_metadata, compact_metadata
+from tests.execute.metadata.compacting_metadata import clean_metadata, compact_metadata
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.hudi.metadata_table import COLUMNS, OPTIONS
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
-from tests.interop.test_metadata_reading import assert_as_hudi_sees_it, spelled
+from tests.interop.test_metadata_reading import assert_as_hudi_sees_it, encoded
 from tests.processes import ScriptedProcesses
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Twins:
     by_hudi: HudiTable
     by_us: HudiTable
     printed: dict[str, object]
-    """By our command."""
+    """What our command printed."""
 
 
 def upsert(spark: SparkSession, table: HudiTable, first: int, last: int, value: str, **options: str) -> None:
@@ -83,7 +83,7 @@ def metadata(table: HudiTable) -> Path:
 
 
 def instants(table: HudiTable) -> list[Instant]:
-    """Of the metadata table: one for each timeline file, by name."""
+    """Instants of the metadata table: one for each timeline file, by name."""
     names = sorted(path.name for path in (metadata(table) / ".hoodie" / "timeline").iterdir())
     return [instant for name in names if (instant := parse_instant(name, 2)) is not None]
 
@@ -101,12 +101,12 @@ def cleans(table: HudiTable) -> list[CleanMetadata]:
 
 
 def deleted_files(clean: CleanMetadata) -> set[str]:
-    """By path below the metadata table; those that were gone already count, for Hudi."""
+    """Paths below the metadata table; those that were gone already count, for Hudi."""
     return {f"{path}/{name}" for path, each in clean.partitions.items() for name in (*each.deleted, *each.failed)}
 
 
 def data_files(table: HudiTable) -> set[str]:
-    """Of the metadata table, by path below it."""
+    """Data files of the metadata table, by path below it."""
     paths = [
         path for path in metadata(table).glob("*/*") if path.suffix != ".crc" and not path.name.startswith(".hood")
     ]
@@ -142,7 +142,7 @@ def test_records_are_hudis(twins: Twins):
     expected = {group: dict(records(path)) for group, path in base_files(twins.by_hudi, theirs).items()}
     assert found.keys() == expected.keys()
     for group, of in expected.items():
-        assert spelled(found[group]) == spelled(of), group
+        assert encoded(found[group]) == encoded(of), group
     assert sum(map(len, found.values())) == twins.printed["entries"] > 3000
     merged = [
         {(each.partition_path, each.file_id): (each.base_file, each.log_files) for each in plan.operations}
@@ -262,3 +262,23 @@ def test_hudi_cleans_where_we_stopped(
     assert not deleted & data_files(table)
     assert values(table) == values(table, **WITHOUT_METADATA)
     assert_as_hudi_sees_it(spark, table.path, tmp_path)
+
+
+def test_the_metadata_table_of_a_copy_on_write_table(spark: SparkSession, tmp_path: Path) -> None:
+    """We compact no such table, and its metadata table like any other: Hudi finds every row by it, and goes on."""
+    kind = {"hoodie.datasource.write.table.type": "COPY_ON_WRITE"}
+    table = HudiTable(spark, tmp_path / "t", TableShape(partition_fields="part", options=OPTIONS | kind))
+    for first, last, value in ((0, 60, "a"), (30, 90, "b"), (0, 10, "c")):
+        upsert(spark, table, first, last, value, **LEAVES_METADATA)
+    before = values(table, **WITHOUT_METADATA)
+    assert lakeward("compact", str(table.path), "--writers", "stopped")[0] == 2
+
+    exit_code, printed = lakeward("metadata", "compact", str(table.path), "--writers", "stopped")
+
+    assert exit_code == 0 and printed["metadata_compaction"], printed
+    assert len(compactions(table)) == 1
+    assert values(table) == values(table, **WITHOUT_METADATA) == before
+    upsert(spark, table, 50, 100, "d", **LEAVES_METADATA)
+    after = values(table, **WITHOUT_METADATA)
+    assert values(table) == after != before
+    assert lakeward("verify", str(table.path))[0] == 0

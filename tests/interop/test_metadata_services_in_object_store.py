@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakeward.format.clean_metadata import read_clean_metadata
 from lakeward.format.file_name import HFILE
-from tests.execute.compacting_metadata import compact_metadata
-from tests.execute.metadata_lake import CLEAN, COMPACT, LOCK, Lake, Service, is_announcement, is_base_file
-from tests.execute.test_metadata_cleaning import files, older_files
-from tests.execute.test_metadata_compaction import base_files, compactions, metadata_leftovers
+from lakeward.format.timeline.clean_metadata import read_clean_metadata
+from tests.execute.metadata.compacting_metadata import compact_metadata
+from tests.execute.metadata.test_cleaning import files, older_files
+from tests.execute.metadata.test_compaction import base_files, compactions, metadata_leftovers
 from tests.golden_tables import expected_rows
 from tests.hudi.golden_metadata import OPTIONS
 from tests.hudi.table import HudiTable, TableShape
@@ -27,6 +26,7 @@ from tests.metadata_golden import GOLDEN, METADATA_TIMELINE
 from tests.object_lake import carry_out
 from tests.object_tables import bring_back, fetch
 from tests.processes import ScriptedProcesses
+from tests.verify.metadata_lake import CLEAN, COMPACT, LOCK, Lake, Service, is_announcement, is_base_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +55,7 @@ class Story:
         return HudiTable(self._spark, fetch(self.lake.store(), self.lake.base, self._path), SHAPE)
 
     def upsert(self, key: str, value: str, **options: str) -> None:
-        """By Hudi, with the metadata table on."""
+        """Hudi upserts the key, with the metadata table on."""
         table = self.fetched()
         rows = f"SELECT '{key}' AS id, '{value}' AS name, 99L AS ts, 'p' AS part"
         table.write(self._spark.sql(rows), "upsert", **options)
@@ -81,7 +81,7 @@ def warm(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(autouse=True)
 def one_commit_retained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By our cleans, instead of twenty, which no golden table has."""
+    """Makes our cleans retain one commit instead of twenty, which no golden table has."""
     monkeypatch.setattr("lakeward.plan.metadata_cleaning.RETAINED_COMMITS", 1)
 
 
@@ -108,7 +108,7 @@ def test_hudi_reads_it_and_goes_on(service: Service, spark: SparkSession, tmp_pa
 def test_hudi_carries_out_a_plan_that_we_died_over(
     at: Callable[[str], bool], spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Its next writer takes back what is there and does it again; we find it done, and clear the rest away."""
+    """Hudi's next writer rolls back what is there and does it again; we find it done, and clear the rest away."""
     story = Story(tmp_path, spark, COMPACT)
     processes = story.lake.died(at)
     instant = story.lake.instant()
@@ -137,7 +137,7 @@ def test_we_finish_beside_what_was_committed_since(spark: SparkSession, tmp_path
 
 
 def test_hudi_ends_a_clean_that_we_died_over(spark: SparkSession, tmp_path: Path) -> None:
-    """By the paths that the plan names without a scheme."""
+    """Hudi finds the files by the paths that the plan names without a scheme."""
     story = Story(tmp_path, spark, CLEAN)
     dead = files(story.lake.before) & older_files(story.lake.before)
     processes = story.lake.died(lambda write: write.startswith("delete") and f".{HFILE}" in write)

@@ -21,27 +21,27 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.execute.merging import merge_rules
-from lakeward.format.avro_schema import table_schema
-from lakeward.format.base_file import BaseFileWriter, open_base_file
-from lakeward.format.column_range import ColumnRangeAccumulator
-from lakeward.format.index_definitions import INDEX_DEFINITIONS_PATH, parse_index_definitions
-from lakeward.format.indexed_columns import indexed_columns
-from lakeward.format.log_stats import log_column_stats
-from lakeward.format.metadata_codec import metadata_codec
-from lakeward.format.metadata_key import bloom_filter_key, column_stats_key, files_key, partition_stats_key
-from lakeward.format.metadata_log_file import MetadataBlock, metadata_blocks
-from lakeward.format.metadata_record import (
+from lakeward.format.avro.schema import table_schema
+from lakeward.format.metadata.base_file_stats import read_bloom_filter, read_column_stats
+from lakeward.format.metadata.codec import metadata_codec
+from lakeward.format.metadata.index_definitions import INDEX_DEFINITIONS_PATH, parse_index_definitions
+from lakeward.format.metadata.key import bloom_filter_key, column_stats_key, files_key, partition_stats_key
+from lakeward.format.metadata.log_file import MetadataBlock, metadata_blocks
+from lakeward.format.metadata.log_stats import log_column_stats
+from lakeward.format.metadata.partition_stats import partition_stats
+from lakeward.format.metadata.record import (
     BloomFilterRecord,
     ColumnStatsRecord,
     MetadataRecord,
     PartitionStatsRecord,
     StatsRecord,
 )
-from lakeward.format.parquet_stats import read_bloom_filter, read_column_stats
-from lakeward.format.partition_stats import partition_stats
-from lakeward.format.stats_value import StatsValue, StatsVersion, ValueKind, ValueType
+from lakeward.format.parquet.base_file import BaseFileWriter, open_base_file
+from lakeward.format.stats.column_range import ColumnRangeAccumulator
+from lakeward.format.stats.indexed_columns import indexed_columns
+from lakeward.format.stats.stats_value import StatsValue, StatsVersion, ValueKind, ValueType
 from lakeward.read.log_run import LogRun
+from lakeward.read.table_rules import merge_rules
 from lakeward.storage.local import LocalStorage
 from tests.conftest import IN_CI
 from tests.hudi.typed_table import (
@@ -54,7 +54,7 @@ from tests.hudi.typed_table import (
     rows,
     write_typed_table,
 )
-from tests.our_reader import look
+from tests.our_reader import scan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -107,7 +107,7 @@ class Served:
 
     @property
     def schema(self) -> str:
-        snapshot = look(self.path)
+        snapshot = scan(self.path)
         assert snapshot.schema is not None
         return snapshot.schema
 
@@ -164,7 +164,7 @@ def test_bloom_filter_of_a_base_file(served: Served):
 
 
 def test_column_statistics_of_our_base_file(spark: SparkSession, served: Served, tmp_path: Path):
-    """Of a file that we wrote Hudi's own code says what we say, but for the three columns."""
+    """Hudi's own code says the same of a file that we wrote, but for the three columns."""
     source, ours = base_files(served)[1], tmp_path / "ours.parquet"
     schema = table_schema(served.schema)
     with source.open("rb") as file, ours.open("wb") as sink:
@@ -204,7 +204,7 @@ def test_where_we_know_better(served: Served):
 
 
 def test_column_statistics_of_a_log_file(served: Served):
-    """Of the rows that a log compaction leaves we say what Hudi says of its own.
+    """We say of the rows that a log compaction leaves what Hudi says of its own.
 
     But for the commit time: Hudi's log compaction gives its rows the time of its own instant, ours keeps theirs. And
     Hudi keeps a text of 5,000 characters whole where we cut it.
@@ -236,7 +236,7 @@ def test_a_log_of_deletes_alone(served: Served):
 
 def test_a_log_compaction_in_the_other_partitions(served: Served):
     """Hudi's own writes the new log files into `files`, no bloom filters, and into the record index a deletion of
-    every key whose delete it kept. (`format/log_stats.py` says why we leave the last out.)"""
+    every key whose delete it kept. (`format/metadata/log_stats.py` says why we leave the last out.)"""
     written = {
         name: served.written(served.instants["log"], name) for name in ("files", "bloom_filters", "record_index")
     }
@@ -370,7 +370,7 @@ def unwrapped(value: Any) -> Any:
 
 
 def plain(value: StatsValue | None, kind: ValueType | None) -> Any:
-    """As `unwrapped` has it."""
+    """The value in the form of `unwrapped`."""
     assert kind is not None
     if isinstance(value, Decimal):
         unscaled = int(value.scaleb(kind.scale or 0))
@@ -381,7 +381,7 @@ def plain(value: StatsValue | None, kind: ValueType | None) -> Any:
 
 
 def log_stats_of(served: Served, partition: str) -> list[ColumnStatsRecord]:
-    """Of the rows that our log compaction would write in place of Hudi's."""
+    """Statistics of the rows that our log compaction would write in place of Hudi's."""
     instant, schema = served.instants["log"], served.schema
     sources = [name for name in served.files(partition) if ".log." in name and instant_of(name) < instant]
     (name,) = [name for name in served.files(partition) if instant_of(name) == instant]
@@ -393,7 +393,7 @@ def log_stats_of(served: Served, partition: str) -> list[ColumnStatsRecord]:
         tuple(f"{partition}/{source}" for source in sorted(sources, key=instant_of)),
         instant=instant,
         schema=arrow_schema,
-        rules=merge_rules(look(served.path)),
+        rules=merge_rules(scan(served.path)),
         memory_bytes=100_000_000,
     )
     with closing(run):

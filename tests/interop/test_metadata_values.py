@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from lakeward.format.file_name import HFILE, check_file_name, parse_base_file, parse_log_file
-from lakeward.format.hfile_reader import HFileReader
-from lakeward.format.index_definitions import INDEX_DEFINITIONS_PATH, parse_index_definitions
-from lakeward.format.log_block import CorruptBlock, LogBlock, scan_blocks
-from lakeward.format.metadata_codec import MetadataCodec, metadata_codec
-from lakeward.format.metadata_key import (
+from lakeward.format.hfile.reader import HFileReader
+from lakeward.format.log.block import CorruptBlock, LogBlock, scan_blocks
+from lakeward.format.metadata.codec import MetadataCodec, metadata_codec
+from lakeward.format.metadata.index_definitions import INDEX_DEFINITIONS_PATH, parse_index_definitions
+from lakeward.format.metadata.key import (
     ALL_PARTITIONS,
     bloom_filter_key,
     column_stats_key,
@@ -27,8 +27,8 @@ from lakeward.format.metadata_key import (
     files_key,
     partition_stats_key,
 )
-from lakeward.format.metadata_log_file import metadata_blocks, write_metadata_log
-from lakeward.format.metadata_record import (
+from lakeward.format.metadata.log_file import metadata_blocks, write_metadata_log
+from lakeward.format.metadata.record import (
     BloomFilterRecord,
     ColumnStatsRecord,
     FilesRecord,
@@ -37,7 +37,7 @@ from lakeward.format.metadata_record import (
     RecordIndexRecord,
     StatsRecord,
 )
-from lakeward.format.stats_value import StatsVersion, ValueKind, Wrapper, stats_order, value_type_of
+from lakeward.format.stats.stats_value import StatsVersion, ValueKind, Wrapper, stats_order, value_type_of
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -142,7 +142,7 @@ def test_every_record_is_understood_and_written_alike(any_table: Table):
 
 
 def head_of(log: Path) -> tuple[object, ...]:
-    """Of a log's HFile block; the order of the headers is one that Java's hash of the day has chosen."""
+    """The head of a log's HFile block; the order of the headers is one that Java's hash of the day has chosen."""
     with log.open("rb") as file:
         block = next(scan_blocks(file, log.stat().st_size, name=log.name))
     assert isinstance(block, LogBlock)
@@ -214,7 +214,7 @@ def test_keys_are_what_we_make_of_names(any_table: Table):
 
 
 def test_files_are_listed_with_their_sizes(any_table: Table):
-    """As they lie in storage."""
+    """Each size is that of the file in storage."""
     for entry in any_table.of("files"):
         if isinstance(entry.record, FilesRecord) and not entry.record.is_all_partitions:
             for name, of_file in entry.record.entries.items():
@@ -222,7 +222,7 @@ def test_files_are_listed_with_their_sizes(any_table: Table):
 
 
 def test_deletes_of_the_record_index_are_keys(any_table: Table):
-    """Of the five rows that were deleted."""
+    """The keys are those of the five rows that were deleted."""
     assert sorted(key for _, _, key in any_table.deleted) == [f"k{n}" for n in range(5)]
     assert {file.parent.name for file, _, _ in any_table.deleted} == {"record_index"}
 
@@ -277,10 +277,10 @@ def test_a_column_of_nulls(any_table: Table):
 
 def test_index_definitions(table: Table, older_table: Table):
     """The columns of the statistics and their version."""
-    for of_table, of_version, expected in ((table, 9, StatsVersion.V2), (older_table, 8, StatsVersion.V1)):
+    for of_table, typed, expected in ((table, True, StatsVersion.V2), (older_table, False, StatsVersion.V1)):
         path = of_table.path / INDEX_DEFINITIONS_PATH
         definitions = parse_index_definitions(path.read_bytes(), file=str(path))
-        assert definitions.stats_version(of_version) is expected
+        assert definitions.stats_version(has_typed_stats=typed) is expected
         assert not definitions.is_partitioned_record_index
         covered = {record.column for record in stats_of(of_table)}
         assert covered <= set(definitions.column_stats_columns) and set(COLUMNS) <= covered

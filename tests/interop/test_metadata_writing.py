@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakeward.format.file_name import parse_log_file
-from lakeward.format.instant import State, parse_instant
-from lakeward.format.metadata_record import BloomFilterRecord, FilesRecord, MetadataRecord
+from lakeward.format.metadata.record import BloomFilterRecord, FilesRecord, MetadataRecord
+from lakeward.format.timeline.instant import State, parse_instant
 from tests.crash.compacting import compact as compact_in_process
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.hudi.metadata_table import COLUMNS, OPTIONS, WITHOUT_METADATA, comparable_records, written_records
@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow]
 PARTITIONS = ("files", "column_stats", "partition_stats", "bloom_filters", "record_index")
 SHAPE = TableShape(partition_fields="part", options=OPTIONS)
 KEYS = {f"k{number}" for number in range(3500)}
-"""Of the table as it is before us."""
+"""Keys of the table before we write to it."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def test_data_skipping_finds_all_rows(twins: Twins, condition: str):
 
 
 def test_what_hudi_left_is_taken_back(spark: SparkSession, twins: Twins, tmp_path: Path):
-    """Hudi died between the metadata table's commit and its own: we undo both parts and carry its plan out."""
+    """Hudi died between the metadata table's commit and its own: we roll both parts back and carry its plan out."""
     table = twins.by_hudi.copy_to(tmp_path / "table")
     (commit,) = (table.path / ".hoodie" / "timeline").glob(f"{twins.instant}_*.commit")
     commit.unlink()
@@ -258,7 +258,7 @@ def kinds_of_filters(seen: Seen) -> set[str]:
 
 
 def shape_of(table: HudiTable, instant: str) -> dict[str, list[str]]:
-    """By file group, since names have tokens in them."""
+    """What a commit wrote into each file group, since names have tokens in them."""
     metadata = table.path / ".hoodie" / "metadata"
     logs = [log for path in metadata.glob(f"*/.*_{instant}.log.*") if (log := parse_log_file(path.name)) is not None]
     return {"files": sorted(f"{log.file_id} {log.version}" for log in logs if log.file_id[:5] != "bloom")}

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakeward.cli.main import run
+from lakeward.commit.lock.storage_lock import LockFile, parse_lock_file
 from lakeward.commit.owner import Processes
-from lakeward.commit.storage_lock import LockFile, parse_lock_file
 from lakeward.storage.object_store import ObjectStore
 from lakeward.storage.object_url import parse_object_url
 from tests.golden_tables import copy_golden, expected_rows
@@ -55,7 +55,7 @@ def test_the_lock_is_read_by_both(spark: SparkSession) -> None:
 def test_hudi_reads_what_was_compacted_in_s3(
     golden: str, kind: str, bucket: str, tmp_path: Path, spark: SparkSession
 ) -> None:
-    """By the command line, from a table that Hudi wrote; where it has a metadata table, by that."""
+    """The command line compacts a table that Hudi wrote; one with a metadata table is listed by that."""
     store, base = ObjectStore(parse_object_url(bucket)), f"{bucket}/orders"
     bring(copy_golden(golden, tmp_path / "golden"), store, base)
     url = base.replace("s3://", "s3a://")

@@ -1,4 +1,4 @@
-"""A plan is taken back while writers go on: Hudi reads what it read before, of now and of the past, and lives on."""
+"""A plan is unscheduled while writers go on: Hudi reads what it read before, of now and of the past, and lives on."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakeward.clock import SystemClock
-from lakeward.commit.file_system_lock import FileSystemLockOptions
+from lakeward.commit.lock.file_system_lock import FileSystemLockOptions
 from lakeward.commit.owner import Processes
 from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.execute.compaction import Compactor
-from lakeward.execute.compaction_options import CompactionOptions
-from lakeward.execute.operation import run_operation
-from lakeward.execute.operation_spec import OperationResult, OperationSpec
-from lakeward.execute.unscheduling import Unscheduled
+from lakeward.execute.compaction.compactor import Compactor
+from lakeward.execute.compaction.unscheduling import Unscheduled
+from lakeward.execute.options import CompactionOptions
 from lakeward.plan.planner import CompactionType, planner_of
 from lakeward.plan.selection import GroupFilter
 from lakeward.storage.local import LocalStorage
+from lakeward.task.operation import run_operation
+from lakeward.task.operation_spec import OperationResult, OperationSpec
 from tests.hudi.table import HudiTable, TableShape
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def compactor(table: HudiTable, kind: CompactionType, *, fails: bool = False) ->
 
 
 def schedule_and_leave(table: HudiTable, whose: str) -> str:
-    """A plan that nobody has carried out. Returns its instant."""
+    """Leaves a plan that is not carried out. Returns its instant."""
     if whose == "Hudi's":
         return table.schedule_compaction()
     kind = CompactionType.LOG if whose == "our LOG" else CompactionType.FULL

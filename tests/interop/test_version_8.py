@@ -52,7 +52,7 @@ SHAPES: Mapping[str, TableShape] = {
 
 @dataclass(frozen=True)
 class Scheduled:
-    """A table by 1.0.2 with a plan of its own that nobody has carried out."""
+    """A table by 1.0.2 with a plan of its own that is not carried out."""
 
     table: OtherTable
     instant: str

@@ -1,4 +1,4 @@
-"""Hudi's own lock in ZooKeeper and ours: one queue, whoever stands in it."""
+"""Hudi's own lock in ZooKeeper and ours: one queue for both."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakeward.clock import SystemClock
+from lakeward.commit.lock.zookeeper_lock import ZooKeeperLock, ZooKeeperLockOptions, implicit_base_path
 from lakeward.commit.owner import Processes
-from lakeward.commit.zookeeper_lock import ZooKeeperLock, ZooKeeperLockOptions, implicit_base_path
 from lakeward.dispatch.spark import SparkDispatcher
 from lakeward.errors import LockHeld
 from lakeward.storage.local import LocalStorage
@@ -62,7 +62,7 @@ class Place:
             "hoodie.clean.failed.writes.policy": "LAZY",
             "hoodie.write.lock.provider": f"{PROVIDERS}.{provider}",
             "hoodie.write.lock.zookeeper.url": self.server.url,
-            # No more than that is needed, though Hudi's documentation asks for it: nobody reads it.
+            # No more than that is needed, though Hudi's documentation asks for it: no code reads it.
             "hoodie.write.lock.zookeeper.port": "1",
         }
         if provider == "ZookeeperBasedLockProvider":
@@ -167,11 +167,13 @@ def test_curator_gives_up_while_ours_holds(spark: SparkSession, place: Place, cu
     mutex.release()
 
 
-@pytest.mark.parametrize("spelled", ["/data/lake/orders", "s3a://b/orders", "S3A://b/o", "hdfs://nn:8020/ö", "file:/x"])
-def test_the_derived_place_is_hudis(spark: SparkSession, spelled: str) -> None:
+@pytest.mark.parametrize(
+    "formatted", ["/data/lake/orders", "s3a://b/orders", "S3A://b/o", "hdfs://nn:8020/ö", "file:/x"]
+)
+def test_the_derived_place_is_hudis(spark: SparkSession, formatted: str) -> None:
     """Asked of Hudi's own code."""
     provider = spark._jvm.org.apache.hudi.client.transaction.lock.ZookeeperBasedImplicitBasePathLockProvider
-    assert implicit_base_path(spelled) == provider.getLockBasePath(spelled)
+    assert implicit_base_path(formatted) == provider.getLockBasePath(formatted)
 
 
 def rows(spark: SparkSession, first: int, last: int, ts: int, value: str) -> DataFrame:

@@ -72,7 +72,7 @@ def test_order_and_batches_do_not_count(kind, data):
 @pytest.mark.parametrize("kind", VALUES, ids=str)
 @given(data=st.data())
 def test_one_other_value_shows(kind, data):
-    """A changed value, a value that became null, a row too many: each gives another digest."""
+    """A changed value, a value that became null, a row too many: each gives another digest. Keeps 2 of merge/digest."""
     values = data.draw(st.lists(st.none() | VALUES[kind], min_size=1, max_size=6))
     other = data.draw(st.none() | VALUES[kind])
     before, after = one_column(values, kind), one_column([other, *values[1:]], kind)
@@ -89,7 +89,7 @@ def test_rows_cannot_trade_values():
 
 
 def test_neighbours_cannot_trade_bytes():
-    """Where one value ends and the next begins counts, in columns and in lists."""
+    """The end of one value and the begin of the next count, in columns and in lists. Keeps 2 of merge/digest."""
     assert (
         digest_of(pa.RecordBatch.from_pydict({"a": ["ab"], "b": ["c"]})).hexdigest
         != digest_of(pa.RecordBatch.from_pydict({"a": ["a"], "b": ["bc"]})).hexdigest
@@ -126,7 +126,7 @@ def test_a_change_shows_in_both_lanes(one, two, kind):
 
 
 def test_what_lies_under_a_null_does_not_count():
-    """Bytes under a null value, list or struct are garbage."""
+    """Bytes under a null value, list or struct are garbage. Keeps 1 of merge/digest."""
 
     def masked(values, kind, mask):
         plain = pa.array(values, kind)
@@ -159,8 +159,8 @@ def test_what_lies_under_a_null_does_not_count():
         assert digest_of(first).hexdigest == digest_of(second).hexdigest
 
 
-def test_dictionaries_and_wide_offsets_are_only_other_spellings():
-    """Dictionary-coded and 64-bit-offset strings have the digest of plain ones."""
+def test_dictionaries_and_wide_offsets_change_nothing():
+    """Dictionary-coded and 64-bit-offset strings have the digest of plain ones. Keeps 1 of merge/digest."""
     plain = pa.array(["a", None, "b", "a"])
     expected = digest_of(pa.RecordBatch.from_arrays([plain], names=["v"])).hexdigest
     for array in (plain.dictionary_encode(), plain.cast(pa.large_string())):

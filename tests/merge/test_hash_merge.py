@@ -154,6 +154,9 @@ def fast_merge(slice_, *, base_rows=2, log_rows=2, memory_bytes=10**9):
         whole = pa.RecordBatch.from_pylist(slice_.base, schema)
         base = [whole.slice(start, base_rows) for start in range(0, len(slice_.base), base_rows)]
         out = list(merge.batches(base, lambda: [whole.column("_hoodie_record_key")]))
+        keys = {row["_hoodie_record_key"] for row in slice_.base}
+        of_base = [batch for batch in out if batch["_hoodie_record_key"][0].as_py() in keys]
+        assert all(batch.num_rows <= base_rows for batch in of_base), "more than one base batch at once"
         return [row for batch in out for row in batch.to_pylist()], merge, logs
     finally:
         logs.close()
@@ -185,7 +188,10 @@ def texts(rows):
 @settings(max_examples=400)
 @given(slices(), st.integers(1, 4), st.integers(1, 4), st.sampled_from([10**9, 600, 0]))
 def test_fast_and_slow_agree(slice_, base_rows, log_rows, memory_bytes):
-    """For any slice, in batches of any size, spilled or not: the same rows in the same order, or both refuse."""
+    """For any slice, in batches of any size, spilled or not: the same rows in the same order, or both refuse.
+
+    Keeps 1 of merge/log_fold and Keeps 3 of merge/hash_merge.
+    """
     try:
         expected = slow_merge(slice_)
     except Unsupported:
@@ -235,7 +241,10 @@ def test_commit_time_and_sequence_number_of_the_winner_stay():
 @pytest.mark.parametrize("base_rows", [1, 2, 5])
 @pytest.mark.parametrize("blocks", [[], [[data("a", 2)]]], ids=["not in the logs", "in the logs"])
 def test_a_base_file_with_a_key_twice_is_refused(base_rows, blocks):
-    """No key comes out twice: the base file that holds one twice is named, with the key."""
+    """No key comes out twice: the base file that holds one twice is named, with the key.
+
+    Keeps 2 of merge/hash_merge.
+    """
     slice_ = Slice("long", [data(key, 1) for key in "abcda"], blocks)
     with pytest.raises(BrokenFile, match=r"base\.parquet.*'a'"):
         fast_merge(slice_, base_rows=base_rows)
@@ -251,7 +260,7 @@ def test_equal_hashes_in_the_base_are_looked_at_again(monkeypatch):
 
 
 def test_large_log_rows_come_out_in_several_batches(monkeypatch):
-    """Where log rows are large, one base batch is rebuilt in parts, and nothing else changes."""
+    """One base batch whose log rows are large is rebuilt in parts, and nothing else changes."""
     slice_ = Slice("long", [data(key, 1) for key in "abcdef"], [[data(key, 2) for key in "acdxfy"], [("b", None)]])
     expected = merged(slice_, base_rows=6)
     monkeypatch.setattr(LogFold, "rows_at_once_max", 2)
@@ -271,7 +280,10 @@ def test_records_without_key_are_refused():
 @pytest.mark.parametrize("ordering", ["int", "long", "string", "double"])
 @pytest.mark.parametrize("mode", MergeMode)
 def test_every_short_history(ordering, mode):
-    """All histories of up to three log records over a base row or none: one key each, merged in one go."""
+    """All histories of up to three log records over a base row or none: one key each, merged in one go.
+
+    Keeps 1 of merge/winner; Keeps 3 of merge/log_fold.
+    """
     values = {"string": ["", "a", "b"], "double": [-1.0, 0.0, 1.0]}.get(ordering, [-1, 0, 1])
     records = [(kind, ts) for kind in ("data", "column delete", "block delete") for ts in (None, *values)]
     bases = [None, *((ts,) for ts in (None, *values))]

@@ -28,7 +28,10 @@ def test_ids_are_those_of_a_dict(batches, others):
 
 @given(KEYS, st.integers(0, 10), st.sampled_from([pa.string(), pa.large_string()]))
 def test_slices_are_read_where_they_start(keys, skipped, kind):
-    """The id of a key does not depend on where its array starts or on the width of its offsets."""
+    """The id of a key does not depend on where its array starts or on the width of its offsets.
+
+    Keeps 1 of merge/byte_hash.
+    """
     index = KeyIndex()
     index.intern(pa.array(keys, pa.string()))
     whole = find(index, pa.array(keys, kind))
@@ -36,7 +39,7 @@ def test_slices_are_read_where_they_start(keys, skipped, kind):
 
 
 def test_equal_hashes_do_not_make_equal_keys(monkeypatch):
-    """A hash only says where to look: keys with one hash keep ids of their own."""
+    """A hash only says where to look: keys with one hash keep ids of their own. Keeps 1 of merge/key_index."""
     import lakeward.merge.key_index as module
 
     def no_hash(keys):
@@ -49,11 +52,12 @@ def test_equal_hashes_do_not_make_equal_keys(monkeypatch):
 
 
 def test_it_grows():
-    """Tens of thousands of keys keep their ids while the table grows."""
+    """Tens of thousands of keys keep their ids while the table grows. Keeps 2 and 3 of merge/key_index."""
     index = KeyIndex()
     keys = [f"key-{number}-{'x' * (number % 7)}" for number in range(20_000)]
     for start in range(0, len(keys), 3_000):
         index.intern(pa.array(keys[start : start + 3_000]))
+        assert 2 * len(index) <= len(index._slots)
     assert find(index, pa.array(keys)) == list(range(20_000))
 
 
@@ -77,6 +81,8 @@ def test_repeated_hashes_grow():
     keys = pa.array([f"key-{number}" for number in range(5_000)])
     for start in range(0, 5_000, 700):
         assert len(watch.add(hash_keys(keys[start : start + 700]))) == 0
+        held = start + len(keys[start : start + 700])
+        assert watch._slots.nbytes <= max(8 * 1024, 32 * held), "the figure of merge/hash_merge and docs/operations.md"
     assert len(watch.add(hash_keys(keys))) == 5_000
 
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from lakeward.errors import Unsupported
-from lakeward.merge.log_fold import LogFold, delete_ordering, find_deleted
+from lakeward.merge.log_fold import LogFold
 from lakeward.merge.merge_rules import MergeMode, MergeRules
 
 EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts")
@@ -44,7 +44,10 @@ def test_what_does_not_fit_is_spilled(tmp_path):
 
 
 def test_a_refusal_names_key_and_block():
-    """Records of one key with and without an ordering value: the message says which key and where."""
+    """Records of one key with and without an ordering value: the message says which key and where.
+
+    Keeps 2 of merge/log_fold and Keeps 2 of merge/winner.
+    """
     fold = LogFold(schema(), EVENT, memory_bytes=10**6)
     fold.append_data(batch([("other", 1, ""), ("k", 1, "")], schema()), source="log A")
     with pytest.raises(Unsupported, match=r"'k'.*log B"):
@@ -74,49 +77,6 @@ def test_a_missing_ordering_column_is_refused():
     LogFold(schema(), MergeRules(MergeMode.COMMIT_TIME_ORDERING, "a.b"), memory_bytes=1)
 
 
-def test_delete_blocks_with_values_of_another_class_are_refused():
-    """Hudi would throw once such a value meets another; so it is refused, naming the block."""
-    values = pa.array([1], pa.int32())
-    with pytest.raises(Unsupported, match=r"block 7.*IntWrapper"):
-        delete_ordering(values, pa.int64(), wrapper="IntWrapper", rows=1, source="block 7")
-
-
-def test_delete_ordering_takes_the_columns_type():
-    """Decimals are rescaled exactly, longs become timestamps; what would lose digits is refused."""
-    number = pa.array(["1.250000000000000"]).cast(pa.decimal128(30, 15))
-    kept = delete_ordering(number, pa.decimal128(10, 2), wrapper="DecimalWrapper", rows=1, source="b")
-    assert kept.type == pa.decimal128(10, 2) and str(kept[0].as_py()) == "1.25"
-    with pytest.raises(Unsupported, match="b"):
-        delete_ordering(number, pa.decimal128(10, 1), wrapper="DecimalWrapper", rows=1, source="b")
-    for kind in (pa.timestamp("us", "UTC"), pa.timestamp("us")):
-        micros = delete_ordering(pa.array([5, None]), kind, wrapper="LongWrapper", rows=2, source="b")
-        assert micros.cast(pa.int64()).to_pylist() == [5, None]
-    assert delete_ordering(pa.nulls(2, pa.int64()), pa.int64(), wrapper=None, rows=2, source="b") is None
-
-
-def test_delete_markers():
-    """`_hoodie_is_deleted`, and the custom pair compared as text, in whatever type the column has."""
-    custom = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts", "op", "1")
-    for kind, values in ((pa.string(), ["1", "2", None]), (pa.int64(), [1, 2, None])):
-        rows = batch([("a", 1, "", values[0]), ("b", 1, "", values[1]), ("c", 1, "", values[2])], schema(op=kind))
-        assert find_deleted(rows, custom).tolist() == [True, False, False]
-    flags = schema(_hoodie_is_deleted=pa.bool_())
-    rows = batch([("a", 1, "", True), ("b", 1, "", False), ("c", 1, "", None)], flags)
-    assert find_deleted(rows, EVENT).tolist() == [True, False, False]
-    boolean = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts", "op", "true")
-    assert find_deleted(batch([("a", 1, "", True)], schema(op=pa.bool_())), boolean).tolist() == [True]
-    assert find_deleted(batch([("a", 1, "")], schema()), boolean).tolist() == [False]
-
-
-def test_delete_columns_of_other_types_are_refused():
-    """A mark of deletion that we might read otherwise than Hudi is refused."""
-    with pytest.raises(Unsupported, match="_hoodie_is_deleted"):
-        find_deleted(batch([("a", 1, "", "true")], schema(_hoodie_is_deleted=pa.string())), EVENT)
-    custom = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts", "op", "1.0")
-    with pytest.raises(Unsupported, match="op"):
-        find_deleted(batch([("a", 1, "", 1.0)], schema(op=pa.float64())), custom)
-
-
 @pytest.mark.parametrize(
     ("kind", "values"),
     [
@@ -130,7 +90,10 @@ def test_delete_columns_of_other_types_are_refused():
     ids=str,
 )
 def test_deletes_that_won_come_out_with_their_ordering_values(kind, values):
-    """Deletes of blocks and of columns alike; null where a delete has none; keys won by rows are not among them."""
+    """Deletes of blocks and of columns alike; null where a delete has none; keys won by rows are not among them.
+
+    Keeps 3 of merge/log_fold.
+    """
     flag = schema(kind, _hoodie_is_deleted=pa.bool_())
     small, large = pa.array(values).cast(kind).to_pylist()
     fold = LogFold(flag, EVENT, memory_bytes=10**6)

@@ -24,7 +24,10 @@ def batch(numbers):
     data=st.data(),
 )
 def test_rows_come_back_whatever_happened_to_them(sizes, spilled_after, dropped_after, segment_bytes, data):
-    """Spilling, dropping and joining change no row: `take` returns what was appended, in the order asked for."""
+    """Spilling, dropping and joining change no row: `take` returns what was appended, in the order asked for.
+
+    Keeps 1 and 2 of merge/log_rows.
+    """
     original, log_rows.SEGMENT_BYTES = log_rows.SEGMENT_BYTES, segment_bytes
     rows = LogRows(SCHEMA, memory_bytes=10**9)
     held: dict[int, int] = {}  # position: number
@@ -76,3 +79,18 @@ def test_other_schemas_are_a_mistake():
     """Every batch has the slice's schema."""
     with pytest.raises(AssertionError):
         LogRows(SCHEMA, memory_bytes=1).append(pa.RecordBatch.from_pydict({"n": [1]}))
+
+
+@pytest.mark.parametrize("spilled", [False, True])
+def test_segments_stay_small(monkeypatch, spilled):
+    """What is joined is cut again, in memory and in the spill file. Keeps 3 of merge/log_rows."""
+    one = batch(range(10))
+    monkeypatch.setattr(log_rows, "SEGMENT_BYTES", 3 * one.nbytes)
+    rows = LogRows(SCHEMA, memory_bytes=10**9)
+    for _ in range(10):
+        rows.append(one)
+    if spilled:
+        rows.spill()
+    rows.seal()
+    assert max(segment.num_rows for segment in rows._segments) <= 30
+    rows.close()

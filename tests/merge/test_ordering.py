@@ -27,7 +27,10 @@ COLUMNS = {
 @pytest.mark.parametrize("kind", COLUMNS, ids=str)
 @given(data=st.data())
 def test_codes_compare_as_the_values_do(kind, data):
-    """For every pair of values, <, = and > hold for the codes when they hold for the values; null is the default."""
+    """For every pair of values, <, = and > hold for the codes when they hold for the values; null is the default.
+
+    Keeps 1 and 2 of merge/ordering.
+    """
     values = data.draw(st.lists(st.none() | COLUMNS[kind], max_size=12))
     coded = encode_ordering(pa.array([None, *values], kind)[1:], kind, len(values))
     comparable = [value.encode() if isinstance(value, str) else value for value in values]

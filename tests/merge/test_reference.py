@@ -61,7 +61,7 @@ CASES = {
 
 @pytest.mark.parametrize(("logs", "expected"), CASES.values(), ids=CASES)
 def test_event_time(logs, expected):
-    """Event time, with a long as ordering column and a base row of 10."""
+    """Event time, with a long as ordering column and a base row of 10. Keeps 1 of merge/reference."""
     assert name_of(BASE, *logs) == expected
 
 
@@ -94,7 +94,7 @@ def test_keys_only_in_the_logs():
 
 
 def test_commit_time_takes_the_last():
-    """By commit time ordering values do not count."""
+    """Ordering values do not count under commit time ordering."""
     assert name_of(BASE, data(1, "a"), rules=COMMIT) == "a"
     assert name_of(BASE, delete(1), rules=COMMIT) is None
     assert name_of(BASE, delete(99), data(1, "a"), rules=COMMIT) == "a"
@@ -135,7 +135,7 @@ def test_floats_compare_as_in_java():
 
 
 def test_strings_compare_by_their_bytes():
-    """By UTF-8, where a character above U+FFFF comes after U+FFFF; UTF-16 has it before."""
+    """UTF-8 has a character above U+FFFF after U+FFFF; UTF-16 has it before."""
     assert name_of(row("\uffff", "base"), data("\U00010000", "log")) == "log"
 
 
@@ -158,7 +158,7 @@ def test_folding_the_oldest_records_first_changes_nothing(rules, integer_orderin
 
 
 def test_a_run_from_the_middle_may_not_be_folded():
-    """By event time a delete without ordering value between older records makes the difference."""
+    """Under event time ordering a delete without ordering value between older records makes the difference."""
     logs = [data(12, "a"), delete(), data(5, "b")]
     assert name_of(BASE, *logs) == "base"
     assert name_of(BASE, logs[0], fold_key(logs[1:], EVENT, integer_ordering=False)) == "a"

@@ -45,7 +45,7 @@ class Write:
 @dataclass(frozen=True)
 class Story:
     writes: tuple[Write, ...]
-    """By instant."""
+    """Writes in the order of their instants."""
     full: int
     """When a FULL was requested; NEVER for none. Its own end does not matter, since slices go by its request."""
 
@@ -65,7 +65,7 @@ def requests_after(starts: Sequence[int]) -> list[int]:
 
 
 def ends_of(request: int, full: int) -> list[int]:
-    """When a write may complete: between any two moments at which a service looks, after its request."""
+    """When a write may complete: between any two moments at which a service scans, after its request."""
     moments = {0, LOG, LOG_DONE, LOG_AGAIN, LOG_AGAIN_DONE, full} - {NEVER}
     return [moment + _COMPLETED_AFTER for moment in sorted(moments) if moment + _COMPLETED_AFTER > request]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from lakeward.format.instant import Instant, State
+from lakeward.format.timeline.instant import Instant, State
 from lakeward.plan.decision import Form, PlanOutcome, Reason
 from lakeward.plan.explain import explain
 from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator, HybridOptions
@@ -61,7 +61,7 @@ class Table:
     filters: dict[str, tuple[str, ...]] = field(default_factory=dict)
     fields: dict[str, Any] = field(default_factory=lambda: defaultdict(dict))
     frozen: list[FrozenGroup] = field(default_factory=list)
-    problems: dict[GroupId, Reason] = field(default_factory=dict)
+    excluded: dict[GroupId, Reason] = field(default_factory=dict)
 
     def snapshot(self) -> TableSnapshot:
         return snapshot_of(
@@ -80,7 +80,7 @@ class Table:
             shuffle.shuffle(self.groups)
             shuffle.shuffle(self.frozen)
         generator = HybridCompactionPlanGenerator(self.hybrid_options())
-        return generator.generate(self.snapshot(), at=self.at, log_problems=self.problems)
+        return generator.generate(self.snapshot(), at=self.at, excluded=self.excluded)
 
 
 def read_table(text: str) -> Table:
@@ -123,11 +123,11 @@ def read_line(table: Table, line: str) -> None:
             known = table.fields["log_compactions"].get(group_id, ())
             table.fields["log_compactions"][group_id] = (*known, LogCompaction(instant(time), names))
         case ["frozen", group, time]:
-            table.frozen.append(FrozenGroup(*split_group(group), instant(time), "nobody knows it"))
+            table.frozen.append(FrozenGroup(*split_group(group), instant(time), "its newest file is unknown"))
         case ["nameless", group, time]:
             table.frozen.append(FrozenGroup(*split_group(group), instant(time), "no UTF-8", is_nameable=False))
-        case ["problem", group, reason]:
-            table.problems[split_group(group)] = Reason(reason)
+        case ["excluded", group, reason]:
+            table.excluded[split_group(group)] = Reason(reason)
         case ["trigger", "table" | "group" as whose, strategy, commits, seconds]:
             trigger = Trigger(TriggerStrategy(strategy), int(commits), int(seconds))
             table.options[f"{whose}_trigger"] = trigger
@@ -182,29 +182,29 @@ def instant(time: str) -> str:
     return minute(int(time[1:]))
 
 
-def spell(table: Table, outcome: PlanOutcome) -> str:
+def format_outcome(table: Table, outcome: PlanOutcome) -> str:
     """Every decision, in order, and the order of the operations where there are several."""
     operations = {(operation.partition_path, operation.file_id): operation for operation in outcome.operations}
     lines = []
     for decision in outcome.decisions:
         group_id = (decision.partition_path, decision.file_id)
-        words = [f"{spell_group(group_id)}:", decision.choice, decision.reason]
+        words = [f"{format_group(group_id)}:", decision.choice, decision.reason]
         if decision.instant:
-            words.append(spell_times(decision.instant))
+            words.append(format_times(decision.instant))
         if group_id in operations:
             logs = [name.split("_")[1].split(".")[0] for name in operations[group_id].log_files]
-            words += ["over", *(spell_times(log) for log in logs)]
-        lines += [" ".join(words), f"  {spell_times(explain(decision))}"]
+            words += ["over", *(format_times(log) for log in logs)]
+        lines += [" ".join(words), f"  {format_times(explain(decision))}"]
     if len(outcome.operations) > 1:
-        lines.append("order: " + " ".join(spell_group(group_id) for group_id in operations))
+        lines.append("order: " + " ".join(format_group(group_id) for group_id in operations))
     return "\n".join(lines)
 
 
-def spell_group(group_id: GroupId) -> str:
+def format_group(group_id: GroupId) -> str:
     return group_id[1] if group_id[0] == "p" else "/".join(group_id)
 
 
-def spell_times(text: str) -> str:
+def format_times(text: str) -> str:
     for number in range(24 * 60):
         text = text.replace(minute(number), f"t{number}")
     return text

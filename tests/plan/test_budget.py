@@ -11,7 +11,8 @@ def test_the_default_is_hudis() -> None:
 
 
 def test_operations_are_taken_in_order_while_they_fit() -> None:
-    """A budget that is met to the byte is met; a later one that fits is not kept out by one that does not."""
+    """Keeps 1 and 2 of plan/budget: A budget that is met to the byte is met; a later one that fits is not kept out by
+    one that does not."""
     assert within_budget([4, 6, 1], [0, 1, 2], 10) == [0, 1]
     assert within_budget([4, 7, 1], [0, 1, 2], 10) == [0, 2]
     assert within_budget([4, 7, 1], [2, 1, 0], 10) == [2, 1]

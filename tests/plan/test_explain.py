@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from pathlib import Path
 
+import lakeward
+from lakeward.plan.decision import Reason
 from lakeward.plan.explain import explain
 from lakeward.plan.full_compaction import plan_full_compaction
 from lakeward.plan.selection import GroupFilter
 from tests.plan.planner_cases import read_cases, read_table
 from tests.synthetic_table import file_group, minute, snapshot_of
 
+CODE = Path(lakeward.__file__).parent
+EXPLAIN = CODE / "plan" / "explain.py"
 CASES = Path(__file__).with_name("hybrid_compaction.cases")
 
 
 def test_one_sentence() -> None:
-    """One line, one full stop, no number that nobody can read."""
+    """One line, one full stop, no number that an operator cannot read."""
     for case in read_cases(CASES)[1]:
         for decision in read_table(case.table).plan().decisions:
             sentence = explain(decision)
@@ -27,3 +33,31 @@ def test_a_decision_of_full_compaction_has_its_sentence() -> None:
     groups = [file_group("p", "a", base=(minute(1), 9), logs=[(minute(2), 1)])]
     (decision,) = plan_full_compaction(snapshot_of(groups, []), GroupFilter()).decisions
     assert explain(decision) == "FULL, base and logs into a new base: it was asked for, and there is 1 log of 1 B."
+
+
+def test_the_reasons_that_code_gives_are_those_that_explain_names() -> None:
+    """Keeps of plan/explain: a reason that no code gives has no sentence, and one that is given has one."""
+    given = {name for path in CODE.rglob("*.py") if path != EXPLAIN for name in reasons_given(path)}
+    assert given == reasons_in_matches(EXPLAIN) == set(Reason.__members__)
+
+
+def reasons_given(path: Path) -> Iterator[str]:
+    """The members of `Reason` that a file uses otherwise than to compare with them."""
+    tree = ast.parse(path.read_text())
+    compared = {
+        id(part) for node in ast.walk(tree) if isinstance(node, ast.Compare | ast.MatchValue) for part in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) not in compared and (name := reason_named_by(node)) is not None:
+            yield name
+
+
+def reasons_in_matches(path: Path) -> set[str]:
+    cases = [node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.MatchValue)]
+    return {name for value in cases if (name := reason_named_by(value)) is not None}
+
+
+def reason_named_by(node: ast.AST) -> str | None:
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Reason":
+        return node.attr
+    return None

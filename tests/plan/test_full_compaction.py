@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.format.compaction_plan import METRICS
 from lakeward.format.file_name import LogFileName
+from lakeward.format.timeline.compaction_plan import METRICS
 from lakeward.plan.decision import Choice, Decision, Reason
 from lakeward.plan.full_compaction import plan_full_compaction
 from lakeward.plan.selection import GroupFilter
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, FrozenGroup, LogFile
 from lakeward.table.snapshot import TableSnapshot
 from tests.golden_tables import copy_golden
-from tests.our_reader import look
+from tests.our_reader import scan
 
 MIB = 1024 * 1024
 BASE_INSTANT, LOG_INSTANT = "20261121043703223", "20261121043706178"
@@ -24,7 +24,7 @@ BASE_INSTANT, LOG_INSTANT = "20261121043703223", "20261121043706178"
 @pytest.fixture(scope="module")
 def empty(tmp_path_factory: pytest.TempPathFactory) -> TableSnapshot:
     """A snapshot of a real table, without its file groups."""
-    snapshot = look(copy_golden("v9", tmp_path_factory.mktemp("plan") / "table"))
+    snapshot = scan(copy_golden("v9", tmp_path_factory.mktemp("plan") / "table"))
     return replace(snapshot, file_groups=())
 
 
@@ -47,7 +47,7 @@ def decide(snapshot: TableSnapshot, *groups: FileGroup, **options: tuple[str, ..
 
 
 def test_a_slice_with_logs_is_rewritten(empty: TableSnapshot) -> None:
-    """With or without a base file; one without logs is left alone. The numbers stand beside the reason."""
+    """With or without a base file; one without logs is not. The numbers stand beside the reason."""
     decisions = decide(
         empty, group("a", "1-0", base=9, logs=(1, 2)), group("a", "2-0", logs=(4,)), group("b", "3-0", base=5)
     )
@@ -69,8 +69,8 @@ def test_a_slice_with_logs_is_rewritten(empty: TableSnapshot) -> None:
         ("pending_clusterings", Reason.PENDING_CLUSTERING),
     ],
 )
-def test_a_group_with_pending_work_is_left_alone(empty: TableSnapshot, field: str, reason: Reason) -> None:
-    """Whatever service it is pending in; the decision names the instant."""
+def test_a_group_with_pending_work_is_not_planned(empty: TableSnapshot, field: str, reason: Reason) -> None:
+    """Keeps 1 of plan/full_compaction: whatever service it is pending in; the decision names the instant."""
     busy = replace(empty, **{field: {("a", "1-0"): "20261121050000000"}})
     decisions = decide(busy, group("a", "1-0", base=9, logs=(1,)), group("a", "2-0", base=9, logs=(1,)))
     assert [(d.file_id, d.reason, d.instant) for d in decisions] == [
@@ -80,7 +80,8 @@ def test_a_group_with_pending_work_is_left_alone(empty: TableSnapshot, field: st
 
 
 def test_a_frozen_group_is_reported(empty: TableSnapshot) -> None:
-    """It has no certain slices, so it is not among the groups, and still has its line."""
+    """Keeps 2 of plan/full_compaction: it has no certain slices, so it is not among the groups, and still has its
+    line."""
     frozen = replace(empty, frozen=(FrozenGroup("a", "9-0", "20261121050000000", "in neither timeline"),))
     (decision,) = decide(frozen)
     assert (decision.file_id, decision.reason, decision.instant) == ("9-0", Reason.FROZEN, "20261121050000000")
@@ -101,7 +102,7 @@ def test_a_nameless_partition_is_left_out(empty: TableSnapshot) -> None:
 
 
 def test_filters_select(empty: TableSnapshot) -> None:
-    """By partition pattern and by file id; the rest is left alone for that reason."""
+    """Partition patterns and file ids select; the rest is excluded for that reason."""
     groups = [group(p, f, base=9, logs=(1,)) for p, f in (("x=1", "1-0"), ("x=2", "2-0"), ("y", "3-0"))]
 
     def chosen(**options: tuple[str, ...]) -> list[str]:
@@ -115,7 +116,8 @@ def test_filters_select(empty: TableSnapshot) -> None:
 
 
 def test_the_plan_lists_files_and_all_metrics(empty: TableSnapshot) -> None:
-    """Names, not paths; Hudi fails on a plan without one of its five metrics."""
+    """Keeps 3 of plan/decision: names, not paths; Hudi fails on a plan without one of its five
+    metrics."""
     outcome = plan_full_compaction(
         replace(empty, file_groups=(group("a", "1-0", base=3 * MIB, logs=(MIB, MIB)),)), GroupFilter()
     )
@@ -136,7 +138,12 @@ def test_equal_snapshots_give_equal_plans(empty: TableSnapshot) -> None:
     assert decide(empty, *groups) == decide(empty, *reversed(groups))
 
 
-def test_a_look_at_a_real_table(tmp_path: Path) -> None:
-    """The golden table has one group with a base file and three logs."""
-    outcome = plan_full_compaction(look(copy_golden("v9", tmp_path / "table")), GroupFilter())
+def test_logs_of_pending_writes_are_not_planned(tmp_path: Path) -> None:
+    """Keeps 3 of plan/full_compaction: the golden table has one group with a base file and three logs, and a writer is
+    about to add a fourth."""
+    table = copy_golden("v9", tmp_path / "table")
+    newest = max((table / "p").glob(".*.log.*"))
+    (table / ".hoodie" / "timeline" / "20261121050000000.deltacommit.inflight").touch()
+    (table / "p" / newest.name.replace(newest.name.split("_")[1][:17], "20261121050000000")).write_bytes(b"x")
+    outcome = plan_full_compaction(scan(table), GroupFilter())
     assert [len(operation.log_files) for operation in outcome.operations] == [3]

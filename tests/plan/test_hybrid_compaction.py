@@ -9,12 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.format.compaction_plan import METRICS, CompactionPlan, read_compaction_plan, write_compaction_plan
+from lakeward.format.timeline.compaction_plan import (
+    METRICS,
+    CompactionPlan,
+    read_compaction_plan,
+    write_compaction_plan,
+)
 from lakeward.plan.decision import HYBRID_STRATEGY, LOG_STRATEGY, Choice, Form, PlanOutcome, Reason
 from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator, HybridOptions
 from tests.golden_tables import copy_golden
-from tests.our_reader import look
-from tests.plan.planner_cases import Case, read_cases, read_table, spell
+from tests.our_reader import scan
+from tests.plan.planner_cases import PENDING_MAPS, Case, format_outcome, read_cases, read_table
 from tests.synthetic_table import file_group, minute, snapshot_of
 
 CASES = Path(__file__).with_name("hybrid_compaction.cases")
@@ -23,9 +28,9 @@ GIB = 1024**3
 
 @pytest.mark.parametrize("case", read_cases(CASES)[1], ids=lambda case: case.rule)
 def test_case(case: Case) -> None:
-    """The rule that the case is named for."""
+    """Keeps 2 and 3 of plan/hybrid_compaction, and Keeps 2 of plan/log_prefix: the rule that the case is named for."""
     table = read_table(case.table)
-    assert spell(table, table.plan()) == case.expected
+    assert format_outcome(table, table.plan()) == case.expected
 
 
 def test_cases_are_written_as_the_code_would_write_them() -> None:
@@ -34,7 +39,7 @@ def test_cases_are_written_as_the_code_would_write_them() -> None:
     blocks = []
     for case in cases:
         table = read_table(case.table)
-        blocks.append(f"== {case.rule}\n{case.table}\n----\n{spell(table, table.plan())}\n")
+        blocks.append(f"== {case.rule}\n{case.table}\n----\n{format_outcome(table, table.plan())}\n")
     written = "\n".join([head.rstrip("\n") + "\n", *blocks])
     if "LAKEWARD_REWRITE_CASES" in os.environ:
         CASES.write_text(written)
@@ -42,7 +47,8 @@ def test_cases_are_written_as_the_code_would_write_them() -> None:
 
 
 def test_every_case_keeps_what_holds_for_every_plan() -> None:
-    """One decision for each group, operations for exactly those that are not NONE, no log twice, all metrics."""
+    """Keeps 1 and 4 of plan/hybrid_compaction, and Keeps 1 of plan/decision: one decision for each group, operations
+    for exactly those that are not NONE and for none with pending work, no log twice, all metrics."""
     for case in read_cases(CASES)[1]:
         table = read_table(case.table)
         outcome = table.plan()
@@ -51,6 +57,8 @@ def test_every_case_keeps_what_holds_for_every_plan() -> None:
         chosen = {(d.partition_path, d.file_id): d.choice for d in outcome.decisions if d.choice is not Choice.NONE}
         operations = {(o.partition_path, o.file_id): o for o in outcome.operations}
         assert {group: o.operation_type for group, o in operations.items()} == chosen, case.rule
+        for pending in PENDING_MAPS.values():
+            assert operations.keys().isdisjoint(table.fields[pending]), case.rule
         for operation in outcome.operations:
             assert len(set(operation.log_files)) == len(operation.log_files)
             assert operation.metrics.keys() == set(METRICS)
@@ -58,7 +66,7 @@ def test_every_case_keeps_what_holds_for_every_plan() -> None:
 
 
 def test_every_reason_has_a_case() -> None:
-    """A reason that no case shows is one whose sentence nobody has read."""
+    """A reason that no case shows is one whose sentence no reviewer has read."""
     shown = {
         line.split()[2] for case in read_cases(CASES)[1] for line in case.expected.splitlines() if ": " in line[:40]
     }
@@ -92,7 +100,7 @@ def mixed() -> PlanOutcome:
 
 
 def test_the_split_form_is_two_plans_that_hudi_knows() -> None:
-    """Version 2 and no types; the LOG plan carries Hudi's own marks of log compaction."""
+    """Keeps 2 of plan/decision: version 2 and no types; the LOG plan carries Hudi's own marks of log compaction."""
     outcome = mixed()
     assert outcome.form is Form.SPLIT
     full, log = outcome.full_plan, outcome.log_plan
@@ -126,7 +134,7 @@ def test_nothing_to_do_is_no_plan() -> None:
 
 def test_a_look_at_a_real_table(tmp_path: Path) -> None:
     """The golden table has one tiny group with a base file and three logs; told that it is large, it gets a LOG."""
-    snapshot = look(copy_golden("v9", tmp_path / "table"))
+    snapshot = scan(copy_golden("v9", tmp_path / "table"))
     (small,) = HybridCompactionPlanGenerator().generate(snapshot, at="20261122000000000").decisions
     assert (small.choice, small.reason) == (Choice.FULL, Reason.SMALL_BASE)
     options = HybridOptions(small_base_size=1, log_ratio=100, log_num_threshold=3, log_size_threshold=1)

@@ -81,7 +81,7 @@ def read(shape: Shape, base: int | None, actions: Actions, rules: MergeRules) ->
 
 @cache
 def all_shapes(writes: int, pick: Picker) -> frozenset[tuple[Shape, Shape]]:
-    """Of every story, those where a LOG made a difference to what is folded."""
+    """Shapes of all stories in which a LOG made a difference to what is folded."""
     pairs = {shapes(story, pick) for story in stories(writes, full_at=FULL_AT)}
     return frozenset((without, with_) for without, with_ in pairs if without != with_)
 
@@ -98,7 +98,8 @@ def differences(pairs: frozenset[tuple[Shape, Shape]], rules: MergeRules, writes
 @pytest.mark.parametrize("rules", RULES, ids=lambda rules: rules.mode.value)
 @pytest.mark.parametrize("writes", [2, 3, 4])
 def test_no_story_of_a_few_writes_changes_a_row(writes: int, rules: MergeRules) -> None:
-    """Every story of up to four writes, two LOGs and a FULL, with everything that the writes can do to a key."""
+    """Keeps 1 of plan/log_prefix: every story of up to four writes, two LOGs and a FULL, with everything that
+    the writes can do to a key."""
     pairs = all_shapes(writes, follow_the_rule)
     assert pairs
     assert differences(pairs, rules, writes) == 0
@@ -129,6 +130,7 @@ def some_stories(writes: int, chance: random.Random, count: int) -> Iterator[Sto
         yield story_of(requests, [chance.choice(ends_of(request, full)) for request in requests], full)
 
 
+@pytest.mark.wide
 def test_the_stories_can_tell_a_wrong_rule() -> None:
     """Without the rule on pending writes rows change under either mode; a run from the middle changes them by event
     time only. So the stories above would have shown it."""

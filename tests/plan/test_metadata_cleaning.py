@@ -1,4 +1,4 @@
-"""Which slices of the metadata table are dead: what nobody reads who began within the last commits."""
+"""Dead slices of the metadata table: no reader that began within the last commits reads them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.plan.metadata_cleaning import DeadSlices, file_names, find_dead_slices, find_pending_clean, still_dead
-from tests.table.metadata_files import MetadataFiles, files, location, time
+from tests.table.metadata.metadata_files import MetadataFiles, files, location, time
 
 OLD = "00"
 """Second of the compaction that everything else lies after."""
@@ -97,7 +97,8 @@ def test_what_may_still_be_taken_back_keeps_its_slices(table: MetadataFiles):
 
 
 def test_what_no_commit_explains_is_never_named(table: MetadataFiles):
-    """A base file of an attempt that died, whatever it would make older by standing there."""
+    """Keeps of plan/metadata_cleaning: a base file of an attempt that died, whatever it would make older by
+    standing there."""
     delta_commits(table, 10, 20)
     before = find(table)
     table.base_file("record_index", "record-index-0000-0", "08", {"k": location("f")})
@@ -106,12 +107,12 @@ def test_what_no_commit_explains_is_never_named(table: MetadataFiles):
 
 
 def test_a_plan_is_still_right_unless_readers_read_its_files(table: MetadataFiles):
-    """As after a restore that made an older slice the newest again."""
+    """A restore, for one, makes an older slice the newest again."""
     delta_commits(table, 10, 20)
     names = [name for slice_ in find(table).slices for name in file_names(slice_)]
-    look = table.load(partitions=tuple(table.groups))
-    assert still_dead(names, look)
-    assert not still_dead([*names, *file_names(look.slices["record_index"][0])], look)
+    loaded = table.load(partitions=tuple(table.groups))
+    assert still_dead(names, loaded)
+    assert not still_dead([*names, *file_names(loaded.slices["record_index"][0])], loaded)
 
 
 def test_the_oldest_clean_that_was_begun(table: MetadataFiles):

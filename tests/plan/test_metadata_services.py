@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.format.metadata_partition import FILES
+from lakeward.format.metadata.partition import FILES
 from lakeward.plan.metadata_services import MetadataBacklog, find_backlog, find_obstacles
-from lakeward.table.metadata_table import MetadataTable
-from tests.table.metadata_files import MetadataFiles, files, location, time
+from lakeward.table.metadata.metadata_table import MetadataTable
+from tests.table.metadata.metadata_files import MetadataFiles, files, location, time
 
 
 @pytest.fixture
@@ -17,16 +17,16 @@ def table(tmp_path: Path) -> MetadataFiles:
     return MetadataFiles(tmp_path, files=1, record_index=2)
 
 
-def look(table: MetadataFiles) -> MetadataTable:
+def load(table: MetadataFiles) -> MetadataTable:
     return table.load(partitions=tuple(table.groups))
 
 
 def backlog(table: MetadataFiles) -> MetadataBacklog:
-    return find_backlog(look(table))
+    return find_backlog(load(table))
 
 
 def obstacles(table: MetadataFiles) -> list[str]:
-    return [obstacle.id for obstacle in find_obstacles(table.timeline(), look(table))]
+    return [obstacle.id for obstacle in find_obstacles(table.timeline(), load(table))]
 
 
 def everywhere(table: MetadataFiles, number: str, completed: str | None) -> None:
@@ -47,7 +47,7 @@ def test_all_groups_with_logs_are_compacted_together(table: MetadataFiles):
 
 
 def test_delta_commits_are_counted_from_the_last_compaction(table: MetadataFiles):
-    """By when they completed, not when they began; what is pending does not count."""
+    """Commits count from when they completed, not when they began; what is pending does not count."""
     everywhere(table, "01", "02")
     table.compaction("05", "06", files={"p": files(a=1)}, record_index={"k": location("f")})
     table.delta("04", "07", files={"p": files(b=1)})
@@ -62,11 +62,12 @@ def test_delta_commits_are_counted_from_the_last_compaction(table: MetadataFiles
 
 
 def test_nothing_is_due_where_no_log_came_since(table: MetadataFiles):
-    """Not even where logs are left: of a group that was empty, and so got no base file."""
+    """Keeps 1 of plan/metadata_services: not even where logs are left: of a group that was empty, and so got no base
+    file."""
     everywhere(table, "01", "02")
     table.base_file("files", "files-0000-0", "03", {"p": files(a=1)})
     table.commit("03", "commit", "04")
-    assert any(slice_.log_files for slice_ in look(table).slices["record_index"])
+    assert any(slice_.log_files for slice_ in load(table).slices["record_index"])
 
     found = backlog(table)
 
@@ -93,7 +94,7 @@ def test_a_commit_that_is_under_way_does_not(table: MetadataFiles):
 
 @pytest.mark.parametrize("action", ["compaction", "logcompaction"])
 def test_a_service_of_the_metadata_table_that_is_pending(table: MetadataFiles, action: str):
-    """Whoever carries it out changes what a slice is."""
+    """Keeps 2 of plan/metadata_services: the process that carries it out changes what a slice is."""
     everywhere(table, "01", "02")
     if action == "compaction":
         table.plan("03")
@@ -103,9 +104,9 @@ def test_a_service_of_the_metadata_table_that_is_pending(table: MetadataFiles, a
 
 
 def test_what_is_pending_is_told_by_its_file(table: MetadataFiles):
-    """For whoever has to look for it."""
+    """The name is for an operator who has to find it."""
     everywhere(table, "01", "02")
     table.plan("03")
-    (obstacle,) = find_obstacles(table.timeline(), look(table))
+    (obstacle,) = find_obstacles(table.timeline(), load(table))
     assert obstacle.instant == f".hoodie/metadata: {time('03')}.compaction.requested"
-    assert look(table).slices[FILES]
+    assert load(table).slices[FILES]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from lakeward.format.instant import Instant, parse_instant
+from lakeward.format.timeline.instant import Instant, parse_instant
 from lakeward.plan.metadata_trigger import (
     AUTO,
     WRITERS_LIMIT,
@@ -61,8 +61,8 @@ def test_all_count_until_the_first_compaction():
 
 
 def test_they_count_by_completion_and_pending_ones_by_request():
-    """Since the last compaction was requested: one that was under way then and completed later counts, one that still
-    is does not."""
+    """Keeps 1 of plan/metadata_trigger: since the last compaction was requested: one that was under way then and
+    completed later counts, one that still is does not."""
     assert count_delta_commits(timeline(delta(1), delta(4, 7), pending(3), compaction(5), delta(8), pending(9))) == 3
 
 
@@ -92,7 +92,7 @@ def test_two_that_came_later_raise_it():
 
 
 def test_what_we_compacted_tells_nothing():
-    """It would lower the limit each time, down to one."""
+    """Keeps 2 of plan/metadata_trigger: it would lower the limit each time, down to one."""
     assert limit(compaction(0), deltas(1, 3), compaction(10), deltas(11, 10), compaction(30), ours=[10]) == 10
 
 
@@ -103,7 +103,8 @@ def due_from(limit: int) -> int:
 
 @pytest.mark.parametrize("limit", [2, 3, 4, 5, 9, 10, 24, 100])
 def test_they_are_due_before_the_limit(limit: int):
-    """With room for a write, its clean and our own compaction where the limit leaves any."""
+    """Keeps 3 of plan/metadata_trigger: with room for a write, its clean and our own compaction where the limit
+    leaves any."""
     after = due_from(limit)
     assert 1 <= after < limit
     assert limit - after == min(4, limit // 2)
@@ -119,7 +120,7 @@ def test_a_setting_is_taken_as_it_is():
 
 
 def test_why_names_what_it_rests_on():
-    """For an operator, who may look it up on the timeline."""
+    """For an operator, who may find it on the timeline."""
     why = metadata_trigger(timeline(compaction(0), deltas(1, 7)), after=AUTO, by_writers=()).why
     assert why == (
         f"delta commits since its compaction {at(0)}: 7; compacted from 6 on, since its next writer would have to from "

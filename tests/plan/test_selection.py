@@ -31,14 +31,14 @@ def test_strategies_are_named_by_class() -> None:
     ],
 )
 def test_others_are_refused_by_name(name: str) -> None:
-    """A strategy is code; guessing what it does would compact what somebody meant to leave."""
+    """A strategy is code; guessing what it does would compact what its author meant to leave."""
     with pytest.raises(UsageError, match=name.rpartition(".")[2]):
         parse_strategies(name)
 
 
 @pytest.mark.parametrize("path", ["2026/11/21", "year=2026/month=11/day=21", "2026/11/21/hour=7", "2026/11/21/x"])
 def test_partition_paths_name_days(path: str) -> None:
-    """As Hudi reads them: yyyy/MM/dd, with or without names, and whatever comes behind."""
+    """Hudi reads them so: yyyy/MM/dd, with or without names, and whatever comes behind."""
     assert day_of(path) == datetime.date(2026, 11, 21)
 
 

@@ -46,7 +46,8 @@ def test_logs_that_completed_too_late_are_not_there() -> None:
 
 
 def test_an_output_is_live_in_its_sources_stead() -> None:
-    """At the place of the newest of them; it is no delta commit, its sources stay ones."""
+    """Keeps 2 of plan/slice_profile: at the place of the newest of them; it is no delta commit, its sources stay
+    ones."""
     merged = profile([(2, 5), (3, 7), (4, 1), (5, 9)], (5, (2, 3)))
     assert live(merged) == [minute(5), minute(4)]
     assert [merged.place(log) for log in merged.live] == [minute(3), minute(4)]
@@ -61,7 +62,7 @@ def test_an_output_of_an_output_is_at_the_place_of_what_was_written() -> None:
 
 
 def test_an_output_without_its_sources_has_no_effect() -> None:
-    """A FULL took them into the base; what the output holds is there too."""
+    """Keeps 1 of plan/slice_profile: A FULL took them into the base; what the output holds is there too."""
     assert live(profile([(4, 1), (5, 9)], (5, (2, 3)))) == [minute(4)]
 
 

@@ -6,7 +6,7 @@ from datetime import UTC
 
 import pytest
 
-from lakeward.format.instant import Instant, State
+from lakeward.format.timeline.instant import Instant, State
 from lakeward.plan.ages import Ages
 from lakeward.plan.slice_profile import profile_slice
 from lakeward.plan.trigger import Firing, Trigger, TriggerStrategy, group_fires, table_fires

@@ -9,7 +9,7 @@ from typing import Any
 
 import fastavro
 
-from lakeward.format.log_block import BlockType, HeaderKey
+from lakeward.format.log.block import BlockType, HeaderKey
 
 TABLE_SCHEMA = {
     "type": "record",

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from lakeward.errors import BrokenFile, UntrustedName
-from lakeward.format.avro_schema import table_schema
-from lakeward.format.log_block import BlockType
+from lakeward.format.avro.schema import table_schema
+from lakeward.format.log.block import BlockType
 from lakeward.merge.merge_rules import MergeMode, MergeRules
 from lakeward.read.log_run import LogRun
 from lakeward.storage.local import LocalStorage
@@ -68,7 +68,7 @@ def test_a_log_of_another_partition_is_not_merged(tmp_path: Path):
 
 
 def test_the_instants_that_an_output_stands_for(tmp_path: Path):
-    """Those whose blocks count, oldest first: an earlier output in place of its sources, not both."""
+    """The instants whose blocks count are named, oldest first: an earlier output in place of its sources, not both."""
     compacted = {"COMPACTED_BLOCK_TIMES": "100,200"}
     logs = [
         data_block("100", [row("a", 1, "")]),
@@ -106,7 +106,7 @@ def test_names_are_not_trusted(tmp_path: Path):
 
 
 def test_reading_again_reads_nothing(tmp_path: Path):
-    """Whoever needs the number of keys first may read before the rows are asked for."""
+    """A caller that needs the number of keys first may read before the rows are asked for."""
     run = make(tmp_path, data_block("100", [row("a", 1, "")]))
     run.read()
     assert winners(run) == ([("a", 1, "100")], [])

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lakeward.errors import BrokenFile, NotFound, Unsupported
-from lakeward.format.log_block import BlockType, HeaderKey, LogBlock
+from lakeward.format.log.block import BlockType, HeaderKey, LogBlock
 from lakeward.merge.merge_rules import MergeMode, MergeRules
 from lakeward.read.log_scan import (
     LogScan,

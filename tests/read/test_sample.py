@@ -24,7 +24,7 @@ def batch(rows: list[tuple[str, int]]) -> pa.RecordBatch:
     versions=st.integers(1, 3),
 )
 def test_sampled_keys_are_known_completely(log_keys: int, base_keys: int, shared: int, size: int, versions: int):
-    """Of each sampled key all log records are kept, in order, and its base row; of either kind there are so many."""
+    """All log records of a sampled key are kept, in order, and its base row; of either kind there are so many."""
     logs = [(f"k{number}", number + 1000 * version) for version in range(versions) for number in range(log_keys)]
     base = [(f"k{number + max(0, log_keys - shared)}", -number) for number in range(base_keys)]
     tap = SampleTap()

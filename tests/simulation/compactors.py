@@ -1,6 +1,6 @@
 """One run of the small simulation: two processes compact one table beside writers, and everything goes wrong.
 
-a while of everything      writers write, processes plan, merge, publish, undo, unschedule, pause, die
+a while of everything      writers write, processes plan, merge, publish, roll back, unschedule, pause, die
 then peace                 faults stop, writers finish, one process brings the table to rest
 """
 
@@ -10,7 +10,7 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
-from lakeward.commit.file_system_lock import FLINK_LOCK, SPARK_LOCK, FileSystemLockOptions
+from lakeward.commit.lock.file_system_lock import FLINK_LOCK, SPARK_LOCK, FileSystemLockOptions
 from lakeward.errors import (
     AttemptLost,
     Conflict,
@@ -22,8 +22,8 @@ from lakeward.errors import (
     Refused,
     TryLater,
 )
-from lakeward.execute.compaction import Compactor
-from lakeward.execute.compaction_options import CompactionOptions
+from lakeward.execute.compaction.compactor import Compactor
+from lakeward.execute.options import CompactionOptions
 from lakeward.plan.planner import CompactionType, Planner, planner_of
 from lakeward.plan.selection import GroupFilter
 from tests.faults import Killed
@@ -181,7 +181,7 @@ class CompactorRun:
                 if world.ended:
                     raise
                 process = self._restart(actor, first)
-        # Locks of its dead that nobody else may judge are freed by their own host.
+        # Locks of its dead processes, which no other host may judge, are freed by their own host.
         storage = ProcessStorage(world, process, self.storage, Faults())
         while not self._compact_once(process, storage):
             world.sleep(process, 10.0)

@@ -21,8 +21,9 @@ from typing import Any, TypeVar
 
 from sqlalchemy import delete
 
-from lakeward.daemon import events as e
-from lakeward.daemon.config import (
+from lakeward.config.foreign_services import ForeignServices
+from lakeward.config.job_kind import JobKind
+from lakeward.config.settings import (
     DiscoverySettings,
     LockSettings,
     ServiceSettings,
@@ -34,13 +35,15 @@ from lakeward.daemon.config import (
 )
 from lakeward.daemon.discovery import find_tables
 from lakeward.daemon.leases import Leases
-from lakeward.daemon.runner import LOOKS_AT_ONCE, Lane
-from lakeward.daemon.scheduler import Scheduler
+from lakeward.daemon.runner import SCANS_AT_ONCE, Lane
+from lakeward.daemon.scheduling import events as e
+from lakeward.daemon.scheduling.scheduler import Scheduler
+from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.service import Service, limits_of
 from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.worker import Worker
 from lakeward.errors import StoreUnavailable
-from lakeward.format.instant import format_instant_time
+from lakeward.format.timeline.instant import format_instant_time
 from lakeward.plan.decision import Choice
 from lakeward.plan.planner import CompactionType, planner_of
 from lakeward.plan.selection import GroupFilter
@@ -80,8 +83,14 @@ INTERVAL = 10.0
 LEASE_SECONDS = 60.0
 CONTROL_SECONDS = 10.0
 SLACK_SECONDS = 5.0
+FREEZES = 0.3
+"""In how many runs processes are stopped and go on."""
+FREEZE_SECONDS = (70.0, 200.0)
+"""Longer than a poll's deadline, and now and then longer than a job's."""
+LATE_SECONDS = (2.0, 30.0)
+"""After a freeze the loop's thread goes on later than the others."""
 NOTICE_SECONDS = 2 * INTERVAL + 15.0
-"""In peace, a table is looked at again within two intervals and what the loop's own ticks add."""
+"""In peace, a table is scanned again within two intervals and what the loop's own ticks add."""
 
 
 @lru_cache(maxsize=1)
@@ -100,17 +109,19 @@ def empty_store() -> Store:
 
 
 class FlakyStore:
-    """The store as one process reaches it."""
+    """The store, or one of its subjects, as one process reaches it."""
 
-    def __init__(self, world: World, process: Process, store: Store, faults: Faults) -> None:
+    def __init__(self, world: World, process: Process, store: object, faults: Faults) -> None:
         self._world = world
         self._process = process
         self._store = store
         self._faults = faults
 
     def __getattr__(self, name: str) -> Any:
-        method = getattr(self._store, name)
-        return partial(self._call, name, method)
+        part = getattr(self._store, name)
+        if callable(part):
+            return partial(self._call, name, part)
+        return FlakyStore(self._world, self._process, part, self._faults)
 
     def _call(self, name: str, method: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         world, process = self._world, self._process
@@ -135,33 +146,58 @@ class FlakyStore:
 class SimulatedRunner:
     """Each piece of work is an actor; those of one lane begin in order, as many at once as the real one has threads."""
 
-    AT_ONCE: Mapping[Lane, int] = {Lane.LOOK: LOOKS_AT_ONCE, Lane.JOB: 64, Lane.STORE: 1, Lane.LEASE: 1}
+    AT_ONCE: Mapping[Lane, int] = {Lane.SCAN: SCANS_AT_ONCE, Lane.JOB: 64, Lane.STORE: 1, Lane.LEASE: 1}
 
     def __init__(self, world: World, process: Process) -> None:
         self._world = world
         self._process = process
         self._waiting: dict[Lane, deque[Callable[[], None]]] = {lane: deque() for lane in Lane}
         self._busy: Counter[Lane] = Counter()
-        self._answers: list[Callable[[], None]] = []
+        self._answers: list[tuple[tuple[Lane, str], Callable[[], None]]] = []
+        self._unanswered: Counter[tuple[Lane, str]] = Counter()
+        """Work by lane and table of which the loop has not heard the end."""
         self.loop: Actor | None = None
+        self.is_to_freeze = False
+        """At the next scan of a table on which a job runs: then several answers of one table come at once."""
+        self.crowded = 0
+        """How often several answers of one table were heard in one step."""
 
     def submit(
         self, lane: Lane, work: Callable[[], T], *, then: Callable[[T], None], failed: Callable[[Exception], None]
     ) -> None:
+        about = (lane, next((given.name for given in _given(work) if isinstance(given, ServedTable)), ""))
+
         def carry_out() -> None:
             answer: Callable[[], None]
             try:
                 answer = partial(then, work())
             except Exception as error:
                 answer = partial(failed, error)
-            self._answers.append(answer)
+            self._answers.append((about, answer))
             if self.loop is not None:
                 self.loop.wake = min(self.loop.wake, self._world.time)
 
+        self._unanswered[about] += 1
         self._waiting[lane].append(carry_out)
         if self._busy[lane] < self.AT_ONCE[lane]:
             self._busy[lane] += 1
             self._world.spawn(f"{self._process.name}-{lane}", self._process, partial(self._work, lane))
+        if self.is_to_freeze and lane is Lane.SCAN and self.is_unanswered(Lane.JOB, about[1]):
+            self.is_to_freeze = False
+            self._freeze()
+
+    def _freeze(self) -> None:
+        """The whole process is stopped, past the deadline of what it waits for; the loop is the last one to go on."""
+        world, process = self._world, self._process
+        seconds = world.random.uniform(*FREEZE_SECONDS)
+        world.say(process, f"freezes for {seconds:.0f} s")
+        process.paused_until = process.may_wake_at = process.woke_at = world.time + seconds
+        world.yield_until(process.paused_until + world.random.uniform(*LATE_SECONDS))
+        if process.dead:
+            raise Killed(process.name)
+
+    def is_unanswered(self, lane: Lane, table: str) -> bool:
+        return bool(self._unanswered[lane, table])
 
     def _work(self, lane: Lane) -> None:
         while self._waiting[lane]:
@@ -170,7 +206,10 @@ class SimulatedRunner:
 
     def deliver(self) -> int:
         answers, self._answers = self._answers, []
-        for answer in answers:
+        of_a_table = Counter(table for (_, table), _ in answers if table)
+        self.crowded += any(number > 1 for number in of_a_table.values())
+        for about, answer in answers:
+            self._unanswered[about] -= 1
             answer()
         return len(answers)
 
@@ -180,6 +219,11 @@ class SimulatedRunner:
 
     def stop(self, *, wait: bool) -> None:
         pass
+
+
+def _given(work: Callable[[], object]) -> tuple[object, ...]:
+    """The arguments of a piece of work, which is a partial wherever it is about one table."""
+    return getattr(work, "args", ())
 
 
 class SimulatedWatcher(Watcher):
@@ -197,7 +241,7 @@ class SimulatedWatcher(Watcher):
 
 
 class Quiet:
-    """Metrics of a daemon that nobody scrapes."""
+    """Metrics of a daemon that is not scraped."""
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *args, **kwargs: None
@@ -206,13 +250,16 @@ class Quiet:
 class TraceLog:
     """The daemon's log goes into the trace; what it calls a bug of ours is one."""
 
-    def __init__(self, world: World, process: Process, about: dict[str, object] | None = None) -> None:
+    def __init__(
+        self, world: World, process: Process, runner: SimulatedRunner, about: dict[str, object] | None = None
+    ) -> None:
         self._world = world
         self._process = process
+        self._runner = runner
         self._about = about or {}
 
     def bind(self, **about: object) -> TraceLog:
-        return TraceLog(self._world, self._process, self._about | about)
+        return TraceLog(self._world, self._process, self._runner, self._about | about)
 
     def debug(self, text: str, /, **about: object) -> None:
         pass
@@ -221,7 +268,12 @@ class TraceLog:
         told = " ".join(f"{key}={value}" for key, value in {**self._about, **about}.items() if key != "job")
         self._world.say(self._process, f"log: {text} {told}"[:400])
 
-    warning = info
+    def warning(self, text: str, /, **about: object) -> None:
+        self.info(text, **about)
+        if text == e.FactKind.STUCK:
+            lane = Lane.JOB if str(about["text"]).startswith("Job") else Lane.SCAN
+            if not self._runner.is_unanswered(lane, str(about["table"])):
+                self._world.broken(f"{self._process.name} had the answer that it declared missed: {about}")
 
     def error(self, text: str, /, **about: object) -> None:
         self.info(text, **about)
@@ -247,7 +299,7 @@ class Daemon:
         self.runner = SimulatedRunner(world, process)
         record = DaemonRecord(process.name, "lakeward", "0", started_at=clock.now(), beat_at=clock.now())
         self.leases = Leases(store, record, seconds=LEASE_SECONDS, clock=clock)
-        log: Any = TraceLog(world, process)
+        log: Any = TraceLog(world, process, self.runner)
         metrics: Any = Quiet()
         dispatchers: Any = SimpleNamespace(at_once=2, choose=lambda input_bytes: dispatcher)
         worker = Worker(
@@ -334,18 +386,21 @@ class DaemonsRun:
         self.faults = Faults(random.choice([0.0, 0.001, 0.003]), kinds, pause)
         self.store_faults = Faults(random.choice([0.0, 0.0, 0.02, 0.1]), kinds, pause)
         self.dispatch_fails = random.choice([0.0, 0.0, 0.1])
-        self.longest = random.choice([1.0, 10.0, 60.0])
+        self.freezes = random.random() < FREEZES
+        self.longest = 60.0 if self.freezes else random.choice([1.0, 10.0, 60.0])
         self.expire = random.choice([None, None, 300.0])
         self.hosts = random.choice([("one", "one"), ("one", "two")])
         self.settings = self._settings(random)
         self.tables = self._tables(random.choice([1, 1, 2, 4]))
         self.daemons: list[Daemon] = []
-        self.looked_at: dict[str, float] = {}
+        self.scanned_at: dict[str, float] = {}
         self.jobs = 0
+        self.crowded = 0
+        """How often a daemon heard several answers of one table in one step."""
         self._safe_at: dict[tuple[int, str], float] = {}
-        """By process and table, when it last held a safe lease."""
+        """When a process last held a safe lease on a table, for each pair of the two."""
         self._asked_at = 0.0
-        self._left = ["nobody asked"]
+        self._left = ["not asked yet"]
         self._judge = world.new_process("judge", "judges")
         world.after_turn = self._check_daemons
         world.say(
@@ -368,13 +423,13 @@ class DaemonsRun:
             locks=LockSettings(writers=Writers.SHARE, wait=random.choice([0.0, 30.0]), expire=self.expire),
             discovery=DiscoverySettings(roots=("/lake",), interval=60.0),
             defaults=TableSettings(
-                services=(e.Service.COMPACTION,),
+                services=(JobKind.COMPACTION,),
                 type=kind,
                 planner={} if kind is CompactionType.FULL else SETTINGS,
                 interval=INTERVAL,
                 replan=120.0,
                 plan_expiry=random.choice([60.0, 3600.0]),
-                foreign_services=e.ForeignServices.SHARE,
+                foreign_services=ForeignServices.SHARE,
                 retry_first=5.0,
                 retry_max=60.0,
                 failures_max=random.choice([2, 5]),
@@ -427,10 +482,13 @@ class DaemonsRun:
                     world.spawn(first.name, first, partial(self._daemon_for_ever, number, first), after=number * 7.0)
                 operator = world.new_process("operator", "operators")
                 world.spawn(operator.name, operator, partial(self._operate, operator))
+                if self.freezes:
+                    signals = world.new_process("signals", "operators")
+                    world.spawn(signals.name, signals, partial(self._freeze, signals))
                 if world.random.random() < SETS_CLOCKS:
                     clocks = world.new_process("clocks", "nowhere")
                     world.spawn(clocks.name, clocks, partial(world.set_clocks, clocks, (), lambda: self.peace))
-                world.run(seconds=world.random.choice(BUSY_SECONDS))
+                world.run(seconds=max(BUSY_SECONDS) if self.freezes else world.random.choice(BUSY_SECONDS))
                 self._come_to_rest()
         finally:
             world.end()
@@ -450,6 +508,7 @@ class DaemonsRun:
                 if world.ended:
                     raise
             self.daemons.remove(daemon)
+            self.crowded += daemon.runner.crowded
             process = actor.process = world.new_process(f"daemon-{number}", first.host)
             world.sleep(process, world.random.uniform(1.0, 100.0))
 
@@ -478,9 +537,17 @@ class DaemonsRun:
                 case "cancel":
                     self._control(process, ControlKind.CANCEL, table)
 
+    def _freeze(self, process: Process) -> None:
+        """Stop whole processes (SIGSTOP, a paused machine) while they wait for several answers of one table."""
+        world, random = self.world, self.world.random
+        while not self.peace:
+            world.sleep(process, random.uniform(1.0, 10.0))
+            if self.daemons and not self.peace:
+                random.choice(self.daemons).runner.is_to_freeze = True
+
     def _control(self, process: Process, kind: ControlKind, table: str, until: float | None = None) -> None:
         self.world.say(process, f"{kind} {table}")
-        self.store.add_control(
+        self.store.controls.add(
             ControlRecord(kind, TargetKind.TABLE, table, reason="because", by="us", at=self.world.wall, until=until)
         )
 
@@ -505,7 +572,7 @@ class DaemonsRun:
                 world.broken(f"{daemon.process.name} runs two jobs on one table: {tables}")
 
     def _check_lease_of_publisher(self, base_path: str, path: str) -> None:
-        """Whoever lost its lease stops at its next fence; only a pause behind the fence lets it go on."""
+        """A daemon that lost its lease stops at its next fence; only a pause behind the fence lets it go on."""
         world = self.world
         for daemon in self.daemons:
             if daemon.process is not world.acting or world.time - daemon.process.woke_at < SLACK_SECONDS:
@@ -515,12 +582,12 @@ class DaemonsRun:
             elif world.time - self._safe_at.get((daemon.process.pid, base_path), 0.0) > SLACK_SECONDS:
                 world.broken(f"{daemon.process.name} made {path} without a lease")
 
-    def _note_looks(self) -> None:
+    def _note_scans(self) -> None:
         for daemon in self.daemons:
             if not daemon.process.dead:
                 for name, view in daemon.service.views.items():
-                    if view.looked_at is not None:
-                        self.looked_at[name] = max(self.looked_at.get(name, 0.0), view.looked_at)
+                    if view.scanned_at is not None:
+                        self.scanned_at[name] = max(self.scanned_at.get(name, 0.0), view.scanned_at)
 
     def _come_to_rest(self) -> None:
         world = self.world
@@ -529,8 +596,10 @@ class DaemonsRun:
         self.faults.kinds = self.store_faults.kinds = ()
         self.store_faults.chance = 0.0
         self.longest = 1.0
+        for daemon in self.daemons:
+            daemon.runner.is_to_freeze = False
         for table in self.tables:
-            self.store.add_control(
+            self.store.controls.add(
                 ControlRecord(ControlKind.RESUME, TargetKind.TABLE, table.base_path, "peace", "us", at=world.wall)
             )
         cleaner = world.new_process("writer-99", "writers-99")
@@ -550,13 +619,14 @@ class DaemonsRun:
             world.broken(f"{writers()} do not come to an end")
         if not world.run(seconds=PEACE_SECONDS, until=self._is_at_rest):
             world.broken(f"the service does not catch up: {self._what_is_left()}")
-        self._watch_the_looks()
+        self._watch_the_scans()
         for table in self.tables:
             if table.watch.shadow:
                 table.watch.check()
             else:
                 table.watch.check_at_rest()
         self._check_store()
+        self.crowded += sum(daemon.runner.crowded for daemon in self.daemons)
         if world.violation is not None:
             raise Violation(world.violation)
 
@@ -596,15 +666,15 @@ class DaemonsRun:
         outcome = planner_of(settings.type, GroupFilter(), settings.planner)(snapshot, now, {})
         return [f"{each.file_id} wants {each.choice}" for each in outcome.decisions if each.choice is not Choice.NONE]
 
-    def _watch_the_looks(self) -> None:
-        """In peace every table is looked at, interval after interval, once leases have found their holders."""
+    def _watch_the_scans(self) -> None:
+        """In peace every table is scanned, interval after interval, once leases have found their holders."""
         world = self.world
         world.run(seconds=2 * LEASE_SECONDS)
         for _ in range(4):
             world.run(seconds=INTERVAL)
-            self._note_looks()
+            self._note_scans()
         for table in self.tables:
-            looked = self.looked_at.get(table.base_path)
+            looked = self.scanned_at.get(table.base_path)
             if looked is None or world.wall - looked > NOTICE_SECONDS:
                 world.broken(f"{table.base_path} was last looked at {world.wall - (looked or 0):.0f} s ago")
 
@@ -612,15 +682,15 @@ class DaemonsRun:
         """What the store says of jobs is what the timelines say."""
         for table in self.tables:
             instants = read_timeline(self.storage, table.base_path)
-            for job in self.store.jobs(table.base_path, limit=10_000):
+            for job in self.store.jobs.latest(table.base_path, limit=10_000):
                 self.jobs += 1
-                if job.service != e.Service.COMPACTION or job.result != e.JobResult.COMMITTED:
+                if job.service != JobKind.COMPACTION or job.result != e.JobResult.COMMITTED:
                     continue
-                for attempt in self.store.attempts(job.id):
+                for attempt in self.store.jobs.attempts(job.id):
                     time = attempt.instant or ""
                     if time in instants.pending and time not in instants.completed:
                         self.world.broken(f"the store says that {time} was done, the timeline says it is pending")
-            observed = self.store.observed_plans(table.base_path)
+            observed = self.store.observations.plans(table.base_path)
             if observed and not table.watch.shadow:
                 self.world.broken(f"the store shows plans at rest: {observed}")
 

@@ -1,4 +1,4 @@
-"""Data files whose content is a set of write ids: enough of Parquet and of log blocks for whoever looks at their ends
+"""Data files whose content is a set of write ids: enough of Parquet and of log blocks for code that reads their ends
 and heads, and made in microseconds.
 
     base file   PAR1, the ids, padding, a footer without columns
@@ -13,8 +13,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from lakeward.format.log_block import BlockType, HeaderKey
-from lakeward.format.log_writer import block_head
+from lakeward.format.log.block import BlockType, HeaderKey
+from lakeward.format.log.writer import block_head
 
 SCHEMA = json.dumps({"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]})
 BASE_BYTES = 4000

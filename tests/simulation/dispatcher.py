@@ -12,16 +12,16 @@ from typing import Any
 
 from lakeward.dispatch.dispatcher import Done, Failure, Progress
 from lakeward.errors import LakewardError
-from lakeward.execute.operation_spec import OperationKind, OperationResult, OperationSpec
 from lakeward.format.file_name import parse_log_file
 from lakeward.read.slice_input import MergeCounts
 from lakeward.storage.storage import Storage, join
+from lakeward.task.operation_spec import OperationKind, OperationResult, OperationSpec
 from tests.simulation.data_files import base_file, fold, log_file, read_base_file, read_log_file
 from tests.simulation.world import Process, World
 
 
 def merge_ids(storage: Storage, spec: OperationSpec, task_attempt: int) -> OperationResult:
-    """As `run_operation`, with sets of ids for rows."""
+    """Stands in for `run_operation`, with sets of ids for rows."""
     ids: set[int] = set()
     if spec.slice.base_file is not None:
         ids |= read_base_file(storage.read(join(spec.slice.base_path, spec.slice.base_file))).ids

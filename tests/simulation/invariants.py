@@ -3,10 +3,10 @@
 Keeps:   1. every committed write id is visible, and nothing else is;
          2. an instant is completed at most once, after it was requested and begun, at a time after both;
          3. a pending plan holds no group that another one holds;
-         4. a process of ours deletes no file of anybody else's, and no file that a completed commit of ours names
+         4. a process of ours deletes no file of another process, and no file that a completed commit of ours names
             goes but by a clean;
-         5. nobody ends the heartbeat of a living process that is fresh, whatever clocks are set to; and nobody on its
-            own host for the time that the host slept;
+         5. no process ends the heartbeat of a living process that is fresh, whatever clocks are set to; and none on
+            its own host for the time that the host slept;
          6. every timeline name fits the grammar; at rest nothing of ours is left over.
 """
 
@@ -15,8 +15,9 @@ from __future__ import annotations
 import posixpath
 from collections import defaultdict
 
-from lakeward.commit.file_system_lock import FLINK_LOCK, RELEASED, SPARK_LOCK
-from lakeward.commit.heartbeat import ENDED, EXPIRY_SECONDS, INTERVAL_SECONDS
+from lakeward.commit.folder_fencing import ENDED
+from lakeward.commit.heartbeat import EXPIRY_SECONDS, INTERVAL_SECONDS
+from lakeward.commit.lock.file_system_lock import FLINK_LOCK, RELEASED, SPARK_LOCK
 from tests.simulation.memory_storage import MemoryStorage
 from tests.simulation.reader import (
     BASE_FILE,
@@ -46,10 +47,10 @@ class TableWatch:
         self.cleaned: set[str] = set()
         """Paths that a clean may delete."""
         self.unscheduled: set[str] = set()
-        """Foreign plans that somebody was told to take back."""
+        """Foreign plans that an operator had removed."""
         self.has_late_plan = False
         self.shadow = False
-        """Nobody said how the writers lock, so nothing of ours may be written."""
+        """No operator said how the writers lock, so nothing of ours may be written."""
         self._timeline = f"{base_path}/.hoodie/timeline"
         self._owner: dict[str, str] = {}
         self._beats: dict[str, tuple[float, float]] = {}
@@ -124,7 +125,7 @@ class TableWatch:
             # An attempt that was overtaken while it slept may make its markers anew, and then finds that it is lost.
             ours = self._owner.get(path, WRITER).startswith("daemon") and ".marker." not in below
             if RELEASED in below:
-                continue  # put aside by a process that died over it; tidied up a day later
+                continue  # moved away by a process that died over it; tidied up a day later
             if ours and below.startswith((".hoodie/.temp/", ".hoodie/.heartbeat/", SPARK_LOCK, FLINK_LOCK)):
                 self.world.broken(f"{path} is left over")
         self._check_files_have_commits()
@@ -150,7 +151,7 @@ class TableWatch:
         instants = read_timeline(self.storage, self.base_path)
         if completed is None:
             never_requested = state == "inflight" and (action, "requested") not in instants.pending.get(time, ())
-            # One that was stopped while it began, and whose plan was taken back meanwhile, takes it back at once.
+            # One that was stopped while it began, and whose plan was unscheduled meanwhile, removes it at once.
             if never_requested and not self._just_woke():
                 self.world.broken(f"{self.base_path}: {name} was begun by {by} and never requested")
             if state == "requested" and by.startswith("daemon"):
@@ -185,7 +186,7 @@ class TableWatch:
 
     def _is_late_plan(self) -> bool:
         """Known, and nothing on storage can prevent it: a process is stopped behind its fence, its lock runs out, and
-        it wakes up to write its plan. Groups in two plans are left alone until one of them is unscheduled."""
+        it wakes up to write its plan. Groups in two plans are excluded until one of them is unscheduled."""
         self.has_late_plan |= self._just_woke()
         return self.has_late_plan
 
@@ -205,7 +206,7 @@ class TableWatch:
             return
         if posixpath.basename(path).partition(".")[0] in self.unscheduled:
             return
-        # A folder of an attempt is renamed as a whole, so nobody saw who made the files under its new name.
+        # A folder of an attempt is renamed as a whole, so the world did not see who made the files under its new name.
         if not below.startswith((SPARK_LOCK, FLINK_LOCK)) and "/dead-attempt-" not in below:
             self.world.broken(f"{by} deleted {path}, which {owner} made")
 

@@ -1,7 +1,7 @@
-"""A POSIX file system in memory, for simulations: as `LocalStorage` answers, only on a clock that a test holds.
+"""A POSIX file system in memory, for simulations: like `LocalStorage`, only on a clock that a test holds.
 
-A hard link is a second name of the same bytes, an unlinked file can still be written to by who has it open, and a
-file that is being written is visible with what was flushed. Every change is told to whoever watches.
+A hard link is a second name of the same bytes, an unlinked file can still be written to by a process that has it open,
+and a file that is being written is visible with what was flushed. Every change is told to those who watch.
 
 Keeps:   whatever `LocalStorage` answers, this answers (tests/simulation/test_memory_storage.py runs both).
 """
@@ -30,7 +30,7 @@ class MemoryStorage:
         self._now = now
         self._free_bytes = free_bytes
         self._folders: dict[str, dict[str, File | None]] = {"/": {}}
-        """By path: names to files; None is a folder."""
+        """Maps the path of a folder to its names and their files; None is a folder."""
         self._folder_modified: dict[str, float] = {"/": now()}
         self.watch: Callable[[str, str], None] = lambda change, path: None
         """Called after each change with `create`, `delete` or `touch` and the path of a file."""
@@ -162,7 +162,7 @@ class MemoryStorage:
         self.watch("delete", path)
 
     def names(self, folder: str) -> list[str]:
-        """Of what is in `folder`, sorted."""
+        """Names in `folder`, sorted."""
         return sorted(self._folders.get(folder, ()))
 
     def walk(self, folder: str) -> list[str]:

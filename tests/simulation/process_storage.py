@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import BinaryIO, TypeVar
 
-from lakeward.commit.file_system_lock import SPARK_LOCK
+from lakeward.commit.lock.file_system_lock import SPARK_LOCK
 from lakeward.storage.local import TEMPORARY_SUFFIX
 from tests.called_storage import WRITES, CalledStorage
 from tests.faults import Killed
@@ -28,7 +28,7 @@ WRITES_WEIGH = 5
 """Most calls read; what goes wrong around a write is of more interest."""
 
 PUBLISHING_WEIGHS = 40
-"""And most of all around what makes something visible, or takes it back."""
+"""Weight of what makes something visible, or rolls it back: there are most faults."""
 
 WAKES = 0.15
 """How likely a paused process wakes up just when another one writes."""
@@ -47,7 +47,7 @@ class Faults:
     """What goes wrong, and how often; each run of the simulation has its own mixture."""
 
     chance: float = 0.0
-    """Of each call."""
+    """The chance of each call."""
     kinds: tuple[Fault, ...] = ()
     pause_seconds: tuple[float, float] = (10.0, 600.0)
     """At least and at most; in between another process that writes may wake it up."""
@@ -121,7 +121,7 @@ class ProcessStorage(CalledStorage):
             return None
         fault = random.choice(faults.kinds)
         if fault is Fault.PAUSE and self._world.current is None:
-            return None  # nobody can wait in a timer
+            return None  # a timer cannot wait
         if fault is Fault.TORN and not tearable:
             fault = Fault.KILL
         if fault is Fault.LOST_REPLY and name not in WRITES:

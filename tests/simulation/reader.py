@@ -30,11 +30,11 @@ class Instants:
     """The timeline of a table."""
 
     pending: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
-    """By time: (action, state) of requested and inflight files."""
+    """Maps a time to (action, state) of its requested and inflight files."""
     completed: dict[str, list[tuple[str, str, str]]] = field(default_factory=dict)
-    """By time: (completion time, action, path) of each completed file."""
+    """Maps a time to (completion time, action, path) of each of its completed files."""
     names: dict[str, str] = field(default_factory=dict)
-    """By path, those that fit the grammar; the others are unknown."""
+    """Maps a path to its parsed name, if that fits the grammar; the others are unknown."""
     unknown: list[str] = field(default_factory=list)
 
     def completion_time(self, instant: str) -> str | None:
@@ -99,7 +99,7 @@ class View:
     visible: frozenset[int]
     problems: tuple[str, ...] = ()
     completed_bases: dict[tuple[str, str], list[str]] = field(default_factory=dict)
-    """By group, the instants of its base files that count, oldest first."""
+    """Maps a group to the instants of its base files that count, oldest first."""
 
 
 def read_table(storage: MemoryStorage, base_path: str, partitions: tuple[str, ...]) -> View:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+import pytest
+
 CHUNKS = 8
-"""A test runs every eighth seed, so that test workers share them."""
+IN_CI = 4
+EACH_CHUNK = [pytest.param(chunk, marks=() if chunk < IN_CI else pytest.mark.wide) for chunk in range(CHUNKS)]
+"""A test runs every eighth seed, so that test workers share them. Half of them are left to `make interop`."""
 
 
 def run_chunk(chunk: int, runs: int, run_seed: Callable[[int], object]) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.compactors import run_seed
-from tests.simulation.seeds import CHUNKS, run_chunk
+from tests.simulation.seeds import EACH_CHUNK, run_chunk
 
 RUNS = 400
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", EACH_CHUNK)
 def test_two_processes_one_table(chunk: int) -> None:
     """At every moment all of `invariants.py`; in the end one process brings the table to rest."""
     run_chunk(chunk, RUNS, run_seed)

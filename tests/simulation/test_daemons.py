@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.simulation.daemons import run_seed
-from tests.simulation.seeds import CHUNKS, run_chunk
+from tests.simulation.seeds import EACH_CHUNK, run_chunk
 
 RUNS = 80
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", EACH_CHUNK)
 def test_two_daemons_several_tables(chunk: int) -> None:
     """At every moment all of `invariants.py`, and one safe holder a lease; in the end no work is left, every table is
     looked at, and the store says what the timelines say."""

@@ -41,7 +41,7 @@ def answer(act: Callable[[], Any]) -> str:
     except LakewardError as error:
         return type(error).__name__
     except OSError:
-        return "OSError"  # a file where a folder should be, or the reverse; nobody asks which
+        return "OSError"  # a file where a folder should be, or the reverse; no caller asks which
     return repr(result)
 
 
@@ -77,7 +77,7 @@ def test_both_storages_answer_alike(tmp_path: Path, seed: int) -> None:
         answers = []
         for storage, root in places:
             if kind in ("move", "link") and (status := storage.stat(f"{root}/{one}")) is not None and status.is_folder:
-                continue  # nobody may link or move folders; file systems say so in different words
+                continue  # folders may not be linked or moved; file systems say so in different words
             path, other = f"{root}/{one}", f"{root}/{two}"
             if kind == "rename" and other.startswith(f"{path}/"):
                 continue  # a folder into itself
@@ -103,7 +103,7 @@ def test_both_storages_answer_alike(tmp_path: Path, seed: int) -> None:
 
 
 def test_a_link_is_a_second_name_of_the_same_bytes() -> None:
-    """As on disk: renamed and linked files keep their time, and an unlinked file that is open has no name."""
+    """Renamed and linked files keep their time, and an unlinked file that is open has no name, like on disk."""
     now = [1.0]
     storage = MemoryStorage(lambda: now[0])
     storage.make_folder("/t")

@@ -5,9 +5,9 @@ paused, and, as the seed wants it, in front of any storage call. So two daemons 
 call that touches a table, and the same seed interleaves them the same way.
 
     ready actors, due timers --the seed picks one--> it runs until it yields --> the world is looked at --> again
-    nobody is ready --> the clock jumps to the first who will be
+    no actor is ready --> the clock jumps to the first who will be
 
-Keeps:   1. nobody runs without the turn, so nothing needs a lock and a seed is a whole run;
+Keeps:   1. no actor runs without the turn, so nothing needs a lock and a seed is a whole run;
          2. a paused process runs nothing, its timers included; a dead one does nothing any more;
          3. time passes only in calls (a little) and while everybody sleeps;
          4. wall clocks can be set, all together, and a host can sleep: its processes do nothing, and their monotonic
@@ -29,9 +29,9 @@ from unittest.mock import patch
 
 from lakeward.commit.owner import MAX_ATTEMPT, Owner, Processes
 from lakeward.errors import LakewardError
-from lakeward.format.avro_container import read_record
-from lakeward.format.commit_metadata import CommitMetadata, read_commit_metadata
-from lakeward.format.instant import parse_instant
+from lakeward.format.avro.container import read_record
+from lakeward.format.timeline.commit_metadata import CommitMetadata, read_commit_metadata
+from lakeward.format.timeline.instant import parse_instant
 from tests.faults import Killed
 
 START = 1_767_225_600.0  # 2026-01-01, UTC
@@ -39,7 +39,7 @@ CALL_SECONDS = 0.001
 EXCITED_SECONDS = 0.1
 SLEEPS_SECONDS = (5.0, 130.0, 600.0)
 STEPS_SECONDS = (1.0, -1.0, 600.0)
-"""By which clocks are set; back by no more than writers wait for, who would spin for as long."""
+"""Steps by which clocks are set; back by no more than writers wait for, who would spin for as long."""
 STEPS_MAX = 200_000
 
 
@@ -60,7 +60,7 @@ class Process:
     dead: bool = False
     paused_until: float = 0.0
     may_wake_at: float = 0.0
-    """Earlier than that nobody ends its pause."""
+    """No other process ends its pause before."""
     woke_at: float = 0.0
     holds_lock: bool = False
     """It thinks so."""
@@ -105,7 +105,7 @@ class World:
         self.processes: dict[int, Process] = {}
         self.ended = False
         self.after_turn: Callable[[], None] = lambda: None
-        """What else must be true whenever somebody gave the turn back."""
+        """What else must be true whenever an actor gave the turn back."""
         self.acting: Process | None = None
         """Whose call changes the storage just now."""
         self._actors: list[Actor] = []
@@ -161,7 +161,7 @@ class World:
         self.trace.append(f"{self.time - START:10.3f} {name:<14} {what}")
 
     def broken(self, rule: str) -> None:
-        """A rule was broken; the run ends at the next turn, whoever catches exceptions."""
+        """Notes that a rule was broken; the run ends at the next turn, whatever code catches exceptions."""
         if self.violation is None:
             self.violation = rule
             self.say("*** world", rule)
@@ -244,7 +244,7 @@ class World:
 
     def yield_until(self, wake: float) -> None:
         actor = self._current
-        if actor is None:  # the world itself acts, in a timer: nobody else can run meanwhile
+        if actor is None:  # the world itself acts, in a timer: no actor can run meanwhile
             self.time = max(self.time, wake)
             return
         actor.wake = wake
@@ -387,8 +387,8 @@ class SimulatedProcesses(Processes):
 
 @contextmanager
 def simulated(world: World) -> Iterator[None]:
-    """Renewals are timers of the world instead of threads; whoever starts one has the turn. And since the same bytes
-    and names are decoded a thousand times in a run, they are decoded once."""
+    """Renewals are timers of the world instead of threads; the process that starts one has the turn. And since the same
+    bytes and names are decoded a thousand times in a run, they are decoded once."""
 
     class SimulatedRenewal:
         def __init__(self, renew: Callable[[], None], *, interval_seconds: float) -> None:
@@ -416,12 +416,12 @@ def simulated(world: World) -> Iterator[None]:
                 self.last_failure = failure
 
     with (
-        patch("lakeward.commit.table_lock.Renewal", SimulatedRenewal),
-        patch("lakeward.execute.compaction.Renewal", SimulatedRenewal),
+        patch("lakeward.commit.lock.table_lock.Renewal", SimulatedRenewal),
+        patch("lakeward.execute.life_cycle.Renewal", SimulatedRenewal),
         patch("lakeward.table.timeline_reader.read_commit_metadata", _read_commit_metadata_once),
         patch("lakeward.table.timeline.parse_instant", _parse_instant_once),
-        patch("lakeward.format.commit_metadata.read_record", _read_record_once),
-        patch("lakeward.format.compaction_plan.read_record", _read_record_once),
+        patch("lakeward.format.timeline.commit_metadata.read_record", _read_record_once),
+        patch("lakeward.format.timeline.compaction_plan.read_record", _read_record_once),
     ):
         yield
 

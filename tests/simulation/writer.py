@@ -19,12 +19,12 @@ from datetime import UTC
 
 import fastavro
 
-from lakeward.commit.file_system_lock import SPARK_LOCK
+from lakeward.commit.lock.file_system_lock import SPARK_LOCK
 from lakeward.errors import AlreadyExists
-from lakeward.format.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
-from lakeward.format.compaction_plan import CompactionPlan, write_compaction_plan
-from lakeward.format.instant import format_instant_time
 from lakeward.format.java_properties import parse_properties
+from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
+from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
+from lakeward.format.timeline.instant import format_instant_time
 from lakeward.plan.full_compaction import plan_full_compaction
 from lakeward.plan.selection import GroupFilter
 from lakeward.table.snapshot import take_snapshot
@@ -60,7 +60,7 @@ class Table:
     watch: TableWatch
     lock_expire_seconds: float | None = None
     groups: list[tuple[str, str]] = field(default_factory=list)
-    """Those that a committed write made."""
+    """Groups that a committed write made."""
     next_id: int = 0
     next_group: int = 0
     dead_writes: list[str] = field(default_factory=list)
@@ -139,7 +139,7 @@ class Writer:
         self._table.dead_writes.append(instant)
 
     def roll_back(self) -> None:
-        """Take back a write whose writer died."""
+        """Roll back a write whose writer died."""
         table = self._table
         if not table.dead_writes:
             return
@@ -158,7 +158,7 @@ class Writer:
                 self._storage.delete(f"{table.timeline}/{failed}.deltacommit.{state}")
 
     def plan_compaction(self) -> None:
-        """Hudi schedules one of its own, of some groups, and leaves it to whoever comes first."""
+        """Hudi schedules a compaction of some groups, and leaves it to the service that comes first."""
         random, table = self._world.random, self._table
         with self._lock():
             snapshot = take_snapshot(self._storage, table.base_path, clock=self._clock)

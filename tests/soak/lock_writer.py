@@ -10,7 +10,7 @@ filters and key ranges of the metadata table, by reading keys from files.
 
 FOLDER/settings.json    the seed, and the tables with their options, in the order in which they are written
 FOLDER/journal          a line for each committed step
-FOLDER/enough-TABLE     made by whoever has seen enough of it
+FOLDER/enough-TABLE     made by the process that has seen enough of it
 FOLDER/rows-TABLE.json  then: what Hudi reads, by the metadata table and without it
 
 Touches: the tables, FOLDER.
@@ -30,8 +30,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from lakeward.format.commit_metadata import read_commit_metadata
-from lakeward.format.instant import State, parse_instant, parse_instant_time
+from lakeward.format.timeline.commit_metadata import read_commit_metadata
+from lakeward.format.timeline.instant import State, parse_instant, parse_instant_time
 from tests.hudi.metadata_table import OPTIONS as METADATA_OPTIONS
 from tests.hudi.spark import start_spark
 from tests.hudi.table import HudiTable, TableShape
@@ -42,7 +42,7 @@ NEW_KEYS_A_STEP = 5
 UPDATES_A_STEP = 40
 DELETES_A_STEP = 10
 MORTAL_OF = 7
-"""Of so many keys one may be deleted."""
+"""One in so many keys may be deleted."""
 COLUMNS = "id string, ts long, part string, value string"
 
 SHARING_OPTIONS = {
@@ -113,7 +113,7 @@ def read_journal(folder: Path) -> list[Entry]:
 
 
 def expected_rows(seed: str, entries: Iterable[Entry]) -> dict[str, dict[str, Any]]:
-    """By key, what the steps in the journal of one table leave."""
+    """Maps a key to the row that the steps in the journal of one table leave."""
     return rows_after(step_of(seed, entry.table, entry.step) for entry in entries)
 
 

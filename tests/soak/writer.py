@@ -67,7 +67,7 @@ def step_of(table: str, number: int) -> tuple[str, list[dict[str, Any]]]:
 
 
 def expected_rows(journal: Path) -> dict[str, dict[str, dict[str, Any]]]:
-    """By table and key, what the steps in the journal leave."""
+    """Maps a table and key to the row that the steps in the journal leave."""
     steps: dict[str, list[tuple[str, list[dict[str, Any]]]]] = {table: [] for table in TABLES}
     for table, number in _steps(journal):
         steps[table].append(step_of(table, number))
@@ -75,7 +75,7 @@ def expected_rows(journal: Path) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def rows_after(steps: Iterable[tuple[str, list[dict[str, Any]]]]) -> dict[str, dict[str, Any]]:
-    """By key, what operations with their rows leave."""
+    """Maps a key to the row that operations with their rows leave."""
     left: dict[str, dict[str, Any]] = {}
     for operation, rows in steps:
         for row in rows:

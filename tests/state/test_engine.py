@@ -22,7 +22,7 @@ from lakeward.state.schema import applied_writes, events, plannings
 from lakeward.state.store import Store, open_store
 from tests.clocks import SettableClock
 from tests.services import DroppingProxy, PostgresServer
-from tests.state.test_store import pause
+from tests.state.state_records import pause
 
 SECRET = "hunter2-canary"
 
@@ -51,7 +51,8 @@ def count_events(database: Database) -> int:
 
 
 def test_a_file_is_private_and_durable(tmp_path: Path) -> None:
-    """Only its owner reads it, from the first moment; every connection syncs as much as SQLite can."""
+    """Keeps 3 of state/engine: only its owner reads it, from the first moment; every connection syncs as much as
+    SQLite can."""
     path = tmp_path / "new" / "lakeward.db"
     database = open_database(f"sqlite:///{path}")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -92,7 +93,7 @@ def test_a_write_takes_the_lock_when_it_begins(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["garbage", "page"])
 def test_a_damaged_file_is_never_written(tmp_path: Path, damage: str) -> None:
-    """The error names the file and says what SQLite said and what to do."""
+    """Keeps 4 of state/engine: the error names the file and says what SQLite said and what to do."""
     path = tmp_path / "lakeward.db"
     url = f"sqlite:///{path}"
     migrate(url)
@@ -100,7 +101,7 @@ def test_a_damaged_file_is_never_written(tmp_path: Path, damage: str) -> None:
     if damage == "garbage":
         data[:100] = b"x" * 100
     else:
-        data[len(data) // 2 : len(data) // 2 + 6000] = os.urandom(6000)
+        data[4096 : 4096 + 6000] = os.urandom(6000)  # the first tables; further behind are free pages
     path.write_bytes(data)
     with pytest.raises(StoreBroken, match=r"lakeward\.db is damaged") as caught:
         open_database(url)
@@ -117,7 +118,8 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 
 
 def test_a_file_that_stays_busy_is_an_error_in_time(tmp_path: Path) -> None:
-    """Another process holds the file for ever: the caller is told after his patience, not later."""
+    """Keeps 2 of state/engine: another process holds the file for ever: the caller is told after its timeout,
+    not later."""
     path = tmp_path / "lakeward.db"
     migrate(f"sqlite:///{path}")
     holding = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], isolation_level=None); "
@@ -129,7 +131,7 @@ def test_a_file_that_stays_busy_is_an_error_in_time(tmp_path: Path) -> None:
         process.stdout.readline()
         url = f"sqlite:///{path}"
         engine = create_engine(url, connect_args={"timeout": 0.05})
-        database = Database(engine, parse_store_url(url), patience=0.3)
+        database = Database(engine, parse_store_url(url), timeout=0.3)
         with pytest.raises(StoreUnavailable, match="locked"):
             database.write(add_event, at=1.0)
         process.stdin.close()
@@ -138,7 +140,8 @@ def test_a_file_that_stays_busy_is_an_error_in_time(tmp_path: Path) -> None:
 
 
 def test_a_lost_commit_on_sqlite_is_not_done_twice(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """An I/O error after the commit took effect: the next try finds the write's id and gives the first result."""
+    """Keeps 1 of state/engine, and Keeps 2 of state/access: an I/O error after the commit took effect: the next
+    try finds the write's id and gives the first result."""
     url = f"sqlite:///{tmp_path}/lakeward.db"
     migrate(url)
     database = open_database(url)
@@ -240,11 +243,11 @@ def test_a_lost_reply_is_not_done_twice(
     assert count_events(database) == 2
 
     store = open_store(proxy.url(name), clock=clock)
-    for call in (lambda: store.add_control(pause()), lambda: store.acquire_lease("orders", "h", 60, 0.0)):
+    for call in (lambda: store.controls.add(pause()), lambda: store.leases.acquire("orders", "h", 60, 0.0)):
         proxy.drop_after("COMMIT")
-        assert call() is not None, "the answer of the first try is found, not 'somebody holds it'"
+        assert call() is not None, "the result of the first try is found, not 'it is held'"
     assert proxy.dropped == 3
-    assert len(store.controls(clock.now())) == 1
+    assert len(store.controls.in_force(clock.now())) == 1
     store.close()
     database.close()
     proxy.close()
@@ -285,11 +288,11 @@ def test_a_commit_that_is_still_in_flight_is_waited_for(postgresql_server: Postg
 def test_leases_go_by_the_servers_clock(server_url: str, clock: SettableClock) -> None:
     """A daemon whose own clock is years off neither takes a lease early nor keeps it late."""
     store = open_store(server_url, clock=clock)
-    lease = store.acquire_lease("orders", "h1", 60, now=0.0)
+    lease = store.leases.acquire("orders", "h1", 60, now=0.0)
     assert lease is not None
     assert lease.until > 1_700_000_000
-    assert store.acquire_lease("orders", "h2", 60, now=9e9) is None
-    assert [each.holder for each in store.leases(9e9)] == ["h1"]
+    assert store.leases.acquire("orders", "h2", 60, now=9e9) is None
+    assert [each.holder for each in store.leases.held(9e9)] == ["h1"]
     store.close()
 
 
@@ -298,7 +301,7 @@ def test_a_server_that_comes_back_is_written_to_again() -> None:
     """After a stop, and when it was a standby meanwhile: every call but those in between does what it was asked."""
     with PostgresServer() as server:
         migrate(server.url())
-        database = open_database(server.url(), patience=0.5)
+        database = open_database(server.url(), timeout=0.5)
         database.write(add_event, at=1.0)
         server.down()
         with pytest.raises(StoreUnavailable):
@@ -320,10 +323,10 @@ def test_a_server_that_comes_back_is_written_to_again() -> None:
 
 @pytest.mark.services
 def test_a_server_that_is_gone_is_an_error_in_time() -> None:
-    """The caller is told after his patience, and what to look at; nothing hangs."""
+    """The caller is told after its timeout, and what to check; nothing hangs."""
     with PostgresServer() as server:
         migrate(server.url())
-        database = open_database(server.url(), patience=0.5)
+        database = open_database(server.url(), timeout=0.5)
         database.write(add_event, at=1.0)
     with pytest.raises(StoreUnavailable, match="URL, user and password"):
         database.write(add_event, at=1.0)
@@ -336,7 +339,8 @@ def test_a_server_that_is_gone_is_an_error_in_time() -> None:
 
 
 def test_no_password_is_shown(tmp_path: Path) -> None:
-    """Not in the name, not in an error, not in a representation: wherever in the URL it stands."""
+    """Keeps 5 of state/engine: not in the name, not in an error, not in a representation: wherever in the URL it
+    stands."""
     urls = (
         f"postgresql://ada:{SECRET}@/db?host={tmp_path}&connect_timeout=1",
         f"postgresql://ada@/db?host={tmp_path}&password={SECRET}&connect_timeout=1",
@@ -367,5 +371,5 @@ def test_urls_are_shown_as_they_are_written() -> None:
 
 
 def test_a_store_says_where_it_is(store: Store) -> None:
-    """By name, and whether machines may share it."""
-    assert store.is_shared == store.name.startswith("postgresql://")
+    """Its name is the URL that was given, in its one spelling."""
+    assert store.name.startswith(("postgresql://", "sqlite:///"))

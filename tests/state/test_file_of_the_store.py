@@ -15,12 +15,12 @@ from lakeward.state import engine
 from lakeward.state.migration import migrate
 from lakeward.state.store import Store, open_store
 from tests.clocks import SettableClock
-from tests.state.test_store import pause
+from tests.state.state_records import pause
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is about to put another file there."""
+    """Makes the store judge at once: no process is about to put another file there."""
     monkeypatch.setattr(engine, "MISSING_SECONDS", 0.0)
 
 
@@ -37,14 +37,14 @@ def clock() -> SettableClock:
 @pytest.fixture
 def store(path: Path, clock: SettableClock) -> Iterator[Store]:
     migrate(f"sqlite:///{path}")
-    store = open_store(f"sqlite:///{path}", clock=clock, patience=0.5)
-    store.add_control(pause("orders"))
+    store = open_store(f"sqlite:///{path}", clock=clock, timeout=0.5)
+    store.controls.add(pause("orders"))
     yield store
     store.close()
 
 
 def paused(store: Store) -> list[str]:
-    return [control.target for control in store.controls(0.0)]
+    return [control.target for control in store.controls.in_force(0.0)]
 
 
 def others(path: Path) -> list[str]:
@@ -57,7 +57,7 @@ def test_a_file_that_is_gone_is_written_anew(
 ) -> None:
     """With everything that it held: pauses, leases, identity. What is written afterwards is in the new one."""
     who = store.store_id()
-    lease = store.acquire_lease("orders", "me", 60, clock.now())
+    lease = store.leases.acquire("orders", "me", 60, clock.now())
     assert lease is not None
     if how == "deleted":
         path.unlink()
@@ -66,12 +66,12 @@ def test_a_file_that_is_gone_is_written_anew(
     else:
         shutil.rmtree(path.parent)
 
-    store.add_control(pause("lines"))
+    store.controls.add(pause("lines"))
 
     assert sorted(paused(store)) == ["lines", "orders"]
     assert store.store_id() == who
-    assert [each.holder for each in store.leases(clock.now())] == ["me"]
-    assert [each.token for each in store.renew_leases([lease], 60, clock.now())] == [lease.token]
+    assert [each.holder for each in store.leases.held(clock.now())] == ["me"]
+    assert [each.token for each in store.leases.renew([lease], 60, clock.now())] == [lease.token]
     assert os.stat(path).st_mode & 0o777 == 0o600
     assert others(path) == []
     again = open_store(f"sqlite:///{path}", clock=clock)
@@ -82,11 +82,11 @@ def test_a_file_that_is_gone_is_written_anew(
 def test_a_copy_in_its_place_is_what_counts(store: Store, path: Path, tmp_path: Path) -> None:
     """A backup that was moved there, while the daemon runs: read and written from the next call on."""
     shutil.copy(path, tmp_path / "backup")
-    store.add_control(pause("lines"))
+    store.controls.add(pause("lines"))
     os.replace(tmp_path / "backup", path)
 
     assert paused(store) == ["orders"]
-    store.add_control(pause("stock"))
+    store.controls.add(pause("stock"))
     assert sorted(paused(store)) == ["orders", "stock"]
 
 
@@ -96,7 +96,8 @@ def test_a_copy_in_its_place_is_what_counts(store: Store, path: Path, tmp_path: 
 def test_what_is_no_store_of_ours_is_not_touched(
     store: Store, path: Path, tmp_path: Path, clock: SettableClock, content: bytes | None, error: type[LakewardError]
 ) -> None:
-    """An empty file, anything, or another store in its place: an error at every call, until ours is back."""
+    """Keeps 6 of state/engine: an empty file, anything, or another store in its place: an error at every call,
+    until ours is back."""
     os.rename(path, tmp_path / "ours")
     if content is None:
         migrate(f"sqlite:///{path}")
@@ -106,25 +107,25 @@ def test_what_is_no_store_of_ours_is_not_touched(
 
     for _ in range(2):
         with pytest.raises(error):
-            store.add_control(pause("lines"))
+            store.controls.add(pause("lines"))
         with pytest.raises(error):
-            store.controls(0.0)
+            store.controls.in_force(0.0)
     assert path.read_bytes() == before
 
     os.replace(tmp_path / "ours", path)
     assert paused(store) == ["orders"]
-    store.add_control(pause("lines"))
+    store.controls.add(pause("lines"))
     assert sorted(paused(store)) == ["lines", "orders"]
 
 
-def test_somebody_may_be_about_to_put_another_there(
+def test_another_process_may_be_about_to_put_a_file_there(
     store: Store, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For some seconds a file that is gone is an error and nothing more: it is not made, so no copy meets ours."""
     monkeypatch.setattr(engine, "MISSING_SECONDS", 60.0)
     path.rename(tmp_path / "aside")
     with pytest.raises(StoreUnavailable, match="its file is gone"):
-        store.controls(0.0)
+        store.controls.in_force(0.0)
     assert not path.exists()
 
     shutil.copy(tmp_path / "aside", path)
@@ -139,7 +140,8 @@ def test_two_daemons_write_it_anew_once(store: Store, path: Path, clock: Settabl
     path.unlink()
     names = [f"table {number}" for number in range(len(stores))]
     writers = [
-        threading.Thread(target=each.add_control, args=(pause(name),)) for each, name in zip(stores, names, strict=True)
+        threading.Thread(target=each.controls.add, args=(pause(name),))
+        for each, name in zip(stores, names, strict=True)
     ]
     for writer in writers:
         writer.start()
@@ -153,10 +155,10 @@ def test_two_daemons_write_it_anew_once(store: Store, path: Path, clock: Settabl
 
 
 def test_a_file_that_cannot_be_written_anew_is_an_error(store: Store, path: Path, tmp_path: Path) -> None:
-    """Where its folder is a file now, for one; and when that is over, all goes on."""
+    """A store whose folder is a file now, for one, cannot be; when that is over, all goes on."""
     path.parent.rename(tmp_path / "away")
     path.parent.write_text("no folder")
     with pytest.raises(StoreUnavailable, match="cannot be opened"):
-        store.controls(0.0)
+        store.controls.in_force(0.0)
     path.parent.unlink()
     assert paused(store) == ["orders"]

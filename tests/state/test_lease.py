@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lakeward.state.lease import HeldLease, keep, take
+from lakeward.state.lease_rows import LeaseRows
 from lakeward.state.records import Lease
 from lakeward.state.store import Store, open_store
 from tests.clocks import SettableClock
@@ -18,87 +19,89 @@ SEED = int(os.environ.get("LAKEWARD_SEED", random.SystemRandom().randrange(1 << 
 
 
 def test_one_holder_at_a_time(store: Store, clock: SettableClock) -> None:
-    """Nobody else gets a held lease, not even its holder once more; a released one goes at once."""
-    lease = store.acquire_lease("orders", "h1", SECONDS, clock.now())
+    """No other process gets a held lease, not even its holder once more; a released one goes at once."""
+    lease = store.leases.acquire("orders", "h1", SECONDS, clock.now())
     assert lease is not None
-    assert store.acquire_lease("orders", "h2", SECONDS, clock.now()) is None
-    assert store.acquire_lease("orders", "h1", SECONDS, clock.now()) is None
-    assert store.acquire_lease("other", "h2", SECONDS, clock.now()) is not None
-    assert [(each.table, each.holder) for each in store.leases(clock.now())] == [("orders", "h1"), ("other", "h2")]
+    assert store.leases.acquire("orders", "h2", SECONDS, clock.now()) is None
+    assert store.leases.acquire("orders", "h1", SECONDS, clock.now()) is None
+    assert store.leases.acquire("other", "h2", SECONDS, clock.now()) is not None
+    assert [(each.table, each.holder) for each in store.leases.held(clock.now())] == [("orders", "h1"), ("other", "h2")]
 
-    (renewed,) = store.renew_leases([lease], SECONDS, clock.now())
+    (renewed,) = store.leases.renew([lease], SECONDS, clock.now())
     assert renewed.token == lease.token and renewed.until >= lease.until
-    store.release_lease(lease)
-    assert [each.table for each in store.leases(clock.now())] == ["other"]
-    assert store.acquire_lease("orders", "h2", SECONDS, clock.now()) is not None
+    store.leases.release(lease)
+    assert [each.table for each in store.leases.held(clock.now())] == ["other"]
+    assert store.leases.acquire("orders", "h2", SECONDS, clock.now()) is not None
 
 
 def test_tokens_grow_for_ever(store: Store, clock: SettableClock) -> None:
-    """Across release, take-over and a table that was forgotten; a renewal keeps its token."""
+    """Keeps 2 of state/lease_rows: across release, take-over and a table that was forgotten; a renewal keeps its
+    token."""
     tokens = []
     for n in range(4):
-        lease = store.acquire_lease("orders", f"h{n}", 0.0 if n == 1 else SECONDS, clock.now())
+        lease = store.leases.acquire("orders", f"h{n}", 0.0 if n == 1 else SECONDS, clock.now())
         assert lease is not None
         tokens.append(lease.token)
         if n != 1:  # that one ran out
-            store.release_lease(lease)
-        store.forget("orders")
+            store.leases.release(lease)
+        store.observations.forget("orders")
     assert tokens == sorted(set(tokens))
 
 
 def test_tokens_grow_past_a_lost_store(clock: SettableClock) -> None:
     """They start from the clock, so those of a new store are greater than those of the one that was lost."""
     first = open_store("sqlite://", clock=clock)
-    before = [first.acquire_lease("orders", str(n), 0.0, clock.now()) for n in range(50)]
+    before = [first.leases.acquire("orders", str(n), 0.0, clock.now()) for n in range(50)]
     clock.sleep(1.0)
-    after = open_store("sqlite://", clock=clock).acquire_lease("orders", "h", SECONDS, clock.now())
+    after = open_store("sqlite://", clock=clock).leases.acquire("orders", "h", SECONDS, clock.now())
     assert before[-1] is not None and after is not None
     assert after.token > before[-1].token
 
 
 def test_a_lease_that_was_taken_over_is_over(store: Store, clock: SettableClock) -> None:
-    """Its holder can neither renew nor release what is somebody else's now."""
-    old = store.acquire_lease("orders", "h1", 0.0, clock.now())
-    new = store.acquire_lease("orders", "h2", SECONDS, clock.now())
+    """Its holder can neither renew nor release what another process holds now."""
+    old = store.leases.acquire("orders", "h1", 0.0, clock.now())
+    new = store.leases.acquire("orders", "h2", SECONDS, clock.now())
     assert old is not None and new is not None
-    assert store.renew_leases([old], SECONDS, clock.now()) == ()
-    store.release_lease(old)
-    assert [(each.holder, each.token) for each in store.leases(clock.now())] == [("h2", new.token)]
+    assert store.leases.renew([old], SECONDS, clock.now()) == ()
+    store.leases.release(old)
+    assert [(each.holder, each.token) for each in store.leases.held(clock.now())] == [("h2", new.token)]
 
-    store.release_lease(new)
-    again = store.acquire_lease("orders", "h2", SECONDS, clock.now())
+    store.leases.release(new)
+    again = store.leases.acquire("orders", "h2", SECONDS, clock.now())
     assert again is not None
-    assert store.renew_leases([new], SECONDS, clock.now()) == (), "the token counts, not the name"
-    store.release_lease(new)
-    assert [each.token for each in store.leases(clock.now())] == [again.token]
+    assert store.leases.renew([new], SECONDS, clock.now()) == (), "the token counts, not the name"
+    store.leases.release(new)
+    assert [each.token for each in store.leases.held(clock.now())] == [again.token]
 
 
 def test_a_lease_that_ran_out_and_was_not_taken_is_renewed(store: Store, clock: SettableClock) -> None:
-    """Nobody else had it meanwhile, so nothing was lost but time."""
-    lease = store.acquire_lease("orders", "h1", 0.0, clock.now())
+    """No other process had it meanwhile, so nothing was lost but time."""
+    lease = store.leases.acquire("orders", "h1", 0.0, clock.now())
     assert lease is not None
-    assert store.leases(clock.now() + 1) == ()
-    assert [each.token for each in store.renew_leases([lease], SECONDS, clock.now())] == [lease.token]
-    assert store.acquire_lease("orders", "h2", SECONDS, clock.now()) is None
+    assert store.leases.held(clock.now() + 1) == ()
+    assert [each.token for each in store.leases.renew([lease], SECONDS, clock.now())] == [lease.token]
+    assert store.leases.acquire("orders", "h2", SECONDS, clock.now()) is None
 
 
 def test_many_are_renewed_together(store: Store, clock: SettableClock) -> None:
-    """Each for itself: those that were taken over are missing, the others are later, and nobody else's is touched."""
-    held = [store.acquire_lease(f"t{n}", "h1", 0.0 if n % 10 == 0 else SECONDS, clock.now()) for n in range(450)]
-    taken = [store.acquire_lease(f"t{n}", "h2", SECONDS, clock.now()) for n in range(0, 450, 10)]
+    """Each lease counts for itself: those that were taken over are missing, the others are later, and no other holder's
+    is touched."""
+    held = [store.leases.acquire(f"t{n}", "h1", 0.0 if n % 10 == 0 else SECONDS, clock.now()) for n in range(450)]
+    taken = [store.leases.acquire(f"t{n}", "h2", SECONDS, clock.now()) for n in range(0, 450, 10)]
     assert all(held) and all(taken)
 
-    renewed = store.renew_leases([lease for lease in held if lease], 2 * SECONDS, clock.now())
+    renewed = store.leases.renew([lease for lease in held if lease], 2 * SECONDS, clock.now())
 
     assert {lease.table for lease in renewed} == {f"t{n}" for n in range(450) if n % 10}
-    now = {lease.table: lease for lease in store.leases(clock.now())}
+    now = {lease.table: lease for lease in store.leases.held(clock.now())}
     assert all(now[lease.table] == lease for lease in renewed)
     assert all(now[lease.table] == lease for lease in taken if lease)
-    assert store.renew_leases([], SECONDS, clock.now()) == ()
+    assert store.leases.renew([], SECONDS, clock.now()) == ()
 
 
 def test_only_one_of_many_gets_it(open_again: Callable[[], Store], clock: SettableClock) -> None:
-    """Eight threads on two stores ask at once, ten times."""
+    """Keeps 1 of state/lease_rows: eight threads on two stores ask at once, ten times."""
     stores = [open_again(), open_again()]
     for n in range(10):
         given: list[Lease | None] = []
@@ -107,7 +110,7 @@ def test_only_one_of_many_gets_it(open_again: Callable[[], Store], clock: Settab
         def ask(number: int, table: str = f"t{n}", given: list[Lease | None] = given, at: object = barrier) -> None:
             assert isinstance(at, threading.Barrier)
             at.wait()
-            given.append(stores[number % 2].acquire_lease(table, f"h{number}", SECONDS, clock.now()))
+            given.append(stores[number % 2].leases.acquire(table, f"h{number}", SECONDS, clock.now()))
 
         threads = [threading.Thread(target=ask, args=(number,)) for number in range(8)]
         for thread in threads:
@@ -121,25 +124,27 @@ def test_only_one_of_many_gets_it(open_again: Callable[[], Store], clock: Settab
 def test_a_holder_counts_from_before_it_asked(store: Store, clock: SettableClock) -> None:
     """The call may take long: what counts is when it was sent. A third is the margin, a third the time to renew."""
 
-    class SlowStore:
-        def acquire_lease(self, table: str, holder: str, seconds: float, now: float) -> Lease | None:
+    class SlowLeases(LeaseRows):
+        def acquire(self, table: str, holder: str, seconds: float, now: float) -> Lease | None:
             clock.sleep(10.0)
-            return store.acquire_lease(table, holder, seconds, now)
+            return super().acquire(table, holder, seconds, now)
 
-        def renew_leases(self, held: Sequence[Lease], seconds: float, now: float) -> tuple[Lease, ...]:
+        def renew(self, held: Sequence[Lease], seconds: float, now: float) -> tuple[Lease, ...]:
             clock.sleep(15.0)
-            return store.renew_leases(held, seconds, now)
+            return super().renew(held, seconds, now)
+
+    slow = SlowLeases(store.leases._access)
 
     asked_at = clock.monotonic()
-    held = take(SlowStore(), "orders", "h1", SECONDS, clock)
+    held = take(slow, "orders", "h1", SECONDS, clock)
     assert held is not None
     assert held.asked_at == asked_at
     assert not held.is_due(asked_at + 19.9) and held.is_due(asked_at + 20.0)
     assert held.is_safe(asked_at + 39.9) and not held.is_safe(asked_at + 40.0)
-    assert take(SlowStore(), "orders", "h2", SECONDS, clock) is None
+    assert take(slow, "orders", "h2", SECONDS, clock) is None
 
     asked_at = clock.monotonic()
-    assert keep(SlowStore(), [held], SECONDS, clock)["orders"].asked_at == asked_at
+    assert keep(slow, [held], SECONDS, clock)["orders"].asked_at == asked_at
 
 
 @dataclass
@@ -152,7 +157,7 @@ class Holder:
     held: HeldLease | None = None
     asked_at: float | None = None
     """A call is under way since then, by its own clock."""
-    answer: Lease | None = None
+    reply: Lease | None = None
     is_answered: bool = False
     frozen_until: float = 0.0
     """Until then it does nothing, and believes what it believed."""
@@ -164,28 +169,29 @@ class Holder:
         """Do the next thing. True when it was given the lease."""
         if self.asked_at is None:
             if self.held is not None and rng.random() < 0.05:
-                store.release_lease(self.held.lease)
+                store.leases.release(self.held.lease)
                 self.held = None
                 return False
             if self.held is None or self.held.is_due(self.monotonic(now)):
                 self.asked_at, self.is_answered = self.monotonic(now), False
         elif not self.is_answered:
             if self.held is None:
-                self.answer = store.acquire_lease("orders", self.name, SECONDS, now)
+                self.reply = store.leases.acquire("orders", self.name, SECONDS, now)
             else:
-                self.answer = next(iter(store.renew_leases([self.held.lease], SECONDS, now)), None)
+                self.reply = next(iter(store.leases.renew([self.held.lease], SECONDS, now)), None)
             self.is_answered = True
-        elif rng.random() < 0.1:  # the answer is lost
+        elif rng.random() < 0.1:  # the reply is lost
             self.asked_at = None
         else:
-            self.held = None if self.answer is None else HeldLease(self.answer, SECONDS, self.asked_at)
+            self.held = None if self.reply is None else HeldLease(self.reply, SECONDS, self.asked_at)
             self.asked_at = None
             return self.held is not None
         return False
 
 
 def test_two_holders_are_never_both_safe() -> None:
-    """Any interleaving of calls, answers that come late or never, pauses, and clocks that run at 0.8 to 1.25 times."""
+    """Keeps of state/lease: any interleaving of calls, results that come late or never, pauses, and clocks that run
+    at 0.8 to 1.25 times."""
     # Chance may give all of one run to one holder; not all of many.
     assert sum(len(_holders_in_turn(SEED + number)) > 1 for number in range(20)) > 10
 

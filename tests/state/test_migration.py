@@ -1,4 +1,5 @@
-"""A database reaches this release's schema once, whoever starts it, and is left alone when it is a later one's."""
+"""A database reaches this release's schema once, whichever process starts it, and is not touched when it is a later
+one's."""
 
 from __future__ import annotations
 
@@ -26,6 +27,8 @@ from lakeward.state.store import open_store
 from tests.clocks import SettableClock
 
 ROOT = Path(__file__).resolve().parents[2]
+FIRST_ROWS = ROOT / "tests" / "golden" / "store" / "0001.sql"
+FIRST_AT = 1_790_000_000.0
 
 NEXT = """
 from alembic import op
@@ -55,6 +58,16 @@ def later_release(folder: Path, *, compatible: str, more: str = "") -> Path:
     return scripts
 
 
+def first_release(folder: Path) -> Path:
+    """The scripts of the release that had one migration."""
+    scripts = folder / "first"
+    shutil.copytree(find_scripts(), scripts, ignore=shutil.ignore_patterns("__pycache__"))
+    for script in (scripts / "versions").glob("*.py"):
+        if not script.name.startswith("0001_"):
+            script.unlink()
+    return scripts
+
+
 def head() -> str:
     return schema_status("sqlite:////nowhere/lakeward.db").head
 
@@ -78,7 +91,8 @@ def write(url: str, *statements: str) -> None:
 
 
 def test_migrations_and_schema_agree(url: str) -> None:
-    """What the migrations made is what `schema.py` says: to the type, the null and the index."""
+    """Keeps 1 of state/schema: what the migrations made is what `schema.py` says: to the type, the null and the
+    index."""
     database = open_database(url)
 
     def difference(connection: Connection) -> object:
@@ -112,7 +126,7 @@ def test_asking_for_the_status_makes_no_file(tmp_path: Path) -> None:
 
 
 def test_processes_that_start_together_migrate_once(empty_url: str, tmp_path: Path) -> None:
-    """Two real processes at once: one applies everything, the other finds it done."""
+    """Keeps 1 of state/migration: two real processes at once: one applies everything, the other finds it done."""
     program = "import json, sys; from lakeward.state.migration import migrate; sys.stdin.read(1); "
     program += "print(json.dumps(migrate(sys.argv[1]).applied))"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -136,7 +150,7 @@ def test_processes_that_start_together_migrate_once(empty_url: str, tmp_path: Pa
 
 @pytest.mark.services
 def test_a_migration_waits_for_another(postgresql_url: str) -> None:
-    """While somebody migrates, others stand at the lock, and look again when it is free."""
+    """One process migrates, the others stand at the lock, and read again when it is free."""
     database = open_database(postgresql_url)
     waiting = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
     with ThreadPoolExecutor() as pool, database.engine.connect() as first, database.engine.connect() as watching:
@@ -167,12 +181,13 @@ def test_a_later_release_lets_this_one_run(url: str, tmp_path: Path, clock: Sett
     assert (status.state, status.revision, status.oldest_compatible) == (SchemaState.NEWER, "9001", "0001")
     assert migrate(url).applied == ()
     store = open_store(url, clock=clock)
-    store.watch("orders", "/lake/orders", 1.0)
+    store.observations.watch("orders", "/lake/orders", 1.0)
     store.close()
 
 
 def test_a_later_release_that_does_not_is_refused(url: str, tmp_path: Path, clock: SettableClock) -> None:
-    """By the daemon and by migrate, with the revision that would be needed; and nothing is changed."""
+    """Keeps 2 of state/migration: the daemon and migrate refuse it, with the revision that would be needed;
+    and nothing is changed."""
     migrate(url, scripts=later_release(tmp_path, compatible="9001"))
     assert schema_status(url).state is SchemaState.REFUSED
     for call in (lambda: open_store(url, clock=clock), lambda: migrate(url)):
@@ -183,40 +198,40 @@ def test_a_later_release_that_does_not_is_refused(url: str, tmp_path: Path, cloc
 
 
 def test_rows_of_the_first_revision_arrive(empty_url: str, tmp_path: Path, clock: SettableClock) -> None:
-    """A database as the first release wrote it, brought to one beyond this release: every row is read."""
-    only_first = tmp_path / "first"
-    shutil.copytree(find_scripts(), only_first, ignore=shutil.ignore_patterns("__pycache__"))
-    for script in (only_first / "versions").glob("*.py"):
-        if not script.name.startswith("0001_"):
-            script.unlink()
-    migrate(empty_url, scripts=only_first)
-    write(
-        empty_url,
-        "INSERT INTO watched_tables VALUES ('orders', '/lake/orders', 1, 2)",
-        "INSERT INTO controls (kind, target_kind, target, reason, requested_by, requested_at)"
-        " VALUES ('pause', 'table', 'orders', 'maintenance', 'ada', 1)",
-        "INSERT INTO parked_groups (table_name, partition_path, file_id, kind, reason, failures, parked_at)"
-        " VALUES ('orders', 'p', 'fg1', 'failed', 'five times', 5, 1)",
-        "INSERT INTO leases (table_name, holder, token, until) VALUES ('orders', NULL, 9000000000000, 0)",
-        "INSERT INTO jobs (id, table_name, service, began_at, operations, read_bytes, write_bytes, memory_bytes,"
-        """ figures, from_timeline) VALUES ('j1', 'orders', 'compaction', 1, 2, 3, 4, 5, '{"rows": 6}', false)""",
-        "INSERT INTO decisions (table_name, partition_path, file_id, choice, reason, numbers, decided_at, digest)"
-        """ VALUES ('orders', 'p', 'fg1', 'FULL', 'log-ratio', '{"log_bytes": 7}', 1, 'x')""",
-        "INSERT INTO events (at, kind, text, fields) VALUES (1, 'parked', 'why', '{}')",
-    )
-    migrate(empty_url)
+    """Keeps 2 of state/schema: a database as the first release wrote it, brought to one beyond this release: every row
+    that has a reader is read, and the tables that had none are gone."""
+    migrate(empty_url, scripts=first_release(tmp_path))
+    write(empty_url, "DELETE FROM store_identity", *FIRST_ROWS.read_text().split(";\n")[:-1])
+
+    assert migrate(empty_url).applied[0] == "0002"
     migrate(empty_url, scripts=later_release(tmp_path, compatible="0001"))
+
     store = open_store(empty_url, clock=clock)
-    assert store.tables()[0].first_watched_at == 1
-    assert store.controls(5.0)[0].reason == "maintenance"
-    assert store.parked(5.0)[0].failures == 5
-    assert store.decisions("orders")[0].numbers == {"log_bytes": 7}
-    assert store.events()[0].text == "why"
-    job = store.job("j1")
+    assert store.store_id() == "3f3a3c3151fd470381aa1012af1d5e3f"
+    assert store.observations.tables()[0].first_watched_at == FIRST_AT
+    assert store.observations.decisions("orders")[0].numbers == {"log_bytes": 7, "ratio": 0.5}
+    planning = store.observations.planning("orders")
+    assert planning is not None and planning.file_groups == 1
+    assert [plan.operations[0].read_bytes for plan in store.observations.plans("orders")] == [50]
+    assert store.controls.in_force(FIRST_AT + 5)[0].reason == "maintenance"
+    assert store.controls.parked(FIRST_AT + 5)[0].failures == 5
+    assert store.events.latest()[0].text == "five times"
+    job = store.jobs.find("j1")
     assert job is not None and job.figures == {"rows": 6} and not job.from_timeline
-    lease = store.acquire_lease("orders", "h", 60, 5.0)
+    assert [attempt.error for attempt in store.jobs.attempts("j1")] == ["disk full"]
+    lease = store.leases.acquire("orders", "h", 60, FIRST_AT)
     assert lease is not None and lease.token == 9000000000001
     store.close()
+    for table in ("cleaner_progress", "index_builds", "index_checkpoints"):
+        with pytest.raises(StoreVersion, match=table):
+            rows(empty_url, f"SELECT * FROM {table}")
+
+
+def test_the_first_release_runs_on_this_schema(empty_url: str, tmp_path: Path) -> None:
+    """Daemons are upgraded one after the other: that of 0001 finds a later schema that lets it run, and is told so."""
+    migrate(empty_url)
+    status = schema_status(empty_url, scripts=first_release(tmp_path))
+    assert (status.state, status.oldest_compatible) == (SchemaState.NEWER, "0001")
 
 
 def test_nothing_goes_back(tmp_path: Path) -> None:

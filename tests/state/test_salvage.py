@@ -1,4 +1,4 @@
-"""A damaged file is put aside, and what can be read of it is kept."""
+"""A damaged file is moved away, and what can be read of it is kept."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import pytest
 from lakeward.errors import StoreBroken
 from lakeward.state.migration import migrate
 from lakeward.state.records import ParkedRecord
-from lakeward.state.salvage import put_aside
+from lakeward.state.salvage import salvage
 from lakeward.state.store import open_store
 from tests.clocks import SettableClock
-from tests.state.test_store import NOW, decision, pause
+from tests.state.state_records import NOW, decision, pause
 
 
 def damaged_store(path: Path, clock: SettableClock) -> str:
@@ -20,12 +20,12 @@ def damaged_store(path: Path, clock: SettableClock) -> str:
     url = f"sqlite:///{path}"
     migrate(url)
     store = open_store(url, clock=clock)
-    store.watch("orders", "/lake/orders", NOW)
-    store.add_control(pause(until=clock.now() + 60))
-    store.add_control(pause("other", until=clock.now() - 1))
-    store.park(ParkedRecord("orders", ("p", "fg1"), "failed", "five times", 5, NOW))
+    store.observations.watch("orders", "/lake/orders", NOW)
+    store.controls.add(pause(until=clock.now() + 60))
+    store.controls.add(pause("other", until=clock.now() - 1))
+    store.controls.park(ParkedRecord("orders", ("p", "fg1"), "failed", "five times", 5, NOW))
     size = path.stat().st_size
-    store.record_decisions("orders", NOW, None, [decision(f"fg{n}") for n in range(300)])
+    store.observations.record_decisions("orders", NOW, None, [decision(f"fg{n}") for n in range(900)])
     store.close()
     data = bytearray(path.read_bytes())
     assert len(data) > size + 16384
@@ -37,12 +37,13 @@ def damaged_store(path: Path, clock: SettableClock) -> str:
 
 
 def test_what_can_be_read_is_kept(tmp_path: Path, clock: SettableClock) -> None:
-    """Identity, tables, controls in force and parked groups; the file itself stays, under another name."""
+    """Keeps 1 of state/salvage: identity, tables, controls in force and parked groups; the file itself stays, under
+    another name."""
     path = tmp_path / "lakeward.db"
     url = damaged_store(path, clock)
     (tmp_path / "lakeward.db-journal").write_bytes(b"")
-    salvaged = put_aside(url, now=clock.now())
-    assert not path.exists() and salvaged.put_aside.exists()
+    salvaged = salvage(url, now=clock.now())
+    assert not path.exists() and salvaged.kept_as.exists()
     assert not (tmp_path / "lakeward.db-journal").exists(), "a journal left behind would be played into the new file"
     assert salvaged.store_id is not None
     assert [control.target for control in salvaged.controls] == ["orders"]
@@ -55,7 +56,7 @@ def test_of_garbage_nothing_is_read(tmp_path: Path, clock: SettableClock) -> Non
     """And it says so, instead of failing."""
     path = tmp_path / "lakeward.db"
     path.write_bytes(b"no database at all" * 100)
-    salvaged = put_aside(f"sqlite:///{path}", now=clock.now())
+    salvaged = salvage(f"sqlite:///{path}", now=clock.now())
     assert salvaged.store_id is None and salvaged.controls == () and salvaged.parked == ()
     assert set(salvaged.unreadable) == {"store_identity", "controls", "parked_groups", "watched_tables"}
-    assert salvaged.put_aside.read_bytes() == b"no database at all" * 100
+    assert salvaged.kept_as.read_bytes() == b"no database at all" * 100

@@ -94,8 +94,8 @@ def test_a_folder_replaces_nothing(storage: LocalStorage, tmp_path: Path, kind: 
 
 @pytest.mark.usefixtures("at_once")
 def test_nothing_lies_between_the_two_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever is stopped in a rename takes no name away later, which might be a successor's; a folder that appears is
-    not replaced however late."""
+    """A process that is stopped in a rename takes no name away later, which might be a successor's; a folder that
+    appears is not replaced however late."""
     with monkeypatch.context() as patch:
         for name in ("link", "unlink", "rename", "replace"):
             patch.delattr(os, name)

@@ -135,7 +135,9 @@ def test_many_files_are_made_and_taken_away(tmp_path: Path, monkeypatch: pytest.
     assert len(synced) == 1
 
 
-def test_a_folder_is_deleted_whole_whoever_else_deletes_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_is_deleted_whole_while_another_process_deletes_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A file that vanishes meanwhile does not save the others."""
     for name in ("a", "b", "c"):
         (tmp_path / "folder" / name).mkdir(parents=True)
@@ -219,14 +221,14 @@ def test_escapes_in_file_urls(tmp_path: Path, prefix: str) -> None:
     the same URL; what could be both is refused. `#` and `?` belong to the name, as to Hadoop."""
     (tmp_path / "sp%20ace").mkdir()
     (tmp_path / "a b").mkdir()
-    for spelled, name in {
+    for formatted, name in {
         "sp%20ace/t": "sp%20ace/t",
         "a%20b/t": "a b/t",
         "new%20one": "new one",
         "x#1?y": "x#1?y",
     }.items():
         (tmp_path / "sp%20ace" / "t").mkdir(exist_ok=True)
-        assert open_storage(f"{prefix}{tmp_path}/{spelled}")[1] == f"{tmp_path}/{name}", spelled
+        assert open_storage(f"{prefix}{tmp_path}/{formatted}")[1] == f"{tmp_path}/{name}", formatted
     assert open_storage(f"{tmp_path}/sp%20ace")[1] == f"{tmp_path}/sp%20ace"
     assert os.fsencode(open_storage(f"{prefix}{tmp_path}/%ff")[1]).endswith(b"/\xff")
     (tmp_path / "sp ace").mkdir()

@@ -1,4 +1,4 @@
-"""Clients are made from the environment, once for each bucket, and ask nobody before the first request."""
+"""Clients are made from the environment, once for each bucket, and send nothing before the first request."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_other_stores() -> None:
 
 
 def test_what_the_environment_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is told as a mistake of whoever called, with where to look."""
+    """The error tells it as the caller's mistake, and where to find more."""
     monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
     with pytest.raises(UsageError, match=r"object-stores\.md"):
         clients("abfs://lake/orders")

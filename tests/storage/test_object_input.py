@@ -43,7 +43,7 @@ def test_it_reads_as_the_file(size: int) -> None:
 
 
 def test_a_scan_costs_few_requests() -> None:
-    """They grow while somebody reads on."""
+    """Requests grow while a reader reads on."""
     remote = Remote(12 * 1024 * 1024)
     file = remote.open()
     while file.read(10_000):
@@ -52,7 +52,7 @@ def test_a_scan_costs_few_requests() -> None:
     assert sizes == [1, 2, 4, 8, 16, 16, 1]
 
 
-def test_a_look_costs_one_small_request() -> None:
+def test_reading_a_head_costs_one_small_request() -> None:
     """Here and there is no scan."""
     remote = Remote(12 * 1024 * 1024)
     file = remote.open()
@@ -63,7 +63,7 @@ def test_a_look_costs_one_small_request() -> None:
 
 
 def test_columns_are_read_side_by_side() -> None:
-    """Twenty places from which somebody reads on in turn: nothing is fetched twice."""
+    """A reader reads on in turn from twenty places: nothing is fetched twice."""
     columns, length = 20, 3 * 1024 * 1024
     remote = Remote(columns * length)
     file = remote.open()

@@ -91,7 +91,7 @@ def test_outputs_never_replace(bucket: str, size: int) -> None:
 
 @pytest.mark.parametrize("size", [10, 3 * PART_BYTES])
 def test_an_output_that_fails_is_never_seen(bucket: str, size: int) -> None:
-    """Neither when its block ends with an error, nor when nobody closes it."""
+    """Its block ends with an error, or no code closes it: in neither case is it seen."""
     storage, path = store_at(bucket), f"{bucket}/x"
     with pytest.raises(ZeroDivisionError), storage.open_output(path) as file:
         file.write(b"x" * size)
@@ -103,7 +103,7 @@ def test_an_output_that_fails_is_never_seen(bucket: str, size: int) -> None:
     assert storage.list(bucket) == []
 
 
-def test_a_small_output_is_refused_when_somebody_was_faster(bucket: str) -> None:
+def test_a_small_output_is_refused_when_another_writer_was_faster(bucket: str) -> None:
     """Though the name was free when it was opened."""
     storage, path = store_at(bucket), f"{bucket}/x"
     file = storage.open_output(path)
@@ -118,7 +118,7 @@ def test_a_small_output_is_refused_when_somebody_was_faster(bucket: str) -> None
 
 
 def test_a_replacement_needs_the_version_that_was_read(bucket: str) -> None:
-    """Of two who read the same one, the second is refused; so is who read one that is gone."""
+    """Two readers have the same version, and the second to replace it is refused; so is one whose version is gone."""
     storage, path = store_at(bucket), f"{bucket}/x"
     first = storage.replace(path, b"1", expected=None)
     assert storage.read_version(path) == (b"1", first)
@@ -144,7 +144,7 @@ def test_versions() -> None:
 
 
 def test_a_lost_reply_is_cleared_up(bucket: str, dropping: DroppingS3) -> None:
-    """The write arrived and nobody said so: it is found to be ours, and is not refused for being there already."""
+    """The write arrived and no reply did: it is found to be ours, and is not refused for being there already."""
     storage, path = store_at(bucket), f"{bucket}/x"
     dropping.drop_after("PUT /")
     version = storage.replace(path, b"1", expected=None)
@@ -203,7 +203,7 @@ def test_a_server_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_listing_and_looking(bucket: str, s3_server: S3Server) -> None:
-    """As in a file system: the entries of one folder, sorted by name; Hadoop's marks of empty folders are folders."""
+    """Entries of one folder are sorted by name, like in a file system; Hadoop's marks of empty folders are folders."""
     storage, base = store_at(bucket), f"{bucket}/orders"
     for name in ("b", "a/x", "a/y/z", "c=%2F é/1 2.log.1_0-1-2", "ab"):
         storage.create(f"{base}/{name}", name.encode())
@@ -255,7 +255,7 @@ def test_a_file_that_is_replaced_while_it_is_read(bucket: str) -> None:
 
 
 def test_parquet_is_read_through_it(bucket: str) -> None:
-    """By pyarrow, column by column."""
+    """Pyarrow reads column by column."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

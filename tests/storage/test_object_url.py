@@ -36,7 +36,7 @@ from lakeward.storage.storage import RenamingStorage, VersionedStorage
     ],
 )
 def test_places(written: str, read: str, provider: Provider, bucket: str, account: str | None) -> None:
-    """One spelling for each, which leads to the same place again; a key is taken as it stands."""
+    """One form for each, which leads to the same place again; a key is taken as it stands."""
     assert is_object_url(written)
     url = parse_object_url(written)
     assert (str(url), url.provider, url.bucket, url.account) == (read, provider, bucket, account)

@@ -19,10 +19,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lakeward.format.avro_container import write_record
-from lakeward.format.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
-from lakeward.format.compaction_plan import METRICS, CompactionOperation, CompactionPlan, write_compaction_plan
-from lakeward.format.instant import comparable_time, parse_instant
+from lakeward.format.avro.container import write_record
+from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
+from lakeward.format.timeline.compaction_plan import METRICS, CompactionOperation, CompactionPlan, write_compaction_plan
+from lakeward.format.timeline.instant import comparable_time, parse_instant
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import take_snapshot
 from tests.clocks import SkippingClock
@@ -191,7 +191,7 @@ class TableHistory:
             self._complete(write)
 
     def fail_plan(self) -> None:
-        """An attempt is undone: its files go, and so does its inflight file."""
+        """An attempt is rolled back: its files go, and so does its inflight file."""
         if write := self._a_plan(started=True):
             self._delete_files(write)
             write.stats = {}
@@ -285,7 +285,7 @@ class TableHistory:
             self._add_log(write, partition, file_id)
         self._put_completed(write, self.chance.choice([b"", b"torn"]))
 
-    # How things are spelled
+    # How things are formatted
 
     def _now(self) -> str:
         self.clock += 1

@@ -67,9 +67,9 @@ def test_groups_of_logs_only_and_empty_tables() -> None:
 
 
 def test_an_unknown_zone_and_reserved_instants_tell_no_age() -> None:
-    """What is no moment, or in nobody's time, is not guessed."""
+    """What is no moment, or in an unknown zone, is not guessed."""
     group = file_group("p", "a-0", base=None, logs=[("00000000000001", 10)])
     assert backlog_of(snapshot_of([group], [])).oldest_unmerged_at is None
-    zone = TimelineZone(ZoneSource.UNKNOWN, None, "nobody said")
+    zone = TimelineZone(ZoneSource.UNKNOWN, None, "no evidence")
     group = file_group("p", "a-0", base=None, logs=[(minute(1), 10)])
     assert backlog_of(snapshot_of([group], [], zone=zone)).oldest_unmerged_at is None

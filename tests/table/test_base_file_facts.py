@@ -16,7 +16,7 @@ def facts(base: Path, content: bytes | None) -> BaseFileFacts:
 
 
 def test_a_file_that_was_cleaned_since_it_was_listed_is_not_broken(tmp_path: Path) -> None:
-    """A clean beside us takes old slices away between two calls of one look; that refuses no table."""
+    """A clean beside us takes old slices away between two calls of one scan; that refuses no table."""
     assert facts(tmp_path, None).broken is None
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.format.instant import Instant, State, instant_file_name, parse_instant
+from lakeward.format.timeline.instant import Instant, State, instant_file_name, parse_instant
 from lakeward.storage.storage import FileStatus
 from lakeward.table.file_system_view import (
     FileSystemView,
@@ -95,7 +95,7 @@ def file(name: str) -> FileStatus:
     return FileStatus(f"/table/p/{name}", 100, 0.0, False)
 
 
-def spell(view: FileSystemView) -> str:
+def as_text(view: FileSystemView) -> str:
     lines = []
     for group in view.groups:
         for slice_ in group.slices:
@@ -122,13 +122,13 @@ def short(instant: str) -> str:
 @pytest.mark.parametrize("case", read_cases()[1], ids=lambda case: case.rule)
 def test_case(case: Case) -> None:
     """The rule that the case is named for."""
-    assert spell(build(case.table)) == case.expected
+    assert as_text(build(case.table)) == case.expected
 
 
 def test_cases_are_written_as_the_code_would_write_them() -> None:
     """The file of cases is exactly what LAKEWARD_REWRITE_CASES=1 makes of it, so a rewrite shows only what changed."""
     head, cases = read_cases()
-    blocks = [f"== {case.rule}\n{case.table}\n----\n{spell(build(case.table))}\n" for case in cases]
+    blocks = [f"== {case.rule}\n{case.table}\n----\n{as_text(build(case.table))}\n" for case in cases]
     written = "\n".join([head.rstrip("\n") + "\n", *blocks])
     if "LAKEWARD_REWRITE_CASES" in os.environ:
         CASES.write_text(written)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.errors import Unsupported, UntrustedName
-from lakeward.format.stats_value import StatsVersion
+from lakeward.format.stats.stats_value import StatsVersion
 from lakeward.storage.local import LocalStorage
 from lakeward.table.index_definitions import IndexedColumns, load_index_definitions, load_indexed_columns
 from lakeward.table.table_config import TableConfig
@@ -77,7 +77,7 @@ def test_a_version_from_the_future(tmp_path: Path, partitions: str):
 
 
 def test_definitions_in_another_place(tmp_path: Path):
-    """Where the property says, below the table."""
+    """The property says where, below the table."""
     define(tmp_path, at=".hoodie/elsewhere/index.json", version="V1")
     table = config(hoodie_table_index_defs_path=".hoodie/elsewhere/index.json")
     assert load_index_definitions(LocalStorage(), str(tmp_path), table).by_name["column_stats"].version == 1

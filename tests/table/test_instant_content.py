@@ -38,7 +38,7 @@ def read(base: Path) -> tuple[bytes, FaultyStorage]:
 
 
 def test_a_file_of_usual_size_is_read_at_once(base: Path) -> None:
-    """Nobody counts the table's files for its sake."""
+    """The table's files are not counted for its sake."""
     put(base, 16 * MEBIBYTE)
     content, storage = read(base)
     assert len(content) == 16 * MEBIBYTE

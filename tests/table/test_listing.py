@@ -1,4 +1,4 @@
-"""A table looked at by its metadata table is the table looked at by its storage."""
+"""A table scanned by its metadata table is the table scanned by its storage."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from lakeward.storage.local import LocalStorage
-from lakeward.table.incremental_view import IncrementalView
 from lakeward.table.listing import ListingSource
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
+from lakeward.table.watching.incremental_view import IncrementalView
 from tests.clocks import SkippingClock
-from tests.table.metadata_files import MetadataFiles, log_name, written_twice
+from tests.table.metadata.metadata_files import MetadataFiles, log_name, written_twice
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def committed(snapshot: TableSnapshot) -> TableSnapshot:
     return replace(snapshot, uncommitted_files=())
 
 
-def test_a_snapshot_is_the_same_but_for_files_nobody_sees(table: MetadataFiles):
+def test_a_snapshot_is_the_same_but_for_files_that_no_reader_sees(table: MetadataFiles):
     """Slices, partitions and all the rest do not tell where the names came from."""
     written_twice(table)
     stored, listed = (snapshot(table, source) for source in ListingSource)

@@ -15,7 +15,7 @@ from tests.mounted_storage import Mounted
 
 @pytest.mark.parametrize("metadata", [".hoodie_partition_metadata", ".hoodie_partition_metadata.parquet"])
 def test_partitions_by_either_form_of_metadata(tmp_path: Path, metadata: str) -> None:
-    """Paths are kept as they are spelled on disk, whatever is encoded in them; folders without metadata are none."""
+    """Paths are kept as they are formatted on disk, whatever is encoded in them; folders without metadata are none."""
     for folder in ("part=a b%2Fü", "2024/01", "2024/02", "日本", "no partition", ".hoodie/.temp"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "file").write_text("x")
@@ -29,7 +29,7 @@ def test_partitions_by_either_form_of_metadata(tmp_path: Path, metadata: str) ->
 
 
 def test_an_unpartitioned_table_has_one_partition(tmp_path: Path) -> None:
-    """Its path is empty, and nothing below it is looked at."""
+    """Its path is empty, and nothing below it is read."""
     (tmp_path / ".hoodie_partition_metadata").write_text("x")
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / ".hoodie_partition_metadata").write_text("x")
@@ -104,7 +104,8 @@ def test_a_partition_that_is_a_link_is_none_of_those_asked_for(tmp_path: Path) -
 
 
 def test_links_in_a_partition(tmp_path: Path) -> None:
-    """By the name of a data file, or of the file that makes the partition one, they stand for a file; others do not."""
+    """A link with the name of a data file, or of the file that makes the partition one, stands for a file; others do
+    not."""
     make_partitions(tmp_path, "p")
     base, log = "a_0-0-0_20260101000000000.parquet", ".a_20260101000000000.log.1_0-0-0"
     for name in (base, log, "x.parquet.tmp", ".hoodie_partition_metadata.parquet", "readme", "folder", "dangling"):

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.format.compaction_plan import CompactionPlan, write_compaction_plan
-from lakeward.format.instant import State
-from lakeward.table.incremental_view import IncrementalView
+from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
+from lakeward.format.timeline.instant import State
 from lakeward.table.service_instants import ServiceInstant, ServiceName, foreign_instants
+from lakeward.table.watching.incremental_view import IncrementalView
 from tests.clocks import SkippingClock
 from tests.faults import FaultyStorage
 from tests.golden_tables import copy_golden
@@ -30,8 +30,8 @@ OURS = {"planned_by": "lakeward", "planned_by_service": "lakeward", "planned_by_
 @pytest.mark.parametrize(
     ("seen", "foreign"),
     [
-        pytest.param(instant(), True, id="nobody says who planned it"),
-        pytest.param(instant(at=1.0), True, id="nobody says, long ago"),
+        pytest.param(instant(), True, id="its planner is unknown"),
+        pytest.param(instant(at=1.0), True, id="its planner is unknown, long ago"),
         pytest.param(instant("logcompaction"), True, id="log compaction"),
         pytest.param(instant("clustering"), True, id="clustering"),
         pytest.param(instant("clean"), False, id="writers clean"),
@@ -48,7 +48,7 @@ OURS = {"planned_by": "lakeward", "planned_by_service": "lakeward", "planned_by_
     ],
 )
 def test_foreign_or_not(seen: ServiceInstant, foreign: bool) -> None:
-    """Only what somebody else serviced, for certain, calls for shadow mode."""
+    """Only an instant that another service made, for certain, calls for shadow mode."""
     assert foreign_instants([seen], US, watched_since=SINCE) == ((seen,) if foreign else ())
 
 
@@ -101,7 +101,7 @@ def test_the_state_is_that_of_the_instant(tmp_path: Path) -> None:
     assert (found.action, found.state) == ("compaction", State.COMPLETED)
 
 
-def test_a_torn_plan_is_nobodys(tmp_path: Path) -> None:
+def test_a_torn_plan_is_of_no_service(tmp_path: Path) -> None:
     """And is read again, since it may be whole by then."""
     table = copy_golden("v9", tmp_path / "table")
     file = put_plan(table, "20261121043800000.compaction.requested", {"planned_by": "lakeward"}, 50.0)

@@ -1,4 +1,4 @@
-"""One look at a table: what is in it, in which order it is looked at, and what it survives."""
+"""A scan of a table: what is in it, in which order it is read, and what it survives."""
 
 from __future__ import annotations
 
@@ -13,13 +13,18 @@ from typing import Any, BinaryIO
 import pytest
 
 from lakeward.errors import NotATable
-from lakeward.format.avro_container import write_record
-from lakeward.format.commit_metadata import CommitMetadata, WriteStat, read_commit_metadata, write_commit_metadata
-from lakeward.format.compaction_plan import read_compaction_plan, write_compaction_plan
+from lakeward.format.avro.container import write_record
+from lakeward.format.timeline.commit_metadata import (
+    CommitMetadata,
+    WriteStat,
+    read_commit_metadata,
+    write_commit_metadata,
+)
+from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import FileStatus
 from lakeward.table.damaged_file import DamageKind
-from lakeward.table.snapshot import LookMemory, TableSnapshot, take_snapshot
+from lakeward.table.snapshot import SnapshotCache, TableSnapshot, take_snapshot
 from lakeward.table.timezone import ZoneSource
 from tests.clocks import SkippingClock
 from tests.golden_tables import copy_golden
@@ -29,7 +34,7 @@ FILE_ID = {"v6": "5e71f979-4f95-469c-afc2-4c9464978a02-0", "v9": "ebf517f7-02cc-
 PLAN = f"{PENDING['v9']}.compaction.requested"
 
 
-def look(table: Path, storage: LocalStorage | None = None, **options: Any) -> TableSnapshot:
+def scan(table: Path, storage: LocalStorage | None = None, **options: Any) -> TableSnapshot:
     return take_snapshot(storage or LocalStorage(), str(table), clock=SkippingClock(), **options)
 
 
@@ -40,7 +45,7 @@ def timeline_of(table: Path) -> Path:
 @pytest.mark.parametrize("version", ["v6", "v9"])
 def test_golden_tables(tmp_path: Path, version: str) -> None:
     """A table that Hudi wrote: one group, its pending plan, the slice to compact under the slice just opened."""
-    snapshot = look(copy_golden(version, tmp_path / "table", pending=True))
+    snapshot = scan(copy_golden(version, tmp_path / "table", pending=True))
 
     (group,) = snapshot.file_groups
     assert (group.partition_path, group.file_id) == ("p", FILE_ID[version])
@@ -81,12 +86,12 @@ class CountingStorage(LocalStorage):
         self.before(method, path)
 
 
-def test_a_look_is_cheap(tmp_path: Path) -> None:
+def test_a_scan_is_cheap(tmp_path: Path) -> None:
     """One listing a folder, no stat, and of the completed instants the newest, then each for the files it wrote."""
     table = copy_golden("v9", tmp_path / "table", pending=True)
     storage = CountingStorage()
 
-    look(table, storage)
+    scan(table, storage)
 
     listed = [path for method, path in storage.calls if method == "list"]
     assert sorted(listed) == sorted(
@@ -99,7 +104,7 @@ def test_a_look_is_cheap(tmp_path: Path) -> None:
 
 
 def test_the_timeline_is_listed_before_the_files(tmp_path: Path) -> None:
-    """A commit that completes while we look is not seen at all: its files are hidden, not half seen."""
+    """A commit that completes while we scan is not seen at all: its files are hidden, not half seen."""
     table = copy_golden("v9", tmp_path / "table")
     late = "20261121050000000"
     storage = CountingStorage()
@@ -111,7 +116,7 @@ def test_the_timeline_is_listed_before_the_files(tmp_path: Path) -> None:
 
     storage.before = commit_late
 
-    snapshot = look(table, storage)
+    snapshot = scan(table, storage)
 
     assert snapshot.uncommitted_files == (f"p/late-0_0-0-0_{late}.parquet",)
 
@@ -119,7 +124,7 @@ def test_the_timeline_is_listed_before_the_files(tmp_path: Path) -> None:
 def test_no_table(tmp_path: Path) -> None:
     """A folder without properties is no table."""
     with pytest.raises(NotATable):
-        look(tmp_path)
+        scan(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +148,7 @@ def test_a_plan_that_leaves_the_table_is_broken(tmp_path: Path, names: dict[str,
     file.write_bytes(tampered_plan(text, names))
     storage = CountingStorage()
 
-    snapshot = look(table, storage)
+    snapshot = scan(table, storage)
 
     (broken,) = snapshot.timeline.broken
     assert broken.instant.time == PENDING["v9"] and not broken.is_completed
@@ -169,13 +174,13 @@ def tampered_plan(data: bytes, names: dict[str, Any]) -> bytes:
 
 
 def test_a_group_in_two_pending_plans_is_frozen(tmp_path: Path) -> None:
-    """Hudi allows one plan a group; which of two is right nobody can say."""
+    """Hudi allows one plan a group; nothing tells which of two is right."""
     table = copy_golden("v9", tmp_path / "table", pending=True)
     (timeline_of(table) / "20261121043799999.compaction.requested").write_bytes(
         (timeline_of(table) / PLAN).read_bytes()
     )
 
-    snapshot = look(table)
+    snapshot = scan(table)
 
     assert not snapshot.file_groups
     (frozen,) = snapshot.frozen
@@ -188,7 +193,7 @@ def test_a_pending_log_compaction_opens_no_slice(tmp_path: Path) -> None:
     table = copy_golden("v9", tmp_path / "table", pending=True)
     (timeline_of(table) / PLAN).rename(timeline_of(table) / f"{PENDING['v9']}.logcompaction.requested")
 
-    snapshot = look(table)
+    snapshot = scan(table)
 
     assert snapshot.pending_log_compactions == {("p", FILE_ID["v9"]): PENDING["v9"]}
     assert not snapshot.pending_compactions
@@ -207,7 +212,7 @@ def test_replaced_groups_are_hidden(tmp_path: Path) -> None:
     name = "20261121043720000_20261121043721000.replacecommit"
     (timeline_of(table) / name).write_bytes(write_record(schema, {"partitionToReplaceFileIds": {"p": [FILE_ID["v9"]]}}))
 
-    snapshot = look(table, timezone="UTC")
+    snapshot = scan(table, timezone="UTC")
 
     assert not snapshot.file_groups
     assert snapshot.replaced == {("p", FILE_ID["v9"]): "20261121043720000"}
@@ -225,11 +230,11 @@ def test_schema_is_that_of_the_newest_write_of_rows(tmp_path: Path) -> None:
     commit("20261121043721", "commit", "COMPACT", "old")
     commit("20261121043722", "deltacommit", "LOG_COMPACT", "old")
 
-    assert look(table, timezone="UTC").schema == "new"
+    assert scan(table, timezone="UTC").schema == "new"
 
 
 def test_schema_is_chosen_by_requested_time(tmp_path: Path) -> None:
-    """Of two writes that overlapped, the one requested later says what the columns are, as in Hudi."""
+    """The later request of two writes that overlapped says what the columns are, like in Hudi."""
     table = copy_golden("v9", tmp_path / "table")
     for times, schema in (
         ("20261121043720000_20261121043729000", "first"),
@@ -238,17 +243,17 @@ def test_schema_is_chosen_by_requested_time(tmp_path: Path) -> None:
         metadata = CommitMetadata(operation_type="UPSERT", extra_metadata={"schema": schema})
         (timeline_of(table) / f"{times}.deltacommit").write_bytes(write_commit_metadata(metadata))
 
-    assert look(table, timezone="UTC").schema == "last"
+    assert scan(table, timezone="UTC").schema == "last"
 
 
-def test_a_file_that_vanishes_while_we_look_is_reported(tmp_path: Path) -> None:
+def test_a_file_that_vanishes_while_we_scan_is_reported(tmp_path: Path) -> None:
     """The archiver may take a completed file between listing and opening: reported, not raised."""
     table = copy_golden("v9", tmp_path / "table")
     newest = timeline_of(table) / "20261121043709156_20261121043709888.deltacommit"
     storage = CountingStorage()
     storage.before = lambda method, path: newest.unlink() if (method, path) == ("read", str(newest)) else None
 
-    snapshot = look(table, storage)
+    snapshot = scan(table, storage)
 
     assert [broken.instant.file_name for broken in snapshot.timeline.broken] == [newest.name]
     assert snapshot.schema is not None, "the schema came from the write before"
@@ -262,7 +267,7 @@ def test_a_log_of_the_archived_timeline_needs_the_history(tmp_path: Path) -> Non
     for file in timeline_of(table).glob("20261121043703223*"):
         file.unlink()
 
-    snapshot = look(table)
+    snapshot = scan(table)
 
     (frozen,) = snapshot.frozen
     assert (frozen.file_id, frozen.instant) == (FILE_ID["v9"], "20261121043706178")
@@ -276,7 +281,7 @@ def test_what_we_write_we_read(tmp_path: Path) -> None:
     plan = replace(read_compaction_plan(file.read_bytes(), file=PLAN), extra_metadata={"by": "us"})
     file.write_bytes(write_compaction_plan(plan))
 
-    assert look(table).plans == {PENDING["v9"]: plan}
+    assert scan(table).plans == {PENDING["v9"]: plan}
 
 
 def test_a_log_operation_of_a_hybrid_plan_opens_no_slice(tmp_path: Path) -> None:
@@ -287,31 +292,32 @@ def test_a_log_operation_of_a_hybrid_plan_opens_no_slice(tmp_path: Path) -> None
     operations = tuple(replace(operation, operation_type="LOG") for operation in plan.operations)
     file.write_bytes(write_compaction_plan(replace(plan, operations=operations, version=3)))
 
-    snapshot = look(table)
+    snapshot = scan(table)
 
     assert snapshot.pending_log_compactions and not snapshot.pending_compactions
     assert [len(s.log_files) for s in snapshot.file_groups[0].slices] == [3]
 
 
 def test_a_completed_log_compaction_says_which_logs_it_merged(tmp_path: Path) -> None:
-    """By the plan that it left on the timeline. A pending one, or a plan that cannot be read, says nothing."""
+    """The plan that it left on the timeline says so. A pending one, or a plan that cannot be read, says nothing."""
     table = copy_golden("v9", tmp_path / "table", pending=True)
     requested = timeline_of(table) / "20261121043711000.logcompaction.requested"
     (timeline_of(table) / PLAN).rename(requested)
-    assert look(table).log_compactions == {}
+    assert scan(table).log_compactions == {}
 
     completed = requested.with_name("20261121043711000_20261121043712000.deltacommit")
     completed.write_bytes(write_commit_metadata(CommitMetadata(partition_to_write_stats={})))
-    ((group_id, (merged,)),) = look(table, timezone="UTC").log_compactions.items()
+    ((group_id, (merged,)),) = scan(table, timezone="UTC").log_compactions.items()
     assert group_id == ("p", FILE_ID["v9"])
     assert (merged.instant, len(merged.log_files)) == ("20261121043711000", 3)
 
     requested.write_bytes(b"torn")
-    assert look(table, timezone="UTC").log_compactions == {}
+    assert scan(table, timezone="UTC").log_compactions == {}
 
 
 def test_a_pending_write_may_say_which_groups_it_touches(tmp_path: Path) -> None:
-    """Those that it updates, and any group of a partition that it inserts into; silent ones are not listed."""
+    """It names the groups that it updates, and any group of a partition that it inserts into; silent ones are not
+    listed."""
     table = copy_golden("v9", tmp_path / "table")
     silent, torn, telling = (timeline_of(table) / f"2026112105000000{n}.deltacommit.inflight" for n in range(3))
     silent.write_bytes(b"")
@@ -319,7 +325,7 @@ def test_a_pending_write_may_say_which_groups_it_touches(tmp_path: Path) -> None
     stats = {"p": (WriteStat(file_id="", num_inserts=0), WriteStat(file_id="a-0")), "q": (WriteStat(num_inserts=1),)}
     telling.write_bytes(write_commit_metadata(CommitMetadata(partition_to_write_stats=stats)))
 
-    ((instant, profile),) = look(table).write_profiles.items()
+    ((instant, profile),) = scan(table).write_profiles.items()
 
     assert instant == "20261121050000002"
     assert profile.may_touch("p", "a-0") and profile.may_touch("q", "b-0")
@@ -329,10 +335,10 @@ def test_a_pending_write_may_say_which_groups_it_touches(tmp_path: Path) -> None
 def test_rows_of_base_files_come_from_the_commits_that_wrote_them(tmp_path: Path) -> None:
     """No base file is opened for it; a base whose commit is not on the active timeline is not there."""
     base = copy_golden("v9", tmp_path / "table")
-    assert list(look(base).base_rows.values()) == [6]
+    assert list(scan(base).base_rows.values()) == [6]
     for path in (base / ".hoodie/timeline").glob("20261121043703223*"):
         path.unlink()
-    assert look(base).base_rows == {}
+    assert scan(base).base_rows == {}
 
 
 @pytest.fixture
@@ -350,35 +356,35 @@ def twins(tmp_path: Path) -> Path:
     return table
 
 
-def test_a_look_at_some_groups_lists_no_other_partition(twins: Path) -> None:
-    """What it says of those groups is what a look at everything says, and nothing else is opened."""
+def test_a_scan_at_some_groups_lists_no_other_partition(twins: Path) -> None:
+    """What it says of those groups is what a scan of everything says, and nothing else is opened."""
     group = ("p", FILE_ID["v9"])
     storage = CountingStorage()
-    everything, narrow = look(twins), look(twins, storage, only={group})
+    everything, narrow = scan(twins), scan(twins, storage, only={group})
     assert [each.partition_path for each in everything.file_groups] == ["p", "q"]
     assert narrow.file_groups == everything.file_groups[:1]
     assert narrow.base_file_facts == everything.base_file_facts[:1]
     assert narrow.base_rows == {path: rows for path, rows in everything.base_rows.items() if path.startswith("p/")}
     assert (narrow.plans, narrow.schema, narrow.zone) == (everything.plans, everything.schema, everything.zone)
     assert [path for _, path in storage.calls if path.startswith(f"{twins}/q") or path == str(twins)] == []
-    nothing = look(twins, only=())
+    nothing = scan(twins, only=())
     assert (nothing.file_groups, nothing.timeline) == ((), everything.timeline)
-    assert look(twins, only={("no such partition", "x")}).partitions == ()
+    assert scan(twins, only={("no such partition", "x")}).partitions == ()
 
 
 def test_a_group_that_does_not_matter_is_not_opened(twins: Path) -> None:
     """It lies in a partition that is listed, and nothing is read of its base file."""
-    narrow = look(twins, only={("p", "another-0"), ("q", FILE_ID["v9"])})
+    narrow = scan(twins, only={("p", "another-0"), ("q", FILE_ID["v9"])})
     assert [each.partition_path for each in narrow.file_groups] == ["p", "q"]
     assert [facts.path.partition("/")[0] for facts in narrow.base_file_facts] == ["q"]
 
 
-def test_whoever_looked_before_sees_what_anybody_sees(twins: Path) -> None:
+def test_a_reader_with_a_cache_sees_what_any_reader_sees(twins: Path) -> None:
     """Files that came, grew or went, and partitions that did."""
-    memory = LookMemory()
+    cache = SnapshotCache()
 
     def check(**options: Any) -> None:
-        assert look(twins, memory=memory, **options) == look(twins, **options)
+        assert scan(twins, cache=cache, **options) == scan(twins, **options)
 
     log = max((twins / "q").glob(".*.log.*"))
     check()
@@ -398,34 +404,34 @@ def test_whoever_looked_before_sees_what_anybody_sees(twins: Path) -> None:
 
 def test_a_plan_is_taken_apart_once_for_many_looks(tmp_path: Path) -> None:
     """It is read each time all the same: written anew under its name, it is another plan."""
-    table, memory = copy_golden("v9", tmp_path / "table", pending=True), LookMemory()
+    table, cache = copy_golden("v9", tmp_path / "table", pending=True), SnapshotCache()
     requested = timeline_of(table) / PLAN
-    first = look(table, memory=memory).plans[PENDING["v9"]]
-    assert look(table, memory=memory).plans[PENDING["v9"]] is first
+    first = scan(table, cache=cache).plans[PENDING["v9"]]
+    assert scan(table, cache=cache).plans[PENDING["v9"]] is first
 
     status, (operation,) = requested.stat(), first.operations
     other = replace(first, operations=(replace(operation, base_instant="20261121043703224"),))
     requested.write_bytes(write_compaction_plan(other))
     os.utime(requested, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert look(table, memory=memory).plans[PENDING["v9"]] == other
+    assert scan(table, cache=cache).plans[PENDING["v9"]] == other
     requested.write_bytes(b"no plan")
-    assert look(table, memory=memory).plans == {}
+    assert scan(table, cache=cache).plans == {}
 
 
 def test_a_base_file_is_opened_once_for_many_looks(twins: Path) -> None:
     """They never change; but one that could not be read is tried again."""
-    memory, storage = LookMemory(), CountingStorage()
-    first = look(twins, storage, memory=memory)
+    cache, storage = SnapshotCache(), CountingStorage()
+    first = scan(twins, storage, cache=cache)
     opened = [path for method, path in storage.calls if (method, path[-8:]) == ("open", ".parquet")]
     assert len(opened) == 2
-    assert look(twins, storage, memory=memory) == first
+    assert scan(twins, storage, cache=cache) == first
     assert [path for method, path in storage.calls if (method, path[-8:]) == ("open", ".parquet")] == opened
 
     base = next((twins / "q").glob("*.parquet"))
     whole = base.read_bytes()
-    memory = LookMemory()
+    cache = SnapshotCache()
     base.write_bytes(bytes(len(whole)))
-    (group,) = look(twins, memory=memory).frozen
+    (group,) = scan(twins, cache=cache).frozen
     assert [file.kind for file in group.damage] == [DamageKind.UNREADABLE]
     base.write_bytes(whole)
-    assert look(twins, memory=memory) == look(twins)
+    assert scan(twins, cache=cache) == scan(twins)

@@ -112,8 +112,8 @@ def test_folders_without_a_name(hoodie: Path) -> None:
     assert load(hoodie).config.timeline_folder == "timeline"
 
 
-def test_an_update_that_ends_while_we_look_is_seen(hoodie: Path) -> None:
-    """An empty file without a backup is looked at again."""
+def test_an_update_that_ends_while_we_scan_is_seen(hoodie: Path) -> None:
+    """An empty file without a backup is read again."""
     (hoodie / "hoodie.properties").write_text("")
     clock = StepClock(lambda: None, lambda: put(hoodie, "hoodie.properties", GOOD))
 
@@ -122,7 +122,7 @@ def test_an_update_that_ends_while_we_look_is_seen(hoodie: Path) -> None:
 
 
 def test_a_wrong_checksum_is_used_but_said(hoodie: Path) -> None:
-    """After all rounds the doubtful file is better than none for looking at the table; services refuse it."""
+    """After all rounds the doubtful file is better than none for reading the table; services refuse it."""
     put(hoodie, "hoodie.properties", GOOD | {"hoodie.table.checksum": "1"})
     clock = StepClock()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakeward.format.instant import State
+from lakeward.format.timeline.instant import State
 from lakeward.storage.storage import FileStatus
 from lakeward.table.timeline import Timeline, read_timeline
 
@@ -14,7 +14,7 @@ def timeline(*names: str, layout: int = 2, empty: tuple[str, ...] = ()) -> Timel
     return read_timeline(files, "/t", layout)
 
 
-def spell(timeline: Timeline) -> list[str]:
+def as_text(timeline: Timeline) -> list[str]:
     instants = (*timeline.completed, *timeline.pending)
     return [f"{instant.time[-4]} {instant.action} {instant.state}" for instant in instants]
 
@@ -29,7 +29,7 @@ def test_an_instant_is_in_the_furthest_state_it_reached() -> None:
         f"{E}.deltacommit.requested", f"{E}.deltacommit.inflight",
     )  # fmt: skip
 
-    assert spell(found) == [
+    assert as_text(found) == [
         "0 commit completed", "1 commit completed", "2 deltacommit completed", "3 replacecommit completed",
         "4 deltacommit inflight",
     ]  # fmt: skip
@@ -42,7 +42,7 @@ def test_layout_1_spells_a_commit_that_is_inflight_without_its_action() -> None:
     found = timeline(
         f"{A}.commit.requested", f"{A}.inflight", f"{B}.deltacommit", "hoodie.properties", "archived", layout=1
     )
-    assert spell(found) == ["1 deltacommit completed", "0 commit inflight"]
+    assert as_text(found) == ["1 deltacommit completed", "0 commit inflight"]
     assert not found.unknown
 
 

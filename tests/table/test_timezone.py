@@ -8,9 +8,19 @@ import itertools
 import pytest
 
 from lakeward.errors import UsageError
-from lakeward.format.instant import format_instant_time
+from lakeward.format.properties_head import PropertiesHead
+from lakeward.format.timeline.instant import Instant, State, format_instant_time
 from lakeward.table import timezone
-from lakeward.table.timezone import TimeSample, ZoneSource, parse_zone, resolve_zone, shown_again
+from lakeward.table.timeline import Timeline
+from lakeward.table.timezone import (
+    SavedProperties,
+    TimeSample,
+    ZoneSource,
+    parse_zone,
+    resolve_zone,
+    saved_properties,
+    shown_again,
+)
 
 NOON = datetime.datetime(2026, 7, 1, 12, tzinfo=datetime.UTC).timestamp()
 
@@ -70,7 +80,10 @@ def test_given_zone_stands_where_nothing_can_be_inferred() -> None:
     ],
 )
 def test_what_cannot_be_inferred_is_unknown(found: list[TimeSample], why: str) -> None:
-    """No instants, times between two zones, instants that disagree, or an offset older than a day: no answer."""
+    """No instants, times between two zones, instants that disagree, or an offset older than a day: no answer.
+
+    Keeps 1 and 3 of table/timezone.
+    """
     answer = resolve_zone("LOCAL", found, given=None, now=NOON)
     assert (answer.source, answer.zone) == (ZoneSource.UNKNOWN, None)
     assert why in answer.why
@@ -82,7 +95,10 @@ def test_an_old_instant_in_utc_still_says_utc() -> None:
 
 
 def test_every_quarter_hour_is_met_to_within_two_minutes() -> None:
-    """Files that lag their names by up to two minutes do not change the offset. One that no zone has is nobody's."""
+    """Files that lag their names by up to two minutes do not change the offset. One that no zone has is refused.
+
+    Keeps 2 of table/timezone.
+    """
     between = {-9.5, -2.5, 3.5, 4.5, 5.5, 5.75, 6.5, 8.75, 9.5, 10.5, 12.75}
     for quarter, late in itertools.product(range(-48, 57), (0.0, 119.0)):
         answer = resolve_zone("LOCAL", samples(quarter / 4, late=late), given=None, now=NOON)
@@ -117,7 +133,10 @@ def written(zone: datetime.tzinfo, *moments: float) -> list[TimeSample]:
 
 
 def test_an_offset_that_is_about_to_change_is_not_inferred() -> None:
-    """+02:00 is Berlin's summer, too, and nothing in the table says that it is not; `--timezone` does."""
+    """+02:00 is Berlin's summer, too, and nothing in the table says that it is not; `--timezone` does.
+
+    Keeps 3 of table/timezone.
+    """
     samples_ = written(parse_zone("Africa/Johannesburg"), EVE - 60, EVE - 120)
     answer = resolve_zone("LOCAL", samples_, given=None, now=EVE)
     assert (answer.source, answer.zone) == (ZoneSource.UNKNOWN, None)
@@ -138,7 +157,10 @@ def test_a_zone_that_just_changed_is_known_by_what_is_written_since() -> None:
 
 
 def test_the_hour_that_comes_twice_is_shown_again() -> None:
-    """Before the clocks go back, and where they may; not in the zone next door, nor when the hour is over."""
+    """Before the clocks go back, and where they may; not in the zone next door, nor when the hour is over.
+
+    Keeps 6 of table/timezone.
+    """
     change = EVE + 13 * 3600
     berlin = resolve_zone("LOCAL", [], given="Europe/Berlin", now=EVE)
     lagos = resolve_zone("LOCAL", [], given="Africa/Lagos", now=EVE)
@@ -149,7 +171,7 @@ def test_the_hour_that_comes_twice_is_shown_again() -> None:
 
 @pytest.mark.parametrize("hours", [0, 2])
 def test_without_a_database_nothing_is_inferred(hours: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody knows then which zones there are; the operator's word still counts."""
+    """Without it the zones that there are are unknown; the operator's word still counts."""
     monkeypatch.setattr(timezone, "_all_zones", lambda: ())
     timezone._fitting.cache_clear()
     answer = resolve_zone("LOCAL", samples(hours), given=None, now=NOON)
@@ -158,3 +180,89 @@ def test_without_a_database_nothing_is_inferred(hours: int, monkeypatch: pytest.
     assert (answer.source, answer.zone) == (ZoneSource.UNKNOWN, None)
     assert "no time zone database" in answer.why
     assert given.source is ZoneSource.GIVEN
+
+
+# ------------------------------------------------------------------- where files are copies: the properties' head
+
+BERLIN = parse_zone("Europe/Berlin")
+COPIED = [TimeSample(sample.named, NOON - 77) for sample in samples(2, age=40 * 86400)]
+"""Instants of May, in files of today."""
+
+
+def head_of(zone: datetime.tzinfo, moment: float = NOON - 50 * 86400, name: str = "CEST") -> PropertiesHead:
+    shown = datetime.datetime.fromtimestamp(moment, zone)
+    offset = shown.utcoffset()
+    assert offset is not None
+    return PropertiesHead(moment, shown.replace(tzinfo=None), round(offset.total_seconds()), name)
+
+
+def saved(zone: datetime.tzinfo, moment: float = NOON - 50 * 86400, name: str = "CEST") -> SavedProperties:
+    return SavedProperties(head_of(zone, moment, name), "20260512140000000")
+
+
+def test_a_copied_table_says_its_zone_in_its_properties() -> None:
+    """Keeps 4 of table/timezone: +02:00 then, in each zone that fits, and so it is now."""
+    of_may = saved(parse_zone("Africa/Johannesburg"), NOON - 50 * 86400, "SAST")
+    answer = resolve_zone("LOCAL", COPIED, given=None, now=NOON, saved=of_may)
+
+    assert (answer.source, str(answer.zone)) == (ZoneSource.INFERRED, "UTC+02:00")
+    assert BERLIN in answer.may_be, "the abbreviation proves nothing"
+    assert [each.kind.value for each in answer.evidence] == ["file-times", "properties"]
+    assert [each.offset for each in answer.evidence] == [None, "+02:00"]
+
+
+@pytest.mark.parametrize(("name", "source"), [("UTC", ZoneSource.INFERRED), ("GMT", ZoneSource.UNKNOWN)])
+def test_only_utc_is_never_another_zone(name: str, source: ZoneSource) -> None:
+    """Saved in winter at +00:00, asked in summer: London's clocks were set since, UTC's never are."""
+    winter = saved(datetime.UTC, NOON - 170 * 86400, name)
+    answer = resolve_zone("LOCAL", COPIED, given=None, now=NOON, saved=winter)
+    assert answer.source is source
+    if name == "UTC":
+        assert (answer.zone, answer.may_be) == (datetime.UTC, (datetime.UTC,))
+    else:
+        assert "were set since" in answer.why
+
+
+def test_properties_that_no_writer_of_the_timeline_saved_do_not_count() -> None:
+    """An upgrade from another zone, with a program of its own, says nothing about the writers."""
+    timeline = Timeline((Instant("20260512140000000", "deltacommit", State.COMPLETED, "20260512140009000", ""),))
+    moment = datetime.datetime(2026, 5, 12, 12, 0, 4, tzinfo=datetime.UTC).timestamp()
+    by_writer = saved_properties(head_of(BERLIN, moment), timeline)
+    by_other = saved_properties(head_of(parse_zone("Asia/Kolkata"), moment, "IST"), timeline)
+
+    assert (by_writer.instant, by_other.instant) == ("20260512140000000", None)
+    answer = resolve_zone("LOCAL", COPIED, given=None, now=NOON, saved=by_other)
+    assert answer.source is ZoneSource.UNKNOWN
+    assert answer.evidence[1].offset is None and "during no instant" in answer.evidence[1].says
+    found = resolve_zone("LOCAL", samples(2), given=None, now=NOON, saved=by_other)
+    assert found.source is ZoneSource.INFERRED
+
+
+@pytest.mark.parametrize(
+    ("found", "of_properties"),
+    [
+        (samples(2), saved(datetime.UTC, name="UTC")),
+        (samples(0), saved(parse_zone("America/Chicago"), name="CDT")),
+        # A file that is older than its instant: the clock that named it was another one.
+        ([TimeSample("20260701115000000", NOON)], saved(parse_zone("America/Chicago"), name="CDT")),
+    ],
+    ids=["utc", "chicago", "copied"],
+)
+def test_evidence_that_contradicts_itself_is_refused(found: list[TimeSample], of_properties: SavedProperties) -> None:
+    """Keeps 5 of table/timezone: neither file times nor properties are believed; the operator may say."""
+    answer = resolve_zone("LOCAL", found, given=None, now=NOON, saved=of_properties)
+    assert (answer.source, answer.zone) == (ZoneSource.DISAGREES, None)
+    assert len(answer.evidence) == 2
+
+
+def test_summer_and_winter_of_one_zone_do_not_contradict_each_other() -> None:
+    """Properties of January at +01:00 and files of July at +02:00 are both Berlin's."""
+    january = saved(BERLIN, NOON - 170 * 86400, "CET")
+    answer = resolve_zone("LOCAL", samples(2), given=None, now=NOON, saved=january)
+    assert answer.source is ZoneSource.INFERRED
+
+
+def test_a_given_zone_stands_over_what_the_properties_say() -> None:
+    """The operator knows of a writer that moved; what the properties say is still shown."""
+    answer = resolve_zone("LOCAL", COPIED, given="UTC", now=NOON, saved=saved(BERLIN))
+    assert (answer.source, len(answer.evidence)) == (ZoneSource.GIVEN, 2)

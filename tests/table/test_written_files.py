@@ -9,19 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.execute.metadata_check import SampleSize
-from lakeward.execute.table_verification import verify_table
-from lakeward.format.commit_metadata import CommitMetadata, WriteStat, read_commit_metadata, write_commit_metadata
 from lakeward.format.file_name import parse_log_file
-from lakeward.format.instant import Instant, State
+from lakeward.format.timeline.commit_metadata import (
+    CommitMetadata,
+    WriteStat,
+    read_commit_metadata,
+    write_commit_metadata,
+)
+from lakeward.format.timeline.instant import Instant, State
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import FileStatus, join
 from lakeward.table.damaged_file import DamagedFile, DamageKind
 from lakeward.table.file_system_view import sort_files
-from lakeward.table.incremental_view import DAMAGED_SECONDS, IncrementalView
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
 from lakeward.table.timeline import Timeline
+from lakeward.table.watching.incremental_view import DAMAGED_SECONDS, IncrementalView
 from lakeward.table.written_files import WrittenBy, find_damage
+from lakeward.verify.metadata_check import SampleSize
+from lakeward.verify.table_verification import verify_table
 from tests.clocks import SkippingClock
 from tests.golden_tables import copy_golden
 from tests.synthetic_table import completed, pending
@@ -34,7 +39,7 @@ def base(tmp_path: Path) -> Path:
     return copy_golden("v9", tmp_path / "table")
 
 
-def look(base: Path, *, only: set[tuple[str, str]] | None = None, accept_damaged_logs: bool = False) -> TableSnapshot:
+def scan(base: Path, *, only: set[tuple[str, str]] | None = None, accept_damaged_logs: bool = False) -> TableSnapshot:
     return take_snapshot(
         LocalStorage(),
         str(base),
@@ -65,7 +70,7 @@ def empty_group(base: Path) -> Path:
     return file
 
 
-def stray(base: Path) -> Path:
+def orphan(base: Path) -> Path:
     log = newest_log(base)
     name = parse_log_file(log.name)
     assert name is not None
@@ -82,7 +87,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], DamageKind]] = {
     "log longer": (lambda base: longer(newest_log(base)), DamageKind.OTHER_SIZE),
     "log emptied": (lambda base: cut(newest_log(base), 0), DamageKind.OTHER_SIZE),
     "log gone": (lambda base: newest_log(base).unlink(), DamageKind.MISSING),
-    "stray log": (stray, DamageKind.STRAY),
+    "orphan log": (orphan, DamageKind.ORPHAN),
     "base file gone": (lambda base: base_file(base).unlink(), DamageKind.MISSING),
     "base file cut": (lambda base: cut(base_file(base), 2000), DamageKind.OTHER_SIZE),
     "base file longer": (lambda base: longer(base_file(base)), DamageKind.OTHER_SIZE),
@@ -94,19 +99,19 @@ def test_a_group_with_a_damaged_file_is_frozen(base: Path, name: str) -> None:
     """The file, its instant and what is wrong with it are named; nothing of the group is planned."""
     damage, kind = DAMAGE[name]
     damage(base)
-    snapshot = look(base)
+    snapshot = scan(base)
     (group,) = snapshot.frozen
     assert snapshot.file_groups == ()
     (file,) = group.damage
     assert (group.file_id, file.kind) == (FILE_ID, kind)
     assert file.instant == group.instant and file.path in group.why
-    assert look(base, only={("p", FILE_ID)}).frozen == (group,), "as a look at this group alone sees it"
+    assert scan(base, only={("p", FILE_ID)}).frozen == (group,), "as a scan of this group alone sees it"
 
 
 def test_an_empty_log_alone_is_no_file_group(base: Path) -> None:
     """An empty file under a completed instant opens nothing that a base file could be published for."""
     empty_group(base)
-    snapshot = look(base)
+    snapshot = scan(base)
     assert [group.file_id for group in snapshot.frozen] == ["x"]
     assert [group.file_id for group in snapshot.file_groups] == [FILE_ID]
 
@@ -116,15 +121,15 @@ def test_a_file_that_comes_back_is_sound_again(base: Path) -> None:
     log = newest_log(base)
     content = log.read_bytes()
     log.unlink()
-    assert look(base).frozen
+    assert scan(base).frozen
     log.write_bytes(content)
-    assert not look(base).frozen
+    assert not scan(base).frozen
 
 
 def test_sound_tables_have_no_damage(tmp_path: Path) -> None:
     """Whatever Hudi's release and with a plan pending, too."""
     for version, is_pending in (("v8", False), ("v9", False), ("v9", True), ("v9_metadata", False)):
-        snapshot = look(copy_golden(version, tmp_path / f"{version}-{is_pending}", pending=is_pending))
+        snapshot = scan(copy_golden(version, tmp_path / f"{version}-{is_pending}", pending=is_pending))
         assert snapshot.file_groups and not snapshot.frozen, version
 
 
@@ -132,32 +137,32 @@ def test_damage_to_a_slice_under_a_pending_plan_counts(tmp_path: Path) -> None:
     """The plan's slice is open and empty; what it merges is the slice before."""
     base = copy_golden("v9", tmp_path / "table", pending=True)
     cut(newest_log(base), 500)
-    (group,) = look(base).frozen
+    (group,) = scan(base).frozen
     assert [file.kind for file in group.damage] == [DamageKind.OTHER_SIZE]
 
 
 def test_accepted_logs_do_not_freeze(base: Path) -> None:
-    """An operator's word lets damaged logs pass; a damaged base file, or a log that nobody committed, never."""
+    """An operator's word lets damaged logs pass; a damaged base file, or a log that no commit names, never."""
     cut(newest_log(base), 441)
-    snapshot = look(base, accept_damaged_logs=True)
+    snapshot = scan(base, accept_damaged_logs=True)
     assert not snapshot.frozen and len(snapshot.file_groups) == 1
     ((file,),) = snapshot.accepted_damage.values()
     assert (file.expected_size, file.size) == (882, 441) and snapshot.damage == (file,)
-    stray(base)
-    assert look(base, accept_damaged_logs=True).frozen
+    orphan(base)
+    assert scan(base, accept_damaged_logs=True).frozen
 
 
 def test_a_base_file_is_never_accepted(base: Path) -> None:
     """Without it the rows are gone that no log has."""
     base_file(base).unlink()
-    assert look(base, accept_damaged_logs=True).frozen
+    assert scan(base, accept_damaged_logs=True).frozen
 
 
 def test_a_base_file_without_a_readable_footer_freezes_its_group(base: Path) -> None:
-    """Of the right size, and no Parquet: the table's other groups go on."""
+    """The file has the right size, and is no Parquet: the table's other groups go on."""
     file = base_file(base)
     file.write_bytes(bytes(file.stat().st_size))
-    (group,) = look(base).frozen
+    (group,) = scan(base).frozen
     assert [each.kind for each in group.damage] == [DamageKind.UNREADABLE]
 
 
@@ -165,9 +170,9 @@ def test_a_size_that_no_commit_tells_is_not_held_against_a_file(base: Path) -> N
     """A writer that leaves it out, or says 0, says nothing of it; an empty file is damaged all the same."""
     for size in (None, 0):
         tell_size(base, newest_log(base), size)
-        assert not look(base).frozen
+        assert not scan(base).frozen
     cut(newest_log(base), 0)
-    ((file,),) = (group.damage for group in look(base).frozen)
+    ((file,),) = (group.damage for group in scan(base).frozen)
     assert file.kind is DamageKind.EMPTY
 
 
@@ -178,7 +183,7 @@ def test_several_stats_of_one_file_tell_no_size(base: Path) -> None:
     (stat,) = metadata.partition_to_write_stats["p"]
     stats = {"p": (replace(stat, file_size_in_bytes=100), replace(stat, file_size_in_bytes=500))}
     path.write_bytes(write_commit_metadata(replace(metadata, partition_to_write_stats=stats)))
-    assert not look(base).frozen
+    assert not scan(base).frozen
 
 
 def tell_size(base: Path, file: Path, size: int | None) -> None:
@@ -238,7 +243,7 @@ def test_a_log_that_completed_after_the_newest_base_file_began_is_missing() -> N
     assert (file.kind, file.path) == (DamageKind.MISSING, f"p/{log_name(2)}")
 
 
-def test_a_base_file_that_nobody_committed_replaces_nothing() -> None:
+def test_a_base_file_that_no_commit_names_replaces_nothing() -> None:
     """One that a compaction is writing is not there for readers; what it will replace must still be."""
     told = timeline(completed(instant(2), "deltacommit"), pending(instant(5), "compaction"))
     (file,) = damage_of(told, {base_name(5): 0}, {2: {log_name(2): 10}})[1:]
@@ -256,7 +261,7 @@ def test_files_of_archived_instants_are_held_against_nothing() -> None:
     assert damage_of(told, {log_name(1): 7}, {2: {log_name(2): 10}, 5: {}}) == ()
 
 
-def test_logs_of_changes_are_nobodys_rows() -> None:
+def test_logs_of_changes_are_no_rows() -> None:
     """A snapshot does not read them."""
     told = timeline(completed(instant(2), "deltacommit"))
     assert damage_of(told, {f"{log_name(2)}.cdc": 7}, {2: {f"{log_name(2)}.cdc": 9}}) == ()
@@ -266,7 +271,7 @@ def test_logs_of_changes_are_nobodys_rows() -> None:
 
 
 def test_a_view_comes_to_the_same_result(base: Path) -> None:
-    """When it looks at everything; it looks again after some minutes while something is damaged, or when it is told."""
+    """When it scans everything; it scans again after some minutes while something is damaged, or when it is told."""
     clock = SkippingClock()
     view = IncrementalView(LocalStorage(), str(base), timezone="UTC", clock=clock)
     view.refresh()
@@ -278,11 +283,11 @@ def test_a_view_comes_to_the_same_result(base: Path) -> None:
     assert not view.snapshot().frozen, "nothing says that anything happened"
     view.doubt()
     assert view.refresh().changed
-    assert view.snapshot() == look(base) and view.snapshot().frozen
+    assert view.snapshot() == scan(base) and view.snapshot().frozen
     log.write_bytes(content)
     clock.slept += DAMAGED_SECONDS
     assert view.refresh().changed
-    assert view.snapshot() == look(base) and not view.snapshot().frozen
+    assert view.snapshot() == scan(base) and not view.snapshot().frozen
 
 
 class Cleaning(LocalStorage):
@@ -313,7 +318,7 @@ def list_files(base: Path) -> list[Path]:
 
 
 def test_what_went_between_two_listings_is_no_damage(base: Path) -> None:
-    """What the timeline called the newest base file is gone with right: the look is taken again, and once."""
+    """What the timeline called the newest base file is gone with right: the scan is made again, and once."""
     storage = Cleaning(base)
     snapshot = take_snapshot(storage, str(base), timezone="UTC", clock=SkippingClock())
     assert not snapshot.frozen and len(snapshot.file_groups) == 1 and storage.listed == 2
@@ -324,7 +329,7 @@ def test_what_went_between_two_listings_is_no_damage(base: Path) -> None:
 
 @pytest.mark.parametrize("name", DAMAGE)
 def test_verify_finds_it_on_a_table_that_was_never_compacted(base: Path, name: str) -> None:
-    """As a problem of the table, by file and with a remedy."""
+    """Verify tells it as a problem of the table, with the file and a remedy."""
     damage, _ = DAMAGE[name]
     damage(base)
     report = verify_table(

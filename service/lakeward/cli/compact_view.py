@@ -13,11 +13,11 @@ from rich.markup import escape
 
 from lakeward.cli.plan_view import decision_as_json
 from lakeward.commit.transition import ServiceAction
-from lakeward.execute.compaction import CompactedPlan, CompactionReport
-from lakeward.execute.inspection import damaged_as_json
-from lakeward.execute.operation_spec import OperationKind, OperationResult
+from lakeward.execute.compaction.compactor import CompactedPlan, CompactionReport
 from lakeward.plan.decision import Choice, PlanOutcome
-from lakeward.quantities import spell_size
+from lakeward.quantities import format_size
+from lakeward.task.operation_spec import OperationKind, OperationResult
+from lakeward.verify.inspection import damaged_as_json
 
 
 def report_as_json(report: CompactionReport) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def render_report(report: CompactionReport, console: Console) -> None:
         for dropped in plan.dropped:
             console.print(f"  dropped {dropped.file_id} in {dropped.partition_path or '(none)'}: {dropped.why}.")
     for ended in report.unscheduled:
-        console.print(f"Unscheduled plan {ended.instant}, since a file group of it is to be left alone.")
+        console.print(f"Unscheduled plan {ended.instant}, since a file group of it is excluded.")
     for left in report.left_pending:
         console.print(f"Left plan {left.instant} pending: {left.why}.")
     for file in report.damage:
@@ -55,15 +55,15 @@ def _headline(plan: CompactedPlan) -> str:
     has_logs = any(operation.kind is OperationKind.LOG for operation in plan.operations)
     return (
         f"[bold]{name} {plan.instant}[/bold]{pending}: {_count(len(plan.operations), 'file slice')}, {rows:,} rows, "
-        f"{spell_size(plan.input_bytes)} in, {spell_size(plan.output_bytes)} out, {plan.seconds:.1f} s, "
-        f"committed at {plan.completion_time}. A query reads {spell_size(plan.read_bytes_after)} of these slices "
-        f"instead of {spell_size(plan.read_bytes_before)}."
+        f"{format_size(plan.input_bytes)} in, {format_size(plan.output_bytes)} out, {plan.seconds:.1f} s, "
+        f"committed at {plan.completion_time}. A query reads {format_size(plan.read_bytes_after)} of these slices "
+        f"instead of {format_size(plan.read_bytes_before)}."
         + (
-            f" No operation needed more than {spell_size(plan.peak_memory_bytes)} of memory."
+            f" No operation needed more than {format_size(plan.peak_memory_bytes)} of memory."
             if plan.peak_memory_bytes
             else ""
         )
-        + (f" {spell_size(plan.base_bytes_left)} of base files did not have to be written." if has_logs else "")
+        + (f" {format_size(plan.base_bytes_left)} of base files did not have to be written." if has_logs else "")
     )
 
 
@@ -74,7 +74,7 @@ def _render_reasons(outcome: PlanOutcome, console: Console) -> None:
         counts[decision.reason] = counts.get(decision.reason, 0) + 1
     if counts:
         told = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
-        console.print(f"Left alone: {_count(len(left), 'file group')} ({told}).", highlight=False)
+        console.print(f"Excluded: {_count(len(left), 'file group')} ({told}).", highlight=False)
 
 
 def _count(number: int, noun: str) -> str:

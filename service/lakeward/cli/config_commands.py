@@ -15,10 +15,11 @@ import typer
 from pydantic import BaseModel, SecretStr
 
 from lakeward.cli.configured_table import ConfigOption, resolve_table
+from lakeward.cli.pairs import parse_pairs
 from lakeward.cli.store_options import print_json
-from lakeward.daemon.config import KeyPath, Settings, TableSettings
-from lakeward.daemon.config_file import Origin, Reading, load_settings, read_config
-from lakeward.daemon.config_reference import given_keys, kind_of, write_key, write_value
+from lakeward.config.file import Origin, Reading, load_settings, read_config
+from lakeward.config.reference import given_keys, kind_of, write_key, write_value
+from lakeward.config.settings import KeyPath, Settings, TableSettings
 from lakeward.errors import UsageError
 from lakeward.printable import HIDDEN, names_secret, printable, printable_url
 from lakeward.storage.opening import open_storage
@@ -50,7 +51,7 @@ def check(
         raise UsageError(
             "There is no file to check.", why="None was named.", remedy="Name it, or set LAKEWARD_CONFIG to it."
         )
-    overrides = _overrides(settings)
+    overrides = parse_pairs(settings, like="--set service.tick=2s")
     reading = read_config(path, os.environ, overrides)
     if as_json:
         problems = [
@@ -85,7 +86,7 @@ def show(
     debug: DebugOption = False,
 ) -> None:
     """Print what the configuration comes to: defaults, file, environment and flags. Secrets are hidden."""
-    path, overrides = file or config, _overrides(settings)
+    path, overrides = file or config, parse_pairs(settings, like="--set service.tick=2s")
     reading = read_config(path, os.environ, overrides)
     loaded = reading.settings or load_settings(path, os.environ, overrides)
     if table is None:
@@ -201,7 +202,7 @@ def _shown(settings: Settings, section: str, key: str, value: Any) -> Any:
 
 
 def _where(origins: Mapping[KeyPath, Origin], place: KeyPath, value: Any) -> str:
-    """Of a table, all the places that it was put together from."""
+    """All the places that a table was put together from."""
     own = origins.get(place)
     keys = given_keys(value) if isinstance(value, BaseModel) else value if isinstance(value, Mapping) else ()
     if keys:
@@ -228,14 +229,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     return value
-
-
-def _overrides(pairs: list[str] | None) -> dict[str, str]:
-    return dict(_key_and_value(pair) for pair in pairs or ())
-
-
-def _key_and_value(pair: str) -> tuple[str, str]:
-    key, found, value = pair.partition("=")
-    if not found:
-        raise UsageError(f"'{pair}' sets nothing.", why="It has no '='.", remedy="Write --set service.tick=2s.")
-    return key, value

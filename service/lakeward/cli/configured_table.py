@@ -4,7 +4,7 @@
     /data/orders, ./x   a base path, absolute or from the working folder
     file:///data/x      a URL
 
-Touches: the configuration; looks whether a folder exists.
+Touches: the configuration; asks whether a folder exists.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Annotated
 
 import typer
 
-from lakeward.daemon.config import Settings, TableSettings
-from lakeward.daemon.config_file import load_settings
+from lakeward.config.file import load_settings
+from lakeward.config.settings import Settings, TableSettings
 from lakeward.errors import UsageError
 from lakeward.storage.opening import open_storage
 from lakeward.storage.storage import Storage
@@ -36,13 +36,22 @@ ConfigOption = Annotated[
     ),
 ]
 
+TimezoneOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Zone of the table's instants, for example Europe/Berlin, where hoodie.table.timeline.timezone is LOCAL: "
+        "the zone of the machines that write it. Inferred from the newest commits when not given, where that leaves no "
+        "doubt."
+    ),
+]
+
 
 @dataclass(frozen=True, slots=True)
 class ConfiguredTable:
     storage: Storage
     base_path: str
     settings: Settings
-    """Of the configuration, else all defaults."""
+    """Settings of the configuration, else all defaults."""
     table: TableSettings
 
 

@@ -10,24 +10,23 @@ from __future__ import annotations
 
 import getpass
 import socket
-from collections.abc import Sequence
 from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from lakeward.cli.configured_table import ConfigOption, resolve_table
 from lakeward.cli.store_options import DebugOption, JsonOption, UrlOption, opened_store, print_json, read_settings
+from lakeward.cli.table_view import WIDE_CELLS, Column, NameCell, new_table
 from lakeward.cli.terminal import Terminal
 from lakeward.clock import SystemClock
-from lakeward.daemon.config import Settings
+from lakeward.config.settings import Settings
 from lakeward.errors import UsageError
-from lakeward.quantities import parse_duration, spell_time
-from lakeward.state.records import ControlKind, ControlRecord, FileGroupKey, JobRecord, TargetKind
+from lakeward.quantities import format_time, parse_duration
+from lakeward.state.records import ControlKind, ControlRecord, FileGroupKey, TargetKind
 from lakeward.state.store import Store
 from lakeward.storage.opening import open_storage
 
@@ -83,7 +82,7 @@ def resume(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """End a pause, take back what is parked, and let a table in shadow be serviced again.
+    """End a pause, release what is parked, and let a table in shadow be serviced again.
 
     It is also your word that other services which were seen on the table so far are known to you.
     """
@@ -107,11 +106,11 @@ def cancel(
     """Stop what runs; nothing half-done stays visible. It may be started again later: `pause` prevents that."""
     settings, clock = read_settings(config), SystemClock()
     with opened_store(url, settings, clock) as store:
-        job = store.job(job_or_table)
+        job = store.jobs.find(job_or_table)
         if job is not None and job.ended_at is not None:
             raise UsageError(
                 f"Job {job.id} cannot be cancelled.",
-                why=f"It ended at {spell_time(job.ended_at)}: {job.result}.",
+                why=f"It ended at {format_time(job.ended_at)}: {job.result}.",
                 remedy="Run `lakeward jobs` to see what runs.",
             )
         if job is not None:
@@ -136,12 +135,25 @@ def jobs(
     settings, clock = read_settings(config), SystemClock()
     with opened_store(url, settings, clock) as store:
         name = None if table is None else _table_name(store, settings, table, clock.now())
-        found = store.jobs(name, limit)
+        found = store.jobs.latest(name, limit)
     if as_json:
         print_json([asdict(job) for job in found])
         return
-    rows = [(job.id, job.table, job.service, spell_time(job.began_at), _ended(job), job.error or "") for job in found]
-    _print_table(("job", "table", "service", "began", "ended", "error"), rows, nothing="No job is known.")
+    if not found:
+        typer.echo("No job is known.")
+        return
+    console = Terminal()
+    ended = ("ended",) if console.width >= WIDE_CELLS else ()
+    columns = dict.fromkeys(("job", "table", "service", "began", *ended, "result"), Column.FIXED)
+    view = new_table(columns | {"table": Column.ELASTIC})
+    for job in found:
+        at = () if not ended else ("" if job.ended_at is None else format_time(job.ended_at),)
+        cells = (job.service, format_time(job.began_at), *at, "runs" if job.ended_at is None else job.result or "")
+        view.add_row(Text(job.id), NameCell(job.table), *map(Text, cells))
+    console.print(view)
+    for job in found:
+        if job.error:
+            console.print(Text(f"{job.id}: {job.error}"))
 
 
 def events(
@@ -156,12 +168,18 @@ def events(
     settings, clock = read_settings(config), SystemClock()
     with opened_store(url, settings, clock) as store:
         name = None if table is None else _table_name(store, settings, table, clock.now())
-        found = store.events(name, limit)
+        found = store.events.latest(name, limit)
     if as_json:
         print_json([asdict(event) for event in found])
         return
-    rows = [(spell_time(event.at), event.kind, event.table or "", event.text) for event in found]
-    _print_table(("at", "kind", "table", "what"), rows, nothing="Nothing is known to have happened.")
+    if not found:
+        typer.echo("Nothing is known to have happened.")
+        return
+    fixed, elastic = Column.FIXED, Column.ELASTIC
+    view = new_table({"at": fixed, "kind": fixed, "table": elastic, "what": elastic})
+    for event in found:
+        view.add_row(format_time(event.at), Text(event.kind), NameCell(event.table or ""), Text(event.text))
+    Terminal().print(view)
 
 
 def register(app: typer.Typer) -> None:
@@ -194,10 +212,12 @@ def _target(
 
 
 def _table_name(store: Store, settings: Settings, text: str, at: float) -> str:
-    """The name under which the daemons know a table. Raises `UsageError` for one that nobody knows."""
+    """The name under which the daemons know a table. Raises `UsageError` for one that is not known."""
     # `compact` parks file groups of tables that no daemon watches, by their base path.
-    parked = {record.table: record.table for record in store.parked(at) if "/" in record.table}
-    known = parked | {table.name: table.base_path for table in store.tables()} | dict(settings.named_tables)
+    parked = {record.table: record.table for record in store.controls.parked(at) if "/" in record.table}
+    known = (
+        parked | {table.name: table.base_path for table in store.observations.tables()} | dict(settings.named_tables)
+    )
     if text in known:
         return text
     paths = {_base_path(base_path): name for name, base_path in known.items()}
@@ -219,12 +239,12 @@ def _base_path(location: str) -> str:
 
 
 def _ask(store: Store, control: ControlRecord, *, as_json: bool, done: str) -> None:
-    control_id = store.add_control(control)
+    control_id = store.controls.add(control)
     if as_json:
         print_json({**asdict(control), "id": control_id})
         return
     what = control.target if control.file_group is None else f"{control.target} {'/'.join(control.file_group)}"
-    until = f" until {spell_time(control.until)}" if control.until and control.kind is ControlKind.PAUSE else ""
+    until = f" until {format_time(control.until)}" if control.until and control.kind is ControlKind.PAUSE else ""
     typer.echo(f"{done}: {control.target_kind.value.replace('_', ' ')} {what}{until}. A daemon sees it within seconds.")
 
 
@@ -239,21 +259,5 @@ def _who() -> str:
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a container's user without a name
-        user = "somebody"
+        user = "unknown"
     return f"{user}@{socket.gethostname()}"
-
-
-def _ended(job: JobRecord) -> str:
-    return "runs" if job.ended_at is None else f"{spell_time(job.ended_at)}, {job.result}"
-
-
-def _print_table(head: Sequence[str], rows: Sequence[Sequence[str]], *, nothing: str) -> None:
-    if not rows:
-        typer.echo(nothing)
-        return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for name in head:
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    Terminal().print(table)

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from lakeward.quantities import spell_size
+from lakeward.cli.table_view import WIDE_CELLS, Column, NameCell, id_cell, new_table
+from lakeward.quantities import format_size
 
 _INSTANTS_MAX = 12
 _GROUPS_MAX = 40
 
 
 def render(report: dict[str, Any], console: Console) -> None:
-    """Print what `execute.inspection.report` made."""
+    """Print what `verify.inspection.report` made."""
     _head(report, console)
     _timeline(report, console)
     _groups(report, console)
@@ -43,9 +43,12 @@ def _head(report: dict[str, Any], console: Console) -> None:
         "partitioned by": ", ".join(table["partition_fields"]) or "nothing",
         "instant times": f"{zone['zone'] or 'unknown zone'} ({zone['why']})",
         "holds": f"{_count(totals['partitions'], 'partition')}, {_count(totals['file_groups'], 'file group')}: "
-        f"{_count(totals['base_files'], 'base file')} of {spell_size(totals['base_bytes'])}, "
-        f"{_count(totals['log_files'], 'log')} of {spell_size(totals['log_bytes'])}",
+        f"{_count(totals['base_files'], 'base file')} of {format_size(totals['base_bytes'])}, "
+        f"{_count(totals['log_files'], 'log')} of {format_size(totals['log_bytes'])}",
     }
+    if zone["evidence"]:
+        told = (f"{each['kind'].replace('-', ' ')} {each['offset'] or 'tell none'}" for each in zone["evidence"])
+        rows["offset by"] = ", ".join(told)
     if table["metadata_partitions"]:
         rows["metadata table"] = ", ".join(table["metadata_partitions"])
     for name, value in rows.items():
@@ -61,14 +64,15 @@ def _timeline(report: dict[str, Any], console: Console) -> None:
     planned = {(pending["time"], pending["action"]): pending["file_groups"] for pending in report["pending"]}
     # Pending instants are what a reader looks for; they stay, however old they are.
     shown = [i for n, i in enumerate(instants) if n >= len(instants) - _INSTANTS_MAX or i["state"] != "completed"]
-    view = Table(box=box.SIMPLE_HEAD, title=_title("Timeline", len(shown), len(instants)), title_justify="left")
-    for column in ("instant", "action", "state", "completed at"):
-        view.add_column(column, no_wrap=True)
+    columns = ("instant", "action", "state", "completed at")
+    title = _title("Timeline", len(shown), len(instants))
+    view = new_table(dict.fromkeys(columns, Column.FIXED), title=title)
     for instant in shown:
         groups = planned.get((instant["time"], instant["action"]))
         state = instant["state"] if groups is None else f"{instant['state']}, {_count(groups, 'file group')}"
         style = "" if instant["state"] == "completed" else "yellow"
         view.add_row(instant["time"], instant["action"], state, instant["completion_time"] or "", style=style)
+    console.print()
     console.print(view)
 
 
@@ -78,30 +82,37 @@ def _groups(report: dict[str, Any], console: Console) -> None:
         return
     # Those with most to merge come first.
     ranked = sorted(groups, key=lambda group: _log_bytes(group), reverse=True)[:_GROUPS_MAX]
-    view = Table(box=box.SIMPLE_HEAD, title=_title("File groups", len(ranked), len(groups)), title_justify="left")
-    view.add_column("partition", overflow="fold")
-    # On a narrow terminal the names are folded; the numbers keep their width.
-    view.add_column("file group", overflow="fold")
-    view.add_column("slice", no_wrap=True)
-    for column in ("base", "logs", "log bytes"):
-        view.add_column(column, justify="right", no_wrap=True)
-    view.add_column("pending")
+    has_pending = any(group["pending"] for group in ranked)
+    columns = {"partition": Column.ELASTIC, "file group": Column.FIXED, "slice": Column.FIXED}
+    columns |= dict.fromkeys(("base", "logs", "log bytes"), Column.NUMBER)
+    columns |= {"pending": Column.FIXED} if has_pending else {}
+    view = new_table(columns, title=_title("File groups", len(ranked), len(groups)))
     for group in ranked:
+        pending = _pending(group["pending"], console)
         for number, slice_ in enumerate(group["slices"]):
             base = slice_["base_file"]
             view.add_row(
-                Text(group["partition_path"] or "-") if number == 0 else "",
-                Text(group["file_id"]) if number == 0 else "",
+                NameCell(group["partition_path"] or "-") if number == 0 else "",
+                id_cell(group["file_id"], console) if number == 0 else "",
                 slice_["base_instant"],
-                spell_size(base["size"]) if base else "-",
+                format_size(base["size"]) if base else "-",
                 str(len(slice_["log_files"])),
-                spell_size(sum(log["size"] for log in slice_["log_files"])),
-                ", ".join(f"{name.replace('_', ' ')} {instant}" for name, instant in group["pending"].items())
-                if number == 0
-                else "",
+                format_size(sum(log["size"] for log in slice_["log_files"])),
+                *((pending if number == 0 else "",) if has_pending else ()),
                 style="" if number == 0 else "dim",
             )
+    console.print()
     console.print(view)
+    console.print()
+
+
+def _pending(services: dict[str, str], console: Console) -> str:
+    """Pending instants stand with their services where there is room; the timeline above has these too."""
+    with_instants = console.width >= WIDE_CELLS
+    return ", ".join(
+        f"{name.replace('_', ' ')} {instant}" if with_instants else name.replace("_", " ")
+        for name, instant in services.items()
+    )
 
 
 def _notes(report: dict[str, Any], console: Console) -> None:
@@ -139,12 +150,22 @@ def _refusals(report: dict[str, Any], console: Console) -> None:
         _left_out(len(report["frozen_groups"]), len(report["file_groups"]), console)
         return
     if not refusals:
-        console.print("\n[green]Nothing stands against compacting this table.[/]")
+        console.print("\n[green]Nothing stands against servicing this table.[/]")
         return
-    console.print(f"\n[red]{_count(len(refusals), 'reason')} against compacting this table:[/]")
+    console.print(f"\n[red]{_count(len(refusals), 'reason')} against servicing this table:[/]")
     for refusal in refusals:
         console.print(f"  [bold]{refusal['id']}[/]  {escape(refusal['subject'])}")
         console.print(Text(f"    {refusal['why']} {refusal['remedy']}"))
+    _services(report["services"], console)
+
+
+def _services(services: dict[str, dict[str, list[str]]], console: Console) -> None:
+    grid = Table.grid(padding=(0, 2))
+    for name, service in services.items():
+        stopped = service["refused_by"]
+        grid.add_row(f"  {name}", f"[red]refused[/]: {', '.join(stopped)}" if stopped else "[green]may run[/]")
+    console.print()
+    console.print(grid)
 
 
 def _left_out(frozen: int, others: int, console: Console) -> None:

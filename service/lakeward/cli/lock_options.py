@@ -6,17 +6,18 @@ Touches: nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 
 from lakeward.cli.configured_table import ConfiguredTable
-from lakeward.commit.file_system_lock import FileSystemLockOptions
-from lakeward.commit.lock import SHARING_OPTIONS, provider_options
-from lakeward.commit.storage_lock import StorageLockOptions
-from lakeward.commit.zookeeper_lock import ZooKeeperLockOptions, check_node_path, check_servers
-from lakeward.daemon.config import LockProvider, LockSettings, Writers, ZooKeeperSettings
+from lakeward.commit.lock.file_system_lock import FileSystemLockOptions
+from lakeward.commit.lock.opening import SHARING_OPTIONS, provider_options
+from lakeward.commit.lock.storage_lock import StorageLockOptions
+from lakeward.commit.lock.zookeeper_lock import ZooKeeperLockOptions, check_node_path, check_servers
+from lakeward.config.settings import LockProvider, LockSettings, Writers, ZooKeeperSettings
 from lakeward.errors import UsageError
 from lakeward.quantities import parse_duration
 
@@ -27,87 +28,77 @@ class NoWriters(StrEnum):
     STOPPED = "stopped"
 
 
-WritersOption = Annotated[
-    NoWriters | None,
-    typer.Option(help="Your word that no other writer or table service is at work on this table now."),
-]
-LockOption = Annotated[
-    LockProvider | None,
-    typer.Option(
-        help="Share the table with its writers through Hudi's lock provider of that name. They must use it too, "
-        "with optimistic concurrency control and lazy clean-up of failed writes."
-    ),
-]
-LockZooKeeperOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="HOST:PORT[,HOST:PORT]",
-        help="With --lock zookeeper: the servers, as the writers have them in hoodie.write.lock.zookeeper.url.",
-    ),
-]
-LockZooKeeperPathOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="PATH",
-        help="The writers' hoodie.write.lock.zookeeper.base_path. Without it the lock is where Hudi's "
-        "ZookeeperBasedImplicitBasePathLockProvider has it.",
-    ),
-]
-LockZooKeeperKeyOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="KEY", help="The writers' hoodie.write.lock.zookeeper.lock_key; default: the name of the table."
-    ),
-]
-LockWaitOption = Annotated[
-    str | None, typer.Option(metavar="DURATION", help="How long to wait for the table lock; default 60s.")
-]
-LockExpireOption = Annotated[
-    float | None,
-    typer.Option(
-        metavar="MINUTES",
-        help="After how many minutes your writers let a lock expire "
-        "(hoodie.write.lock.filesystem.expire). Without it a foreign lock never expires.",
-    ),
-]
+@dataclass(frozen=True, slots=True)
+class StatedLocks:
+    """What a command line says about the table's other writers: a group of options."""
 
+    writers: Annotated[
+        NoWriters | None,
+        typer.Option(help="Your word that no other writer or table service is at work on this table now."),
+    ] = None
+    lock: Annotated[
+        LockProvider | None,
+        typer.Option(
+            help="Share the table with its writers through Hudi's lock provider of that name. They must use it too, "
+            "with optimistic concurrency control and lazy clean-up of failed writes."
+        ),
+    ] = None
+    lock_zookeeper: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT[,HOST:PORT]",
+            help="With --lock zookeeper: the servers, as the writers have them in hoodie.write.lock.zookeeper.url.",
+        ),
+    ] = None
+    lock_zookeeper_path: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="The writers' hoodie.write.lock.zookeeper.base_path. Without it the lock is where Hudi's "
+            "ZookeeperBasedImplicitBasePathLockProvider has it.",
+        ),
+    ] = None
+    lock_zookeeper_key: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY", help="The writers' hoodie.write.lock.zookeeper.lock_key; default: the name of the table."
+        ),
+    ] = None
+    lock_wait: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="How long to wait for the table lock; default 60s.")
+    ] = None
+    lock_expire: Annotated[
+        float | None,
+        typer.Option(
+            metavar="MINUTES",
+            help="After how many minutes your writers let a lock expire "
+            "(hoodie.write.lock.filesystem.expire). Without it a foreign lock never expires.",
+        ),
+    ] = None
 
-def stated_locks(
-    opened: ConfiguredTable,
-    writers: NoWriters | None,
-    lock: LockProvider | None,
-    *,
-    zookeeper: tuple[str | None, str | None, str | None],
-    lock_wait: str | None,
-    expire_minutes: float | None,
-    dry_run: bool,
-) -> LockSettings:
-    """What is said about the table's other writers, here or else in the configuration.
-
-    Args:
-        zookeeper: what --lock-zookeeper, --lock-zookeeper-path and --lock-zookeeper-key say.
-    """
-    configured = opened.table.locks
-    assert configured is not None, "Settings.table completes the locks"
-    if writers is not None and lock is not None:
-        _refuse_statement("Give one of the two.", configured)
-    if writers is None and lock is None and configured.writers is None and not dry_run:
-        _refuse_statement("Say how the table's other writers behave, in one way.", configured)
-    said: dict[str, Any] = {"wait": parse_option(parse_duration, "--lock-wait", lock_wait, configured.wait)}
-    if writers is not None or lock is not None:
-        said["writers"] = Writers.SHARE if writers is None else Writers.STOPPED
-    if lock is not None:
-        said["provider"] = lock
-    if expire_minutes is not None:
-        said["expire"] = expire_minutes * 60
-    named = zip(("url", "base_path", "lock_key"), zookeeper, strict=True)
-    place = {key: value for key, value in named if value is not None}
-    if place:
-        said["zookeeper"] = _zookeeper(configured.zookeeper, place)
-    locks = configured.model_copy(update=said)
-    if locks.writers is Writers.SHARE:
-        _check_provider(locks, place, expire_minutes)
-    return locks
+    def over(self, opened: ConfiguredTable, *, dry_run: bool) -> LockSettings:
+        """What is said here, and else in the configuration. Raises `UsageError` where neither says enough."""
+        configured = opened.table.locks
+        assert configured is not None, "Settings.table completes the locks"
+        if self.writers is not None and self.lock is not None:
+            _refuse_statement("Give one of the two.", configured)
+        if self.writers is None and self.lock is None and configured.writers is None and not dry_run:
+            _refuse_statement("Say how the table's other writers behave, in one way.", configured)
+        said: dict[str, Any] = {"wait": parse_option(parse_duration, "--lock-wait", self.lock_wait, configured.wait)}
+        if self.writers is not None or self.lock is not None:
+            said["writers"] = Writers.SHARE if self.writers is None else Writers.STOPPED
+        if self.lock is not None:
+            said["provider"] = self.lock
+        if self.lock_expire is not None:
+            said["expire"] = self.lock_expire * 60
+        named = {"url": self.lock_zookeeper, "base_path": self.lock_zookeeper_path, "lock_key": self.lock_zookeeper_key}
+        place = {key: value for key, value in named.items() if value is not None}
+        if place:
+            said["zookeeper"] = _zookeeper(configured.zookeeper, place)
+        locks = configured.model_copy(update=said)
+        if locks.writers is Writers.SHARE:
+            _check_provider(locks, place, self.lock_expire)
+        return locks
 
 
 def _zookeeper(configured: ZooKeeperSettings, place: Mapping[str, str]) -> ZooKeeperSettings:
@@ -137,20 +128,24 @@ def _check_provider(locks: LockSettings, place: Mapping[str, str], expire_minute
 def _refuse_statement(what: str, locks: LockSettings) -> NoReturn:
     servers, path = locks.zookeeper.url or "HOST:PORT", locks.zookeeper.base_path or "/PATH"
     place = ZooKeeperLockOptions(servers, path, locks.zookeeper.lock_key)
-    ways = [f"{_spelled(provider_options(place))} (pass --lock zookeeper --lock-zookeeper {servers} and the same path)"]
+    ways = [
+        f"{_options_text(provider_options(place))} (pass --lock zookeeper --lock-zookeeper {servers} and the same path)"
+    ]
     if locks.provider is not LockProvider.ZOOKEEPER:
-        ways.insert(0, f"{_spelled(provider_options(FileSystemLockOptions()))} (pass --lock filesystem)")
-        ways.insert(1, f"in object stores {_spelled(provider_options(StorageLockOptions()))} (pass --lock storage)")
+        ways.insert(0, f"{_options_text(provider_options(FileSystemLockOptions()))} (pass --lock filesystem)")
+        ways.insert(
+            1, f"in object stores {_options_text(provider_options(StorageLockOptions()))} (pass --lock storage)"
+        )
     raise UsageError(
         what,
         why="A compaction beside a writer that does not share its lock can lose that writer's rows; "
-        "that nobody seems to write proves nothing.",
+        "that no writer is seen proves nothing.",
         remedy="Stop the writers and pass --writers stopped; or let all of them share a lock, with "
-        f"{_spelled(SHARING_OPTIONS)} and {'; or '.join(ways)}.",
+        f"{_options_text(SHARING_OPTIONS)} and {'; or '.join(ways)}.",
     )
 
 
-def _spelled(options: Mapping[str, str]) -> str:
+def _options_text(options: Mapping[str, str]) -> str:
     return ", ".join(f"{key}={value}" for key, value in options.items())
 
 

@@ -1,6 +1,6 @@
-"""`lakeward metadata disable|rebuild TABLE`: take the metadata table away, or a partition of it, to be built anew.
+"""`lakeward metadata compact|clean|disable|rebuild TABLE`: service the metadata table, or take it or a part of it away.
 
-Touches: stdout, stderr; the table, through `execute/metadata_removal.py`.
+Touches: stdout, stderr; the table, through `execute/metadata/services.py` and `execute/metadata/removal.py`.
 Keeps:   nothing is written without a statement about the table's other writers, nor with --dry-run.
 """
 
@@ -11,92 +11,134 @@ from typing import Annotated
 
 import typer
 
-from lakeward.cli.configured_table import ConfigOption, ConfiguredTable, TableArgument, open_table
-from lakeward.cli.lock_options import (
-    LockExpireOption,
-    LockOption,
-    LockWaitOption,
-    LockZooKeeperKeyOption,
-    LockZooKeeperOption,
-    LockZooKeeperPathOption,
-    WritersOption,
-    stated_locks,
-)
+from lakeward.cli.configured_table import ConfigOption, ConfiguredTable, TableArgument, TimezoneOption, open_table
+from lakeward.cli.lock_options import StatedLocks
+from lakeward.cli.metadata_compact import service_metadata_now
+from lakeward.cli.option_groups import with_option_groups
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
 from lakeward.clock import SystemClock
 from lakeward.commit.owner import Processes
-from lakeward.daemon.config import LockSettings
-from lakeward.execute.metadata_removal import Removal, preview_removal, remove_metadata
-from lakeward.quantities import spell_size
+from lakeward.config.settings import LockSettings, Writers
+from lakeward.execute.metadata.removal import Removal, preview_removal, remove_metadata
+from lakeward.execute.options import CompactionOptions
+from lakeward.plan.metadata_trigger import MetadataService
+from lakeward.quantities import format_size
+from lakeward.table.listing import listing_source
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, write nothing.")]
 
 
 metadata_app = typer.Typer(
-    help="The table's metadata table: safely off, or one partition rebuilt.", no_args_is_help=True
+    help="The table's metadata table: compacted, cleaned, safely off, or one partition rebuilt.", no_args_is_help=True
 )
 
 
+ExitCodeOption = Annotated[bool, typer.Option("--exit-code", help="Exit with 3 where there is nothing to do.")]
+
+
 @metadata_app.command()
-def disable(
+@with_option_groups
+def compact(
+    *,
     table: TableArgument,
     config: ConfigOption = None,
-    writers: WritersOption = None,
-    lock: LockOption = None,
-    lock_zookeeper: LockZooKeeperOption = None,
-    lock_zookeeper_path: LockZooKeeperPathOption = None,
-    lock_zookeeper_key: LockZooKeeperKeyOption = None,
-    lock_wait: LockWaitOption = None,
-    lock_expire: LockExpireOption = None,
+    stated: StatedLocks,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be compacted, write nothing.")] = False,
+    verify: Annotated[
+        bool | None, typer.Option("--verify/--no-verify", help="Read every new file back; default --verify.")
+    ] = None,
+    timezone: TimezoneOption = None,
+    as_json: JsonOption = False,
+    exit_code: ExitCodeOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Merge the logs of the metadata table into new base files, all of its partitions together.
+
+    Hudi's writers do it by themselves when they begin a write, `lakeward compact` at its end and the daemon as a job of
+    its own, each once enough delta commits have come. This does it now. Until it is done, every reader merges the
+    logs, and Hudi archives nothing of the table's timeline. What a compaction replaced, `lakeward metadata clean`
+    deletes once no reader can need it.
+    """
+    opened = open_table(table, config)
+    locks = stated.over(opened, dry_run=dry_run)
+    options = _options(opened, locks, timezone, opened.table.verify if verify is None else verify)
+    found = service_metadata_now(opened, options, MetadataService.COMPACTION, dry_run=dry_run, as_json=as_json)
+    if exit_code and not found:
+        raise typer.Exit(3)
+
+
+@metadata_app.command()
+@with_option_groups
+def clean(
+    *,
+    table: TableArgument,
+    config: ConfigOption = None,
+    stated: StatedLocks,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say which files would go, delete nothing.")] = False,
+    timezone: TimezoneOption = None,
+    as_json: JsonOption = False,
+    exit_code: ExitCodeOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Delete the files of the metadata table that its compactions replaced and no reader can need any more.
+
+    By Hudi's own rule: what a reader that began up to 20 commits ago reads stays, and so does what a savepoint or a
+    pending instant of the table could go back to. A clean that was interrupted is ended first.
+    """
+    opened = open_table(table, config)
+    locks = stated.over(opened, dry_run=dry_run)
+    options = _options(opened, locks, timezone, verify=opened.table.verify)
+    found = service_metadata_now(opened, options, MetadataService.CLEAN, dry_run=dry_run, as_json=as_json)
+    if exit_code and not found:
+        raise typer.Exit(3)
+
+
+@metadata_app.command()
+@with_option_groups
+def disable(
+    *,
+    table: TableArgument,
+    config: ConfigOption = None,
+    stated: StatedLocks,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Remove the metadata table: readers list the storage. The next Hudi writer with it on builds it anew."""
     opened = open_table(table, config)
-    locks = stated_locks(
-        opened,
-        writers,
-        lock,
-        zookeeper=(lock_zookeeper, lock_zookeeper_path, lock_zookeeper_key),
-        lock_wait=lock_wait,
-        expire_minutes=lock_expire,
-        dry_run=dry_run,
-    )
+    locks = stated.over(opened, dry_run=dry_run)
     _remove(opened, None, locks, dry_run=dry_run, as_json=as_json)
 
 
 @metadata_app.command()
+@with_option_groups
 def rebuild(
+    *,
     table: TableArgument,
     partition: Annotated[
         str,
         typer.Argument(metavar="PARTITION", help="A partition of the metadata table, for example column_stats."),
     ],
     config: ConfigOption = None,
-    writers: WritersOption = None,
-    lock: LockOption = None,
-    lock_zookeeper: LockZooKeeperOption = None,
-    lock_zookeeper_path: LockZooKeeperPathOption = None,
-    lock_zookeeper_key: LockZooKeeperKeyOption = None,
-    lock_wait: LockWaitOption = None,
-    lock_expire: LockExpireOption = None,
+    stated: StatedLocks,
     dry_run: DryRunOption = False,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Remove one partition of the metadata table. The next Hudi writer that keeps it builds it anew."""
     opened = open_table(table, config)
-    locks = stated_locks(
-        opened,
-        writers,
-        lock,
-        zookeeper=(lock_zookeeper, lock_zookeeper_path, lock_zookeeper_key),
-        lock_wait=lock_wait,
-        expire_minutes=lock_expire,
-        dry_run=dry_run,
-    )
+    locks = stated.over(opened, dry_run=dry_run)
     _remove(opened, partition, locks, dry_run=dry_run, as_json=as_json)
+
+
+def _options(opened: ConfiguredTable, locks: LockSettings, timezone: str | None, verify: bool) -> CompactionOptions:
+    return CompactionOptions(
+        writers_stopped=locks.writers is Writers.STOPPED,
+        lock=locks.options,
+        timezone=timezone or opened.table.timezone,
+        listing=listing_source(opened.base_path, opened.table.listing),
+        verify=verify,
+    )
 
 
 def _remove(
@@ -133,7 +175,7 @@ def _told(removal: Removal, *, dry_run: bool) -> list[str]:
     if removal.left:
         lines.append(f"There {'would stay' if dry_run else 'stay'} {', '.join(removal.left)}.")
     if removal.folders:
-        size = spell_size(removal.size_bytes)
+        size = format_size(removal.size_bytes)
         verb = "Would delete" if dry_run else "Deleted"
         lines.append(f"{verb} {', '.join(removal.folders)}: {removal.files} files, {size}.")
     if not dry_run:

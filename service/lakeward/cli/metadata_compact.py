@@ -1,6 +1,6 @@
-"""The metadata table in what `compact` prints: serviced instead of the table (`--metadata`), or beside it.
+"""The metadata table's own services, as `lakeward metadata compact|clean` and `lakeward compact` do and print them.
 
-Touches: stdout, stderr; the table, through `execute/metadata_services.py`.
+Touches: stdout, stderr; the table, through `execute/metadata/services.py`.
 Keeps:   an option that says how rows are merged is refused beside it, not passed over.
 """
 
@@ -11,21 +11,23 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from lakeward.cli.configured_table import ConfiguredTable
+from lakeward.cli.interrupts import interruptible
 from lakeward.cli.progress_view import open_view
 from lakeward.cli.store_options import print_json
 from lakeward.cli.terminal import Terminal
 from lakeward.clock import SystemClock
 from lakeward.commit.owner import Processes
-from lakeward.errors import UsageError
-from lakeward.execute.compaction_options import CompactionOptions
-from lakeward.execute.metadata_trigger import MetadataReport
+from lakeward.errors import BrokenFile, Unsupported, UsageError
+from lakeward.execute.metadata.trigger import MetadataReport, scan_trigger
+from lakeward.execute.options import CompactionOptions
 from lakeward.plan.metadata_cleaning import file_names
-from lakeward.plan.metadata_trigger import MetadataTrigger
-from lakeward.quantities import spell_size
+from lakeward.plan.metadata_trigger import MetadataCompactAfter, MetadataService, MetadataTrigger
+from lakeward.quantities import format_size
 from lakeward.storage.storage import join
+from lakeward.table.table_config import load_table_config
 
 if TYPE_CHECKING:
-    from lakeward.execute.metadata_services import MetadataDone, MetadataWork
+    from lakeward.execute.metadata.services import MetadataDone, MetadataWork
 
 
 def check_goes_with_metadata(given: Mapping[str, object]) -> None:
@@ -43,34 +45,44 @@ def check_goes_with_metadata(given: Mapping[str, object]) -> None:
             )
 
 
-def compact_metadata(opened: ConfiguredTable, options: CompactionOptions, *, dry_run: bool, as_json: bool) -> bool:
-    """Clean and compact it, or with `dry_run` say what would be done. Whether there was, or is, something to do."""
+def service_metadata_now(
+    opened: ConfiguredTable,
+    options: CompactionOptions,
+    only: MetadataService | None,
+    *,
+    dry_run: bool,
+    as_json: bool,
+) -> bool:
+    """Clean the metadata table, compact it, or do both where `only` is None; with `dry_run` say what would be done.
+    Returns whether there was, or is, something to do."""
     # With the kernels that a daemon leaves to its tasks.
-    from lakeward.execute.metadata_services import MetadataServices
+    from lakeward.execute.metadata.services import MetadataServices
 
     clock, console = SystemClock(), Terminal()
-    with open_view(Terminal(stderr=True), clock) as view:
+    with open_view(Terminal(stderr=True), clock) as view, interruptible() as guard:
         services = MetadataServices(
-            opened.storage, opened.base_path, options, clock=clock, processes=Processes(), observer=view
+            opened.storage, opened.base_path, options, clock=clock, processes=Processes(), observer=view, guard=guard
         )
-        work = services.preview() if dry_run else None
-        done = None if dry_run else services.run()
+        work = services.preview(only) if dry_run else None
+        done = None if dry_run else services.run(only)
     if work is not None:
         print_json(_work_as_json(work)) if as_json else console.print(_work(work), highlight=False)
         return work.is_due
     assert done is not None, "it is either a preview or a run"
     if as_json:
-        print_json(_done_as_json(done))
+        print_json(_done_as_json(done, only))
     else:
         for line in _headlines(done):
             console.print(line, highlight=False)
-        if done.compaction is None:
+        if done.clean is None and only is MetadataService.CLEAN:
+            console.print("Nothing to clean: every file of the metadata table may still be read.")
+        if done.compaction is None and only is not MetadataService.CLEAN:
             console.print("Nothing to compact: no log came to the metadata table since its last compaction.")
     return done.clean is not None or done.compaction is not None
 
 
 def metadata_report_as_json(report: MetadataReport) -> dict[str, Any]:
-    """Beside what was done to the table."""
+    """The report as JSON, which stands beside what was done to the table."""
     return {
         "metadata_table": metadata_trigger_as_json(report.trigger),
         **_done_as_json(report.done),
@@ -91,59 +103,77 @@ def render_metadata_report(report: MetadataReport, console: Terminal) -> None:
         console.print(line, highlight=False)
 
 
+def metadata_trigger_of(opened: ConfiguredTable, after: MetadataCompactAfter) -> MetadataTrigger | None:
+    """None also where the metadata table cannot be read: then it is not compacted either, and `inspect` says why."""
+    clock = SystemClock()
+    config = load_table_config(opened.storage, opened.base_path, clock=clock).config
+    try:
+        return scan_trigger(opened.storage, opened.base_path, config, after=after, clock=clock)
+    except (Unsupported, BrokenFile):
+        return None
+
+
 def render_metadata_trigger(trigger: MetadataTrigger | None, console: Terminal) -> None:
     if trigger is not None:
         word = "due" if trigger.is_due else "not due"
         console.print(f"Services of the metadata table are {word}: {trigger.why}.", highlight=False)
 
 
-def _done_as_json(done: MetadataDone | None) -> dict[str, Any]:
-    return {
-        "metadata_clean": asdict(done.clean) if done and done.clean else None,
-        "metadata_compaction": asdict(done.compaction) if done and done.compaction else None,
-    }
+def _done_as_json(done: MetadataDone | None, only: MetadataService | None = None) -> dict[str, Any]:
+    printed: dict[str, Any] = {}
+    if only is not MetadataService.COMPACTION:
+        printed["metadata_clean"] = asdict(done.clean) if done and done.clean else None
+    if only is not MetadataService.CLEAN:
+        printed["metadata_compaction"] = asdict(done.compaction) if done and done.compaction else None
+    return printed
 
 
 def _work_as_json(work: MetadataWork) -> dict[str, Any]:
-    backlog, dead = work.backlog, work.dead
-    return {
-        "compacted_at": backlog.compacted_at,
-        "delta_commits": backlog.delta_commits,
-        "is_due": backlog.is_due,
-        "file_groups": [
-            {
-                "partition": slice_.partition_path,
-                "file_id": slice_.file_id,
-                "base_file": slice_.base_file.name if slice_.base_file else None,
-                "log_files": len(slice_.log_files),
-                "bytes": slice_.base_bytes + slice_.log_bytes,
-            }
-            for slice_ in backlog.slices
-        ],
-        "clean": {
+    printed: dict[str, Any] = {}
+    if (backlog := work.backlog) is not None:
+        printed |= {
+            "compacted_at": backlog.compacted_at,
+            "delta_commits": backlog.delta_commits,
+            "is_due": backlog.is_due,
+            "file_groups": [
+                {
+                    "partition": slice_.partition_path,
+                    "file_id": slice_.file_id,
+                    "base_file": slice_.base_file.name if slice_.base_file else None,
+                    "log_files": len(slice_.log_files),
+                    "bytes": slice_.base_bytes + slice_.log_bytes,
+                }
+                for slice_ in backlog.slices
+            ],
+        }
+    if (dead := work.dead) is not None:
+        printed["clean"] = {
             "earliest_retained": dead.earliest_retained.time if dead.earliest_retained else None,
             "bytes": dead.bytes,
             "files": [join(slice_.partition_path, name) for slice_ in dead.slices for name in file_names(slice_)],
-        },
-    }
+        }
+    return printed
 
 
 def _work(work: MetadataWork) -> str:
-    backlog, dead = work.backlog, work.dead
-    since = f"its compaction {backlog.compacted_at}" if backlog.compacted_at else "it was built"
     lines = []
-    if dead.slices and dead.earliest_retained:
-        lines.append(
-            f"Would clean the metadata table: {dead.files} files, {spell_size(dead.bytes)}, which nothing read since "
-            f"{dead.earliest_retained.time} can need."
-        )
-    if backlog.is_due:
-        lines.append(
-            f"Would compact the metadata table: {len(backlog.slices)} file groups with {backlog.log_files} log files, "
-            f"{spell_size(backlog.input_bytes)}; {backlog.delta_commits} delta commits since {since}."
-        )
-    else:
-        lines.append(f"Nothing to compact: no log came to the metadata table since {since}.")
+    if (dead := work.dead) is not None:
+        if dead.slices and dead.earliest_retained:
+            lines.append(
+                f"Would clean the metadata table: {dead.files} files, {format_size(dead.bytes)}, which nothing read "
+                f"since {dead.earliest_retained.time} can need."
+            )
+        elif work.backlog is None:
+            lines.append("Nothing to clean: every file of the metadata table may still be read.")
+    if (backlog := work.backlog) is not None:
+        since = f"its compaction {backlog.compacted_at}" if backlog.compacted_at else "it was built"
+        if backlog.is_due:
+            lines.append(
+                f"Would compact the metadata table: {len(backlog.slices)} file groups with {backlog.log_files} log "
+                f"files, {format_size(backlog.input_bytes)}; {backlog.delta_commits} delta commits since {since}."
+            )
+        else:
+            lines.append(f"Nothing to compact: no log came to the metadata table since {since}.")
     return "\n".join(lines)
 
 
@@ -162,6 +192,6 @@ def _headlines(done: MetadataDone | None) -> Iterator[str]:
     yield (
         f"[bold]Compaction {compaction.instant} of the metadata table[/bold]: {compaction.file_groups} file groups, "
         f"{compaction.log_files} log files of {compaction.delta_commits} delta commits, {compaction.entries:,} "
-        f"records, {spell_size(compaction.input_bytes)} in, {spell_size(compaction.output_bytes)} out, "
+        f"records, {format_size(compaction.input_bytes)} in, {format_size(compaction.output_bytes)} out, "
         f"{compaction.seconds:.1f} s, committed at {compaction.completion_time}."
     )

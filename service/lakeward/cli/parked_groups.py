@@ -1,7 +1,7 @@
-"""The file groups of a table that failed, and that the next plans leave alone: kept in the store, as the daemon's are.
+"""The file groups of a table that failed, and that the next plans exclude: kept in the store, as the daemon's are.
 
     a run fails on what a file group holds -> parked until its time is over
-    the next run takes plans of ours back that hold it, plans without it, and says so
+    the next run unschedules plans of ours that hold it, plans without it, and says so
     `lakeward resume TABLE --file-group PARTITION/ID` ends it
 
 Touches: the store of the configuration, else that of this user.
@@ -29,7 +29,7 @@ from lakeward.errors import (
 )
 from lakeward.plan.decision import Reason
 from lakeward.printable import printable
-from lakeward.quantities import spell_time
+from lakeward.quantities import format_time
 from lakeward.state.engine import file_of, parse_store_url
 from lakeward.state.migration import migrate
 from lakeward.state.records import ParkedRecord
@@ -40,19 +40,19 @@ OF_CONTENT = (Unsupported, BrokenFile, VerificationFailed)
 """What the same files would give again."""
 
 KIND = "parked"
-PATIENCE_SECONDS = 5.0
+TIMEOUT_SECONDS = 5.0
 _AWAY = (StoreUnavailable, StoreBroken, StoreVersion)
 
 
 class ParkedGroups:
-    """Of one table."""
+    """The parked file groups of one table."""
 
     def __init__(
         self, opened: ConfiguredTable, config: Path | None, clock: Clock, *, say: Callable[[str], None]
     ) -> None:
         """
         Args:
-            say: a note for whoever runs the command.
+            say: takes a note for the operator.
         """
         self._url = opened.settings.store_url
         self._table = opened.settings.name_of(opened.base_path)
@@ -62,14 +62,14 @@ class ParkedGroups:
         self._say = say
 
     def records(self, *, named: Collection[str] = ()) -> tuple[ParkedRecord, ...]:
-        """Those that are parked now, but for those whose file id is `named`; none where no store tells."""
+        """What is parked now, but for groups whose file id is `named`; nothing where no store tells."""
         path = file_of(parse_store_url(self._url))
         if path is not None and not path.exists():
             return ()
         try:
-            store = open_store(self._url, clock=self._clock, patience=PATIENCE_SECONDS)
+            store = open_store(self._url, clock=self._clock, timeout=TIMEOUT_SECONDS)
             try:
-                parked = store.parked(self._clock.now())
+                parked = store.controls.parked(self._clock.now())
             finally:
                 store.close()
         except _AWAY as error:
@@ -81,7 +81,7 @@ class ParkedGroups:
             if record.table == self._table and record.file_group is not None and record.file_group[1] not in named
         )
 
-    def left_alone(self, records: Sequence[ParkedRecord]) -> Mapping[GroupId, Reason]:
+    def excluded(self, records: Sequence[ParkedRecord]) -> Mapping[GroupId, Reason]:
         """For the planner, after a note for each."""
         for record in records:
             self._say(self.sentence(record))
@@ -99,10 +99,10 @@ class ParkedGroups:
             return
         try:
             migrate(self._url)
-            store = open_store(self._url, clock=self._clock, patience=PATIENCE_SECONDS)
+            store = open_store(self._url, clock=self._clock, timeout=TIMEOUT_SECONDS)
             try:
                 for record in records:
-                    store.park(record)
+                    store.controls.park(record)
             finally:
                 store.close()
         except _AWAY as away:
@@ -113,7 +113,7 @@ class ParkedGroups:
 
     def sentence(self, record: ParkedRecord) -> str:
         assert record.file_group is not None
-        until = f" until {spell_time(record.until)}" if record.until is not None else ""
+        until = f" until {format_time(record.until)}" if record.until is not None else ""
         return (
             f"File group {_spell(record.file_group)} is parked{until}, and the others go on without it; "
             f"`{self.release(record)}` ends that."
@@ -141,5 +141,5 @@ class ParkedGroups:
 
 
 def _spell(group_id: GroupId) -> str:
-    """As `--file-group` takes it."""
+    """The group as `--file-group` takes it."""
     return "/".join(part for part in group_id if part)

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
+from lakeward.cli.table_view import WIDE_CELLS, Column, NameCell, id_cell, new_table
 from lakeward.plan.decision import Choice, Decision, PlanOutcome
 from lakeward.plan.explain import explain
-from lakeward.quantities import spell_size
+from lakeward.quantities import format_size
 
 
 def plan_as_json(outcome: PlanOutcome) -> dict[str, Any]:
@@ -45,18 +45,18 @@ def decision_as_json(decision: Decision) -> dict[str, Any]:
 
 
 def render_plan(outcome: PlanOutcome, console: Console, *, explained: bool) -> None:
-    table = Table(title="What compact would do now", title_justify="left")
-    for column in ("partition", "file group", "choice", "reason"):
-        table.add_column(column, overflow="fold")
-    for column in ("base", "logs", "log size"):
-        table.add_column(column, justify="right")
-    columns = (("base_bytes", spell_size), ("log_files", str), ("log_bytes", spell_size))
+    kinds = {"partition": Column.ELASTIC, "file group": Column.FIXED, "choice": Column.FIXED, "reason": Column.FIXED}
+    kinds |= dict.fromkeys(("base", "logs", "log size"), Column.NUMBER)
+    table = new_table(kinds, title="What compact would do now")
+    columns = (("base_bytes", format_size), ("log_files", str), ("log_bytes", format_size))
     for decision in outcome.decisions:
+        # The explanation has the instant too.
+        reason, instant = decision.reason.value, decision.instant if console.width >= WIDE_CELLS else None
         table.add_row(
-            decision.partition_path or "(none)",
-            decision.file_id,
+            NameCell(decision.partition_path or "(none)"),
+            id_cell(decision.file_id, console),
             _COLOURS[decision.choice].format(decision.choice),
-            decision.reason if decision.instant is None else f"{decision.reason} {decision.instant}",
+            reason if instant is None else f"{reason} {instant}",
             *(str(spell(decision.numbers[name])) for name, spell in columns if name in decision.numbers),
         )
     console.print(table)
@@ -65,9 +65,9 @@ def render_plan(outcome: PlanOutcome, console: Console, *, explained: bool) -> N
     predicted = _predicted(outcome)
     console.print(
         f"{_count(outcome, Choice.FULL)} FULL, {_count(outcome, Choice.LOG)} LOG, "
-        f"{_count(outcome, Choice.NONE)} left alone. To read {spell_size(predicted['read_bytes'])}, to write "
-        f"{spell_size(predicted['write_bytes'])}; rewriting every slice that has logs would write "
-        f"{spell_size(predicted['write_bytes_if_all_full'])}. "
+        f"{_count(outcome, Choice.NONE)} excluded. To read {format_size(predicted['read_bytes'])}, to write "
+        f"{format_size(predicted['write_bytes'])}; rewriting every slice that has logs would write "
+        f"{format_size(predicted['write_bytes_if_all_full'])}. "
         f"About {predicted['core_seconds']:.0f} core-seconds. A query reads "
         f"{predicted['read_amplification_before']:.2f} times the base now, "
         f"{predicted['read_amplification_after']:.2f} times after. Nothing written.",
@@ -99,7 +99,7 @@ def _predicted(outcome: PlanOutcome) -> dict[str, float]:
         write += numbers.get("write_bytes", 0)
         seconds += numbers.get("core_seconds", 0)
         all_full += (base_bytes or log_bytes) if log_bytes else 0
-        # Merging logs removes what they have in common, and nobody knows before how much that is: counted as nothing.
+        # Merging logs removes what they have in common, and how much that is is not known before: counted as nothing.
         logs_after += 0 if decision.choice is Choice.FULL else log_bytes
     return {
         "read_bytes": outcome.input_bytes,

@@ -24,7 +24,7 @@ from rich.text import Text
 
 from lakeward.clock import Clock
 from lakeward.execute.progress import Merged, Observer, Silent
-from lakeward.quantities import spell_size
+from lakeward.quantities import format_size
 
 LINE_SECONDS = 5.0
 """How often a plain line repeats itself."""
@@ -73,8 +73,8 @@ class Lines(Silent):
         seconds = max(self._clock.monotonic() - self._started, 0.001)
         self._print_now_and_then(
             f"merged {state.operations} of {state.operations_total} file slices, "
-            f"{spell_size(state.input_bytes)} of {spell_size(state.input_bytes_total)}, "
-            f"wrote {spell_size(state.output_bytes)}, {state.rows / seconds:,.0f} rows/s"
+            f"{format_size(state.input_bytes)} of {format_size(state.input_bytes_total)}, "
+            f"wrote {format_size(state.output_bytes)}, {state.rows / seconds:,.0f} rows/s"
         )
 
     def _print_now_and_then(self, text: str) -> None:
@@ -131,7 +131,7 @@ class Bars(Silent):
             self._bar,
             completed=float(state.input_bytes),
             operations=f"{state.operations}/{state.operations_total} slices",
-            written=f"{spell_size(state.input_bytes)} in, {spell_size(state.output_bytes)} out",
+            written=f"{format_size(state.input_bytes)} in, {format_size(state.output_bytes)} out",
             rows=state.rows,
         )
 

@@ -11,8 +11,8 @@ from typing import Annotated
 
 import typer
 
+from lakeward.cli.pairs import parse_pairs
 from lakeward.daemon.app import App
-from lakeward.errors import UsageError
 
 
 def run(
@@ -34,14 +34,7 @@ def run(
     SIGHUP reads the configuration anew. SIGTERM or Ctrl-C lets running jobs end within service.grace and stops;
     a second one stops now. With --once the exit code is 4 when a table could not be serviced.
     """
-    overrides = {}
-    for pair in settings or ():
-        key, found, value = pair.partition("=")
-        if not found:
-            raise UsageError(
-                f"'{pair}' is no setting.", why="It has no '='.", remedy="Write --set service.listen=0.0.0.0:8490."
-            )
-        overrides[key] = value
+    overrides = parse_pairs(settings, like="--set service.listen=0.0.0.0:8490")
     exit_code = App(config, environ=os.environ, overrides=overrides).run(once=once)
     if exit_code:
         raise typer.Exit(exit_code)

@@ -15,8 +15,8 @@ import typer
 from lakeward.cli.configured_table import ConfigOption, resolve_table
 from lakeward.cli.store_options import DebugOption, JsonOption, UrlOption, print_json, read_settings, store_url
 from lakeward.clock import SystemClock
-from lakeward.daemon.config import Settings
-from lakeward.execute.rebuild import RebuildReport, rebuild_store
+from lakeward.config.settings import Settings
+from lakeward.daemon.rebuild import RebuildReport, rebuild_store
 from lakeward.state.migration import SchemaState, SchemaStatus, migrate, schema_status
 from lakeward.storage.opening import open_storage
 
@@ -79,7 +79,7 @@ def rebuild(
 ) -> None:
     """Fill the store again from the timelines: after it was lost or damaged, or when an old backup came back.
 
-    Controls and parked groups stay if they can be read. A damaged file is put aside, never deleted; stop the daemons
+    Controls and parked groups stay if they can be read. A damaged file is renamed, never deleted; stop the daemons
     that use it first. Exit 4 when a table could not be read.
     """
     settings = read_settings(config)
@@ -109,7 +109,7 @@ def _render(report: RebuildReport) -> None:
     if report.salvaged is not None:
         kept = report.salvaged
         typer.echo(
-            f"It is kept as {kept.put_aside}. Taken from it: controls {len(kept.controls)}, parked {len(kept.parked)}, "
+            f"It is kept as {kept.kept_as}. Taken from it: controls {len(kept.controls)}, parked {len(kept.parked)}, "
             f"tables {len(kept.tables)}."
         )
         if kept.unreadable:
@@ -136,7 +136,7 @@ def _report_as_json(report: RebuildReport) -> dict[str, Any]:
         "store": report.store,
         "dry_run": report.dry_run,
         "damage": report.damage,
-        "put_aside": None if salvaged is None else _text(salvaged.put_aside),
+        "put_aside": None if salvaged is None else _text(salvaged.kept_as),
         "kept": None if salvaged is None else {"controls": len(salvaged.controls), "parked": len(salvaged.parked)},
         "unreadable": [] if salvaged is None else list(salvaged.unreadable),
         "tables": [asdict(table) for table in report.tables],

@@ -16,8 +16,8 @@ import orjson
 import typer
 
 from lakeward.clock import Clock
-from lakeward.daemon.config import Settings
-from lakeward.daemon.config_file import load_settings
+from lakeward.config.file import load_settings
+from lakeward.config.settings import Settings
 from lakeward.state.store import Store, open_store
 
 UrlOption = Annotated[

@@ -3,15 +3,20 @@
 A partition may be called anything that is UTF-8, `ESC[2J` or a line break included, and messages carry such names. What
 would be a control character, or no character at all, is shown as an escape (`\\x1b`).
 
-Touches: nothing.
+Touches: nothing; COLUMNS of the environment.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+
+NO_WIDTH = 1 << 16
+"""More than any line of ours has."""
 
 
 def shown(text: str) -> str:
@@ -31,7 +36,15 @@ def _shown(character: str) -> str:
 
 
 class Terminal(Console):
-    """A console on which no text of ours or of others is a command; colours are Rich's."""
+    """A console on which no text of ours or of others is a command; colours are Rich's.
+
+    A pipe or a file has no width: what reads it finds each name whole, and each row of a table on one line.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        if not self.is_terminal and "width" not in options and "COLUMNS" not in os.environ:
+            self.width = NO_WIDTH
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):

@@ -1,8 +1,8 @@
-"""`lakeward unschedule TABLE [INSTANT]`: take a pending plan of ours back, so that its file groups are free.
+"""`lakeward unschedule TABLE [INSTANT]`: remove a pending plan of ours, so that its file groups are free.
 
-Touches: stdout, stderr; the table, through `execute/unscheduling.py`.
+Touches: stdout, stderr; the table, through `execute/compaction/unscheduling.py`.
 Keeps:   1. nothing is written without a statement about the table's other writers, nor with --dry-run;
-         2. a plan that another engine wrote stays, and the error says how that engine takes it back.
+         2. a plan that another engine wrote stays, and the error says how that engine unschedules it.
 See:     docs/decisions/0009-plans-expire.md
 """
 
@@ -13,68 +13,47 @@ from typing import Annotated, Any
 
 import typer
 
-from lakeward.cli.configured_table import ConfigOption, TableArgument, open_table
-from lakeward.cli.lock_options import (
-    LockExpireOption,
-    LockOption,
-    LockWaitOption,
-    LockZooKeeperKeyOption,
-    LockZooKeeperOption,
-    LockZooKeeperPathOption,
-    WritersOption,
-    stated_locks,
-)
+from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.interrupts import interruptible
+from lakeward.cli.lock_options import StatedLocks
+from lakeward.cli.option_groups import with_option_groups
 from lakeward.cli.progress_view import open_view
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
 from lakeward.cli.terminal import Terminal
 from lakeward.clock import SystemClock
 from lakeward.commit.owner import Processes
 from lakeward.commit.transition import ServiceAction
-from lakeward.daemon.config import Writers
+from lakeward.config.settings import Writers
 from lakeward.errors import AttemptLost, LakewardError, Refused, TryLater, UsageError
-from lakeward.execute.compaction_options import CompactionOptions
+from lakeward.execute.compaction.unscheduling import Hindrance, StillScheduled, Unscheduled, preview_unscheduling
+from lakeward.execute.compaction.unscheduling import unschedule as unschedule_plan
+from lakeward.execute.options import CompactionOptions
 from lakeward.execute.pending_work import PendingWork, pending_work
-from lakeward.execute.serviced_table import ServicedTable, spell
-from lakeward.execute.unscheduling import Hindrance, StillScheduled, Unscheduled, preview_unscheduling
-from lakeward.execute.unscheduling import unschedule as take_plan_back
+from lakeward.execute.serviced_table import ServicedTable, label
+from lakeward.plan.eligibility import TableService
 from lakeward.table.listing import listing_source
 
 
+@with_option_groups
 def unschedule(
+    *,
     table: TableArgument,
     instant: Annotated[
         str | None,
         typer.Argument(metavar="[INSTANT]", help="Of the plan; it can be left out where there is only one of ours."),
     ] = None,
     config: ConfigOption = None,
-    writers: WritersOption = None,
-    lock: LockOption = None,
-    lock_zookeeper: LockZooKeeperOption = None,
-    lock_zookeeper_path: LockZooKeeperPathOption = None,
-    lock_zookeeper_key: LockZooKeeperKeyOption = None,
-    lock_wait: LockWaitOption = None,
-    lock_expire: LockExpireOption = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be taken back, write nothing.")] = False,
-    timezone: Annotated[
-        str | None,
-        typer.Option(help="Zone of the table's instants where hoodie.table.timeline.timezone is LOCAL."),
-    ] = None,
+    stated: StatedLocks,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be unscheduled, write nothing.")] = False,
+    timezone: TimezoneOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Take a pending compaction that Lakeward planned back. No row changes; its file groups can be planned again."""
+    """Remove a pending compaction that Lakeward planned. No row changes; its file groups can be planned again."""
     opened = open_table(table, config)
-    locks = stated_locks(
-        opened,
-        writers,
-        lock,
-        zookeeper=(lock_zookeeper, lock_zookeeper_path, lock_zookeeper_key),
-        lock_wait=lock_wait,
-        expire_minutes=lock_expire,
-        dry_run=dry_run,
-    )
+    locks = stated.over(opened, dry_run=dry_run)
     clock = SystemClock()
-    with open_view(Terminal(stderr=True), clock) as view:
+    with open_view(Terminal(stderr=True), clock) as view, interruptible() as guard:
         serviced = ServicedTable.for_one_attempt(
             opened.storage,
             opened.base_path,
@@ -87,24 +66,28 @@ def unschedule(
             clock=clock,
             processes=Processes(),
             observer=view,
-            guard=lambda: None,
+            guard=guard,
         )
-        pending = pending_work(serviced.look(only=()))
+        pending = pending_work(serviced.snapshot(only=(), service=TableService.UNSCHEDULING))
         if instant is None and not any(work.is_ours for work in pending):
             _tell_nothing(pending, as_json=as_json)
             return
         chosen = instant or _only(pending, table)
-        take_back = preview_unscheduling if dry_run else take_plan_back
-        ended = take_back(serviced, chosen, foreign=False)
+        act = preview_unscheduling if dry_run else unschedule_plan
+        ended = act(serviced, chosen, foreign=False)
     if isinstance(ended, StillScheduled):
         raise _stays(ended, next((work for work in pending if work.instant == chosen), None))
     if as_json:
         print_json({"unscheduled": _as_json(ended), "dry_run": dry_run})
         return
-    would = "Would take" if dry_run else "Took"
+    would = "Would unschedule" if dry_run else "Unscheduled"
     groups = f"{len(ended.groups)} file group{'' if len(ended.groups) == 1 else 's'}"
-    attempt = f"{', and undo' if dry_run else ', and undid'} an attempt that died" if ended.attempt_undone else ""
-    typer.echo(f"{would} {spell(ended.action)} {ended.instant} back{attempt}. It holds {groups}:")
+    attempt = (
+        f"{', and roll back' if dry_run else ', and rolled back'} an attempt that died"
+        if ended.attempt_rolled_back
+        else ""
+    )
+    typer.echo(f"{would} {label(ended.action)} {ended.instant}{attempt}. It holds {groups}:")
     for partition_path, file_id in ended.groups:
         typer.echo(f"  {partition_path or '(none)'}  {file_id}")
 
@@ -114,7 +97,7 @@ def _only(pending: Sequence[PendingWork], table: str) -> str:
     if len(ours) > 1:
         raise UsageError(
             f"Several plans of ours are pending: {', '.join(ours)}.",
-            why="They are taken back one at a time.",
+            why="They are unscheduled one at a time.",
             remedy=f"Name one: lakeward unschedule {table} {ours[0]}.",
         )
     return ours[0]
@@ -147,7 +130,7 @@ def _remedy_of_hudi(work: PendingWork) -> str:
     if work.action is ServiceAction.LOG_COMPACTION:
         return "Let a Hudi writer that compacts logs carry it out or roll it back, or `lakeward compact` carry it out."
     return (
-        "Let the engine carry it out, or take it back by Hudi's own command line: "
+        "Let the engine carry it out, or unschedule it by Hudi's own command line: "
         f"compaction unschedule --instant {work.instant}."
     )
 
@@ -156,6 +139,6 @@ def _as_json(ended: Unscheduled) -> dict[str, Any]:
     return {
         "instant": ended.instant,
         "action": ended.action.pending,
-        "attempt_undone": ended.attempt_undone,
+        "attempt_undone": ended.attempt_rolled_back,
         "groups": [{"partition_path": partition, "file_id": file_id} for partition, file_id in ended.groups],
     }

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from lakeward.cli.configured_table import ConfigOption, open_table
+from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
 from lakeward.cli.terminal import Terminal
 from lakeward.cli.verify_view import render_verification, verification_as_json
@@ -19,9 +19,7 @@ PROBLEMS_EXIT = 6
 
 
 def verify(
-    table: Annotated[
-        str, typer.Argument(metavar="TABLE", help="Base path or URL of the table, or its name in the configuration.")
-    ],
+    table: TableArgument,
     config: ConfigOption = None,
     files: Annotated[
         int, typer.Option(min=1, help="How many base files to hold against their statistics and bloom filters.")
@@ -32,17 +30,14 @@ def verify(
         int, typer.Option(min=0, metavar="N", help="Also read N file slices as a query does, and judge their rows.")
     ] = 0,
     seed: Annotated[int, typer.Option(help="Which sample is taken.")] = 0,
-    timezone: Annotated[
-        str | None,
-        typer.Option(help="Zone of the table's instants where hoodie.table.timeline.timezone is LOCAL."),
-    ] = None,
+    timezone: TimezoneOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Check a table and its metadata table against its files. Reads only; exit 6 if anything is wrong."""
     # Arrow and the kernels are needed by this verb, and not by most others.
-    from lakeward.execute.metadata_check import SampleSize
-    from lakeward.execute.table_verification import verify_table
+    from lakeward.verify.metadata_check import SampleSize
+    from lakeward.verify.table_verification import verify_table
 
     opened = open_table(table, config)
     report = verify_table(

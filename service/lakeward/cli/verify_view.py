@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from lakeward.execute.check_report import Check, CheckReport
+from lakeward.verify.check_report import Check, CheckReport
 
 
 def verification_as_json(base_path: str, report: CheckReport) -> dict[str, Any]:

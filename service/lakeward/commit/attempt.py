@@ -1,199 +1,376 @@
-"""The files of one attempt, from their folder to their places in the table, and back out again.
+"""One attempt at one instant: the one life cycle that every service has.
 
-Tasks write into `.hoodie/.temp/<instant>/attempt-<number>/`. Just before the commit, under the table lock, the
-winners leave it for their partitions. Undoing an attempt renames its folder away *first*: from then on no process
-that still believes in the attempt can move a file out of it or publish the commit prepared in it.
+    claim        heartbeat, folder; `.inflight`, where a plan is already on the timeline
+    stage        results and the commit, where no reader looks; beats meanwhile
+    publish      markers, results in their places -> orphan files out -> commit intent -> participants -> completed file
+    clear        staged files and heartbeat go
+    roll_back    fenced off -> nothing completed -> participants -> results -> staged -> .inflight -> heartbeat
+    roll_forward not fenced off, for an intent was stated -> what it names is created, by this process
 
-    t0 A moves its files in and is stopped; t1 B, the lock being expired, takes over and renames A's folder away;
-    t2 B sees no commit of A, deletes A's moved files; t3 A wakes: its link fails, for the folder is gone.
+Stopped anywhere, the same or another process can roll back or roll forward; each step can be done again.
 
-In an object store nothing is renamed. Tasks write to the final places, markers first, and only while the heartbeat
-says that their attempt is alive. Undoing an attempt takes its heartbeat over *first*: from then on it can announce
-nothing, and without that it creates no completed file. One that has announced is not undone but finished
-(`commit/announced.py`).
+What differs between services is where they work and what they publish:
 
-Touches: `.hoodie/.temp/<instant>/`, and base and log files of that instant in the plan's file groups.
-Keeps:   1. a data file is deleted only if its name carries the instant of a plan of compaction, the file group is in
-            that plan, no completed instant names it, and we hold the lock: the one deletion by listing there is;
-         2. a marker exists before its data file stands in a partition, as Hudi's rollback expects.
-See:     docs/decisions/0012-attempts-in-object-stores.md
+    place          on the table a plan is promised first, and stays when an attempt at it is rolled back. On its
+                   metadata table Hudi's writers carry out at once every plan that they find, so the plan comes with the
+                   result and goes with the attempt. And there every result is staged, because a base file hides from
+                   readers what completes after it, unless its instant is pending or completed
+    participants   other timelines that get a commit of the same instant, complete before ours: that of the metadata
+                   table, for attempts on the table (`commit/metadata/delta_commit.py`)
+
+The heartbeats are always those of the table, not of its metadata table: by one there Hudi's writers would fail for two
+minutes after we died, instead of carrying the plan out (`validateHeartBeat` of BaseHoodieTableServiceClient, Hudi 1.2).
+
+Touches: the heartbeat, the timeline, and files of the instant, through the other modules of this room.
+Keeps:   1. an attempt that was fenced off publishes nothing, and says that it is lost;
+         2. a commit intent is rolled forward by its one name, and never rolled back;
+         3. nothing is rolled back while a commit of the instant exists or might exist;
+         4. a participant's commit is complete before ours, and is never left with an instant that is gone.
+See:     docs/decisions/0023-one-attempt-protocol.md
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
 
-from lakeward.errors import AttemptLost, NotFound
-from lakeward.format.file_name import PARQUET, parse_base_file, parse_log_file
-from lakeward.storage.storage import FileStatus, RenamingStorage, Storage, join, parent
-
-COMMIT_FILE = "commit"
-
-UNDOING = "-undoing"
-"""Ends the name of a folder into which an attempt is taken back, instead of out of which it is published."""
+from lakeward.clock import Clock
+from lakeward.commit.attempt_files import COMMIT_FILE, Winner, attempt_folder
+from lakeward.commit.fencing import fencing_of
+from lakeward.commit.heartbeat import Heartbeat, find_intent
+from lakeward.commit.heartbeat_line import CommitIntent
+from lakeward.commit.instant_time import later, next_time
+from lakeward.commit.lock.table_lock import Fence
+from lakeward.commit.orphan_files import Fate, Left, delete_orphans, delete_staged, find_moved_in, find_staged
+from lakeward.commit.owner import Owner
+from lakeward.commit.staged_commit import named_files
+from lakeward.commit.transition import LAYOUT, MetadataAction, TimelineAction, TimelineFiles
+from lakeward.errors import AlreadyExists, AttemptLost, Conflict
+from lakeward.format.file_name import HFILE, PARQUET
+from lakeward.format.timeline.instant import State, comparable_time, parse_instant
+from lakeward.format.timeline.rollback_metadata import read_rollback_plan
+from lakeward.storage.storage import Storage, join
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.metadata.metadata_table import metadata_base_path
+from lakeward.table.timezone import TimelineZone
 
 
 @dataclass(frozen=True, slots=True)
-class Winner:
-    """A file that will belong to the commit."""
+class AttemptPlace:
+    """The place in which attempts work: a table, or its metadata table."""
 
-    partition_path: str
-    file_name: str
-    replaces_base_file: bool
-    """Whether the slice had a base file: the marker's type says so."""
-
-
-def temp_folder(base_path: str, instant: str) -> str:
-    return join(base_path, ".hoodie/.temp", instant)
-
-
-def attempt_folder(base_path: str, instant: str, number: int) -> str:
-    return join(temp_folder(base_path, instant), f"attempt-{number}")
+    storage: Storage
+    base_path: str
+    """The base path of the table."""
+    root: str
+    """The folder below which their files are: the table's base path or its metadata table's."""
+    timeline: str
+    keeps_plans: bool
+    """Whether plans are on the timeline before an attempt at them, and after it was rolled back."""
+    extension: str = PARQUET
+    """The extension of base files."""
 
 
-def undoing_folder(base_path: str, instant: str, number: int) -> str:
-    """Named like an attempt's, so that whoever shuts an attempt out shuts out whoever takes one back, too."""
-    return attempt_folder(base_path, instant, number) + UNDOING
+class Participant(Protocol):
+    """A timeline beside ours that gets a commit of the same instant."""
+
+    def roll_back(self, *, by: int, fence: Fence) -> bool:
+        """Remove what is there of the instant. False where nothing was. Raises `Conflict` where it must stay."""
+
+    def roll_forward(self, intent: CommitIntent, folder: str, *, fence: Fence) -> None:
+        """Complete what the intent names, from what lies in the attempt's folder. Raises `Conflict` where it does not
+        fit any more."""
 
 
-def marker_path(base_path: str, instant: str, winner: Winner) -> str:
-    kind = "MERGE" if winner.replaces_base_file else "CREATE"
-    name = f"{winner.file_name}.marker.{kind}"
-    return join(temp_folder(base_path, instant), winner.partition_path, name)
+class StagedParticipant(Protocol):
+    """Its commit, which is whole but for the completion time."""
+
+    @property
+    def latest_time(self) -> str | None:
+        """The greatest time on its timeline."""
+
+    def completed_name(self, completion_time: str) -> str:
+        """The name of its completed file."""
+
+    def publish(self, completion_time: str, *, is_pending: Callable[[], bool], fence: Fence) -> None:
+        """Complete it. Nothing of it is seen before our commit exists."""
 
 
-def write_marker(storage: Storage, base_path: str, instant: str, winner: Winner) -> None:
-    marker = marker_path(base_path, instant, winner)
-    storage.make_folder(parent(marker))
-    storage.create(marker, b"")
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """What an attempt makes visible, all of it staged."""
 
-
-def result_path(storage: Storage, base_path: str, folder: str, partition_path: str, file_name: str) -> str:
-    """Where a result lies before its attempt publishes: in the attempt's folder, in an object store in its place."""
-    if isinstance(storage, RenamingStorage):
-        return join(folder, file_name)
-    return join(base_path, partition_path, file_name)
+    latest_time: str | None
+    """The greatest time that the attempt's timelines have seen."""
+    zone: TimelineZone
+    winners: Sequence[Winner] = ()
+    """What tasks wrote."""
+    groups: Sequence[GroupId] = ()
+    """File groups in which tasks may have written more than the winners."""
+    staged: Mapping[str, int] = field(default_factory=dict)
+    """What lies in the folder, by its path below the place's root, with its size."""
+    participants: Sequence[StagedParticipant] = ()
 
 
 class Attempt:
-    """One attempt at the plan of `instant`."""
+    """Ours at `instant`, and what there may be of others at the same."""
 
-    def __init__(self, storage: Storage, base_path: str, instant: str, number: int) -> None:
-        self._storage = storage
-        self._base_path = base_path
-        self._instant = instant
-        self._number = number
-        self.folder = attempt_folder(base_path, instant, number)
+    def __init__(
+        self,
+        place: AttemptPlace,
+        instant: str,
+        action: TimelineAction,
+        owner: Owner,
+        *,
+        participants: Sequence[Participant] = (),
+    ) -> None:
+        self._place = place
+        self._storage = place.storage
+        self._fencing = fencing_of(place.storage)
+        self._owner = owner
+        self._heartbeat = Heartbeat(place.storage, place.base_path, instant, owner)
+        self._participants = participants
+        self.instant = instant
+        self.action = action
+        self.folder = attempt_folder(place.root, instant, owner.attempt)
+        self.files = TimelineFiles(place.storage, place.timeline, instant, action)
 
-    def start(self) -> None:
-        if isinstance(self._storage, RenamingStorage):
-            # Who takes an earlier attempt back and was stopped over it would take this one's files away (UNDOING).
-            put_aside(self._storage, self._base_path, self._instant, by=self._number, ending=UNDOING)
-        self._storage.make_folder(self.folder)
+    # ------------------------------------------------------------------------------------------------------- our own
 
-    def write_markers(self, winners: Iterable[Winner]) -> None:
-        if not isinstance(self._storage, RenamingStorage):
-            return  # the tasks did, before they wrote
-        markers = [marker_path(self._base_path, self._instant, winner) for winner in winners]
-        folders = sorted({parent(marker) for marker in markers})
-        for folder in folders:
-            self._storage.make_folder(folder)
-        for marker in markers:
-            self._storage.mark(marker)
-        for folder in folders:
-            self._storage.sync(folder)
+    def claim(self) -> None:
+        """Become the one attempt at the instant. Raises `AttemptLost`."""
+        try:
+            self._heartbeat.start()
+            self._fencing.fence_off_rollbacks(self._place.root, self.instant, by=self._owner.attempt)
+            self._storage.make_folder(self.folder)
+            if self._place.keeps_plans:
+                self.files.begin()
+        except (AlreadyExists, AttemptLost) as error:
+            # t0 we prove the lock ours and are stopped; t1 it runs out, and another process begins, or takes the plan
+            # back, so that no process would look for our heartbeat any more; t2 we wake up.
+            self._heartbeat.end()
+            raise AttemptLost(
+                f"We cannot begin {self.action.pending} {self.instant} any more.",
+                why=f"{error.what} The table lock was taken from us meanwhile.",
+                remedy="Run the command again: it finishes what is left, if anything is.",
+            ) from error
 
-    def move_in(self, winners: Iterable[Winner]) -> None:
-        """Give the winners their places in the table, for good. They stay invisible until the commit exists."""
-        if not isinstance(self._storage, RenamingStorage):
-            self._check_in(winners)
+    def beat(self) -> None:
+        self._heartbeat.beat()
+
+    def is_ours(self) -> bool:
+        """No process has fenced us off yet."""
+        return self._heartbeat.is_ours() and self._fencing.holds(self.folder)
+
+    def check_ours(self) -> None:
+        """Raise `AttemptLost` unless our attempt is still the one at its instant. Under the lock."""
+        completed = self.files.find_completed()
+        begun = self.files.is_inflight() or not self._place.keeps_plans
+        if completed is not None or not begun or not self.is_ours():
+            raise self._lost(f"{completed} exists." if completed else None)
+
+    def request(self, plan: bytes) -> None:
+        """Put a plan that comes with its result on the timeline, and begin it."""
+        self.files.request(plan)
+        self.files.begin()
+        if self.is_ours():
             return
-        touched = set()
-        for winner in winners:
-            source = join(self.folder, winner.file_name)
-            target = join(self._base_path, winner.partition_path, winner.file_name)
-            try:
-                self._storage.move(source, target)
-            except NotFound as error:
-                raise AttemptLost(
-                    f"{source} is no longer there.",
-                    why="Another process took this attempt over.",
-                    remedy="Run the command again: it finishes what is left, if anything is.",
-                ) from error
-            touched.add(parent(target))
-        # Once a folder: syncing takes longer than moving a hundred files, and all of this is under the lock.
-        for folder in sorted(touched):
-            self._storage.sync(folder)
+        # t0 we prove the lock ours and are stopped; t1 another process removes what it takes for a dead attempt that
+        # said nothing yet; t2 we wake up. A clean may stay, the next process ends it. A compaction would be carried
+        # out by Hudi's next writer, as of a time long past; one that was already is left alone.
+        if self.action is MetadataAction.COMPACTION and self.files.find_completed() is None:
+            self.files.roll_back()
+            self.files.unschedule()
+        raise self._lost(None)
 
-    def _check_in(self, winners: Iterable[Winner]) -> None:
-        """The tasks wrote them to their places; nobody deleted one since."""
-        names: dict[str, set[str]] = {}
-        for winner in winners:
-            names.setdefault(winner.partition_path, set()).add(winner.file_name)
-        for partition_path, wanted in names.items():
-            folder = join(self._base_path, partition_path)
-            gone = wanted - {status.name for status in self._storage.list(folder)}
-            if gone:
-                raise AttemptLost(
-                    f"{join(folder, min(gone))} is no longer there.",
-                    why="Another process took this attempt over.",
-                    remedy="Run the command again: it finishes what is left, if anything is.",
-                )
+    def stage(self, commit: bytes) -> None:
+        """Put the commit where the completed file is made from."""
+        self._storage.create(join(self.folder, COMMIT_FILE), commit)
 
-    def stage_commit(self, content: bytes) -> str:
-        """Write the commit metadata where `TimelineFiles.complete` links it from."""
+    def list_markers(self, winners: Iterable[Winner]) -> None:
+        """Before anything but results is staged; needs no lock."""
+        self._fencing.list_markers(self._place.root, self.instant, self._owner.attempt, self.folder, winners)
+
+    def publish(self, publication: Publication, *, clock: Clock, fence: Fence) -> str:
+        """Complete the instant by the commit that was staged. Returns the completion time. Under the lock."""
+        if publication.groups:
+            fence()
+            self._fencing.bring_in(self._place.root, self.folder, publication.winners)
+            self._delete_losers(publication, fence)
+        times = _completion_times(publication, clock)
+        names = [each.completed_name(time) for each, time in zip(publication.participants, times, strict=False)]
+        fence()
         staged = join(self.folder, COMMIT_FILE)
-        self._storage.create(staged, content)
-        return staged
+        self.files.read_staged(staged)
+        completed = self.files.completed(times[-1]).rpartition("/")[2]
+        self._heartbeat.state_intent(completed, metadata=names[0] if names else None)
+        for participant, time in zip(publication.participants, times, strict=False):
+            participant.publish(time, is_pending=self.files.is_inflight, fence=fence)
+        self._fencing.bring_staged(self._place.root, self.folder, publication.staged)
+        fence()
+        self._fencing.complete(self.files, staged, times[-1])
+        return times[-1]
 
+    def clear(self, *judged: Owner | None) -> None:
+        """Remove what is no longer needed: after the commit, ours or one that was rolled forward.
 
-def strays(
-    storage: Storage,
-    base_path: str,
-    instant: str,
-    groups: Iterable[tuple[str, str]],
-    *,
-    keep: frozenset[str] = frozenset(),
-    extension: str = PARQUET,
-) -> list[FileStatus]:
-    """Base and log files that `instant` wrote in the plan's file groups (partition path, file id), but for `keep`.
+        Args:
+            judged: whose heartbeat it may be but ours.
+        """
+        delete_staged(self._storage, Fate.COMPLETED, find_staged(self._storage, self._place.root, self.instant))
+        self._heartbeat.remove(*judged)
 
-    A log file carries the instant that wrote it in its name since table version 8; before, the slice's base instant.
-    """
-    groups = set(groups)
-    found = []
-    for partition_path in sorted({partition for partition, _ in groups}):
-        for status in storage.list(join(base_path, partition_path)):
-            # Most files are of other instants, and taking a name apart takes a while.
-            if instant not in status.path or status.name in keep:
+    # ---------------------------------------------------------------------------------------------------- of others
+
+    def fence_off(self) -> bool:
+        """No attempt that has begun at the instant can publish from here on. False where one has stated its intent."""
+        return self._fencing.fence_off(self._place.base_path, self._place.root, self.instant, by=self._owner)
+
+    def roll_back(self, groups: Iterable[GroupId], *, fence: Fence) -> None:
+        """Remove what attempts left, once they are fenced off. The heartbeat stays, which the caller ends last. A plan
+        that was promised stays, and any other goes. Under the lock.
+
+        A process that is stopped in here may wake up when its lock is long another's, and the plan carried out by a new
+        attempt:
+
+            t0 A finds nothing completed and is stopped; t1 B publishes; t2 A wakes, lists, and deletes what B made.
+
+        So what is deleted was listed before the lock was proved once more: no attempt that began later can be among it.
+        In a file system the folder, and everywhere `.inflight`, may be a later one's all the same. That attempt finds
+        that it is lost, and is rolled back; or it has stated its intent, and `roll_forward` begins it again.
+        """
+        # No attempt can publish any more, so from here on the answer to this question stays true.
+        self.files.check_uncompleted()
+        for participant in self._participants:
+            participant.roll_back(by=self._owner.attempt, fence=fence)
+        storage, root = self._storage, self._place.root
+        moved_in = find_moved_in(storage, root, self.instant, groups, extension=self._place.extension)
+        staged = find_staged(storage, root, self.instant)
+        fence()
+        delete_orphans(storage, Left.MOVED_IN, Fate.FENCED_OFF, moved_in)
+        fence()
+        delete_staged(storage, Fate.FENCED_OFF, staged)
+        self._fencing.check_fenced_off(self._place.base_path, self.instant, by=self._owner)
+        self.files.roll_back()
+        if not self._place.keeps_plans:
+            self.files.unschedule()
+
+    def roll_forward(self, *, fence: Fence) -> str | None:
+        """Publish what a commit intent names, unless it is published. Returns the completion time; None where no intent
+        was stated. Under the lock.
+
+        Raises `Conflict` where the table changed so that it cannot be published.
+        """
+        intent = find_intent(self._storage, self._place.base_path, self.instant)
+        if intent is None:
+            return None
+        completed = self.files.find_completed()
+        if completed is None:
+            folder = attempt_folder(self._place.root, self.instant, intent.attempt)
+            staged = join(folder, COMMIT_FILE)
+            if not self.files.is_inflight():
+                self._begin_again(intent, staged, fence)
+            for participant in self._participants:
+                participant.roll_forward(intent, folder, fence=fence)
+            if self.action is MetadataAction.COMPACTION:
+                self._fencing.bring_staged(self._place.root, folder, self._named_files(staged))
+            fence()
+            self.files.finish(staged, intent.completed)
+        named = parse_instant((completed or intent.completed).rpartition("/")[2], LAYOUT)
+        assert named is not None, "it is on the timeline by that name"
+        return named.completion_time
+
+    def end(self, *judged: Owner | None) -> None:
+        """Attempts at the instant were rolled back: ours, or those that were judged dead (None: another engine's)."""
+        if self._place.keeps_plans:
+            self._heartbeat.end(*judged)
+        else:
+            self._heartbeat.remove(*judged)
+
+    def forget(self, *judged: Owner | None) -> None:
+        """Remove what is left of attempts of which nothing is on the timeline, once they are fenced off."""
+        delete_staged(self._storage, Fate.GONE, find_staged(self._storage, self._place.root, self.instant))
+        self._heartbeat.remove(*judged)
+
+    def unschedule(self) -> None:
+        """Take the plan off the timeline, once its attempts are rolled back. No process looks for a heartbeat then."""
+        self.files.unschedule()
+        self._heartbeat.remove()
+
+    def make_way(self, *judged: Owner | None) -> None:
+        """The same, where our own attempt at the instant follows: that of a clean, whose plan stays, too."""
+        self._heartbeat.end(*judged)
+
+    def _delete_losers(self, publication: Publication, fence: Fence) -> None:
+        names = frozenset(winner.file_name for winner in publication.winners)
+        groups = publication.groups
+        losers = find_moved_in(self._storage, self._place.root, self.instant, groups, keep=names)
+        fence()  # else what was listed could be of an attempt that took our place while we slept
+        delete_orphans(self._storage, Left.MOVED_IN, Fate.PUBLISHING, losers)
+
+    def _begin_again(self, intent: CommitIntent, staged: str, fence: Fence) -> None:
+        """`.inflight` is gone. A process of ours deleted it that slept while it rolled an earlier attempt back; or
+        another engine did, which rolled this one back, with its files. Raises `Conflict` in the second case."""
+        if self._place.keeps_plans:
+            if (rollback := self._find_rollback(intent)) is not None:
+                raise self._rolled_back(intent, f"{rollback} rolled it back")
+            for path, size in self._named_files(staged).items():
+                status = self._storage.stat(join(self._place.root, path))
+                if status is None or status.size != size:
+                    raise self._rolled_back(
+                        intent, f"Another engine took it for dead and rolled it back: {path} is gone"
+                    )
+        fence()
+        self.files.begin()
+
+    def _find_rollback(self, intent: CommitIntent) -> str | None:
+        """A rollback of the instant, or a restore, that began after the intent was stated."""
+        stated = parse_instant(intent.completed, LAYOUT)
+        since = comparable_time(stated.completion_time) if stated is not None and stated.completion_time else ""
+        for status in self._storage.list(self._place.timeline):
+            found = parse_instant(status.name, LAYOUT)
+            if found is None or found.state is not State.REQUESTED or comparable_time(found.time) <= since:
                 continue
-            name = parse_base_file(status.name, extension=extension) or parse_log_file(status.name)
-            if name is None or name.instant != instant:
-                continue
-            if (partition_path, name.file_id) in groups:
-                found.append(status)
-    return found
+            if found.action == "restore" or (found.action == "rollback" and self._is_rolled_back_by(status.path)):
+                return status.name
+        return None
+
+    def _is_rolled_back_by(self, requested: str) -> bool:
+        return read_rollback_plan(self._storage.read(requested), file=requested) == self.instant
+
+    def _named_files(self, staged: str) -> dict[str, int]:
+        return named_files(self._storage, staged, self.instant, extension=self._place.extension)
+
+    def _rolled_back(self, intent: CommitIntent, why: str) -> Conflict:
+        return Conflict(
+            f"{intent.completed} is in a commit intent, and its .inflight is gone.",
+            why=f"{why}.",
+            remedy="When no process that carried it out can be left, delete the instant's file in .hoodie/.heartbeat; "
+            "the compaction is then carried out again.",
+        )
+
+    def _lost(self, why: str | None) -> AttemptLost:
+        return AttemptLost(
+            f"Our attempt at {self.action.pending} {self.instant} was taken over.",
+            why=why or "Its heartbeat, its folder or its .inflight file is no longer ours.",
+            remedy="Run the command again: it finishes what is left, if anything is.",
+        )
 
 
-def put_aside(storage: RenamingStorage, base_path: str, instant: str, *, by: int, ending: str = "") -> list[str]:
-    """Rename the folders of all attempts at `instant` away, so that nobody can publish from them. Returns them.
-
-    Args:
-        ending: only those whose name ends so.
-    """
-    aside = []
-    for status in storage.list(temp_folder(base_path, instant)):
-        if status.is_folder and status.name.startswith("attempt-") and status.name.endswith(ending):
-            target = join(temp_folder(base_path, instant), f"dead-{status.name}-{by}")
-            try:
-                storage.rename(status.path, target)
-            except NotFound:
-                continue  # gone since it was listed, and nothing comes out of it either
-            aside.append(target)
-    return aside
+def table_place(storage: Storage, base_path: str, timeline: str) -> AttemptPlace:
+    return AttemptPlace(storage, base_path, base_path, timeline, keeps_plans=True)
 
 
-def remove_temp_folder(storage: Storage, base_path: str, instant: str) -> None:
-    """Delete markers and attempt folders of an instant that is completed or undone."""
-    storage.delete_folder(temp_folder(base_path, instant))
+def metadata_place(storage: Storage, base_path: str, timeline: str) -> AttemptPlace:
+    return AttemptPlace(storage, base_path, metadata_base_path(base_path), timeline, keeps_plans=False, extension=HFILE)
+
+
+def _completion_times(publication: Publication, clock: Clock) -> list[str]:
+    """One for each participant, and the greatest for ours."""
+    times: list[str] = []
+    floor = later(publication.latest_time, *(each.latest_time for each in publication.participants))
+    for _ in (*publication.participants, None):
+        floor = next_time(floor=floor, zone=publication.zone, clock=clock)
+        times.append(floor)
+    return times

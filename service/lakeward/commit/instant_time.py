@@ -4,7 +4,7 @@ As in Hudi since 1.0 (SkewAdjustingTimeGenerator): under the table lock take the
 between writers pass, then use the time taken. So no two writers share or invert times.
 
 A time of the hour that comes twice when summer time ends is not used, nor one that another zone in which the writers
-may be has yet to show: what they commit then would be taken for older than our file slice, and read by nobody.
+may be has yet to show: what they commit then would be taken for older than our file slice, and not be read.
 
 Touches: the clock, which it lets pass: never for long, since every writer waits for the lock meanwhile.
 Keeps:   1. a new time is greater than `floor`;
@@ -19,7 +19,7 @@ from datetime import UTC
 
 from lakeward.clock import Clock
 from lakeward.errors import TryLater
-from lakeward.format.instant import comparable_time, format_instant_time
+from lakeward.format.timeline.instant import comparable_time, format_instant_time
 from lakeward.table.timezone import TimelineZone, shown_again
 
 MAX_CLOCK_SKEW_SECONDS = 0.2
@@ -36,18 +36,18 @@ def next_time(*, floor: str | None, zone: TimelineZone, clock: Clock) -> str:
         floor: the greatest requested or completion time on the timeline, None when it is empty.
         zone: that of the table's instants; before the first commit there need be none, and UTC will do.
     """
-    spelled_in = zone.zone or UTC
+    written_in = zone.zone or UTC
     deadline = clock.monotonic() + MAX_WAIT_SECONDS
     while True:
         now = clock.now()
-        time = format_instant_time(int(now * 1000), spelled_in)
+        time = format_instant_time(int(now * 1000), written_in)
         if floor is None or time > comparable_time(floor):
             break
-        soon = format_instant_time(int((now + MAX_WAIT_SECONDS) * 1000), spelled_in)
+        soon = format_instant_time(int((now + MAX_WAIT_SECONDS) * 1000), written_in)
         if soon <= comparable_time(floor) or clock.monotonic() >= deadline:
             raise TryLater(
                 f"The newest time on the timeline, {floor}, lies in the future of this machine's clock, {time}.",
-                why="A time that is not greater would hide our work behind somebody else's, or theirs behind ours.",
+                why="A time that is not greater would hide our work behind another writer's, or theirs behind ours.",
                 remedy="Set this machine's clock and time zone right (--timezone names the zone of the writers). Where "
                 "summer time has just ended, the clock gets there within the hour. `lakeward inspect` names every "
                 "instant in the future.",
@@ -55,11 +55,16 @@ def next_time(*, floor: str | None, zone: TimelineZone, clock: Clock) -> str:
         clock.sleep(0.01)
     if (elsewhere := shown_again(zone, now)) is not None:
         raise TryLater(
-            f"The clocks of the writers may show {time}, the time of this machine in {spelled_in}, once more.",
+            f"The clocks of the writers may show {time}, the time of this machine in {written_in}, once more.",
             why=f"They do in {elsewhere}, where the clocks are set back about now, and nothing on the table says that "
-            "the writers are elsewhere. What they commit then would lie below ours, where nobody reads it.",
+            "the writers are elsewhere. What they commit then would lie below ours, where no reader reads it.",
             remedy="Run the command again when the clocks show more than that, or after the next commit of a writer; "
             "or name the zone of the writers (--timezone, as in Europe/Berlin), if it is not yet named.",
         )
     clock.sleep(MAX_CLOCK_SKEW_SECONDS)
     return time
+
+
+def later(*times: str | None) -> str | None:
+    """The greatest of some times on timelines, None where there is none."""
+    return max((time for time in times if time is not None), key=comparable_time, default=None)

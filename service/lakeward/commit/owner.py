@@ -8,7 +8,8 @@ counts as alive; but for an attempt of this very process that ended without bein
 process would hold for ever.
 
 A line of the release before says the start by the wall clock only. Then a process that is there may be another one with
-the same id, and counts as alive; unless it is we, who write the ticks into every line: whoever wrote that line is gone.
+the same id, and counts as alive; unless it is we, who write the ticks into every line: the process that wrote that line
+is gone.
 
 Touches: the process table.
 Keeps:   1. a live process is never called dead, whatever its clock is set to, and whether it runs, sleeps or is
@@ -48,11 +49,11 @@ class Owner:
     """When the process started, in the kernel's ticks since boot; tells a reused process id apart. None in lines of the
     release before, and where the kernel does not say."""
     time_namespace: str = ""
-    """In which the ticks were read; in another one they may be counted from another moment."""
+    """The namespace in which the ticks were read; in another one they may be counted from another moment."""
 
     @property
     def shown(self) -> str:
-        """To who waits for it."""
+        """The text for a process that waits for it."""
         return f"Lakeward's process {self.pid} on {self.host}"
 
     def to_line(self) -> bytes:
@@ -65,7 +66,7 @@ class Processes:
     def __init__(self) -> None:
         self._given_up: set[int] = set()
         self.stillness = Stillness()
-        """Of the heartbeats and locks of those of which nothing is known."""
+        """How long the heartbeats and locks did not change of those processes of which nothing is known."""
 
     def new_owner(self) -> Owner:
         found = _find(os.getpid())
@@ -85,7 +86,7 @@ class Processes:
         self._given_up.add(owner.attempt)
 
     def is_provably_dead(self, owner: Owner) -> bool:
-        """Nobody acts for `owner` any more."""
+        """True where no process acts for `owner` any more."""
         if owner.attempt in self._given_up:
             return True
         here = (socket.gethostname(), _boot_id(), _namespace("pid"))
@@ -106,7 +107,7 @@ class _Found:
     """A process, as the kernel shows it."""
 
     has_ended: bool
-    """And was not waited for by its parent; nothing of it runs any more."""
+    """True when it ended and its parent did not wait for it; nothing of it runs any more."""
     start_ticks: int
 
 

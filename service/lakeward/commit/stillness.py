@@ -1,8 +1,9 @@
-"""For how long something has not changed, as this process saw it: two looks, some time apart by a clock nobody sets.
+"""For how long something has not changed, as this process saw it: two looks, apart by a clock that is never set.
 
 The age of a file is the difference of two wall clocks, and grows by ten minutes when one of them is set forward by ten,
-or when the machine wakes up from that long a sleep. Whoever lives and is bound to give a sign each interval has given
-one by the end of the next; so before something is taken for its age alone, it is looked at for longer than an interval.
+or when the machine wakes up from that long a sleep. A process that lives and is bound to give a sign each interval has
+given one by the end of the next; so before something is taken for its age alone, it is looked at for longer than an
+interval.
 
 Touches: nothing.
 Keeps:   1. what counts was seen the same at both ends, by the monotonic clock, which stands while a machine sleeps;
@@ -22,7 +23,7 @@ class Stillness:
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[object, float]] = {}
-        """By name: what it was, and since when."""
+        """States by name: what it was, and since when."""
         self._lock = threading.Lock()
 
     def seconds(self, name: str, state: object, *, monotonic: float) -> float:

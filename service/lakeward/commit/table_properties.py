@@ -3,8 +3,8 @@
     create the backup, with the old content -> delete the properties -> create them anew, and read them back
                                             -> delete the backup
 
-Readers take the properties, and where these are missing the backup. Whoever finds a backup found an update that was
-interrupted, and ends it before anything else:
+Readers take the properties, and where these are missing the backup. A process that finds a backup found an update that
+was interrupted, and ends it before anything else:
 
     properties missing or torn    the backup's content again, which is the old one
     properties whole              the backup is deleted: before the deletion of the properties both are the same, after

@@ -4,9 +4,9 @@
 
     SIGHUP, POST /-/reload   read the configuration anew: all of it is in force, or none
     SIGTERM, SIGINT          not ready; nothing new begins; what runs may end within `service.grace`, then it is
-                             stopped at its next fence and undone; leases go back. A second one ends the process now.
+                             stopped at its next fence and rolled back; leases go back. A second one ends it now.
 
-What a process leaves that ends in any other way is finished or undone by the next one that services the table, so
+What a process leaves that ends in any other way is rolled forward or back by the next one that services the table, so
 nothing here has to succeed for a table's sake.
 
 Touches: signals, threads, a port, the store; everything that the components touch.
@@ -37,30 +37,30 @@ from prometheus_client import CollectorRegistry
 
 from lakeward.clock import Clock, SystemClock
 from lakeward.commit.owner import Processes
-from lakeward.daemon.config import Settings
-from lakeward.daemon.config_file import load_settings
-from lakeward.daemon.config_reload import reload
+from lakeward.config.file import load_settings
+from lakeward.config.reload import reload
+from lakeward.config.settings import Settings
 from lakeward.daemon.discovery import find_tables
 from lakeward.daemon.engines import Engines
-from lakeward.daemon.http import HttpServer, make_http
-from lakeward.daemon.http_access import access_to
 from lakeward.daemon.leases import Leases
 from lakeward.daemon.log import configure_logging
 from lakeward.daemon.metrics import Metrics
 from lakeward.daemon.runner import Lane, ThreadRunner
-from lakeward.daemon.scheduler import Scheduler
+from lakeward.daemon.scheduling.scheduler import Scheduler
 from lakeward.daemon.service import Service, limits_of
 from lakeward.daemon.status import ConfigStatus, ReloadOutcome, ServicePhase, ServiceStatus, TableDetail
 from lakeward.daemon.status_report import table_detail
 from lakeward.daemon.watcher import Watcher
+from lakeward.daemon.web.access import access_to
+from lakeward.daemon.web.http import HttpServer, make_http
 from lakeward.daemon.worker import Worker
-from lakeward.execute.task_entry import check_slice_at, run_operation_at
 from lakeward.printable import names_secret, secrets_around
 from lakeward.state.migration import migrate
 from lakeward.state.records import DaemonRecord
 from lakeward.state.store import open_store
 from lakeward.storage.opening import open_root, open_storage
 from lakeward.table.service_instants import ServiceName
+from lakeward.task.entry import check_slice_at, run_operation_at
 
 CONTROLS_SECONDS = 2.0
 """How soon a pause or a cancellation is heard."""
@@ -68,20 +68,22 @@ CONTROLS_SECONDS = 2.0
 TRIM_SECONDS = 3600.0
 
 ENGINE_SECONDS = 30.0
-"""Between two looks at whether the Spark session still answers."""
+"""Between two scans of whether the Spark session still answers."""
 
 VERSION = version("lakeward")
 SHOW_SECONDS = 2.0
-"""How old the status may be that pages and metrics see."""
+"""How old the status may be that pages and metrics see while they ask for it."""
+SHOW_UNREAD_SECONDS = 10.0
+"""The same for the first that ask after nothing did for a while: a status is work for each table."""
 
 RENEWALS_PER_LEASE = 6
-"""Looks at the leases while one lasts: often enough to take over soon, and to renew in time when one look fails."""
+"""The leases are read while one lasts: often enough to take over soon, and to renew in time when one reading fails."""
 
 ABANDON_SECONDS = 20.0
-"""After the grace time: how long stopped jobs may take to undo what they did, before the process ends anyway."""
+"""After the grace time: how long stopped jobs may take to roll back what they did, before the process ends anyway."""
 
 HUNG_SECONDS = 10.0
-"""How long looks, calls of the store, and Spark may take to end when all else has."""
+"""How long scans, calls of the store, and Spark may take to end when all else has."""
 
 
 @dataclass(slots=True)
@@ -115,9 +117,10 @@ class App:
         self._is_hung = False
         """Some thread does not end, so that the process has to be ended around it."""
         self._status: ServiceStatus | None = None
+        self._status_was_read = False
 
     def run(self, *, once: bool = False) -> int:
-        """Service all tables until told to stop; with `once`, until each was looked at and nothing is left to do.
+        """Service all tables until told to stop; with `once`, until each was scanned and nothing is left to do.
 
         Returns the exit code.
         """
@@ -126,10 +129,10 @@ class App:
             try:
                 code = self._loop_once() if once else self._loop()
             except Exception:
-                # Without its loop the process would keep its leases, answer nobody and look alive.
+                # Without its loop the process would keep its leases, answer no request and look alive.
                 self._log.critical("the loop ended", exc_info=True)
                 self._service.cancel_all("The daemon ends because of a bug of ours.")
-                self._is_hung, code = not self._runner.stop(patience=ABANDON_SECONDS), 70
+                self._is_hung, code = not self._runner.stop(timeout=ABANDON_SECONDS), 70
         if self._is_hung:
             self._log.warning("ending around what hangs")
             os._exit(code)
@@ -232,7 +235,7 @@ class App:
 
     def _check_engine(self) -> None:
         self._runner.submit(
-            Lane.LOOK,
+            Lane.SCAN,
             self._engines.check,
             then=lambda nothing: None,
             failed=lambda error: self._log.warning("Spark could not be asked how it is", error=str(error)),
@@ -283,11 +286,11 @@ class App:
             self._service.cancel_all("The daemon stops, and its grace time is over.")
             self._drain(ABANDON_SECONDS, until_signal=asked)
         if self._service.jobs.watches():
-            # Their threads would keep the process; what they left is undone by whoever services the table next.
+            # Their threads would keep the process; what they left is rolled back by the next daemon of the table.
             self._log.warning("ending at once", running=len(self._service.jobs.watches()))
             self._stop_engines()
             os._exit(130 if self._signals.stops > asked else 1)
-        self._is_hung = not self._runner.stop(patience=HUNG_SECONDS)
+        self._is_hung = not self._runner.stop(timeout=HUNG_SECONDS)
         self._service.leave()
         self._log.info("stopped")
 
@@ -317,7 +320,7 @@ class App:
         self._signals.reload = True
 
     def _reload(self) -> ReloadOutcome:
-        """Read, check, and hand over to the loop. On the thread of whoever asked."""
+        """Read, check, and hand over to the loop. On the caller's thread."""
         with self._reloading:
             reloaded = reload(self._settings, self._config_path, self._environ, self._overrides)
             if reloaded.settings is None:
@@ -343,12 +346,16 @@ class App:
 
     def _shown(self) -> ServiceStatus:
         assert self._status is not None, "set up first"
+        self._status_was_read = True
         return self._status
 
     def _show(self, *, now: bool = False) -> None:
         """Let the HTTP thread see where everything stands: now and then, since it is work for each table."""
-        if not now and self._clock.monotonic() - self._shown().at_monotonic < SHOW_SECONDS:
-            return
+        if not now and self._status is not None:
+            age = self._clock.monotonic() - self._status.at_monotonic
+            if age < (SHOW_SECONDS if self._status_was_read else SHOW_UNREAD_SECONDS):
+                return
+        self._status_was_read = False
         self._status = self._service.status(
             phase=self._phase,
             started_at=self._started_at,

@@ -11,7 +11,7 @@ will do. An excluded folder is not entered.
 
 Touches: storage, reading only, one listing a folder and one of its `.hoodie`; and the links of the local disk.
 Keeps:   1. a folder that cannot be read is a problem with its own sentence, and the search goes on beside it;
-         2. no folder lies deeper than `depth` below the root, and no more than a bounded number is looked at;
+         2. no folder lies deeper than `depth` below the root, and no more than a bounded number is scanned;
          3. a folder that is met by two ways is entered once (by its real path, and by device and inode, as bind mounts
             share them), so that links in a circle end.
 """
@@ -23,13 +23,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from lakeward.daemon.config import Settings
+from lakeward.config.settings import Settings
 from lakeward.errors import LakewardError
 from lakeward.storage.storage import FileStatus, Storage, join
 from lakeward.table.table_config import BACKUP_FILE, HOODIE_FOLDER, PROPERTIES_FILE, hoodie_folder
 
 FOLDERS_MAX = 100_000
-"""Below one root; a root over a lake that is not Hudi's should not be walked for hours."""
+"""Folders below one root; a root over a lake that is not Hudi's should not be walked for hours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Discovered:
 
 
 def find_tables(settings: Settings, *, open_root: Callable[[str], tuple[Storage, str]]) -> Discovered:
-    """Below all configured roots. A root that cannot be opened is a problem beside the others."""
+    """Find the tables below all configured roots. A root that cannot be opened is a problem beside the others."""
     tables: set[str] = set()
     problems: list[DiscoveryProblem] = []
     where = settings.discovery
@@ -70,15 +70,15 @@ def discover(
     problems: list[DiscoveryProblem] = []
     entered: set[str | tuple[int, int]] = set()
     real_root = os.path.realpath(root)
-    looked_at = 0
+    scanned_at = 0
     waiting: list[tuple[str, int, tuple[int, int] | None]] = [("", depth, None)]
     while waiting:
         below, deeper, identity = waiting.pop()
         path = join(root, below)
-        if looked_at >= FOLDERS_MAX:
+        if scanned_at >= FOLDERS_MAX:
             problems.append(DiscoveryProblem(root, f"There are more than {FOLDERS_MAX} folders; the others were left."))
             break
-        looked_at += 1
+        scanned_at += 1
         # A link to what lies below the root is left: the table there has a name, which must not depend on links.
         real = os.path.realpath(path)
         if (

@@ -1,4 +1,4 @@
-"""Where the daemon's data jobs run: one Spark session for all of them, or this process for plans that are small.
+"""Engines for the daemon's data jobs: one Spark session for all of them, or this process for plans that are small.
 
 Touches: a Spark session, which starts with the first job that needs it.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from lakeward.daemon.config import SparkSettings
+from lakeward.config.settings import SparkSettings
 from lakeward.daemon.status import SparkState, SparkStatus
 from lakeward.dispatch.dispatcher import Dispatcher
 from lakeward.dispatch.in_process import InProcessDispatcher
@@ -36,7 +36,7 @@ class Engines:
         self._local_below = settings.local_below
 
     def choose(self, input_bytes: int) -> Dispatcher:
-        """By what a plan reads."""
+        """The dispatcher for a plan that reads so many bytes."""
         return self._in_process if input_bytes < self._local_below else self._spark
 
     @property
@@ -50,7 +50,7 @@ class Engines:
 
     @property
     def status(self) -> SparkStatus:
-        """As of the last check. Waits for nobody."""
+        """The status at the last check. Waits for no answer."""
         if not self._spark.has_session:
             return SparkStatus(SparkState.NOT_STARTED, self._where)
         return SparkStatus(SparkState.UP if self._is_alive else SparkState.DOWN, self._where)

@@ -13,9 +13,9 @@ from dataclasses import replace
 
 from structlog.stdlib import BoundLogger
 
-from lakeward.daemon.events import Job
 from lakeward.daemon.metrics import Metrics
-from lakeward.daemon.status import JobStatus, Progress
+from lakeward.daemon.scheduling.events import Job
+from lakeward.daemon.status import JobProgress, JobStatus
 from lakeward.errors import Cancelled, LeaseLost
 from lakeward.execute.progress import Count, Merged, Phase
 
@@ -28,14 +28,14 @@ class JobWatch:
     ) -> None:
         """
         Args:
-            is_safe: whether nobody else may hold the table's lease by now.
+            is_safe: whether no other daemon may hold the table's lease by now.
         """
         self.job = job
         self._is_safe = is_safe
         self._metrics = metrics
         self._log = log
         self._stopped: str | None = None
-        self._status = JobStatus(job.id, job.table, job.service, began_at, progress=Progress("starting"))
+        self._status = JobStatus(job.id, job.table, job.service, began_at, progress=JobProgress("starting"))
 
     @property
     def status(self) -> JobStatus:
@@ -50,13 +50,13 @@ class JobWatch:
             raise Cancelled(
                 "The job was stopped before it was done.",
                 why=self._stopped,
-                remedy="Nothing of it was published; what it left is undone, now or when the table is serviced next.",
+                remedy="Nothing of it was published; what it left is rolled back, now or at the next service.",
             )
         if not self._is_safe():
             raise LeaseLost(
                 f"The lease of {self.job.table} is not safe any more.",
                 why="It was not renewed in time, so another daemon may service the table by now.",
-                remedy="Nothing has to be done: whoever holds the lease finishes what is left.",
+                remedy="Nothing has to be done: the daemon that holds the lease finishes what is left.",
             )
 
     # ---- what the job's thread reports
@@ -83,5 +83,5 @@ class JobWatch:
         self._metrics.counted(self.job.table, count, number)
 
     def _show(self, **changes: object) -> None:
-        progress = self._status.progress or Progress("")
+        progress = self._status.progress or JobProgress("")
         self._status = replace(self._status, progress=replace(progress, **changes))  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
 """Which tables are this daemon's to service, where several daemons share one store.
 
-Every daemon holds as many tables as its share: all tables over all living daemons, rounded up. It takes what nobody
-holds, gives back what is too much for it and idle, and stops work on what it may have lost before anybody else can
+Every daemon holds as many tables as its share: all tables over all living daemons, rounded up. It takes what none
+holds, gives back what is too much for it and idle, and stops work on what it may have lost before another can
 take it. On SQLite the daemons of one machine share in the same way.
 
     free --take--> held --renew--> held --(not renewed in time, on our own clock)--> lost
@@ -48,7 +48,7 @@ class LeaseChanges:
     is_watching: bool = False
     """A lease is over, and it is not yet certain that its holder stopped."""
     daemons: int = 1
-    """That are alive, this one included."""
+    """Daemons that are alive, this one included."""
     problem: Exception | None = None
     """What kept the store from answering all of it; what is said above happened all the same."""
 
@@ -62,7 +62,7 @@ class Leases:
         self._seconds = seconds
         self._clock = clock
         self._stillness = Stillness()
-        """Of the leases of others."""
+        """How long the leases of others have not changed."""
         self._held: dict[str, HeldLease] = {}
         self._safe_until = math.inf
         """Before this moment no lease that is held runs out. May be too early, never too late."""
@@ -78,7 +78,7 @@ class Leases:
             return frozenset(self._held)
 
     def is_safe(self, table: str) -> bool:
-        """True while nobody else may hold the lease of `table`."""
+        """True while no other daemon may hold the lease of `table`."""
         with self._lock:
             held = self._held.get(table)
         return held is not None and held.is_safe(self._clock.monotonic())
@@ -101,8 +101,8 @@ class Leases:
         held_by: dict[str, str] = {}
         daemons, is_watching, problem = 1, False, None
         try:
-            self._store.beat(self._daemon, self._clock.now())
-            daemons = max(1, len(self._store.daemons(self._clock.now())))
+            self._store.daemons.beat(self._daemon, self._clock.now())
+            daemons = max(1, len(self._store.daemons.alive(self._clock.now())))
             share = math.ceil(len(tables) / daemons)
             self._renew(lost)
             self._give_back(tables, busy, share, lost)
@@ -110,12 +110,12 @@ class Leases:
             for table in free:
                 if len(self.held) < share and table not in lost and self._take(table):
                     gained.append(table)
-        except Exception as error:  # whoever called has to hear what was done before it, and judges the error
+        except Exception as error:  # the caller has to hear what was done before it, and judges the error
             problem = error
         return LeaseChanges(tuple(gained), lost, held_by, is_watching, daemons, problem)
 
     def expire(self) -> Mapping[str, str]:
-        """Forget the leases that are not safe any more. Asks nobody; for every step of the loop."""
+        """Forget the leases that are not safe any more. Sends no request; for every step of the loop."""
         now = self._clock.monotonic()
         with self._lock:
             if now < self._safe_until:
@@ -132,18 +132,18 @@ class Leases:
             with self._lock:
                 held = self._held.pop(table, None)
             if held is not None:
-                self._store.release_lease(held.lease)
+                self._store.leases.release(held.lease)
 
     def _renew(self, lost: dict[str, str]) -> None:
         with self._lock:
             due = [held for held in self._held.values() if held.is_due(self._clock.monotonic())]
         if not due:
             return
-        kept = terms.keep(self._store, due, self._seconds, self._clock)
+        kept = terms.keep(self._store.leases, due, self._seconds, self._clock)
         for table in (held.lease.table for held in due):
             with self._lock:
                 if table not in self._held:
-                    continue  # it expired while the store was asked; whoever waits for it was told so
+                    continue  # it expired while the store was asked; the loop was told so
                 if table in kept:
                     self._held[table] = kept[table]
                     continue
@@ -163,10 +163,10 @@ class Leases:
     def _others(self, tables: Sequence[str]) -> tuple[list[str], dict[str, str], bool]:
         """What is free, what is not and whose it is, and whether something of that is over and only watched."""
         now, monotonic = self._clock.now(), self._clock.monotonic()
-        over = {lease.table: lease for lease in self._store.leases(now, over=True)}
+        over = {lease.table: lease for lease in self._store.leases.expired(now)}
         held_by = {}
         is_watching = False
-        for lease in (*self._store.leases(now), *over.values()):
+        for lease in (*self._store.leases.held(now), *over.values()):
             if lease.table not in tables or lease.holder == self.holder:
                 continue
             still = self._stillness.seconds(lease.table, lease, monotonic=monotonic)
@@ -179,7 +179,7 @@ class Leases:
         return free, held_by, is_watching
 
     def _take(self, table: str) -> bool:
-        held = terms.take(self._store, table, self.holder, self._seconds, self._clock)
+        held = terms.take(self._store.leases, table, self.holder, self._seconds, self._clock)
         if held is None:
             return False
         with self._lock:

@@ -32,8 +32,8 @@ from typing import Any, TextIO
 import structlog
 from structlog.types import EventDict, WrappedLogger
 
-from lakeward.daemon.config import LogFormat, LogLevel
-from lakeward.printable import HIDDEN, names_secret, printable, secrets_in, spellings
+from lakeward.config.settings import LogFormat, LogLevel
+from lakeward.printable import HIDDEN, encodings, names_secret, printable, secrets_in
 
 LIBRARIES: Mapping[str, int] = {
     "alembic": logging.WARNING,
@@ -62,9 +62,9 @@ class Redactor:
         self.learn(secrets)
 
     def learn(self, secrets: Iterable[str]) -> None:
-        """These values, too, in every spelling that they may meet us in; of a URL, its password."""
+        """These values, too, in every form that they may meet us in; of a URL, its password."""
         found = (secrets_in(secret) if "://" in secret else {secret} for secret in secrets)
-        self._known = spellings({*self._known, *(value for values in found for value in values)})
+        self._known = encodings({*self._known, *(value for values in found for value in values)})
 
     def text(self, text: str) -> str:
         return printable(text, self._known)
@@ -89,20 +89,20 @@ class Redactor:
             return [self.value(inner, depth=depth + 1) for inner in value]
         if isinstance(value, (bytes, bytearray)):
             return self.text(value.decode(errors="backslashreplace"))
-        return self.text(_spell(value))
+        return self.text(_encode(value))
 
     def __call__(self, logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
         return {self.text(str(key)): self.value(value, key=str(key)) for key, value in event.items()}
 
 
 def _names_secret(key: str, value: Any) -> bool:
-    # Numbers are counted or compared, such as the fencing token of a lease; nobody logs in with one.
+    # Numbers are counted or compared, such as the fencing token of a lease; no login takes one.
     if value is None or isinstance(value, (bool, int, float)):
         return False
     return names_secret(key)
 
 
-def _spell(value: Any) -> str:
+def _encode(value: Any) -> str:
     try:
         return str(value) if isinstance(value, BaseException) else repr(value)
     except Exception as error:  # whatever a stranger's __repr__ does, the event is worth more
@@ -152,7 +152,7 @@ def configure_logging(
     handler = _QuietHandler(stream)
     handler.setFormatter(formatter)
     root = logging.getLogger()
-    root.handlers.clear()  # one that somebody else has put there would print what it is given
+    root.handlers.clear()  # one that a library has put there would print what it is given
     root.addHandler(handler)
     own = getattr(logging, level.value.upper())
     root.setLevel(own)
@@ -179,11 +179,11 @@ def configure_logging(
 
 
 class _QuietHandler(logging.StreamHandler[TextIO]):
-    """Of an event that it cannot write it says only that; logging's own way would print it as it is."""
+    """Handler that says only that it cannot write an event; logging's own way would print it as it is."""
 
     def handleError(self, record: logging.LogRecord) -> None:
         kind = sys.exc_info()[0]
-        with suppress(OSError, ValueError):  # then there is nobody left to tell
+        with suppress(OSError, ValueError):  # then there is no stream left to tell
             self.stream.write(f"an event of {record.name} was lost: {kind.__name__ if kind else 'error'}\n")
 
 
@@ -193,7 +193,7 @@ _FIRST = ("time", "level", "event", "table", "instant", "job")
 def _json_line(logger: WrappedLogger, method: str, event: EventDict) -> str:
     ordered = {key: event[key] for key in _FIRST if key in event}
     ordered.update(event)
-    line = json.dumps(ordered, ensure_ascii=False, default=_spell)
+    line = json.dumps(ordered, ensure_ascii=False, default=_encode)
     # JSON leaves these as they are, and a terminal that shows the file may obey them.
     line = _LATE_CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", line)
     # A name from a file system may hold half of a character, which no stream takes.

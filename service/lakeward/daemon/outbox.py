@@ -28,7 +28,7 @@ class Letter:
     what: str
     write: Callable[[], object]
     key: str | None = None
-    """Of several that wait with one key only the newest is worth anything."""
+    """Letters with one key replace each other: only the newest that waits is worth anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def send(letters: Sequence[Letter]) -> Sent:
             letter.write()
         except AWAY as error:
             return Sent(tuple(letters[number:]), error, tuple(refused))
-        except Exception as error:  # the next one is not to wait behind it for ever; whoever asked logs it
+        except Exception as error:  # the next one is not to wait behind it for ever; the caller logs it
             refused.append((letter, error))
     return Sent(refused=tuple(refused))
 

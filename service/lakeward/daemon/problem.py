@@ -1,12 +1,12 @@
-"""From an error to what the scheduler makes of it: try again, leave alone, count as a failure, or none of these.
+"""From an error to what the scheduler makes of it: retry, exclude, count as a failure, or none of these.
 
 Touches: nothing.
-Keeps:   an error that nobody foresaw is a failure like others: the table backs off, it does not vanish.
+Keeps:   an error that was not foreseen is a failure like others: the table backs off, it does not vanish.
 """
 
 from __future__ import annotations
 
-from lakeward.daemon.events import Problem, ProblemKind
+from lakeward.daemon.scheduling.events import ProblemKind, WorkProblem
 from lakeward.errors import (
     AttemptLost,
     Cancelled,
@@ -32,7 +32,7 @@ _KINDS: tuple[tuple[ProblemKind, tuple[type[Exception], ...]], ...] = (
     (ProblemKind.LOST, (LeaseLost, AttemptLost, LockLost)),
     (ProblemKind.VERIFICATION, (VerificationFailed,)),
     (ProblemKind.REFUSED, (Refused, Unsupported, UsageError)),
-    # NotFound: a file went away while we looked, taken by an archiver, a cleaner or a rollback.
+    # NotFound: a file went away while we scanned, taken by an archiver, a cleaner or a rollback.
     (
         ProblemKind.TEMPORARY,
         (LockHeld, LockServiceAway, TryLater, OutcomeUnknown, StoreUnavailable, EngineLost, NotFound, OSError),
@@ -40,21 +40,21 @@ _KINDS: tuple[tuple[ProblemKind, tuple[type[Exception], ...]], ...] = (
 )
 
 
-def problem_of(error: Exception) -> Problem:
+def problem_of(error: Exception) -> WorkProblem:
     """What `error` means for the table on which it happened."""
     kind = next((kind for kind, errors in _KINDS if isinstance(error, errors)), ProblemKind.FAILED)
     file_group = error.file_group if isinstance(error, LakewardError) else None
-    return Problem(kind, _sentence(error), file_group)
+    return WorkProblem(kind, _sentence(error), file_group)
 
 
-def problems_of(error: Exception) -> tuple[Problem, ...]:
+def problems_of(error: Exception) -> tuple[WorkProblem, ...]:
     """The same, and of each file group that failed beside the first."""
     beside = error.beside if isinstance(error, LakewardError) else ()
     return (problem_of(error), *(problem_of(other) for other in beside))
 
 
 def is_foreseen(error: Exception) -> bool:
-    """False for a bug of ours, whose traceback somebody should see."""
+    """False for a bug of ours, whose traceback a developer should see."""
     return isinstance(error, (LakewardError, OSError))
 
 

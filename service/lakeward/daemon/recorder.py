@@ -22,12 +22,12 @@ from typing import Protocol, TypeVar
 from structlog.stdlib import BoundLogger
 
 from lakeward.clock import Clock
-from lakeward.daemon import events as e
 from lakeward.daemon.outbox import Letter, Outbox, Sent, send
 from lakeward.daemon.problem import problem_of
 from lakeward.daemon.runner import Lane
+from lakeward.daemon.scheduling import events as e
 from lakeward.daemon.status import JobEnd, JobFigures, JobStatus
-from lakeward.daemon.worker import PlanAnswer
+from lakeward.daemon.worker import PlanReport
 from lakeward.plan.decision import Decision
 from lakeward.state.records import (
     AttemptRecord,
@@ -45,7 +45,7 @@ REMEMBERED_MAX = 10_000
 """Facts that may wait for the store, beside one planning a table; each is small. Beyond it the oldest are dropped."""
 
 JOBS_REMEMBERED = 50
-"""Of a table, when it is added: enough to find its last ones of each service."""
+"""Jobs of a table that are read when it is added: enough to find its last ones of each service."""
 
 GONE_SECONDS = 3600.0
 """A daemon that has not said for so long that it lives does not run the jobs any more that it began."""
@@ -59,7 +59,7 @@ class Submit(Protocol):
 
 
 class TellProblem(Protocol):
-    def __call__(self, error: Exception, **about: str) -> e.Problem:
+    def __call__(self, error: Exception, **about: str) -> e.WorkProblem:
         """Log what went wrong, and say what it means."""
 
 
@@ -108,15 +108,15 @@ class Recorder:
     def ask_for_controls(
         self, then: Callable[[Sequence[ControlRecord]], None], failed: Callable[[Exception], None]
     ) -> None:
-        self.ask(partial(self._store.controls, self._clock.now()), then, failed)
+        self.ask(partial(self._store.controls.in_force, self._clock.now()), then, failed)
 
     def recall(self, name: str, base_path: str) -> Remembered:
         """What is known of a table that is watched from now on. On the store's lane, by `ask`."""
         now = self._clock.now()
-        watched = self._store.watch(name, base_path, now)
-        parked = [record for record in self._store.parked(now) if record.table == name]
-        jobs = self._store.jobs(name, limit=JOBS_REMEMBERED)
-        return Remembered(watched.first_watched_at, jobs, parked, self._store.controls(now))
+        watched = self._store.observations.watch(name, base_path, now)
+        parked = [record for record in self._store.controls.parked(now) if record.table == name]
+        jobs = self._store.jobs.latest(name, limit=JOBS_REMEMBERED)
+        return Remembered(watched.first_watched_at, jobs, parked, self._store.controls.in_force(now))
 
     def answered(self) -> None:
         if not self._outbox.is_blocked and self.store_problem is not None:
@@ -139,7 +139,7 @@ class Recorder:
         if letters:
             self._submit(Lane.STORE, partial(send, letters), then=self._sent, failed=self._not_sent)
 
-    def planned(self, table: str, answer: PlanAnswer) -> None:
+    def planned(self, table: str, answer: PlanReport) -> None:
         # One planning a table waits for the store, the newest: a hundred thousand decisions are no small thing.
         self._remember("plan", partial(self._record_plan, table, answer), key=f"plan {table}")
 
@@ -156,7 +156,7 @@ class Recorder:
             write_bytes=job.write_bytes,
             memory_bytes=job.memory_bytes,
         )
-        self._remember("begin_job", partial(self._store.begin_job, record))
+        self._remember("begin_job", partial(self._store.jobs.begin, record))
 
     def job_ended(self, ended: JobStatus, figures: JobFigures) -> None:
         assert ended.ended_at is not None and ended.end is not None, "only ended jobs are remembered as such"
@@ -170,11 +170,11 @@ class Recorder:
                 ended.ended_at,
                 ended.end.value,
             )
-            self._remember("attempt", partial(self._store.begin_attempt, attempt))
+            self._remember("attempt", partial(self._store.jobs.record_attempt, attempt))
         self._remember(
             "end_job",
             partial(
-                self._store.end_job,
+                self._store.jobs.end,
                 ended.job_id,
                 ended.end.value,
                 ended.error or None,
@@ -188,51 +188,52 @@ class Recorder:
         """An event, and what it changes for the daemon that starts next."""
         kind, table, file_group = record.kind, record.table, record.file_group
         event = EventRecord(at, kind.value, record.text, table or None, file_group, holder=self._holder)
-        self._remember("event", partial(self._store.record_event, event))
-        if kind is e.RecordKind.PARKED:
+        self._remember("event", partial(self._store.events.record, event))
+        if kind is e.FactKind.PARKED:
             parked = ParkedRecord(table, file_group, kind.value, record.text, 0, at, record.until)
-            self._remember("park", partial(self._store.park, parked))
-        elif kind is e.RecordKind.UNPARKED:
+            self._remember("park", partial(self._store.controls.park, parked))
+        elif kind is e.FactKind.UNPARKED:
             # The table itself: its file groups stay parked, each until its own time is over.
-            self._remember("unpark", partial(self._store.unpark, table, file_group))
+            self._remember("unpark", partial(self._store.controls.unpark, table, file_group))
 
     def end_control(self, control_id: int, outcome: str) -> None:
-        self._remember("end_control", partial(self._store.end_control, control_id, outcome, at=self._clock.now()))
+        self._remember("end_control", partial(self._store.controls.end, control_id, outcome, at=self._clock.now()))
 
     def end_jobs_of_others(self, tables: AbstractSet[str]) -> None:
-        """Whoever had the lease before us runs nothing any more, and may not have lived to say so."""
+        """The holder of the lease before us runs nothing any more, and may not have lived to say so."""
         self._remember("lost jobs", partial(self._end_jobs_of_others, tables, self._clock.now()))
 
     def trim(self) -> None:
-        """Let the store forget what is old, and jobs whose daemons are gone, of tables, too, that nobody services."""
+        """Let the store forget what is old, and jobs whose daemons are gone, of tables, too, that no daemon
+        services."""
         self._remember("trim", partial(self._store.trim, self._clock.now()), key="trim")
         self._remember("lost jobs", self._end_jobs_of_the_gone, key="lost jobs")
 
     def leave(self) -> None:
         """Say that this daemon is gone, at once."""
-        self._store.leave(self._holder)
+        self._store.daemons.leave(self._holder)
 
     # ---------------------------------------------------------------------------------- on the store's lane
 
-    def _record_plan(self, table: str, answer: PlanAnswer) -> None:
+    def _record_plan(self, table: str, answer: PlanReport) -> None:
         decisions = [_decision_record(decision) for decision in answer.outcome.decisions]
-        self._store.record_decisions(table, answer.at, None, decisions)
-        self._store.record_observed_plans(table, answer.pending)
+        self._store.observations.record_decisions(table, answer.at, None, decisions)
+        self._store.observations.record_plans(table, answer.pending)
 
     def _end_jobs_of_others(self, tables: AbstractSet[str], now: float) -> None:
-        for job in self._store.running_jobs():
+        for job in self._store.jobs.running():
             if job.table in tables and job.holder != self._holder:
                 self._end_lost(job, now)
 
     def _end_jobs_of_the_gone(self) -> None:
         now = self._clock.now()
-        living = {daemon.holder for daemon in self._store.daemons(now, within=GONE_SECONDS)}
-        for job in self._store.running_jobs():
+        living = {daemon.holder for daemon in self._store.daemons.alive(now, within=GONE_SECONDS)}
+        for job in self._store.jobs.running():
             if job.holder not in living and job.holder != self._holder:
                 self._end_lost(job, now)
 
     def _end_lost(self, job: JobRecord, now: float) -> None:
-        self._store.end_job(job.id, JobEnd.LOST.value, f"Daemon {job.holder} ended before it said how.", at=now)
+        self._store.jobs.end(job.id, JobEnd.LOST.value, f"Daemon {job.holder} ended before it said how.", at=now)
 
     # ------------------------------------------------------------------------------------------ the outbox
 

@@ -1,4 +1,4 @@
-"""Where pieces of work run while the service's loop goes on: threads, a few for looking and one for each job.
+"""Threads that run pieces of work while the service's loop goes on: a few for polls and one for each job.
 
 The loop hands a piece of work over with what is to be done with its answer, and never waits for it. The answer is
 delivered on the loop's own thread, so everything that decides stays on one thread, and a simulation can run the same
@@ -8,7 +8,7 @@ pieces in an order of its own.
 
 Touches: threads.
 Keeps:   1. each piece of work is answered exactly once, whatever happens in it;
-         2. jobs never wait for looks, nor looks for jobs: they have threads of their own;
+         2. jobs never wait for polls, nor polls for jobs: they have threads of their own;
          3. what is submitted to the store's or the lease's lane is done one after the other, in that order.
 """
 
@@ -24,7 +24,7 @@ from typing import Protocol, TypeVar
 
 Result = TypeVar("Result")
 
-LOOKS_AT_ONCE = 32
+SCANS_AT_ONCE = 32
 """Polls and plans that run at once. Polls wait for storage, some of them for long; of plans, which compute, the
 scheduler lets only a few begin."""
 
@@ -35,7 +35,7 @@ JOBS_AT_ONCE_MAX = 64
 class Lane(StrEnum):
     """What a piece of work may have to wait behind."""
 
-    LOOK = "look"
+    SCAN = "scan"
     """Polls, plans, discovery: seconds."""
     JOB = "job"
     """What changes tables: minutes to hours."""
@@ -66,7 +66,7 @@ class Runner(Protocol):
 class ThreadRunner:
     def __init__(self) -> None:
         self._pools = {
-            Lane.LOOK: ThreadPoolExecutor(LOOKS_AT_ONCE, thread_name_prefix="lakeward-look"),
+            Lane.SCAN: ThreadPoolExecutor(SCANS_AT_ONCE, thread_name_prefix="lakeward-scan"),
             Lane.JOB: ThreadPoolExecutor(JOBS_AT_ONCE_MAX, thread_name_prefix="lakeward-job"),
             Lane.STORE: ThreadPoolExecutor(1, thread_name_prefix="lakeward-store"),
             Lane.LEASE: ThreadPoolExecutor(1, thread_name_prefix="lakeward-lease"),
@@ -116,12 +116,12 @@ class ThreadRunner:
     def wait(self, seconds: float) -> None:
         self._answered.wait(seconds)
 
-    def stop(self, *, patience: float) -> bool:
-        """Begin nothing more. False where something that has begun has not ended after `patience` seconds."""
+    def stop(self, *, timeout: float) -> bool:
+        """Begin nothing more. False where something that has begun has not ended after `timeout` seconds."""
         for pool in self._pools.values():
             pool.shutdown(wait=False, cancel_futures=True)
         with self._all_ended:
-            return self._all_ended.wait_for(lambda: self._at_work == 0, patience)
+            return self._all_ended.wait_for(lambda: self._at_work == 0, timeout)
 
 
 class _Panic(Exception):

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakeward.daemon.config import LockSettings, Settings, TableSettings
-from lakeward.daemon.events import Schedule, Service
-from lakeward.daemon.window import Window
+from lakeward.config.job_kind import JobKind
+from lakeward.config.settings import LockSettings, Settings, TableSettings
+from lakeward.config.window import Window
+from lakeward.daemon.scheduling.events import Schedule
 from lakeward.plan.selection import GroupFilter
 
 
@@ -19,7 +20,7 @@ class ServedTable:
     base_path: str
     settings: TableSettings
     watched_since: float
-    """Since when the store knows the table; seconds since the epoch."""
+    """The time since which the store knows the table, in seconds since the epoch."""
 
     @property
     def locks(self) -> LockSettings:
@@ -37,7 +38,7 @@ class ServedTable:
         return Schedule(
             enabled=settings.enabled,
             group=settings.group,
-            services=frozenset(Service(service) for service in settings.services),
+            services=frozenset(JobKind(service) for service in settings.services),
             interval=settings.interval,
             replan=settings.replan,
             objective=settings.objective,

@@ -1,21 +1,21 @@
-"""The loop of the daemon: answers and wishes come in, the scheduler says what follows, and work is handed out.
+"""The loop of the daemon: results and controls come in, the scheduler says what follows, and work is handed out.
 
-    ticks, operators, answers of works  ->  events  ->  scheduler (pure)  ->  instructions  ->  works on threads
+    ticks, operators, results of works  ->  events  ->  scheduler (pure)  ->  instructions  ->  works on threads
 
 Everything that is decided is decided here, on one thread; everything that takes time runs elsewhere, on a `Runner`,
-and is answered on this thread by `step`. So the whole daemon runs in a simulation: with another runner, clock,
-storage and store.
+and its result is taken in on this thread by `step`. So the whole daemon runs in a simulation: with another runner,
+clock, storage and store.
 
 What is remembered across restarts goes to the store, after it happened; a store that does not answer delays
 remembering and costs the leases, and nothing else.
 
 Touches: the store, and whatever the works touch.
 Keeps:   1. a table that was once added leaves only when it is not configured, or not there, any more;
-         2. no answer and no instruction is dropped: what fails unforeseen is a failure of its table, with a traceback
+         2. no result and no instruction is dropped: what fails unforeseen is a failure of its table, with a traceback
             in the log, and never the end of the loop;
          3. nothing is written to a table whose lease is not held;
          4. what hangs (a storage, the store) holds up itself only: of discoveries, of questions about controls and of
-            looks at other hosts' locks one is under way at a time, and this thread asks nobody anything.
+            scans of other hosts' locks one is under way at a time, and this thread waits for no result.
 """
 
 from __future__ import annotations
@@ -29,20 +29,23 @@ from typing import TypeVar
 from structlog.stdlib import BoundLogger
 
 from lakeward.clock import Clock
-from lakeward.daemon import events as e
-from lakeward.daemon.config import Settings
-from lakeward.daemon.control_book import ControlBook
+from lakeward.config.job_kind import JobKind
+from lakeward.config.settings import Settings
+from lakeward.daemon.control_registry import ControlRegistry
 from lakeward.daemon.discovery import Discovered
-from lakeward.daemon.job_book import JobBook
+from lakeward.daemon.job_registry import JobRegistry
 from lakeward.daemon.job_watch import JobWatch
 from lakeward.daemon.leases import LeaseChanges, Leases
-from lakeward.daemon.metrics import Check, Metrics, PollResult, WatchedStep
+from lakeward.daemon.metric_specs import PollOutcome, VerificationKind, WatchedStep
+from lakeward.daemon.metrics import Metrics
 from lakeward.daemon.outbox import AWAY
 from lakeward.daemon.problem import is_foreseen, problem_of, problems_of
 from lakeward.daemon.recorder import Recorder, Remembered
 from lakeward.daemon.runner import Lane, Runner
-from lakeward.daemon.scheduler import Scheduler
+from lakeward.daemon.scheduling import events as e
+from lakeward.daemon.scheduling.scheduler import Scheduler
 from lakeward.daemon.served_table import ServedTable, served_table
+from lakeward.daemon.single_flight import SingleFlight
 from lakeward.daemon.status import (
     ConfigStatus,
     JobFigures,
@@ -53,11 +56,13 @@ from lakeward.daemon.status import (
     SparkStatus,
 )
 from lakeward.daemon.status_report import limitations, table_status
-from lakeward.daemon.worker import JobReport, PlanAnswer, PollAnswer, Worker
+from lakeward.daemon.worker import JobReport, PlanReport, PollReport, Worker
 from lakeward.errors import Cancelled, EngineLost
+from lakeward.format.timeline.instant import format_instant_time
 from lakeward.state.records import ControlRecord
 from lakeward.state.records import TargetKind as StoredTarget
 from lakeward.state.store import Store
+from lakeward.table.backlog import Backlog
 
 T = TypeVar("T")
 
@@ -78,7 +83,7 @@ class _Written:
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _Scan:
     """A poll or plan under way; the switch ends it at its next question."""
 
     table: str
@@ -87,7 +92,7 @@ class _Look:
 
     def guard(self) -> None:
         if self.stopped:
-            raise Cancelled("The look was stopped.", why=self.stopped[0], remedy="It is repeated.")
+            raise Cancelled("The scan was stopped.", why=self.stopped[0], remedy="It is repeated.")
 
 
 class Service:
@@ -126,14 +131,12 @@ class Service:
         self._adding: dict[str, str] = {}
         """Name to base path of tables that the store is being asked about."""
         self._missing_once: set[str] = set()
-        self._looks: dict[str, _Look] = {}
+        self._scans: dict[str, _Scan] = {}
         self._written: dict[str, _Written] = {}
-        self._discovering = False
-        self._discovery_wanted = False
-        self._reading_controls = False
-        self._freeing_locks = False
-        self._keeping_leases = False
-        self._leases_wanted = False
+        self._discovery = SingleFlight()
+        self._controls_reading = SingleFlight()
+        self._lock_freeing = SingleFlight()
+        self._lease_keeping = SingleFlight()
         self._daemons = 1
         self._held_by: Mapping[str, str] = {}
         self._spark_problem: str | None = None
@@ -142,11 +145,11 @@ class Service:
         self._discovered_once = False
         self._leases_kept_once = False
         self._watching_leases = False
-        """Of daemons that may have died; what they held will soon be ours, or is still theirs."""
-        self.jobs = JobBook()
-        self._controls = ControlBook(foreign_seen=self._foreign_seen)
+        """True while daemons are watched that may have died; what they held will soon be ours, or is still theirs."""
+        self.jobs = JobRegistry()
+        self._controls = ControlRegistry(foreign_seen=self._foreign_seen)
 
-    # ------------------------------------------------------------------------------------------------ doors
+    # -------------------------------------------------------------------------------------------------- API
 
     def post(self, call: Callable[[], None]) -> None:
         """Have `call` called on the loop's thread, at the next step. From any thread."""
@@ -205,7 +208,7 @@ class Service:
 
     @property
     def held_tables(self) -> frozenset[str]:
-        """Those whose lease this daemon has."""
+        """Tables whose lease this daemon has."""
         return self._leases.held
 
     @property
@@ -216,7 +219,7 @@ class Service:
     @property
     def is_settled(self) -> bool:
         """Every table was planned for, or cannot be, and nothing is left to do now: the end of a single pass."""
-        if not self.has_begun or self._adding or not self.is_idle or self._keeping_leases or self._looks:
+        if not self.has_begun or self._adding or not self.is_idle or self._lease_keeping.is_under_way or self._scans:
             return False
         if self._watching_leases:
             return False
@@ -225,13 +228,13 @@ class Service:
 
     @property
     def troubled_tables(self) -> tuple[str, ...]:
-        """Those that could not be serviced."""
+        """Tables that could not be serviced."""
         return tuple(name for name, view in self.views.items() if view.state in _TROUBLED or view.parked_groups)
 
     def status(
         self, *, phase: ServicePhase, started_at: float, config: ConfigStatus, spark: SparkStatus, version: str
     ) -> ServiceStatus:
-        """Where everything stands. As much work as there are tables."""
+        """The status of everything. As much work as there are tables."""
         views = self.views
         tables = [(table, views[name]) for name, table in sorted(self._tables.items()) if name in views]
         return ServiceStatus(
@@ -245,7 +248,7 @@ class Service:
                 table_status(
                     table,
                     view,
-                    self._worker.backlog(table.name),
+                    self._backlog(table.name),
                     self.jobs,
                     write_amplification=self._written_of(table.name).amplification,
                 )
@@ -278,12 +281,10 @@ class Service:
 
     def discover(self) -> None:
         """Look for tables that came or went. One search at a time: one that hangs is not joined by others."""
-        self._discovery_wanted = True
-        if self._discovering or self._stopping:
+        if self._stopping or not self._discovery.begin():
             return
-        self._discovering, self._discovery_wanted = True, False
         self._submit(
-            Lane.LOOK,
+            Lane.SCAN,
             partial(self._find_tables, self._settings),
             then=partial(self._discovered, self._settings),
             failed=self._not_discovered,
@@ -291,10 +292,8 @@ class Service:
 
     def keep_leases(self) -> None:
         """Renew, take and give back leases. While the daemon stops only those of tables at work are kept."""
-        self._leases_wanted = True
-        if self._keeping_leases:
+        if not self._lease_keeping.begin():
             return
-        self._keeping_leases, self._leases_wanted = True, False
         busy = self.jobs.busy_tables
         names = sorted(name for name, table in self._tables.items() if table.settings.enabled)
         if self._stopping:
@@ -309,8 +308,7 @@ class Service:
     def read_controls(self) -> None:
         """Hear what operators said; and tell the store again what it has not taken."""
         self._recorder.send(again=True)
-        if not self._reading_controls:
-            self._reading_controls = True
+        if self._controls_reading.begin():
             self._recorder.ask_for_controls(self._controls_read, self._controls_not_read)
 
     def trim(self) -> None:
@@ -320,14 +318,12 @@ class Service:
     # ----------------------------------------------------------------------------------------------- tables
 
     def _not_discovered(self, error: Exception) -> None:
-        self._discovering = False
         self._discovery_problems = (self._problem(error, what="discovery").text,)
-        if self._discovery_wanted:
+        if self._discovery.end():
             self.discover()
 
     def _discovered(self, settings: Settings, found: Discovered) -> None:
-        self._discovering = False
-        if self._discovery_wanted:
+        if self._discovery.end():
             self.discover()
         if settings is not self._settings:
             return  # a search in places that do not count any more; the next one is under way
@@ -364,10 +360,9 @@ class Service:
             for name, table in self._tables.items()
             if name not in self._leases.held and table.settings.enabled and table.schedule.shadow is None
         ]
-        if others and not self._freeing_locks:
-            self._freeing_locks = True
+        if others and self._lock_freeing.begin():
             self._submit(
-                Lane.LOOK, partial(self._free_locks_of, others), then=self._locks_freed, failed=self._locks_not_freed
+                Lane.SCAN, partial(self._free_locks_of, others), then=self._locks_freed, failed=self._locks_not_freed
             )
 
     def _free_locks_of(self, tables: Sequence[ServedTable]) -> Mapping[str, Exception]:
@@ -381,17 +376,17 @@ class Service:
         return problems
 
     def _locks_freed(self, problems: Mapping[str, Exception]) -> None:
-        self._freeing_locks = False
+        self._lock_freeing.end()
         for table, error in problems.items():
             self._problem(error, what="locks", table=table)
 
     def _locks_not_freed(self, error: Exception) -> None:
-        self._freeing_locks = False
+        self._lock_freeing.end()
         self._problem(error, what="locks")
 
     def _unconfigured(self, gone: Iterable[str], wanted: Mapping[str, str]) -> set[str]:
-        """Of these, the ones that are out because the configuration does not name them any more, or names what is
-        there otherwise."""
+        """Names among `gone` that are out because the configuration does not name them any more, or names what is there
+        otherwise."""
         paths = set(wanted.values())
         tables = {name: self._tables[name].base_path for name in gone}
         return {name for name, base_path in tables.items() if name != base_path or base_path in paths}
@@ -404,9 +399,7 @@ class Service:
         self.jobs.learn(remembered.jobs)
         # All that anybody said of the table is heard before anything can begin on it.
         self._hear_controls(remembered.controls)
-        self._inbox.append(
-            e.TableAdded(name, table.schedule, self.jobs.last_successes(name).get(e.Service.VERIFICATION))
-        )
+        self._inbox.append(e.TableAdded(name, table.schedule, self.jobs.last_successes(name).get(JobKind.VERIFICATION)))
         self._inbox.extend(self._controls.for_table(name, table.settings.group))
         for record in remembered.parked:
             if record.until is not None:
@@ -427,7 +420,7 @@ class Service:
         self._forget(name)
 
     def _forget(self, name: str) -> None:
-        """Of a table that is not ours any more; also what an answer that came late has brought back."""
+        """Forget a table that is not ours any more; also what an answer that came late has brought back."""
         self._worker.forget(name)
         self.jobs.forget(name)
         self._written.pop(name, None)
@@ -436,7 +429,7 @@ class Service:
     # ----------------------------------------------------------------------------------------------- leases
 
     def _leases_kept(self, changes: LeaseChanges) -> None:
-        self._keeping_leases = False
+        wanted_again = self._lease_keeping.end()
         if changes.problem is None:
             self._leases_kept_once = True
             self._recorder.answered()
@@ -455,35 +448,35 @@ class Service:
             self._lose_lease(table, why)
         for table, holder in changes.held_by.items():
             if self._held_by.get(table) != holder and table not in changes.lost:
-                self._inbox.append(e.LeaseLost(table, f"Daemon {holder} has the lease."))
+                self._inbox.append(e.LeaseEnded(table, f"Daemon {holder} has the lease."))
         if changes.problem is None:
             self._held_by = changes.held_by
-        if self._leases_wanted:  # a table was added while the store was asked
+        if wanted_again:  # a table was added while the store was asked
             self.keep_leases()
 
     def _leases_not_kept(self, error: Exception) -> None:
-        self._keeping_leases = False
+        self._lease_keeping.end()
         self._recorder.failed(error)
 
     def _lose_lease(self, table: str, why: str) -> None:
         self._metrics.lease_lost()
         self._drop_unless_held(table)
-        self._inbox.append(e.LeaseLost(table, why))
+        self._inbox.append(e.LeaseEnded(table, why))
 
     def _drop_unless_held(self, table: str) -> None:
-        """What we saw of another daemon's table grows old, and nobody is to be shown it as the table's state."""
+        """What we saw of another daemon's table grows old, and is not to be shown as the table's state."""
         if table not in self._leases.held:
             self._worker.forget(table)
 
     # --------------------------------------------------------------------------------------------- controls
 
     def _controls_read(self, controls: Sequence[ControlRecord]) -> None:
-        self._reading_controls = False
+        self._controls_reading.end()
         self._recorder.answered()
         self._hear_controls(controls)
 
     def _controls_not_read(self, error: Exception) -> None:
-        self._reading_controls = False
+        self._controls_reading.end()
         self._recorder.failed(error)
 
     def _hear_controls(self, controls: Sequence[ControlRecord]) -> None:
@@ -511,19 +504,23 @@ class Service:
         return "No daemon services that table." if all_know else None
 
     def _foreign_seen(self, resume: ControlRecord) -> str | None:
-        return self._worker.time_in_zone_of(resume.target, resume.at)
+        """The instant at which the table was resumed, in its own zone; None while that is not known."""
+        cache = self._worker.caches.find(resume.target)
+        zone = None if cache is None else cache.zone
+        return None if zone is None else format_instant_time(int(resume.at * 1000), zone)
 
     # ----------------------------------------------------------------------------------------- instructions
 
     def _carry_out_or_answer(self, instruction: e.Instruction, now: float) -> None:
-        """Where it cannot even begin, that is its answer: nobody waits for one that never comes."""
+        """An instruction that cannot even begin is answered with that: the scheduler waits for no answer that never
+        comes."""
         try:
             self._carry_out(instruction, now)
         except Exception as error:
             problem = self._problem(error, what=type(instruction).__name__)
             match instruction:
                 case e.Poll() | e.Plan():
-                    self._looks.pop(instruction.work_id, None)
+                    self._scans.pop(instruction.work_id, None)
                     self._inbox.append(e.WorkFailed(instruction.table, instruction.work_id, problem))
                 case e.Run():
                     self._job_failed(instruction.job, error)
@@ -543,21 +540,21 @@ class Service:
 
     def _poll(self, poll: e.Poll) -> None:
         table = self._table(poll.table)
-        self._looks[poll.work_id] = _Look(poll.table, is_plan=False)
+        self._scans[poll.work_id] = _Scan(poll.table, is_plan=False)
         self._submit(
-            Lane.LOOK,
+            Lane.SCAN,
             partial(self._worker.poll, table),
             then=partial(self._polled, poll),
-            failed=partial(self._look_failed, poll),
+            failed=partial(self._scan_failed, poll),
         )
 
-    def _polled(self, poll: e.Poll, answer: PollAnswer) -> None:
-        self._looks.pop(poll.work_id, None)
+    def _polled(self, poll: e.Poll, answer: PollReport) -> None:
+        self._scans.pop(poll.work_id, None)
         if poll.table not in self._tables:
             self._forget(poll.table)
             return
         self._written_of(poll.table).by_writers += answer.writer_bytes
-        result = PollResult.CHANGED if answer.changed else PollResult.UNCHANGED
+        result = PollOutcome.CHANGED if answer.changed else PollOutcome.UNCHANGED
         self._metrics.polled(poll.table, result, answer.seconds)
         foreign, resumed_at = answer.foreign, self._controls.resumed_at(poll.table)
         # After a restart the scheduler does not know what the operator had seen when the table was resumed.
@@ -567,35 +564,35 @@ class Service:
         self._drop_unless_held(poll.table)
 
     def _plan(self, plan: e.Plan) -> None:
-        table, look = self._table(plan.table), _Look(plan.table, is_plan=True)
-        self._looks[plan.work_id] = look
+        table, scan = self._table(plan.table), _Scan(plan.table, is_plan=True)
+        self._scans[plan.work_id] = scan
         self._submit(
-            Lane.LOOK,
-            partial(self._worker.plan, table, plan.left_alone, look.guard),
+            Lane.SCAN,
+            partial(self._worker.plan, table, plan.excluded, scan.guard),
             then=partial(self._planned, plan),
-            failed=partial(self._look_failed, plan),
+            failed=partial(self._scan_failed, plan),
         )
 
-    def _planned(self, plan: e.Plan, answer: PlanAnswer) -> None:
-        self._looks.pop(plan.work_id, None)
+    def _planned(self, plan: e.Plan, answer: PlanReport) -> None:
+        self._scans.pop(plan.work_id, None)
         if plan.table not in self._tables:
             self._forget(plan.table)
             return
-        self._inbox.append(e.Planned(plan.table, plan.work_id, answer.wish))
+        self._inbox.append(e.Planned(plan.table, plan.work_id, answer.demand))
         self._metrics.planned(plan.table, answer.outcome, answer.seconds)
-        self._log.debug("planned", table=plan.table, operations=answer.wish.operations, seconds=answer.seconds)
+        self._log.debug("planned", table=plan.table, operations=answer.demand.operations, seconds=answer.seconds)
         self._recorder.planned(plan.table, answer)
         self._drop_unless_held(plan.table)
 
-    def _look_failed(self, look: e.Poll | e.Plan, error: Exception) -> None:
-        self._looks.pop(look.work_id, None)
-        if look.table not in self._tables:
-            self._forget(look.table)
+    def _scan_failed(self, scan: e.Poll | e.Plan, error: Exception) -> None:
+        self._scans.pop(scan.work_id, None)
+        if scan.table not in self._tables:
+            self._forget(scan.table)
             return
-        if isinstance(look, e.Poll):
-            self._metrics.polled(look.table, PollResult.FAILED, 0.0)
-        problem = self._problem(error, table=look.table)
-        self._inbox.append(e.WorkFailed(look.table, look.work_id, problem))
+        if isinstance(scan, e.Poll):
+            self._metrics.polled(scan.table, PollOutcome.FAILED, 0.0)
+        problem = self._problem(error, table=scan.table)
+        self._inbox.append(e.WorkFailed(scan.table, scan.work_id, problem))
 
     def _run(self, job: e.Job, now: float) -> None:
         table = self._table(job.table)
@@ -653,32 +650,34 @@ class Service:
     def _count_job(self, job: e.Job, ended: JobStatus, figures: JobFigures) -> None:
         self._written_of(job.table).by_us += figures.written_bytes
         self._metrics.job_ended(ended)
-        if job.service is e.Service.VERIFICATION and ended.end is not None and ended.end.is_good:
+        if job.service is JobKind.VERIFICATION and ended.end is not None and ended.end.is_good:
             passed = figures.groups_verified - figures.groups_mismatched
-            self._metrics.verified(job.table, Check.SAMPLE, passed=passed, mismatched=figures.groups_mismatched)
+            self._metrics.verified(
+                job.table, VerificationKind.SAMPLE, passed=passed, mismatched=figures.groups_mismatched
+            )
 
     def _stop_work(self, cancel: e.Cancel) -> None:
         if (watch := self.jobs.watch(cancel.work_id)) is not None:
             watch.stop(cancel.why)
-        elif (look := self._looks.get(cancel.work_id)) is not None:
-            look.stopped.append(cancel.why)
+        elif (scan := self._scans.get(cancel.work_id)) is not None:
+            scan.stopped.append(cancel.why)
 
     def _record(self, record: e.Record, now: float) -> None:
         level = self._log.warning if record.kind in _WARNINGS else self._log.info
         level(record.kind.value, table=record.table, text=record.text)
         self._recorder.happened(record, at=now)
-        if record.kind is e.RecordKind.STUCK:
+        if record.kind is e.FactKind.STUCK:
             self._metrics.watchdog_fired(record.table, self._stuck_step(record.table))
 
     def _stuck_step(self, table: str) -> WatchedStep:
-        look = next((look for look in self._looks.values() if look.table == table and look.stopped), None)
-        if look is None:
+        scan = next((scan for scan in self._scans.values() if scan.table == table and scan.stopped), None)
+        if scan is None:
             return WatchedStep.JOB
-        return WatchedStep.PLAN if look.is_plan else WatchedStep.POLL
+        return WatchedStep.PLAN if scan.is_plan else WatchedStep.POLL
 
     # ---------------------------------------------------------------------------------------------- failures
 
-    def _problem(self, error: Exception, **about: str) -> e.Problem:
+    def _problem(self, error: Exception, **about: str) -> e.WorkProblem:
         if not is_foreseen(error):
             self._log.error("a bug of ours", exc_info=error, **about)
         else:
@@ -686,7 +685,7 @@ class Service:
         return problem_of(error)
 
     def _survive(self, call: Callable[[], None]) -> None:
-        """What fails here is nobody's answer: the log is told, and the loop goes on."""
+        """What fails here is no work's answer: the log is told, and the loop goes on."""
         try:
             call()
         except Exception as error:
@@ -714,6 +713,10 @@ class Service:
             raise Cancelled(f"Nothing is begun on {name}.", why="It was removed.", remedy="Nothing has to be done.")
         return table
 
+    def _backlog(self, table: str) -> Backlog | None:
+        cache = self._worker.caches.find(table)
+        return None if cache is None else cache.backlog
+
     def _written_of(self, table: str) -> _Written:
         return self._written.setdefault(table, _Written())
 
@@ -736,16 +739,16 @@ def _is_settled(view: e.TableView) -> bool:
         return False
     if view.state in _SETTLED:
         return True
-    planned_all = view.planned_at is not None and view.looked_at is not None
+    planned_all = view.planned_at is not None and view.scanned_at is not None
     return planned_all and view.state in (e.TableState.IDLE, e.TableState.SHADOW)
 
 
 _WARNINGS = frozenset(
     {
-        e.RecordKind.STUCK,
-        e.RecordKind.REFUSED,
-        e.RecordKind.PARKED,
-        e.RecordKind.SHADOW,
+        e.FactKind.STUCK,
+        e.FactKind.REFUSED,
+        e.FactKind.PARKED,
+        e.FactKind.SHADOW,
     }
 )
 

@@ -1,14 +1,14 @@
 """What the daemon shows of itself at one moment: the values behind the pages and behind every gauge.
 
-The service's loop makes a `ServiceStatus` after each step and leaves it where the HTTP thread finds it. Nobody who
-reads one waits for the loop, and the loop waits for no reader.
+The service's loop makes a `ServiceStatus` after each step and leaves it where the HTTP thread finds it. No reader waits
+for the loop, and the loop waits for no reader.
 
     ServiceStatus
       |- TableStatus, one for each table
       |    |- Backlog         what the table's files and timeline say
       |    `- JobStatus       what runs, and what ended last
       `- Limitation           what this daemon cannot do now, and the remedy
-    TableDetail               made when somebody asks for a table's page
+    TableDetail               made when a request asks for a table's page
       |- GroupStatus          a file group: its newest slice, and the last decision about it
       |- JobStatus, PlanStatus, EventStatus
       `- HoldStatus           a pause or a parking, with its reason and expiry
@@ -24,7 +24,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from lakeward.daemon.events import JobOutcome, JobResult, Service, TableState, TableView
+from lakeward.config.job_kind import JobKind
+from lakeward.daemon.scheduling.events import JobOutcome, JobResult, TableState, TableView
 from lakeward.plan.decision import Decision
 from lakeward.table.backlog import Backlog
 from lakeward.table.file_system_view import GroupId
@@ -78,7 +79,7 @@ class Limitation:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class JobProgress:
     """How far a running job is."""
 
     step: str
@@ -90,7 +91,8 @@ class Progress:
 
     @property
     def ratio(self) -> float | None:
-        """From 0 to 1; None while nobody can say. Bytes say more than operations, which differ in size."""
+        """The done part, from 0 to 1; None while it is unknown. Bytes say more than operations, which differ in
+        size."""
         if self.input_bytes_total:
             return min(1.0, self.input_bytes / self.input_bytes_total)
         return min(1.0, self.operations / self.operations_total) if self.operations_total else None
@@ -103,9 +105,9 @@ class JobFigures:
     full_operations: int = 0
     log_operations: int = 0
     read_bytes: int = 0
-    """Of the files that the operations read."""
+    """Bytes of the files that the operations read."""
     written_bytes: int = 0
-    """Of the files that were published."""
+    """Bytes of the files that were published."""
     log_files: int = 0
     """Log files that were merged away."""
     log_bytes: int = 0
@@ -114,9 +116,9 @@ class JobFigures:
     rows_updated: int = 0
     rows_deleted: int = 0
     peak_memory_bytes: int = 0
-    """Of the operation that needed most."""
+    """Peak of the operation that needed most."""
     operations_verified: int = 0
-    """Whose output was checked before anybody could see it."""
+    """Operations whose output was checked before any reader could see it."""
     groups_verified: int = 0
     groups_mismatched: int = 0
 
@@ -129,11 +131,11 @@ class JobFigures:
 class JobStatus:
     job_id: str
     table: str
-    service: Service
+    service: JobKind
     began_at: float
     instants: tuple[str, ...] = ()
-    """Of the plans that it carried out."""
-    progress: Progress | None = None
+    """Instants of the plans that it carried out."""
+    progress: JobProgress | None = None
     """None when it has ended."""
     ended_at: float | None = None
     end: JobEnd | None = None
@@ -159,7 +161,7 @@ class HoldStatus:
     since: float
     """0 where nothing says."""
     until: float | None
-    """None: until somebody resumes it."""
+    """When it ends; None: when an operator resumes it."""
     by: str = ""
 
 
@@ -168,19 +170,19 @@ class TableStatus:
     view: TableView
     """What the scheduler says of it: state, reason, next action, failures, parked groups."""
     base_path: str
-    services: tuple[Service, ...]
+    services: tuple[JobKind, ...]
     watched_since: float
     """When this daemon began to watch the table."""
     interval_seconds: float
     objective_seconds: float
     backlog: Backlog | None
-    """None before the first look, and while the table cannot be read."""
+    """None before the first scan, and while the table cannot be read."""
     write_amplification: float | None = None
     """Bytes written by writers and by us, over those written by writers; None before anybody could say."""
     running: tuple[JobStatus, ...] = ()
     last_job: JobStatus | None = None
     """The one that ended last."""
-    last_success_at: Mapping[Service, float] = field(default_factory=dict)
+    last_success_at: Mapping[JobKind, float] = field(default_factory=dict)
     """When a job of each service last ended well."""
     hold: HoldStatus | None = None
     """A pause or parking of the whole table."""
@@ -194,7 +196,7 @@ class TableStatus:
         return self.view.state
 
     def oldest_unmerged_age(self, now: float) -> float | None:
-        """Seconds; None when every committed record is merged, or nobody has looked yet."""
+        """Seconds; None when every committed record is merged, or the table was not polled yet."""
         if self.backlog is None or self.backlog.oldest_unmerged_at is None:
             return None
         return max(0.0, now - self.backlog.oldest_unmerged_at)
@@ -227,7 +229,7 @@ class LeaseStatus:
     """The name of this daemon among those that share a store."""
     held: int
     daemons: int
-    """That are alive, this one included."""
+    """Daemons that are alive, this one included."""
     leader: bool
     """This daemon may service tables now: it can reach the store and is one of those among which they are shared."""
 
@@ -327,7 +329,7 @@ class TableDetail:
 
 @dataclass(frozen=True, slots=True)
 class ReloadOutcome:
-    """Answer to the wish for a reload."""
+    """Result of a request to reload."""
 
     applied: bool
     problems: tuple[str, ...] = ()

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from lakeward.daemon.events import Service, TableState, TableView
-from lakeward.daemon.job_book import JobBook, job_status_of
+from lakeward.config.job_kind import JobKind
+from lakeward.daemon.job_registry import JobRegistry, job_status_of
+from lakeward.daemon.scheduling.events import TableState, TableView
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import (
     EventStatus,
@@ -20,7 +21,7 @@ from lakeward.daemon.status import (
     TableDetail,
     TableStatus,
 )
-from lakeward.plan.decision import Choice, Decision, Reason, left_frozen
+from lakeward.plan.decision import Choice, Decision, Reason, decide_frozen
 from lakeward.state.records import ControlKind, ControlRecord, DecisionRecord, ObservedPlan, TargetKind
 from lakeward.state.store import Store
 from lakeward.table.backlog import Backlog
@@ -35,14 +36,14 @@ def table_status(
     table: ServedTable,
     view: TableView,
     backlog: Backlog | None,
-    jobs: JobBook,
+    jobs: JobRegistry,
     *,
     write_amplification: float | None,
 ) -> TableStatus:
     return TableStatus(
         view=view,
         base_path=table.base_path,
-        services=tuple(Service(service) for service in table.settings.services),
+        services=tuple(JobKind(service) for service in table.settings.services),
         watched_since=table.watched_since,
         interval_seconds=table.settings.interval,
         objective_seconds=table.settings.objective,
@@ -58,7 +59,7 @@ def table_status(
 def _table_hold(view: TableView) -> HoldStatus | None:
     if view.state not in (TableState.PAUSED, TableState.PARKED):
         return None
-    return HoldStatus(view.state.value, view.table, None, view.reason, view.looked_at or 0.0, view.retry_at)
+    return HoldStatus(view.state.value, view.table, None, view.reason, view.scanned_at or 0.0, view.retry_at)
 
 
 def limitations(
@@ -98,21 +99,25 @@ def limitations(
 
 
 def table_detail(status: TableStatus, snapshot: TableSnapshot | None, store: Store, *, now: float) -> TableDetail:
-    """Asks the store. `snapshot` is None before the first look."""
+    """Asks the store. `snapshot` is None before the first scan."""
     name = status.name
-    planning = store.planning(name)
+    planning = store.observations.planning(name)
     holds = {hold.file_group: hold for hold in _holds(status, store, now) if hold.file_group is not None}
-    decisions = {(each.partition_path, each.file_id): _decision(each) for each in store.decisions(name)}
-    remembered = [job_status_of(record) for record in store.jobs(name, JOBS_SHOWN) if record.ended_at is not None]
+    decisions = {(each.partition_path, each.file_id): _decision(each) for each in store.observations.decisions(name)}
+    remembered = [
+        job_status_of(record) for record in store.jobs.latest(name, JOBS_SHOWN) if record.ended_at is not None
+    ]
     jobs = [*status.running, *(job for job in remembered if job is not None)]
     return TableDetail(
         table=status,
         at=now,
         facts=_facts(status, snapshot),
-        plans=tuple(_plan(plan) for plan in store.observed_plans(name) if plan.state != "completed"),
+        plans=tuple(_plan(plan) for plan in store.observations.plans(name) if plan.state != "completed"),
         groups=_groups(snapshot, decisions, holds),
         jobs=tuple(jobs),
-        events=tuple(EventStatus(event.at, event.kind, event.text) for event in store.events(name, EVENTS_SHOWN)),
+        events=tuple(
+            EventStatus(event.at, event.kind, event.text) for event in store.events.latest(name, EVENTS_SHOWN)
+        ),
         holds=tuple(_holds(status, store, now)),
         planned_at=planning.planned_at if planning is not None else None,
     )
@@ -121,10 +126,10 @@ def table_detail(status: TableStatus, snapshot: TableSnapshot | None, store: Sto
 def _holds(status: TableStatus, store: Store, now: float) -> list[HoldStatus]:
     parked = [
         HoldStatus("parked", record.table, record.file_group, record.reason, record.parked_at, record.until)
-        for record in store.parked(now)
+        for record in store.controls.parked(now)
         if record.table == status.name
     ]
-    paused = [_pause(control) for control in store.controls(now) if _pauses(control, status)]
+    paused = [_pause(control) for control in store.controls.in_force(now) if _pauses(control, status)]
     return [*paused, *parked]
 
 
@@ -151,8 +156,8 @@ def _facts(status: TableStatus, snapshot: TableSnapshot | None) -> tuple[Fact, .
             Fact("Partitions", str(len(snapshot.partitions))),
             Fact("Time zone of instants", f"{snapshot.zone.name} ({snapshot.zone.source.value})"),
         ]
-    if status.view.wish is not None and status.view.wish.metadata is not None:
-        facts.append(Fact("Metadata table", status.view.wish.metadata.why))
+    if status.view.demand is not None and status.view.demand.metadata is not None:
+        facts.append(Fact("Metadata table", status.view.demand.metadata.why))
     facts.append(Fact("Services", ", ".join(service.value for service in status.services)))
     return tuple(facts)
 
@@ -179,7 +184,7 @@ def _groups(
             )
         )
     # Of these only the decision is known, which needs no plan.
-    for decision in left_frozen(snapshot.frozen):
+    for decision in decide_frozen(snapshot.frozen):
         group_id = (decision.partition_path, decision.file_id)
         found.append(GroupStatus(*group_id, 0, 0, 0, 0, decision, holds.get(group_id)))
     return tuple(found)

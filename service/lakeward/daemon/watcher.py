@@ -1,4 +1,4 @@
-"""All watched tables, each by a view of its own: what a look costs is one listing, what a commit costs is that commit.
+"""All watched tables, each by a view of its own: what a poll costs is one listing, what a commit costs is that commit.
 
     poll(table) --first time, or another base path--> everything is listed once
         | after that                                  one listing of the timeline; more only when it changed
@@ -6,8 +6,8 @@
     snapshot, backlog, service_instants               as of the last poll
 
 Touches: storage, reading only.
-Keeps:   1. a table is looked at by one thread at a time, two tables by two: each has a lock of its own;
-         2. an error of one table is raised to whoever asked for that table, and changes nothing about another;
+Keeps:   1. a table is polled by one thread at a time, two tables by two: each has a lock of its own;
+         2. an error of one table is raised to the caller that asked for that table, and changes nothing about another;
          3. a table that does not change costs little memory: its view is packed, and what was read for a plan is
             dropped at the first poll that finds nothing new.
 """
@@ -21,16 +21,16 @@ from dataclasses import dataclass, field
 
 from lakeward.clock import Clock
 from lakeward.errors import TryLater
-from lakeward.format.instant import Instant
+from lakeward.format.timeline.instant import Instant
 from lakeward.storage.storage import Storage
 from lakeward.table.backlog import Backlog
-from lakeward.table.incremental_view import REBUILD_SECONDS, IncrementalView
 from lakeward.table.listing import ListingSource
 from lakeward.table.service_instants import ServiceInstant
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.watching.incremental_view import REBUILD_SECONDS, IncrementalView
 
 HUNG_SECONDS = 5.0
-"""How long a look waits for another one at the same table. One that hangs in its storage must not take the threads of
+"""How long a scan waits for another one at the same table. One that hangs in its storage must not take the threads of
 all others with it."""
 
 
@@ -77,9 +77,9 @@ class Watcher:
         timezone: str | None = None,
         listing: ListingSource = ListingSource.STORAGE,
     ) -> PollResult:
-        """Look at the table of that name. Raises `NotATable`, `UsageError`, and what the storage raises."""
+        """Polls the table of that name. Raises `NotATable`, `UsageError`, and what the storage raises."""
         watched = self._watch(table, location, timezone, listing)
-        with _looking(watched, table):
+        with _scanning(watched, table):
             started = self._clock.monotonic()
             change = watched.view.refresh()
             if not change.changed:
@@ -94,37 +94,37 @@ class Watcher:
             )
 
     def is_watched(self, table: str) -> bool:
-        """False where the next poll has to look at everything."""
+        """False where the next poll has to scan everything."""
         return table in self._tables
 
     def snapshot(self, table: str) -> TableSnapshot:
-        """As of the last poll."""
+        """The snapshot at the last poll."""
         watched = self._polled(table)
-        with _looking(watched, table):
+        with _scanning(watched, table):
             return watched.view.snapshot()
 
     def backlog(self, table: str) -> Backlog | None:
-        """As of the last poll; None for a table that was never polled."""
+        """The backlog at the last poll; None for a table that was never polled."""
         watched = self._tables.get(table)
         if watched is None:
             return None
-        with _looking(watched, table):
+        with _scanning(watched, table):
             return watched.view.backlog
 
     def service_instants(self, table: str) -> tuple[ServiceInstant, ...]:
-        """As of the last poll."""
+        """Service instants at the last poll."""
         watched = self._polled(table)
-        with _looking(watched, table):
+        with _scanning(watched, table):
             return watched.view.service_instants()
 
     def doubt(self, table: str) -> None:
-        """Look at everything with the next poll: a job found damage that the last one did not show."""
+        """Makes the next poll scan everything: a job found damage that the last one did not show."""
         if (watched := self._tables.get(table)) is not None:
-            with _looking(watched, table):
+            with _scanning(watched, table):
                 watched.view.doubt()
 
     def forget(self, table: str) -> None:
-        """Drop what is known of a table; whoever is looking at it just now finishes."""
+        """Drop what is known of a table; a thread that polls it just now finishes."""
         with self._lock:
             self._tables.pop(table, None)
 
@@ -149,19 +149,19 @@ class Watcher:
         watched = self._tables.get(table)
         if watched is None:
             raise TryLater(
-                f"Table {table} was not looked at yet.",
+                f"Table {table} was not polled yet.",
                 why="It was just added, or belonged to another daemon meanwhile.",
-                remedy="Nothing has to be done: the next poll looks at it.",
+                remedy="Nothing has to be done: the next poll scans it.",
             )
         return watched
 
 
 @contextmanager
-def _looking(watched: _Watched, table: str) -> Iterator[None]:
+def _scanning(watched: _Watched, table: str) -> Iterator[None]:
     if not watched.lock.acquire(timeout=HUNG_SECONDS):
         raise TryLater(
-            f"Somebody is looking at {table} already.",
-            why=f"Its storage has not answered an earlier look for more than {HUNG_SECONDS:.0f} s.",
+            f"Another thread is polling {table} already.",
+            why=f"Its storage has not answered an earlier poll for more than {HUNG_SECONDS:.0f} s.",
             remedy="Nothing has to be done if it answers again; otherwise see what is wrong with the storage.",
         )
     try:

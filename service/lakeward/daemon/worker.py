@@ -1,11 +1,12 @@
-"""Carries out what the scheduler asks for: looks at one table, plans for it, or does one job on it.
+"""Carries out what the scheduler asks for: polls one table, plans for it, or does one job on it.
 
-    poll   -> watcher                      -> has the timeline changed, did somebody else service the table
+    poll   -> watcher                      -> has the timeline changed, did another service work on the table
     plan   -> watcher, planner (pure)      -> a decision for every file group, and what it would cost
     run    -> execute, through commit      -> committed, nothing, or an error
 
 Every method is called on a thread of its own and returns, or raises, when it is done; nothing here decides what is
-done next, and nothing is remembered between two calls but what the watcher knows.
+done next. What one call leaves for the next is in two places: the watcher's views, and the table's cache
+(`daemon/table_cache.py`); `forget` empties both.
 
 Touches: tables, through `execute`; Spark, through a dispatcher.
 Keeps:   1. a job stops before it publishes when its lease is not safe any more, or when it was cancelled;
@@ -23,83 +24,81 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from lakeward.clock import Clock
-from lakeward.commit.lock import open_lock
+from lakeward.commit.lock.opening import open_lock
+from lakeward.commit.lock.table_lock import Guard
 from lakeward.commit.owner import Processes
-from lakeward.daemon.config import Writers
-from lakeward.daemon.events import Job, JobResult, Problem, ProblemKind, Service, Wish
+from lakeward.config.job_kind import JobKind
+from lakeward.config.settings import Writers
 from lakeward.daemon.log import log_context
+from lakeward.daemon.observation import observe_plans
 from lakeward.daemon.problem import problem_of
+from lakeward.daemon.scheduling.events import Demand, Job, JobResult, ProblemKind, WorkProblem
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import JobFigures
+from lakeward.daemon.table_cache import TableCache, TableCaches
 from lakeward.daemon.turn import Turn
 from lakeward.daemon.watcher import Watcher
 from lakeward.dispatch.dispatcher import Dispatcher
 from lakeward.errors import BrokenFile, LakewardError, Refused, Unsupported, VerificationFailed
-from lakeward.execute.compaction import CompactionReport, Compactor
-from lakeward.execute.compaction_options import CompactionOptions
-from lakeward.execute.merging import RunOperation
-from lakeward.execute.metadata_trigger import look_at_trigger, service_metadata
-from lakeward.execute.observation import observe_plans
-from lakeward.execute.operation_spec import OperationKind
+from lakeward.execute.compaction.compactor import CompactionReport, Compactor
+from lakeward.execute.compaction.merging import RunOperation
+from lakeward.execute.compaction.unscheduling import Unscheduled
+from lakeward.execute.metadata.trigger import scan_trigger, service_metadata
+from lakeward.execute.options import CompactionOptions
 from lakeward.execute.pending_work import pending_work
 from lakeward.execute.progress import Observer
-from lakeward.execute.refusal import refuse
-from lakeward.execute.sample_verification import RunCheck, verify_sample
-from lakeward.execute.serviced_table import Guard, zone_of
-from lakeward.execute.unscheduling import Unscheduled
-from lakeward.format.instant import format_instant_time, parse_instant_time
+from lakeward.execute.serviced_table import zone_of
+from lakeward.format.timeline.instant import format_instant_time, parse_instant_time
 from lakeward.plan.decision import PlanOutcome, Reason
-from lakeward.plan.eligibility import find_refusals
-from lakeward.plan.metadata_trigger import MetadataTrigger
+from lakeward.plan.eligibility import TableService, find_refusals
+from lakeward.plan.metadata_trigger import MetadataService, MetadataTrigger
 from lakeward.plan.planner import planner_of
+from lakeward.plan.refusal import refuse
 from lakeward.state.records import ObservedPlan
 from lakeward.storage.storage import Storage
 from lakeward.table.backlog import Backlog
-from lakeward.table.file_group import LogFile
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.listing import listing_source
 from lakeward.table.service_instants import ServiceInstant, ServiceName, foreign_instants
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.timeline_reader import Memory
+from lakeward.task.operation_spec import OperationKind
+from lakeward.verify.sample_verification import RunCheck, verify_sample
 
 if TYPE_CHECKING:
-    from lakeward.execute.metadata_services import MetadataDone
+    from lakeward.execute.metadata.services import MetadataDone
 
-FIRST_LOOK_PATIENCE_SECONDS = 10.0
-PLAN_PATIENCE_SECONDS = 1.0
+FIRST_SCAN_TIMEOUT_SECONDS = 10.0
+PLAN_TIMEOUT_SECONDS = 1.0
 """Commits wait for their plan, so it waits for others no longer than this."""
-
-COMMITTED_MAX = 1000
-"""Instants that are remembered for the next sample; older ones have long been compacted again."""
 
 
 class Dispatchers(Protocol):
-    """Where data jobs run."""
+    """Dispatchers that run data jobs."""
 
     @property
     def at_once(self) -> int:
         """How many operations of a job run at the same time, at most."""
 
     def choose(self, input_bytes: int) -> Dispatcher:
-        """By what a plan reads."""
+        """The dispatcher for a plan that reads so many bytes."""
 
 
 @dataclass(frozen=True, slots=True)
-class PollAnswer:
+class PollReport:
     changed: bool
     foreign: ServiceInstant | None
-    """The newest instant by which somebody else serviced the table."""
+    """The newest instant of another service on the table."""
     seconds: float
     writer_bytes: int = 0
     """Written by writers since the poll before."""
 
 
 @dataclass(frozen=True, slots=True)
-class PlanAnswer:
+class PlanReport:
     outcome: PlanOutcome
     pending: tuple[ObservedPlan, ...]
-    """Plans on the timeline, whoever made them."""
-    wish: Wish
+    """Plans on the timeline, ours and those of other services."""
+    demand: Demand
     at: float
     seconds: float
 
@@ -109,8 +108,8 @@ class JobReport:
     result: JobResult
     figures: JobFigures = field(default_factory=JobFigures)
     instants: tuple[str, ...] = ()
-    """Of the plans that were brought to an end."""
-    problems: tuple[Problem, ...] = ()
+    """Instants of the plans that were brought to an end."""
+    problems: tuple[WorkProblem, ...] = ()
     """File groups that went wrong while the rest went on."""
 
 
@@ -142,82 +141,72 @@ class Worker:
         self._processes = processes
         self._state_folder = state_folder
         self._clock = clock
-        self._unmergeable: dict[str, dict[GroupId, _Unmergeable]] = {}
-        self._backlogs: dict[str, Backlog | None] = {}
         self._turn = Turn()
-        self._foreign: dict[str, ServiceInstant | None] = {}
-        """The newest of each table, as of the last poll that found a change."""
-        self._zones: dict[str, tzinfo | None] = {}
-        self._metadata_plans: dict[str, Memory] = {}
-        """By table: plans on the timeline of its metadata table that were read."""
-        self._committed: dict[str, list[str]] = {}
-        """By table: instants of ours that no sample was taken from yet."""
+        self.caches = TableCaches()
 
-    # ------------------------------------------------------------------------------------------------- looks
+    # ------------------------------------------------------------------------------------------------- scans
 
-    def poll(self, table: ServedTable) -> PollAnswer:
+    def poll(self, table: ServedTable) -> PollReport:
         """One listing of the timeline; more only when it changed. Raises what the storage raises."""
         with log_context(table=table.name):
             return self._poll(table)
 
-    def _poll(self, table: ServedTable) -> PollAnswer:
-        started = self._clock.monotonic()
+    def _poll(self, table: ServedTable) -> PollReport:
+        started, cache = self._clock.monotonic(), self.caches.of(table.name)
         is_first = not self._watcher.is_watched(table.name)
-        with self._turn.taken(patience=FIRST_LOOK_PATIENCE_SECONDS) if is_first else nullcontext():
+        with self._turn.taken(timeout=FIRST_SCAN_TIMEOUT_SECONDS) if is_first else nullcontext():
             polled = self._watcher.poll(
                 table.name,
                 table.base_path,
                 timezone=table.settings.timezone,
                 listing=listing_source(table.base_path, table.settings.listing),
             )
-        if polled.changed or table.name not in self._foreign:
+        if polled.changed or not cache.foreign_is_known:
             instants = self._watcher.service_instants(table.name)
             foreign = foreign_instants(instants, self._identity, watched_since=table.watched_since)
-            self._foreign[table.name] = max(foreign, key=lambda instant: instant.time, default=None)
-        newest = self._foreign[table.name]
-        return PollAnswer(polled.changed, newest, self._clock.monotonic() - started, polled.writer_bytes)
+            cache.keep_newest_foreign(max(foreign, key=lambda instant: instant.time, default=None))
+        return PollReport(polled.changed, cache.newest_foreign, self._clock.monotonic() - started, polled.writer_bytes)
 
-    def plan(self, table: ServedTable, left_alone: Mapping[GroupId, Reason], guard: Guard) -> PlanAnswer:
+    def plan(self, table: ServedTable, excluded: Mapping[GroupId, Reason], guard: Guard) -> PlanReport:
         """Decide for every file group, on what the last poll saw. Writes nothing. Raises `Refused`."""
-        with log_context(table=table.name), self._turn.taken(patience=PLAN_PATIENCE_SECONDS):
-            return self._plan(table, left_alone, guard)
+        with log_context(table=table.name), self._turn.taken(timeout=PLAN_TIMEOUT_SECONDS):
+            return self._plan(table, excluded, guard)
 
-    def _plan(self, table: ServedTable, left_alone: Mapping[GroupId, Reason], guard: Guard) -> PlanAnswer:
-        started = self._clock.monotonic()
+    def _plan(self, table: ServedTable, excluded: Mapping[GroupId, Reason], guard: Guard) -> PlanReport:
+        started, cache = self._clock.monotonic(), self.caches.of(table.name)
         snapshot = self._watcher.snapshot(table.name)
-        self._backlogs[table.name] = self._watcher.backlog(table.name)
-        self._zones[table.name] = snapshot.zone.zone
-        refuse(table.base_path, find_refusals(snapshot))
+        cache.keep_plan_facts(self._watcher.backlog(table.name), snapshot.zone.zone)
+        refuse(table.base_path, find_refusals(snapshot, TableService.COMPACTION))
         guard()
         now = self._clock.now()
         planner = planner_of(table.settings.type, table.group_filter, table.settings.planner)
         at = format_instant_time(int(now * 1000), zone_of(snapshot))
-        outcome = planner(snapshot, at, {**self._unmergeable_now(table.name, snapshot), **left_alone})
-        wish = self._wish(table, snapshot, outcome, left_alone, now)
+        outcome = planner(snapshot, at, {**cache.unmergeable(snapshot.latest_slices), **excluded})
+        demand = self._demand(table, cache, snapshot, outcome, excluded, now)
         pending = tuple(observe_plans(snapshot))
-        return PlanAnswer(outcome, pending, wish, now, self._clock.monotonic() - started)
+        return PlanReport(outcome, pending, demand, now, self._clock.monotonic() - started)
 
-    def _wish(
+    def _demand(
         self,
         table: ServedTable,
+        cache: TableCache,
         snapshot: TableSnapshot,
         outcome: PlanOutcome,
-        left_alone: Mapping[GroupId, Reason],
+        excluded: Mapping[GroupId, Reason],
         now: float,
-    ) -> Wish:
-        # A plan of another engine that holds a group to leave alone is neither carried out nor taken back: no work.
-        pending = [work for work in pending_work(snapshot) if work.is_ours or left_alone.keys().isdisjoint(work.groups)]
+    ) -> Demand:
+        # A plan of another engine that holds an excluded group is neither carried out nor unscheduled: no work.
+        pending = [work for work in pending_work(snapshot) if work.is_ours or excluded.keys().isdisjoint(work.groups)]
         expired = tuple(
             work.instant
             for work in pending
             if work.is_ours and _age(work.instant, zone_of(snapshot), now) > table.settings.plan_expiry
         )
-        # Those that expired are work, too: where one cannot be taken back, it is to be carried out.
+        # Those that expired are work, too: where one cannot be unscheduled, it is to be carried out.
         operations = [*outcome.operations, *(operation for work in pending for operation in work.plan.operations)]
         at_once = min(len(operations), self._dispatchers.at_once)
-        metadata = self._metadata_trigger(table, snapshot)
-        backlog = self.backlog(table.name)
-        return Wish(
+        backlog = cache.backlog
+        return Demand(
             operations=len(operations),
             read_bytes=sum(operation.read_bytes for operation in operations),
             write_bytes=sum(operation.write_bytes for operation in operations),
@@ -225,25 +214,31 @@ class Worker:
             oldest_unmerged_at=backlog.oldest_unmerged_at if backlog is not None else None,
             expired_plans=expired,
             memory_bytes=at_once * table.settings.memory,
-            metadata=metadata,
+            metadata=self._metadata_trigger(table, cache, snapshot),
         )
 
-    def _metadata_trigger(self, table: ServedTable, snapshot: TableSnapshot) -> MetadataTrigger | None:
+    def _metadata_trigger(
+        self, table: ServedTable, cache: TableCache, snapshot: TableSnapshot
+    ) -> MetadataTrigger | None:
         storage, base_path = self._open_storage(table.base_path)
+        plans = cache.metadata_plans()
         try:
-            return look_at_trigger(
+            return scan_trigger(
                 storage,
                 base_path,
                 snapshot.config,
                 after=table.settings.metadata_compact_after,
                 clock=self._clock,
-                memory=self._metadata_plans.setdefault(table.name, {}),
+                cache=plans,
             )
         except (Unsupported, BrokenFile):
             return None  # what cannot be read is not compacted; a compaction of the table, which writes to it, says why
+        finally:
+            cache.keep_metadata_plans(plans)
 
     def free_dead_locks(self, table: ServedTable) -> None:
-        """Of a table that another daemon services: it may not judge processes of this host, and would wait for ever."""
+        """Free locks of a table that another daemon services: it may not judge processes of this host, and would wait
+        for ever."""
         storage, base_path = self._open_storage(table.base_path)
         open_lock(
             storage,
@@ -259,30 +254,28 @@ class Worker:
     def run(self, job: Job, table: ServedTable, *, guard: Guard, observer: Observer) -> JobReport:
         """Do the job. Raises what went wrong; then nothing of it was published after the error."""
         with log_context(table=table.name, job=job.id):
-            return self._run(job, table, guard, observer)
+            return _JOBS[job.service](self, table, job, guard, observer)
 
-    def _run(self, job: Job, table: ServedTable, guard: Guard, observer: Observer) -> JobReport:
-        match job.service:
-            case Service.RECOVERY:
-                undone = self._compactor(table, job, guard, observer).recover().undone
-                done = tuple(attempt.instant for attempt in undone)
-                return JobReport(JobResult.COMMITTED if done else JobResult.NOTHING, instants=done)
-            case Service.PLAN_EXPIRY:
-                return self._expire_plans(self._compactor(table, job, guard, observer), job)
-            case Service.COMPACTION:
-                compactor = self._compactor(table, job, guard, observer)
-                report = compactor.compact()
-                compacted = _compacted(report)
-                self._learn(table.name, report)
-                if report.damage:
-                    self._watcher.doubt(table.name)
-                written = [*self._committed.get(table.name, ()), *compacted.instants]
-                self._committed[table.name] = written[-COMMITTED_MAX:]
-                return compacted
-            case Service.METADATA:
-                return self._service_metadata(table, guard, observer)
-            case Service.VERIFICATION:
-                return self._verify(table, guard)
+    def _recover(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
+        undone = self._compactor(table, job, guard, observer).recover().rolled_back
+        done = tuple(attempt.instant for attempt in undone)
+        return JobReport(JobResult.COMMITTED if done else JobResult.NOTHING, instants=done)
+
+    def _expire_plans(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
+        compactor = self._compactor(table, job, guard, observer)
+        ended = [compactor.unschedule(instant) for instant in job.expired_plans]
+        gone = tuple(each.instant for each in ended if isinstance(each, Unscheduled))
+        return JobReport(JobResult.COMMITTED if gone else JobResult.NOTHING, instants=gone)
+
+    def _compact(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
+        cache = self.caches.of(table.name)
+        report = self._compactor(table, job, guard, observer).compact()
+        compacted = _compacted(report)
+        self._keep_unmergeable(table, cache, report)
+        if report.damage:
+            self._watcher.doubt(table.name)
+        cache.add_committed(compacted.instants)
+        return compacted
 
     def _check_may_write(self, table: ServedTable) -> None:
         if table.locks.why_nothing_is_written is not None:
@@ -307,7 +300,7 @@ class Worker:
             processes=self._processes,
             observer=observer,
             guard=guard,
-            left_alone=job.left_alone,
+            excluded=job.excluded,
             planned_by=self._identity.as_metadata(),
         )
 
@@ -325,7 +318,7 @@ class Worker:
             state_folder=self._state_folder,
         )
 
-    def _service_metadata(self, table: ServedTable, guard: Guard, observer: Observer) -> JobReport:
+    def _service_metadata(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
         """What stands against it passes, and is no failure of the job."""
         self._check_may_write(table)
         storage, base_path = self._open_storage(table.base_path)
@@ -339,6 +332,7 @@ class Worker:
             observer=observer,
             guard=guard,
             planned_by=self._identity.as_metadata(),
+            only=_METADATA_SERVICES[job.service],
         )
         if isinstance(report.left, VerificationFailed):
             raise report.left
@@ -346,21 +340,17 @@ class Worker:
             return JobReport(JobResult.NOTHING, problems=(problem_of(report.left),))
         return _serviced(report.done)
 
-    def _expire_plans(self, compactor: Compactor, job: Job) -> JobReport:
-        ended = [compactor.unschedule(instant) for instant in job.expired_plans]
-        gone = tuple(each.instant for each in ended if isinstance(each, Unscheduled))
-        return JobReport(JobResult.COMMITTED if gone else JobResult.NOTHING, instants=gone)
-
-    def _verify(self, table: ServedTable, guard: Guard) -> JobReport:
+    def _verify(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
         storage, base_path = self._open_storage(table.base_path)
-        lately = self._committed.get(table.name, [])
+        cache = self.caches.of(table.name)
+        lately = cache.committed
         number = table.settings.verification_groups
         report = verify_sample(
             storage,
             base_path,
             number=number,
             seed=random.SystemRandom().getrandbits(32),
-            dispatcher=self._dispatchers.choose(self._bytes_of(table.name, file_groups=number)),
+            dispatcher=self._dispatchers.choose(_bytes_of(cache.backlog, file_groups=number)),
             run_check=self._run_check_at(base_path),
             clock=self._clock,
             timezone=table.settings.timezone,
@@ -368,82 +358,51 @@ class Worker:
             memory_bytes=table.settings.memory,
             guard=guard,
         )
-        self._committed.pop(table.name, None)  # not before: a sample that failed is taken again
-        problems = tuple(Problem(ProblemKind.VERIFICATION, problem.what, problem.group) for problem in report.problems)
+        cache.remove_committed(lately)  # not before: a sample that failed is taken again
+        problems = tuple(
+            WorkProblem(ProblemKind.VERIFICATION, problem.what, problem.group) for problem in report.problems
+        )
         wrong = len({problem.group for problem in report.problems})
         figures = JobFigures(groups_verified=len(report.groups), groups_mismatched=wrong)
         return JobReport(JobResult.COMMITTED if report.groups else JobResult.NOTHING, figures, problems=problems)
 
-    def _bytes_of(self, table: str, *, file_groups: int) -> int:
-        """Of so many of the table's file groups, on average."""
-        backlog = self.backlog(table)
-        if backlog is None or not backlog.file_groups:
-            return 0
-        return (backlog.base_bytes + backlog.log_bytes) * file_groups // backlog.file_groups
-
-    # ------------------------------------------------------------------------------------------------ memory
+    # ----------------------------------------------------------------------------------------------- caches
 
     def snapshot(self, table: str) -> TableSnapshot | None:
-        """As of the last poll; None before the first plan. May wait for a look that is under way."""
-        return self._watcher.snapshot(table) if self.backlog(table) is not None else None
-
-    def backlog(self, table: str) -> Backlog | None:
-        """As of the last plan; None before the first. Waits for nobody."""
-        return self._backlogs.get(table)
-
-    def time_in_zone_of(self, table: str, at: float) -> str | None:
-        """The instant at that time, as the table spells it; None while its zone is not known. Waits for nobody."""
-        zone = self._zones.get(table)
-        return None if zone is None else format_instant_time(int(at * 1000), zone)
+        """The snapshot as of the last poll; None before the first plan. Waits for a poll that is under way."""
+        cache = self.caches.find(table)
+        return None if cache is None or cache.backlog is None else self._watcher.snapshot(table)
 
     def forget(self, table: str) -> None:
         self._watcher.forget(table)
-        self._backlogs.pop(table, None)
-        self._foreign.pop(table, None)
-        self._zones.pop(table, None)
-        self._unmergeable.pop(table, None)
-        self._metadata_plans.pop(table, None)
-        self._committed.pop(table, None)
+        self.caches.forget(table)
 
-    def _learn(self, table: str, report: CompactionReport) -> None:
+    def _keep_unmergeable(self, table: ServedTable, cache: TableCache, report: CompactionReport) -> None:
         """A job opened logs that it then could not merge; the next plan need not ask for them again."""
         found = {
             (decision.partition_path, decision.file_id): decision.reason
             for decision in report.outcome.decisions
-            if decision.reason in _FOUND_IN_LOGS
+            if decision.reason is Reason.UNSUPPORTED_LOGS
         }
-        self._unmergeable.pop(table, None)
-        if not found:
-            return
         try:
-            slices = self._watcher.snapshot(table).latest_slices
+            slices = self._watcher.snapshot(table.name).latest_slices if found else ()
         except (LakewardError, OSError):
-            return  # the job is committed all the same, and the next one finds these logs again
-        logs = {slice_.group_id: frozenset(slice_.log_files) for slice_ in slices}
-        self._unmergeable[table] = {
-            group_id: _Unmergeable(reason, logs[group_id]) for group_id, reason in found.items() if group_id in logs
-        }
-
-    def _unmergeable_now(self, table: str, snapshot: TableSnapshot) -> dict[GroupId, Reason]:
-        """What was learned, of groups whose logs are still there."""
-        known = self._unmergeable.get(table)
-        if not known:
-            return {}
-        return {
-            slice_.group_id: found.reason
-            for slice_ in snapshot.latest_slices
-            if (found := known.get(slice_.group_id)) is not None and found.logs <= frozenset(slice_.log_files)
-        }
+            slices = ()  # the job is committed all the same, and the next one finds these logs again
+        cache.keep_unmergeable(found, slices)
 
 
-_FOUND_IN_LOGS = frozenset({Reason.UNSUPPORTED_LOGS, Reason.PARTIAL_UPDATES})
-"""Reasons that only the blocks of a log can tell; planning does not open them."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Unmergeable:
-    reason: Reason
-    logs: frozenset[LogFile]
+_JOBS: Mapping[JobKind, Callable[[Worker, ServedTable, Job, Guard, Observer], JobReport]] = {
+    JobKind.RECOVERY: Worker._recover,
+    JobKind.PLAN_EXPIRY: Worker._expire_plans,
+    JobKind.COMPACTION: Worker._compact,
+    JobKind.METADATA_CLEAN: Worker._service_metadata,
+    JobKind.METADATA_COMPACTION: Worker._service_metadata,
+    JobKind.VERIFICATION: Worker._verify,
+}
+_METADATA_SERVICES = {
+    JobKind.METADATA_CLEAN: MetadataService.CLEAN,
+    JobKind.METADATA_COMPACTION: MetadataService.COMPACTION,
+}
 
 
 def _compacted(report: CompactionReport) -> JobReport:
@@ -465,13 +424,13 @@ def _compacted(report: CompactionReport) -> JobReport:
         operations_verified=sum(bool(operation.digest) for operation in operations),
     )
     ended = (*(plan.instant for plan in report.plans), *(gone.instant for gone in report.unscheduled))
-    # A plan that the job itself made and that came to nothing is no progress: the next plan would wish it again.
+    # A plan that the job itself made and that came to nothing is no progress: the next plan would demand it again.
     achieved = report.unscheduled or any(plan.completion_time is not None or plan.recovered for plan in report.plans)
     return JobReport(JobResult.COMMITTED if achieved else JobResult.NOTHING, figures, ended)
 
 
 def _serviced(done: MetadataDone | None) -> JobReport:
-    """None where somebody else did it meanwhile."""
+    """The report of a job; None for `done` means that another process did it meanwhile."""
     made = [] if done is None else [each for each in (done.clean, done.compaction) if each is not None]
     if done is None or not made:
         return JobReport(JobResult.NOTHING)
@@ -481,6 +440,13 @@ def _serviced(done: MetadataDone | None) -> JobReport:
         written_bytes=compaction.output_bytes if compaction else 0,
     )
     return JobReport(JobResult.COMMITTED, figures, tuple(each.instant for each in made))
+
+
+def _bytes_of(backlog: Backlog | None, *, file_groups: int) -> int:
+    """The bytes of so many of a table's file groups, on average."""
+    if backlog is None or not backlog.file_groups:
+        return 0
+    return (backlog.base_bytes + backlog.log_bytes) * file_groups // backlog.file_groups
 
 
 def _age(instant: str, zone: tzinfo, now: float) -> float:

@@ -1,4 +1,4 @@
-"""Where work runs: a list of specs and a function go out, one outcome a spec comes back.
+"""A dispatcher runs work: a list of specs and a function go out, one outcome a spec comes back.
 
 A dispatcher knows nothing of Hudi. Errors of our own tree are outcomes (running them again would fail again);
 any other exception is left to the runner's retries.
@@ -63,7 +63,7 @@ class Dispatcher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """What must agree between the driver and whoever runs the work."""
+    """What must agree between the driver and the process that runs the work."""
 
     python: str
     packages: tuple[tuple[str, str], ...]
@@ -84,10 +84,10 @@ def check_versions(workers: Sequence[Versions], expected: Versions) -> None:
         if found != expected:
             raise Refused(
                 "The executors run other versions than this process.",
-                why=f"Here: {_spell(expected)}. There: {_spell(found)}.",
+                why=f"Here: {_format(expected)}. There: {_format(found)}.",
                 remedy="Run driver and executors from the same image or archive (spark.archives).",
             )
 
 
-def _spell(versions: Versions) -> str:
+def _format(versions: Versions) -> str:
     return ", ".join([f"Python {versions.python}", *(f"{name} {number}" for name, number in versions.packages)])

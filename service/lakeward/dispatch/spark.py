@@ -148,7 +148,8 @@ class SparkDispatcher:
 
     @property
     def has_session(self) -> bool:
-        """Whether one was started and is not known to have died. Asks nobody, and does not wait while one starts."""
+        """Whether one was started and is not known to have died. Sends no request, and does not wait while one
+        starts."""
         return self._session is not None
 
     @property

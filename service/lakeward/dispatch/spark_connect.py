@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.dispatch.spark_failure import what_happened
 from lakeward.dispatch.spark_session import (
-    ANSWER_SECONDS,
+    ANSWER_TIMEOUT_SECONDS,
     POLL_SECONDS,
     answered,
     cancel_until_done,
     in_thread,
 )
 from lakeward.errors import LakewardError, UsageError
-from lakeward.printable import printable, printable_url, secrets_in, spellings
+from lakeward.printable import encodings, printable, printable_url, secrets_in
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,7 +39,7 @@ class ConnectSession:
 
     @classmethod
     def start(cls, remote: str, settings: Mapping[str, str]) -> ConnectSession:
-        """Settings that only the start of a driver takes are left. Raises `LakewardError` when nobody answers."""
+        """Settings that only the start of a driver takes are left. Raises `LakewardError` when no server answers."""
         try:
             from pyspark.sql.connect.session import SparkSession
         except ImportError as error:
@@ -57,7 +57,7 @@ class ConnectSession:
         except Exception as error:
             raise LakewardError(
                 f"Spark Connect does not answer at {printable_url(remote)}.",
-                why=printable(what_happened(error), spellings(secrets_in(remote))),
+                why=printable(what_happened(error), encodings(secrets_in(remote))),
                 remedy="Check spark.remote and the server; the table is as it was.",
             ) from error
         return cls(session)
@@ -76,7 +76,7 @@ class ConnectSession:
 
     def is_alive(self) -> bool:
         try:
-            return bool(answered(lambda: self._session.version, ANSWER_SECONDS))
+            return bool(answered(lambda: self._session.version, ANSWER_TIMEOUT_SECONDS))
         except Exception:
             return False  # whatever gRPC says, it is not an answer
 

@@ -30,7 +30,7 @@ from lakeward.errors import LakewardError
 from lakeward.printable import printable, printable_url
 
 POLL_SECONDS = 0.25
-ANSWER_SECONDS = 15.0
+ANSWER_TIMEOUT_SECONDS = 15.0
 """A driver that has not answered for so long counts as dead: it is stopped, or out of memory and collecting garbage."""
 CANCEL_SECONDS = 30.0
 """How long to wait for a cancelled job to end; its tasks find no folder to write to afterwards."""
@@ -45,13 +45,13 @@ class LocalSession:
         self._session = session
         self._context = session.sparkContext
         self._is_ours = is_ours
-        # Asked once: whoever plans for a session that has died since gets an answer, too.
+        # Asked once: a caller that plans for a session that has died since gets an answer, too.
         self._parallelism = max(1, self._context.defaultParallelism)
         self._process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
 
     @classmethod
     def start(cls, master: str, settings: Mapping[str, str]) -> LocalSession:
-        """Or use the one that runs in this process. Raises `LakewardError` when it does not start."""
+        """Start a session, or use the one that runs in this process. Raises `LakewardError` when it does not start."""
         # Not `getActiveSession`, which knows only the sessions of the calling thread.
         if SparkContext._active_spark_context is not None:
             return cls(SparkSession.builder.getOrCreate(), is_ours=False)
@@ -87,9 +87,9 @@ class LocalSession:
             return False
         java = self._context._jsc
         if java is None:
-            return False  # somebody stopped it
+            return False  # another process stopped it
         try:
-            return not answered(lambda: java.sc().isStopped(), ANSWER_SECONDS)
+            return not answered(lambda: java.sc().isStopped(), ANSWER_TIMEOUT_SECONDS)
         except (Py4JError, OSError, TimeoutError):
             return False
 
@@ -117,14 +117,14 @@ class LocalSession:
         return rows.result()
 
     def stop(self) -> None:
-        """Unless it is somebody else's."""
+        """Stops the session, unless it is another process's."""
         if self._is_ours:
             self._session.stop()
 
     def forget(self) -> None:
         """After it died: let PySpark, which keeps the dead JVM in class variables, start another one."""
         if self._process is not None:
-            self._process.kill()  # gone, or a hanging process that answers nobody
+            self._process.kill()  # gone, or a hanging process that answers no request
             self._process.wait()
         gateway = SparkContext._gateway
         with suppress(Py4JError, OSError, AttributeError):
@@ -162,7 +162,7 @@ def cancel_until_done(cancel: Callable[[], object], rows: Future[list[Any]]) -> 
     waited = 0.0
     while not rows.done() and waited < CANCEL_SECONDS:
         try:
-            answered(cancel, ANSWER_SECONDS)
+            answered(cancel, ANSWER_TIMEOUT_SECONDS)
         except Exception:
             return  # the driver is gone or hangs, and with it goes the job
         wait([rows], timeout=POLL_SECONDS)

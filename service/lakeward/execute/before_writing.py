@@ -22,13 +22,14 @@ def check_space(table: ServicedTable, needed: int, *, what: str, remedy: str) ->
 
 
 def check_writers_stopped(before: Timeline, now: Timeline, *, ours: str, meanwhile: str) -> None:
-    """Hold the operator's word that nobody writes against the timeline; `ours` is our instant. Raises `Conflict`."""
+    """Hold the operator's word that no writer is at work against the timeline; `ours` is our instant. Raises
+    `Conflict`."""
     known = {(instant.time, instant.action) for instant in before.instants}
     new = {(each.time, each.action) for each in now.instants if each.time != ours} - known
     if new:
         time, action = min(new)
         raise Conflict(
             f"{action} {time} appeared while {meanwhile}.",
-            why="You said --writers stopped, and somebody writes.",
+            why="You said --writers stopped, and a writer is at work.",
             remedy="Stop the writer, or share its lock with --lock; nothing was published.",
         )

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from lakeward.commit.transition import ServiceAction
 from lakeward.errors import Conflict
-from lakeward.format.compaction_plan import CompactionPlan
+from lakeward.format.timeline.compaction_plan import CompactionPlan
 from lakeward.table.file_system_view import GroupId
-from lakeward.table.service_instants import PLANNED_BY
+from lakeward.table.service_instants import PLANNED_BY, groups_of
 from lakeward.table.snapshot import TableSnapshot
 
 
@@ -53,7 +53,3 @@ def pending_plan(snapshot: TableSnapshot, instant: str) -> CompactionPlan:
             remedy="Run the command again; it plans anew.",
         )
     return plan
-
-
-def groups_of(plan: CompactionPlan) -> tuple[GroupId, ...]:
-    return tuple((operation.partition_path, operation.file_id) for operation in plan.operations)

@@ -1,4 +1,4 @@
-"""What a long piece of work tells whoever is watching: where it is, how long its parts took, and what went wrong.
+"""What a long piece of work tells its watcher: where it is, how long its parts took, and what went wrong.
 
 Touches: nothing; `Silent` drops everything, the command line draws it, the daemon counts it.
 """
@@ -15,13 +15,13 @@ class Phase(StrEnum):
 
     LOCK_WAIT = "lock_wait"
     LOCK_HOLD = "lock_hold"
-    LOOK = "look"
+    SCAN = "look"
     """Reading what the table is now."""
     PLAN = "plan"
     """Choosing, with a look into the logs that are to be merged."""
     SCHEDULE = "schedule"
     CLAIM = "claim"
-    """Waiting for a living attempt of somebody else included."""
+    """Waiting for a living attempt of another process is in it."""
     MERGE = "merge"
     COMMIT = "commit"
 
@@ -31,10 +31,10 @@ class Count(StrEnum):
 
     CONFLICT = "conflict"
     """The table changed so that the work could not be published."""
-    UNDONE_ATTEMPT = "undone_attempt"
-    """An attempt that died, or failed, was taken back."""
+    ROLLED_BACK_ATTEMPT = "undone_attempt"
+    """An attempt that died, or failed, was rolled back."""
     LOST_ATTEMPT = "lost_attempt"
-    """Our own attempt, or the lock it needed, was taken by somebody else."""
+    """Our own attempt, or the lock it needed, was taken by another process."""
     UNSCHEDULED_PLAN = "unscheduled_plan"
     METADATA_CLEAN = "metadata_clean"
     """Old files of a metadata table were deleted."""
@@ -44,7 +44,7 @@ class Count(StrEnum):
 
 
 METADATA_COUNTS = frozenset({Count.METADATA_CLEAN, Count.METADATA_COMPACTION, Count.METADATA_LEFT})
-RECOVERY_COUNTS = frozenset({Count.UNDONE_ATTEMPT, Count.LOST_ATTEMPT, Count.UNSCHEDULED_PLAN})
+RECOVERY_COUNTS = frozenset({Count.ROLLED_BACK_ATTEMPT, Count.LOST_ATTEMPT, Count.UNSCHEDULED_PLAN})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,43 +1,41 @@
-"""One table under service: what every step needs to look at it, to hold its lock, and to be stopped.
+"""One table under service: what every step needs to take a snapshot of it, to hold its lock, and to be stopped.
 
-The *guard* is how somebody else stops the work: a daemon whose lease ended, an operator who cancels. It is called at
-every fence, while waiting, and with every report of progress, and stops by raising an error of ours.
+The *guard* is how the work is stopped from outside: a daemon whose lease ended, an operator who cancels. It is called
+at every fence, while waiting, and with every report of progress, and stops by raising an error of ours.
 
 Touches: the table's lock; reads the table.
 Keeps:   1. nothing is published past a fence, and a fence is the proof of the lock and the word of the guard;
-         2. undoing asks no guard: who was told to stop must still be able to clean up.
+         2. rolling back asks no guard: a process that was told to stop must still be able to clean up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from typing import Self
 
 from lakeward.clock import Clock
-from lakeward.commit.heartbeat import Sign, heartbeat_path, look, watch
-from lakeward.commit.lock import open_lock
+from lakeward.commit.attempt import Attempt, table_place
+from lakeward.commit.heartbeat import Liveness, read_liveness, watch
+from lakeward.commit.heartbeat_line import heartbeat_path
+from lakeward.commit.lock.opening import open_lock
+from lakeward.commit.lock.table_lock import Fence, Guard
+from lakeward.commit.metadata.delta_commit import DeltaCommit
+from lakeward.commit.orphan_files import sweep
 from lakeward.commit.owner import Owner, Processes
-from lakeward.commit.tidy import tidy
-from lakeward.commit.transition import ServiceAction, TimelineFiles
-from lakeward.execute.compaction_options import CompactionOptions
+from lakeward.commit.transition import ServiceAction
+from lakeward.execute.options import CompactionOptions
 from lakeward.execute.progress import Observer, Phase, Silent
-from lakeward.execute.refusal import refuse
-from lakeward.plan.eligibility import find_refusals
+from lakeward.plan.eligibility import TableService, find_refusals
+from lakeward.plan.refusal import refuse
 from lakeward.storage.storage import Storage, parent
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.listing import ListingSource
-from lakeward.table.metadata_table import has_metadata_table, metadata_base_path
-from lakeward.table.snapshot import LookMemory, TableSnapshot, take_snapshot
+from lakeward.table.metadata.metadata_table import has_metadata_table, metadata_base_path
+from lakeward.table.snapshot import SnapshotCache, TableSnapshot, take_snapshot
 from lakeward.table.table_config import timeline_folder
-
-Guard = Callable[[], None]
-"""Returns, or raises an error of ours (`Cancelled`, `LeaseLost`) that stops the work."""
-
-Fence = Callable[[], None]
-"""Returns while the table lock is proved to be ours, and raises otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +46,10 @@ class ServicedTable:
     clock: Clock
     processes: Processes
     owner: Owner
-    """Whose heartbeats and locks are ours."""
+    """The process whose heartbeats and locks are ours."""
     observer: Observer
     guard: Guard
-    memory: LookMemory
+    cache: SnapshotCache
 
     @classmethod
     def for_one_attempt(
@@ -65,7 +63,7 @@ class ServicedTable:
         observer: Observer | None,
         guard: Guard,
     ) -> Self:
-        """With an attempt number and a memory of its own."""
+        """A table with an attempt number and a cache of its own."""
         return cls(
             storage=storage,
             base_path=base_path,
@@ -75,38 +73,41 @@ class ServicedTable:
             owner=processes.new_owner(),
             observer=observer or Silent(),
             guard=guard,
-            memory=LookMemory(),
+            cache=SnapshotCache(),
         )
 
-    def look(self, *, only: Collection[GroupId] | None = None) -> TableSnapshot:
+    def snapshot(
+        self, *, only: Collection[GroupId] | None = None, service: TableService = TableService.COMPACTION
+    ) -> TableSnapshot:
         """A fresh snapshot of a table that we may change. Raises `Refused`.
 
         Args:
             only: the file groups that matter; while the lock is held nothing else should be waited for. They are
                 listed in the storage, whatever else the table is listed by.
+            service: what the snapshot is for, and may be refused.
         """
-        with self.measured(Phase.LOOK):
+        with self.measured(Phase.SCAN):
             snapshot = take_snapshot(
                 self.storage,
                 self.base_path,
                 timezone=self.options.timezone,
                 clock=self.clock,
                 only=only,
-                memory=self.memory,
+                cache=self.cache,
                 listing=self.options.listing if only is None else ListingSource.STORAGE,
                 accept_damaged_logs=self.options.accept_damaged_logs,
             )
-        refuse(self.base_path, find_refusals(snapshot))
+        refuse(self.base_path, find_refusals(snapshot, service))
         return snapshot
 
     @contextmanager
-    def locked(self, *, to_undo: bool = False) -> Iterator[Fence]:
+    def locked(self, *, to_roll_back: bool = False) -> Iterator[Fence]:
         """Hold the table lock. Gives the fence: called just before something is published, it raises or all is well.
 
         Args:
-            to_undo: do not let the guard stop what is done under this lock.
+            to_roll_back: the guard does not stop what is done under this lock.
         """
-        guard = _nobody if to_undo else self.guard
+        guard = _let_pass if to_roll_back else self.guard
 
         def on_wait(what: str, seconds: float) -> None:
             guard()
@@ -140,12 +141,12 @@ class ServicedTable:
         finally:
             self.observer.phase(phase, self.clock.monotonic() - started)
 
-    def sign_of_life(self, instant: str) -> Sign:
-        """Is somebody carrying out the plan of `instant`?"""
-        return look(self.storage, self.base_path, instant, clock=self.clock, processes=self.processes)
+    def liveness(self, instant: str) -> Liveness:
+        """Whether an attempt at `instant` is alive."""
+        return read_liveness(self.storage, self.base_path, instant, clock=self.clock, processes=self.processes)
 
     def watch(self, instants: Iterable[str]) -> None:
-        """Wait until `sign_of_life` can tell of each of them. Not under the lock."""
+        """Wait until `liveness` can tell of each of them. Not under the lock."""
 
         def on_wait(what: str, seconds: float) -> None:
             self.guard()
@@ -154,15 +155,15 @@ class ServicedTable:
         watch(self.storage, self.base_path, instants, clock=self.clock, processes=self.processes, on_wait=on_wait)
 
     def watch_ours(self) -> None:
-        """The same for every attempt of ours, before those that died are undone."""
+        """The same for every attempt of ours, before those that died are rolled back."""
         beating = (status.name for status in self.storage.list(parent(heartbeat_path(self.base_path, "0"))))
-        self.watch([name for name in beating if name.isdigit() and self.sign_of_life(name).owner is not None])
+        self.watch([name for name in beating if name.isdigit() and self.liveness(name).owner is not None])
 
-    def tidy(self, snapshot: TableSnapshot) -> None:
+    def sweep(self, snapshot: TableSnapshot) -> None:
         """Remove what completed instants of ours, and files that were never finished, left. Under the lock."""
         # The two timelines are laid out alike.
         metadata_timeline = timeline_folder(metadata_base_path(self.base_path), snapshot.config)
-        tidy(
+        sweep(
             self.storage,
             self.base_path,
             timeline_folder(self.base_path, snapshot.config),
@@ -170,19 +171,26 @@ class ServicedTable:
             clock=self.clock,
         )
 
-    def timeline_files(self, snapshot: TableSnapshot, instant: str, action: ServiceAction) -> TimelineFiles:
-        return TimelineFiles(self.storage, timeline_folder(self.base_path, snapshot.config), instant, action)
+    def attempt(self, snapshot: TableSnapshot, instant: str, action: ServiceAction) -> Attempt:
+        """Ours at a plan of the table, and what there may be of others at it."""
+        return Attempt(
+            table_place(self.storage, self.base_path, timeline_folder(self.base_path, snapshot.config)),
+            instant,
+            action,
+            self.owner,
+            participants=(DeltaCommit(self.storage, self.base_path, instant, self.clock),),
+        )
 
 
-def _nobody() -> None:
-    """A guard that lets everything pass."""
+def _let_pass() -> None:
+    """A guard that stops nothing."""
 
 
 def zone_of(snapshot: TableSnapshot) -> tzinfo:
-    """In which instants are spelled. A table without any commit shows none, and no plan is made of it: UTC will do."""
+    """The zone that instants are written in. A table without a commit shows none and has no plan: UTC will do."""
     assert snapshot.zone.zone or not snapshot.timeline.completed, "eligibility refuses a table whose zone is unknown"
     return snapshot.zone.zone or UTC
 
 
-def spell(action: ServiceAction) -> str:
+def label(action: ServiceAction) -> str:
     return "log compaction" if action is ServiceAction.LOG_COMPACTION else "compaction"

@@ -6,8 +6,8 @@ row made for as many keys as the file has. A key sets bit |h mod bits| for each 
 of the key with seed h(i).
 
 Or Hudi's SIMPLE: the row alone. A reader that takes the one for the other does not find the keys, and inserts them
-again. Whoever builds the metadata table's filters anew labels them all with the type that its writer is set to; so a
-file gets the type of the file that it takes the place of.
+again. A writer that builds the metadata table's filters anew labels them all with the type that it is set to; so a file
+gets the type of the file that it takes the place of.
 
 The error rate is Hudi's default of 1e-9 up to 194,000 keys. A row for more keys would no longer be small: 2 million
 keys need 14 MB of base64 in the footer, which every reader of the file has to read. From there on the row stays at
@@ -26,10 +26,11 @@ import math
 import struct
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from lakeward.kernel import I32_IN, U8, U8_IN, kernel, types
 
 ERROR_RATE = 1e-9
 ROW_BYTES_MAX = 1024 * 1024
@@ -38,10 +39,6 @@ SIMPLE_TYPE_CODE = "SIMPLE"
 
 _MURMUR = 1
 _VERSION = -1
-
-_bytes_in = numba.types.Array(numba.uint8, 1, "C", readonly=True)
-_int32s_in = numba.types.Array(numba.int32, 1, "C", readonly=True)
-_bytes_out = numba.types.Array(numba.uint8, 1, "C")
 
 
 class BloomFilter:
@@ -84,7 +81,7 @@ def key_buffers(keys: pa.StringArray) -> tuple[npt.NDArray[np.int32], npt.NDArra
     return starts, text
 
 
-@numba.njit(numba.uint64(numba.uint8), cache=True)
+@kernel(types.uint64(types.uint8))
 def _signed(byte: Any) -> Any:
     """A byte widened to 32 bits with its sign."""
     if byte >= 128:
@@ -92,7 +89,7 @@ def _signed(byte: Any) -> Any:
     return np.uint64(byte)
 
 
-@numba.njit(numba.uint32(_bytes_in, numba.int64, numba.int64, numba.uint32), cache=True)
+@kernel(types.uint32(U8_IN, types.int64, types.int64, types.uint32))
 def _murmur2(data: Any, start: Any, end: Any, seed: Any) -> Any:
     """Hudi's murmur2 of `data[start:end]`. All arithmetic wraps at 32 bits."""
     factor = np.uint64(0x5BD1E995)
@@ -128,7 +125,7 @@ def _murmur2(data: Any, start: Any, end: Any, seed: Any) -> Any:
     return np.uint32(value)
 
 
-@numba.njit(numba.void(_int32s_in, _bytes_in, numba.int64, numba.int64, _bytes_out), cache=True)
+@kernel(types.void(I32_IN, U8_IN, types.int64, types.int64, U8))
 def _add_keys(offsets: Any, data: Any, bits: int, hashes: int, row: Any) -> None:
     """`offsets` are ascending and lie inside of `data`; `row` has at least `bits` bits."""
     for key in range(len(offsets) - 1):

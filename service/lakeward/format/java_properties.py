@@ -38,7 +38,7 @@ def parse_properties(data: bytes) -> dict[str, str]:
 
 
 def dump_properties(values: Mapping[str, str]) -> bytes:
-    """The lines in the order of `values`, spelled as Java spells them, without a comment."""
+    """The lines in the order of `values`, as Java formats them, without a comment."""
     lines = [f"{_escape(key, every_blank=True)}={_escape(value, every_blank=False)}\n" for key, value in values.items()]
     return "".join(lines).encode("ascii")
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from lakeward.errors import BrokenFile
 from lakeward.format.java_properties import parse_properties
-from lakeward.format.parquet_footer import TAIL_BYTES, footer_bytes, is_encrypted
+from lakeward.format.parquet.footer import TAIL_BYTES, footer_bytes, is_encrypted
 
 PROPERTIES_NAME = ".hoodie_partition_metadata"
 PARQUET_NAME = f"{PROPERTIES_NAME}.parquet"
@@ -44,7 +44,7 @@ def read_partition_metadata(data: bytes, *, file: str) -> PartitionMetadata:
 
 
 def _footer_values(data: bytes, file: str) -> Mapping[str, str]:
-    # Imported here: whoever only lists tables should not have to hold Arrow in memory.
+    # Imported here: a process that only lists tables should not have to hold Arrow in memory.
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -12,18 +12,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit, types
 
-U8_IN = types.Array(types.uint8, 1, "C", readonly=True)
-I64_IN = types.Array(types.int64, 1, "C", readonly=True)
-I8_IN = types.Array(types.int8, 1, "C", readonly=True)
-U64_IN = types.Array(types.uint64, 1, "C", readonly=True)
-BOOL_IN = types.Array(types.boolean, 1, "C", readonly=True)
-U64 = types.Array(types.uint64, 1, "C")
-I64 = types.Array(types.int64, 1, "C")
-I8 = types.Array(types.int8, 1, "C")
-U8 = types.Array(types.uint8, 1, "C")
-_TWO_WORDS = types.UniTuple(types.uint64, 2)  # type: ignore[no-untyped-call]
+from lakeward.kernel import TWO_U64, U8_IN, kernel, types
 
 _P1 = np.uint64(0x9E3779B185EBCA87)
 _P2 = np.uint64(0xC2B2AE3D27D4EB4F)
@@ -36,7 +26,7 @@ _R32 = np.uint64(32)
 _NO_BYTES = np.zeros(0, dtype=np.uint8)
 
 
-@njit(types.uint64(types.uint64), cache=True, nogil=True)
+@kernel(types.uint64(types.uint64))
 def avalanche(h: np.uint64) -> np.uint64:
     """Spread every input bit over the whole word."""
     h = (h ^ (h >> _R33)) * _P2
@@ -44,7 +34,7 @@ def avalanche(h: np.uint64) -> np.uint64:
     return h ^ (h >> _R32)
 
 
-@njit(types.uint64(types.uint64, types.uint64), cache=True, nogil=True)
+@kernel(types.uint64(types.uint64, types.uint64))
 def mix(h: np.uint64, word: np.uint64) -> np.uint64:
     """Fold one more word into a hash; the order of words counts."""
     h = h ^ (word * _P2)
@@ -52,7 +42,7 @@ def mix(h: np.uint64, word: np.uint64) -> np.uint64:
     return h * _P1 + _P3
 
 
-@njit(types.uint64(U8_IN, types.int64), cache=True, nogil=True)
+@kernel(types.uint64(U8_IN, types.int64))
 def _load8(data: npt.NDArray[np.uint8], i: int) -> np.uint64:
     """Eight bytes as a word; the compiler makes one load of it."""
     return (
@@ -67,7 +57,7 @@ def _load8(data: npt.NDArray[np.uint8], i: int) -> np.uint64:
     )
 
 
-@njit(types.uint64(U8_IN, types.int64, types.int64), cache=True, nogil=True)
+@kernel(types.uint64(U8_IN, types.int64, types.int64))
 def _load_rest(data: npt.NDArray[np.uint8], i: int, end: int) -> np.uint64:
     """The last bytes, fewer than eight, as a word."""
     word = np.uint64(0)
@@ -79,7 +69,7 @@ def _load_rest(data: npt.NDArray[np.uint8], i: int, end: int) -> np.uint64:
     return word
 
 
-@njit(types.uint64(U8_IN, types.int64, types.int64, types.uint64), cache=True, nogil=True)
+@kernel(types.uint64(U8_IN, types.int64, types.int64, types.uint64))
 def hash_bytes(data: npt.NDArray[np.uint8], start: int, end: int, seed: np.uint64) -> np.uint64:
     """The hash of `data[start:end]`. Invariant: 0 <= start <= end <= len(data)."""
     h = mix(seed, np.uint64(end - start))
@@ -92,7 +82,7 @@ def hash_bytes(data: npt.NDArray[np.uint8], start: int, end: int, seed: np.uint6
     return avalanche(h)
 
 
-@njit(_TWO_WORDS(U8_IN, types.int64, types.int64, types.uint64, types.uint64), cache=True, nogil=True)
+@kernel(TWO_U64(U8_IN, types.int64, types.int64, types.uint64, types.uint64))
 def hash_bytes_twice(
     data: npt.NDArray[np.uint8], start: int, end: int, first: np.uint64, second: np.uint64
 ) -> tuple[np.uint64, np.uint64]:

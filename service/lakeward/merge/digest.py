@@ -17,19 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit, types
 
-from lakeward.merge.byte_hash import (
-    BOOL_IN,
-    I64_IN,
-    U8_IN,
-    U64,
-    U64_IN,
-    avalanche,
-    byte_buffers,
-    hash_bytes_twice,
-    mix,
-)
+from lakeward.kernel import BOOL_IN, I64_IN, U8_IN, U64, U64_IN, kernel, types
+from lakeward.merge.byte_hash import avalanche, byte_buffers, hash_bytes_twice, mix
 from lakeward.merge.merge_rules import FILE_NAME_FIELD
 
 _FIRST_SEED = np.uint64(0x243F6A8885A308D3)
@@ -43,7 +33,7 @@ _Words = npt.NDArray[np.uint64]
 _Mask = npt.NDArray[np.bool_]
 
 
-@njit(types.void(U64, U64, U64_IN, BOOL_IN), cache=True, nogil=True)
+@kernel(types.void(U64, U64, U64_IN, BOOL_IN))
 def _mix_words(first: _Words, second: _Words, words: _Words, valid: _Mask) -> None:
     """Fold one word per row into both lanes; `valid` is empty where no value is null."""
     for i in range(len(first)):
@@ -55,7 +45,7 @@ def _mix_words(first: _Words, second: _Words, words: _Words, valid: _Mask) -> No
             second[i] = mix(second[i] ^ _VALUE, words[i])
 
 
-@njit(types.void(U64, U64, U8_IN, I64_IN, BOOL_IN), cache=True, nogil=True)
+@kernel(types.void(U64, U64, U8_IN, I64_IN, BOOL_IN))
 def _mix_bytes(
     first: _Words, second: _Words, data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], valid: _Mask
 ) -> None:
@@ -70,7 +60,7 @@ def _mix_bytes(
             )
 
 
-@njit(types.void(U64, U64, U64_IN, U64_IN, I64_IN, BOOL_IN), cache=True, nogil=True)
+@kernel(types.void(U64, U64, U64_IN, U64_IN, I64_IN, BOOL_IN))
 def _mix_lists(
     first: _Words,
     second: _Words,
@@ -95,7 +85,7 @@ def _mix_lists(
         second[i] = two
 
 
-@njit(types.uint64(U64_IN), cache=True, nogil=True)
+@kernel(types.uint64(U64_IN))
 def _sum(rows: _Words) -> np.uint64:
     total = np.uint64(0)
     for i in range(len(rows)):

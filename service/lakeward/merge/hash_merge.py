@@ -1,8 +1,12 @@
 """Lay the folded log records over the base file's batches: base order, rows updated in place, inserts at the end.
 
-The base is streamed and never held: for each batch the hash of the keys finds those the logs speak about, `LogFold`
-decides between the two records, and the batch goes on with replaced rows where they were and removed rows left out.
-When the base is through, the keys it did not have follow in the order of their first appearance in the logs.
+The base's rows are streamed and never held: for each batch the hash of the keys finds those the logs speak about,
+`LogFold` decides between the two records, and the batch goes on with replaced rows where they were and removed rows
+left out. When the base is through, the keys it did not have follow in the order of their first appearance in the logs.
+
+Memory grows with the base file all the same: the watch over repeated keys holds a hash of every base row, 16 to 32
+bytes a row and up to 56 while its table grows, and no budget bounds that. Beside it are one byte a
+log key, one base batch, and what `LogFold` holds.
 
 Touches: nothing but what `LogFold` keeps.
 Keeps:   1. rows out = base rows + inserted - deleted;
@@ -21,9 +25,11 @@ import pyarrow as pa
 
 from lakeward.errors import BrokenFile
 from lakeward.merge.key_index import RepeatedHashes, hash_keys
-from lakeward.merge.log_fold import Action, LogFold, record_keys
+from lakeward.merge.log_fold import LogFold
 from lakeward.merge.log_rows import join_batches
 from lakeward.merge.merge_rules import RECORD_KEY_FIELD, MergeRules
+from lakeward.merge.records import record_keys
+from lakeward.merge.winner import Action
 
 INSERT_BATCH_ROWS = 16_384
 
@@ -127,7 +133,7 @@ class HashMerge:
             raise self._repeated(self._logs.key(int(again[0])))
 
     def _watch(self, hashes: npt.NDArray[np.uint64]) -> None:
-        """Remember the keys' hashes. A hash seen twice is most likely a key seen twice, which a second look decides."""
+        """Remember the keys' hashes. A hash seen twice is most likely a key seen twice, which a second read decides."""
         self._suspects.update(int(hashes[row]) for row in self._base_hashes.add(hashes))
 
     def _clear_suspects(self, base_keys: Iterable[pa.Array]) -> None:

@@ -3,6 +3,9 @@
 An open-addressing hash table with linear probing over a copy of the keys' bytes. Keys are numbered 0, 1, 2, … in the
 order of their first appearance. The same file watches over the base file's keys, of which it keeps 64-bit hashes only.
 
+Tables double when half full: slots take 16 to 32 bytes a key, the index's hashes and offsets 8 to 16 each, and key
+bytes are copied into a buffer that doubles, too.
+
 Touches: nothing.
 Keeps:   1. two keys have one id exactly when their bytes are equal: a hash only says where to look;
          2. an id never changes;
@@ -16,22 +19,22 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import njit, types
 
-from lakeward.merge.byte_hash import I64, I64_IN, U8, U8_IN, U64, U64_IN, byte_buffers, hash_bytes
+from lakeward.kernel import I64, I64_IN, U8, U8_IN, U64, U64_IN, kernel, types
+from lakeward.merge.byte_hash import byte_buffers, hash_bytes
 
 _SEED = np.uint64(0x1B873593CC9E2D51)
 _FREE = -1
 _T = TypeVar("_T", bound=np.generic)
 
 
-@njit(types.void(U8_IN, I64_IN, U64), cache=True, nogil=True)
+@kernel(types.void(U8_IN, I64_IN, U64))
 def _hash_all(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], out: npt.NDArray[np.uint64]) -> None:
     for i in range(len(out)):
         out[i] = hash_bytes(data, offsets[i], offsets[i + 1], _SEED)
 
 
-@njit(types.boolean(U8_IN, types.int64, types.int64, U8_IN, types.int64, types.int64), cache=True, nogil=True)
+@kernel(types.boolean(U8_IN, types.int64, types.int64, U8_IN, types.int64, types.int64))
 def _equal(
     left: npt.NDArray[np.uint8], left_start: int, left_end: int, right: npt.NDArray[np.uint8], start: int, end: int
 ) -> bool:
@@ -43,7 +46,7 @@ def _equal(
     return True
 
 
-@njit(types.int64(U8_IN, I64_IN, U64_IN, I64, U64, I64, U8, types.int64, I64), cache=True, nogil=True)
+@kernel(types.int64(U8_IN, I64_IN, U64_IN, I64, U64, I64, U8, types.int64, I64))
 def _intern(
     data: npt.NDArray[np.uint8],
     offsets: npt.NDArray[np.int64],
@@ -80,7 +83,7 @@ def _intern(
     return count
 
 
-@njit(types.void(U8_IN, I64_IN, U64_IN, I64_IN, U64_IN, I64_IN, U8_IN, I64), cache=True, nogil=True)
+@kernel(types.void(U8_IN, I64_IN, U64_IN, I64_IN, U64_IN, I64_IN, U8_IN, I64))
 def _find(
     data: npt.NDArray[np.uint8],
     offsets: npt.NDArray[np.int64],
@@ -107,7 +110,7 @@ def _find(
             slot = np.int64((np.uint64(slot) + np.uint64(1)) & mask)
 
 
-@njit(types.void(U64_IN, types.int64, I64), cache=True, nogil=True)
+@kernel(types.void(U64_IN, types.int64, I64))
 def _place_all(key_hashes: npt.NDArray[np.uint64], count: int, slots: npt.NDArray[np.int64]) -> None:
     """Fill an empty table with keys that are known to differ."""
     mask = np.uint64(len(slots) - 1)
@@ -118,7 +121,7 @@ def _place_all(key_hashes: npt.NDArray[np.uint64], count: int, slots: npt.NDArra
         slots[slot] = key
 
 
-@njit(types.int64(U64_IN, U64, types.int64, I64), cache=True, nogil=True)
+@kernel(types.int64(U64_IN, U64, types.int64, I64))
 def _add_hashes(
     hashes: npt.NDArray[np.uint64], slots: npt.NDArray[np.uint64], first_repeat: int, repeats: npt.NDArray[np.int64]
 ) -> int:

@@ -1,18 +1,12 @@
 """Fold the log records of a slice among themselves, oldest first: at most one record per key is left.
 
 Hudi folds the logs before it looks at the base file, and by event time the order of the two matters. Of each key we
-keep a state: which record won so far, whether it is a delete, and its ordering value as a code. A *commit-time delete*
-is one whose ordering value is the default. By event time, the rules for a new record over the state are:
+keep a state: which record won so far, whether it is a delete, and its ordering value as a code. `merge/winner` has the
+rules for a new record over a state, and for a folded record over a base row.
 
-    new record         state                  the new one wins
-    any                nothing                yes
-    block delete       commit-time delete     no
-    block delete       anything else          if it is a commit-time delete, or unless state > new
-    data, or deleted   commit-time delete     yes
-      by a column      anything else          if it is a commit-time delete, or if new >= state
-
-By commit time the last one wins. The rules for data, with ties for the log, then decide between the folded record and
-the base row, which is never a delete, whatever its columns say.
+Rows of data are spilled beyond the budget (`LogRows`). In memory stay, whatever the budget: the key index, 32 to 64
+bytes a key and its text once or twice; the states, 18 to 36 bytes a key; and where ordering values are strings or
+decimals, every record's value and 17 bytes until all are ranked at the end, and then each distinct value once.
 
 Touches: the spill file of `LogRows`.
 Keeps:   1. records are folded in the order they are appended;
@@ -23,123 +17,20 @@ Keeps:   1. records are folded in the order they are appended;
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import IntEnum
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from numba import njit, types
 
-from lakeward.errors import BrokenFile, Unsupported
-from lakeward.merge.byte_hash import I8, I8_IN, I64, I64_IN
+from lakeward.errors import Unsupported
 from lakeward.merge.key_index import KeyIndex
 from lakeward.merge.log_rows import LogRows
-from lakeward.merge.merge_rules import (
-    IS_DELETED_FIELD,
-    RECORD_KEY_FIELD,
-    MergeMode,
-    MergeRules,
-)
+from lakeward.merge.merge_rules import MergeMode, MergeRules
 from lakeward.merge.ordering import OrderingCodes, decode_ordering, encode_ordering, needs_ranks
-from lakeward.merge.ordering_type import default_is_comparable, ordering_type, ordering_wrappers
-
-
-class Kind(IntEnum):
-    """What a log record is; also what a key's state is."""
-
-    NOTHING = 0
-    DATA = 1
-    COLUMN_DELETE = 2  # a data record that a column of it declares deleted
-    BLOCK_DELETE = 3
-
-
-class Action(IntEnum):
-    """What becomes of a base row."""
-
-    KEEP = 0
-    REPLACE = 1
-    REMOVE = 2
-
-
-_NOTHING: Final = int(Kind.NOTHING)
-_DATA: Final = int(Kind.DATA)
-_BLOCK_DELETE: Final = int(Kind.BLOCK_DELETE)
-_KEEP: Final = int(Action.KEEP)
-_REPLACE: Final = int(Action.REPLACE)
-_REMOVE: Final = int(Action.REMOVE)
-
-
-@njit(
-    types.int64(types.boolean, types.boolean, I64_IN, I8_IN, I64_IN, I8_IN, I64_IN, I8, I64, I8, I64),
-    cache=True,
-    nogil=True,
-)
-def _fold(
-    by_event_time: bool,
-    default_compares: bool,
-    ids: npt.NDArray[np.int64],
-    kinds: npt.NDArray[np.int8],
-    codes: npt.NDArray[np.int64],
-    is_default: npt.NDArray[np.int8],
-    positions: npt.NDArray[np.int64],
-    state_kinds: npt.NDArray[np.int8],
-    state_codes: npt.NDArray[np.int64],
-    state_is_default: npt.NDArray[np.int8],
-    state_positions: npt.NDArray[np.int64],
-) -> int:
-    """Fold a run of records into the states of their keys; the row at which Java would throw, or -1."""
-    for i in range(len(ids)):
-        key = ids[i]
-        old = state_kinds[key]
-        if by_event_time and old != _NOTHING:
-            old_wins_always = old != _DATA and state_is_default[key] != 0
-            new_wins_always = kinds[i] != _DATA and is_default[i] != 0
-            if kinds[i] == _BLOCK_DELETE:
-                if old_wins_always:
-                    continue
-                if not new_wins_always:
-                    same_class = default_compares or state_is_default[key] == is_default[i]
-                    if same_class and state_codes[key] > codes[i]:
-                        continue
-            elif not (old_wins_always or new_wins_always):
-                if not default_compares and state_is_default[key] != is_default[i]:
-                    return i
-                if codes[i] < state_codes[key]:
-                    continue
-        state_kinds[key] = kinds[i]
-        state_codes[key] = codes[i]
-        state_is_default[key] = is_default[i]
-        state_positions[key] = positions[i]
-    return -1
-
-
-@njit(types.int64(types.boolean, types.boolean, I8_IN, I64_IN, I8_IN, I64_IN, I8_IN, I8), cache=True, nogil=True)
-def _decide(
-    by_event_time: bool,
-    default_compares: bool,
-    log_kinds: npt.NDArray[np.int8],
-    log_codes: npt.NDArray[np.int64],
-    log_is_default: npt.NDArray[np.int8],
-    base_codes: npt.NDArray[np.int64],
-    base_is_default: npt.NDArray[np.int8],
-    out: npt.NDArray[np.int8],
-) -> int:
-    """What becomes of base rows that have a folded log record; the row at which Java would throw, or -1."""
-    for i in range(len(out)):
-        log_wins = True
-        if by_event_time and not (log_kinds[i] != _DATA and log_is_default[i] != 0):
-            if not default_compares and log_is_default[i] != base_is_default[i]:
-                return i
-            log_wins = log_codes[i] >= base_codes[i]
-        if not log_wins:
-            out[i] = _KEEP
-        elif log_kinds[i] == _DATA:
-            out[i] = _REPLACE
-        else:
-            out[i] = _REMOVE
-    return -1
+from lakeward.merge.ordering_type import default_is_comparable, ordering_type
+from lakeward.merge.records import delete_ordering, find_deleted, keyless, record_keys
+from lakeward.merge.winner import LogRecordKind, decide_base_rows, fold_records
 
 
 @dataclass(slots=True)
@@ -221,7 +112,7 @@ class LogFold:
             return
         ids = self._keys.intern(record_keys(batch, source=source))
         deleted = find_deleted(batch, self._rules)
-        kinds = np.where(deleted, np.int8(Kind.COLUMN_DELETE), np.int8(Kind.DATA)).astype(np.int8)
+        kinds = np.where(deleted, np.int8(LogRecordKind.COLUMN_DELETE), np.int8(LogRecordKind.DATA)).astype(np.int8)
         first = self._rows.append(batch)
         positions = np.arange(first, first + batch.num_rows, dtype=np.int64)
         values = None if self._ordering_type is None else batch.column(self._rules.ordering_field)
@@ -238,9 +129,9 @@ class LogFold:
         if len(keys) == 0:
             return
         if keys.null_count:
-            raise _keyless(source)
+            raise keyless(source)
         ids = self._keys.intern(keys)
-        kinds = np.full(len(keys), Kind.BLOCK_DELETE, dtype=np.int8)
+        kinds = np.full(len(keys), LogRecordKind.BLOCK_DELETE, dtype=np.int8)
         positions = np.full(len(keys), -1, dtype=np.int64)
         values = delete_ordering(ordering, self._ordering_type, wrapper=wrapper, rows=len(keys), source=source)
         self._append(ids, kinds, positions, values, source)
@@ -280,7 +171,7 @@ class LogFold:
             row = encode_ordering(values, self._ordering_type, len(ids))
         out = np.empty(len(ids), dtype=np.int8)
         failed = int(
-            _decide(
+            decide_base_rows(
                 self._by_event_time,
                 self._default_compares,
                 kinds,
@@ -302,11 +193,11 @@ class LogFold:
 
     def data_ids(self) -> npt.NDArray[np.int64]:
         """The keys whose winning record is data, in the order of their first appearance."""
-        return np.flatnonzero(self._states.kinds[: len(self._keys)] == Kind.DATA)
+        return np.flatnonzero(self._states.kinds[: len(self._keys)] == LogRecordKind.DATA)
 
     def tombstone_ids(self) -> npt.NDArray[np.int64]:
         """The keys whose winning record is a delete, in the order of their first appearance."""
-        return np.flatnonzero(self._states.kinds[: len(self._keys)] > Kind.DATA)
+        return np.flatnonzero(self._states.kinds[: len(self._keys)] > LogRecordKind.DATA)
 
     def tombstones(self, ids: npt.NDArray[np.int64]) -> Tombstones:
         """The deletes that won these keys."""
@@ -357,7 +248,7 @@ class LogFold:
     ) -> None:
         states = self._states
         failed = int(
-            _fold(
+            fold_records(
                 self._by_event_time,
                 self._default_compares,
                 ids,
@@ -393,7 +284,7 @@ class LogFold:
         self._runs = []
 
     def _give_memory_back(self) -> None:
-        # Ranked records are folded at the end only, so nobody has lost yet.
+        # Ranked records are folded at the end only, so no record has lost yet.
         if not self._runs:
             self._drop_losers()
         # Under half of the budget is worth waiting for more; otherwise we would drop again after every batch.
@@ -403,7 +294,7 @@ class LogFold:
     def _drop_losers(self) -> None:
         count = len(self._keys)
         positions = self._states.positions[:count]
-        holders = np.flatnonzero(self._states.kinds[:count] == Kind.DATA)
+        holders = np.flatnonzero(self._states.kinds[:count] == LogRecordKind.DATA)
         order = holders[np.argsort(positions[holders])]
         alive = positions[order]
         # The row of a column delete is never asked for again.
@@ -418,81 +309,6 @@ class LogFold:
         )
 
 
-def record_keys(batch: pa.RecordBatch, *, source: str) -> pa.Array:
-    """The record keys of a batch. Raises `BrokenFile` where one is missing."""
-    keys = batch.column(RECORD_KEY_FIELD)
-    if keys.null_count:
-        raise _keyless(source)
-    return keys
-
-
-def find_deleted(batch: pa.RecordBatch, rules: MergeRules) -> npt.NDArray[np.bool_]:
-    """Which data records a column declares deleted."""
-    deleted = np.zeros(batch.num_rows, dtype=np.bool_)
-    position = batch.schema.get_field_index(IS_DELETED_FIELD)
-    if position >= 0:
-        flags = batch.column(position)
-        if not pa.types.is_boolean(flags.type):
-            raise Unsupported(
-                f"The column {IS_DELETED_FIELD} has the type {flags.type}.",
-                why="Only a boolean is understood as a mark of deletion.",
-                remedy="Compact this table with Hudi itself.",
-            )
-        deleted |= flags.fill_null(False).to_numpy(zero_copy_only=False)
-    if rules.delete_field is not None and rules.delete_marker is not None:
-        position = batch.schema.get_field_index(rules.delete_field)
-        if position >= 0:
-            deleted |= _equals_marker(batch.column(position), rules.delete_field, rules.delete_marker)
-    return deleted
-
-
-def _equals_marker(values: pa.Array, name: str, marker: str) -> npt.NDArray[np.bool_]:
-    kind = values.type
-    if not (pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
-        raise Unsupported(
-            f"The delete field {name} has the type {kind}.",
-            why="Its values have no text of their own that could be compared with the delete marker.",
-            remedy="Compact this table with Hudi itself.",
-        )
-    equal = pc.equal(values.cast(pa.string()), marker).fill_null(False)
-    return np.asarray(equal.to_numpy(zero_copy_only=False), dtype=np.bool_)
-
-
-def delete_ordering(
-    ordering: pa.Array | None, kind: pa.DataType | None, *, wrapper: str | None, rows: int, source: str
-) -> pa.Array | None:
-    """The ordering values of a delete block as values of the ordering column; None where all are the default."""
-    if kind is None or ordering is None or ordering.null_count == rows:
-        return None
-    assert len(ordering) == rows
-    expected = ordering_wrappers(kind)
-    assert expected is not None
-    if wrapper not in expected:
-        raise _foreign_ordering(source, f"it holds {wrapper} where the column is {kind}")
-    try:
-        if pa.types.is_timestamp(kind) and pa.types.is_integer(ordering.type):
-            ordering = ordering.cast(pa.timestamp("us", kind.tz))
-        return ordering.cast(kind)
-    except pa.ArrowInvalid as error:
-        raise _foreign_ordering(source, str(error)) from error
-
-
 def _large(values: pa.Array) -> pa.Array:
     """Strings with 64-bit offsets, which any number of them fits."""
     return values.cast(pa.large_string()) if pa.types.is_string(values.type) else values
-
-
-def _keyless(source: str) -> BrokenFile:
-    return BrokenFile(
-        f"A record of {source} has no record key.",
-        why="Without one it cannot be merged.",
-        remedy="Compact this table with Hudi itself.",
-    )
-
-
-def _foreign_ordering(source: str, why: str) -> Unsupported:
-    return Unsupported(
-        f"The ordering values of {source} are not values of the ordering column.",
-        why=f"{why[:1].upper()}{why[1:]}.",
-        remedy="Compact this table with Hudi itself.",
-    )

@@ -1,6 +1,6 @@
 """How records with one key become one record: the settings of a table's merge.
 
-Touches: nothing; a plain value, so that whoever only sends work to others need not have Arrow in memory.
+Touches: nothing; a plain value, so that a process that only sends work to others need not have Arrow in memory.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The merge of one key, slow and obvious: what `log_fold` and `hash_merge` must come to, row by row in Python.
 
 Verification merges a sample of keys again with it, and the tests compare the two over random records. It shares no code
-with the fast merge and takes no shortcut; where a rule has an exception in Hudi, it is spelled out here.
+with the fast merge and takes no shortcut; where a rule has an exception in Hudi, it is written out here.
 
 Touches: nothing.
-Keeps:   1. equal inputs give the answer of Hudi's reader: the surviving record, or None.
+Keeps:   1. equal inputs give the result of Hudi's reader: the surviving record, or None.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class LogRecord:
 
     row: Row | None
     ordering: object = None
-    """Of a delete block's record only; None where it has none. A data record's is in its row."""
+    """The ordering value of a delete block's record only; None where it has none. A data record's is in its row."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import tzinfo
 
 from lakeward.errors import BrokenFile
-from lakeward.format.instant import parse_instant_time
+from lakeward.format.timeline.instant import parse_instant_time
 
 
 class Ages:

@@ -30,7 +30,7 @@ OPERATION_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of one operation."""
+    """The cost of one operation."""
 
     read_bytes: int
     write_bytes: int
@@ -52,7 +52,7 @@ class Cost:
 
     @property
     def numbers(self) -> dict[str, int | float]:
-        """As they stand among the numbers of a decision."""
+        """The cost in the form that it has among the numbers of a decision."""
         return {
             "read_bytes": self.read_bytes,
             "write_bytes": self.write_bytes,

@@ -1,4 +1,4 @@
-"""What a planner answers: one decision for every file group, and the plans that carry the decisions out.
+"""The result of planning: one decision for every file group, and the plans that carry the decisions out.
 
 Two forms of plan hold LOG operations. The *split* form is two plans on the timeline, one of full compactions and one
 that Hudi knows as log compaction; the *hybrid* form of RFC-103 is one plan whose operations say their type each.
@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from lakeward.format.compaction_plan import MEBIBYTE, CompactionOperation, CompactionPlan
+from lakeward.format.timeline.compaction_plan import MEBIBYTE, CompactionOperation, CompactionPlan
 from lakeward.table.file_group import FileSlice, FrozenGroup, LogFile
 
 LOG_STRATEGY = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper"
@@ -28,9 +28,6 @@ LOG_STRATEGY = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelpe
 
 HYBRID_STRATEGY = "org.apache.hudi.table.action.compact.plan.generators.HybridCompactionPlanGenerator"
 """Marks a hybrid plan."""
-
-FIRST_VERSION_WITH_LOG = 9
-"""Released readers of older tables read sources and output of a log compaction both, by default."""
 
 _VERSION_WITH_TYPES = 3
 
@@ -58,7 +55,7 @@ class Reason(StrEnum):
     LOG_RATIO = "log-ratio"
     # for LOG
     MANY_SMALL_LOGS = "many-small-logs"
-    # for NONE: not looked at
+    # for NONE: not considered
     NOT_SELECTED = "not-selected"
     STRATEGY = "strategy"
     PENDING_COMPACTION = "pending-compaction"
@@ -66,7 +63,7 @@ class Reason(StrEnum):
     PENDING_CLUSTERING = "pending-clustering"
     FROZEN = "frozen"
     NAMELESS = "nameless"
-    # for NONE: looked at, and not due
+    # for NONE: considered, and not due
     NO_LOGS = "no-logs"
     ONE_LOG = "one-log"
     TABLE_TRIGGER = "table-trigger"
@@ -75,16 +72,11 @@ class Reason(StrEnum):
     # for NONE: due, and prevented
     UNSUPPORTED_LOGS = "unsupported-logs"
     DAMAGED = "damaged"
-    PARTIAL_UPDATES = "partial-updates"
     LOG_NOT_ALLOWED = "log-not-allowed"
     PENDING_WRITE = "pending-write"
     OVER_BUDGET = "over-budget"
     PARKED = "parked"
     PAUSED = "paused"
-
-
-LEFT_ALONE = frozenset({Reason.UNSUPPORTED_LOGS, Reason.DAMAGED, Reason.PARKED, Reason.PAUSED})
-"""What a planner may be told of a file group that it then leaves alone, whatever the rules choose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +92,7 @@ class Decision:
     instant: str | None = None
     """The pending or unknown instant that stands in the way; of a LOG, the pending write that its run ends before."""
     instead_of: Choice | None = None
-    """What the rules chose, where the answer is NONE because something prevents it."""
+    """What the rules chose, where the choice is NONE because something prevents it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +148,8 @@ class PlanOutcome:
         )
 
 
-def left_frozen(groups: Iterable[FrozenGroup]) -> list[Decision]:
-    """What a planner says of groups that nobody may touch."""
+def decide_frozen(groups: Iterable[FrozenGroup]) -> list[Decision]:
+    """NONE for each group that no service may touch."""
     return [
         Decision(
             group.partition_path,

@@ -1,15 +1,16 @@
 """A decision as one sentence for an operator: why this, or why not and when it would be.
 
 Touches: nothing.
-Keeps:   every reason has its sentence, and every sentence says what would have to change where the answer is NONE.
+Keeps:   every reason has its sentence, and every sentence says what would have to change where the choice is NONE.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from lakeward.plan.decision import FIRST_VERSION_WITH_LOG, Choice, Decision, Reason
-from lakeward.quantities import spell_size
+from lakeward.plan.decision import Choice, Decision, Reason
+from lakeward.quantities import format_size
+from lakeward.table.table_version import LOG_COMPACTION_VERSION
 
 
 def explain(decision: Decision) -> str:
@@ -38,34 +39,34 @@ def _because(decision: Decision) -> str:
             return f"there is no base file yet; the first is made of {_logs(numbers)}"
         case Reason.SMALL_BASE:
             return (
-                f"the base of {spell_size(numbers['base_bytes'])} is below {spell_size(numbers['small_base_size'])}, "
+                f"the base of {format_size(numbers['base_bytes'])} is below {format_size(numbers['small_base_size'])}, "
                 f"so rewriting it with {_logs(numbers)} is cheap"
             )
         case Reason.LOG_RATIO:
             return (
                 f"the logs, {_logs(numbers)}, are more than {numbers['log_ratio']:.0%} of the base of "
-                f"{spell_size(numbers['base_bytes'])}, so rewriting it pays"
+                f"{format_size(numbers['base_bytes'])}, so rewriting it pays"
             )
         case Reason.MANY_SMALL_LOGS:
             run = "all" if decision.instant is None else f"the {numbers['run_logs']} before pending write {instant}"
             return (
-                f"there are {_logs(numbers)}, the median {spell_size(numbers['median_log_bytes'])}, no more than "
-                f"{numbers['log_ratio']:.0%} of the base of {spell_size(numbers['base_bytes'])}, so {run} are merged "
+                f"there are {_logs(numbers)}, the median {format_size(numbers['median_log_bytes'])}, no more than "
+                f"{numbers['log_ratio']:.0%} of the base of {format_size(numbers['base_bytes'])}, so {run} are merged "
                 "and the base is left"
             )
         case Reason.NOT_SELECTED:
-            return "the partition and file group filters leave it out; it would be looked at without them"
+            return "the partition and file group filters leave it out; it would be considered without them"
         case Reason.STRATEGY:
             return (
                 f"the compaction strategy leaves it out with {_logs(numbers)}; another strategy, or its thresholds and "
                 "partitions, would let it in"
             )
         case Reason.PENDING_COMPACTION:
-            return f"compaction {instant} holds it; it is looked at again when that is done or rolled back"
+            return f"compaction {instant} holds it; it is considered again when that is done or rolled back"
         case Reason.PENDING_LOG_COMPACTION:
-            return f"log compaction {instant} holds it; it is looked at again when that is done or rolled back"
+            return f"log compaction {instant} holds it; it is considered again when that is done or rolled back"
         case Reason.PENDING_CLUSTERING:
-            return f"clustering {instant} is about to replace it; it is looked at again if that is rolled back"
+            return f"clustering {instant} is about to replace it; it is considered again if that is rolled back"
         case Reason.FROZEN:
             return (
                 f"its files cannot be told apart without guessing, or are damaged, because of {instant}; "
@@ -87,12 +88,10 @@ def _because(decision: Decision) -> str:
             return "a log holds what this release cannot merge; leave the group to Hudi"
         case Reason.DAMAGED:
             return "a log of it is damaged, so rows would be lost; restore the file that the error names"
-        case Reason.PARTIAL_UPDATES:
-            return "a log holds partial updates, which only a full compaction may merge"
         case Reason.LOG_NOT_ALLOWED:
             return (
                 "released readers of this table version would read sources and output both; it would be done on "
-                f"version {FIRST_VERSION_WITH_LOG}, and a lower planner.log_ratio has FULL take the group sooner"
+                f"version {LOG_COMPACTION_VERSION}, and a lower planner.log_ratio has FULL take the group sooner"
             )
         case Reason.PENDING_WRITE:
             return (
@@ -103,8 +102,8 @@ def _because(decision: Decision) -> str:
         case Reason.OVER_BUDGET:
             return (
                 "other file groups come first, and the "
-                f"{spell_size(numbers['read_bytes'] + numbers['write_bytes'])} it reads "
-                f"and writes did not fit into what they left of {spell_size(numbers['budget_bytes'])}; the next plan "
+                f"{format_size(numbers['read_bytes'] + numbers['write_bytes'])} it reads "
+                f"and writes did not fit into what they left of {format_size(numbers['budget_bytes'])}; the next plan "
                 "may hold it"
             )
         case Reason.PARKED:
@@ -113,7 +112,7 @@ def _because(decision: Decision) -> str:
                 "its time is over, or sooner if it is resumed"
             )
         case Reason.PAUSED:
-            return "an operator paused it; it is looked at again when it is resumed or the pause ends"
+            return "an operator paused it; it is considered again when it is resumed or the pause ends"
 
 
 def _below_thresholds(numbers: Mapping[str, int | float]) -> str:
@@ -122,13 +121,13 @@ def _below_thresholds(numbers: Mapping[str, int | float]) -> str:
     if numbers["log_files"] < numbers["log_num_threshold"]:
         missing.append(f"{numbers['log_num_threshold']} logs or more")
     if numbers["log_bytes"] < numbers["log_size_threshold"]:
-        missing.append(f"{spell_size(numbers['log_size_threshold'])} of logs or more")
+        missing.append(f"{format_size(numbers['log_size_threshold'])} of logs or more")
     if numbers["median_log_bytes"] >= numbers["small_log_size"]:
-        missing.append(f"a median log below {spell_size(numbers['small_log_size'])}")
+        missing.append(f"a median log below {format_size(numbers['small_log_size'])}")
     return (
-        f"on a base of {spell_size(numbers['base_bytes'])} there is too little to merge, {_logs(numbers)}, the median "
-        f"{spell_size(numbers['median_log_bytes'])}; LOG would need {' and '.join(missing)}, FULL logs of more than "
-        f"{spell_size(numbers['log_ratio'] * numbers['base_bytes'])}"
+        f"on a base of {format_size(numbers['base_bytes'])} there is too little to merge, {_logs(numbers)}, the median "
+        f"{format_size(numbers['median_log_bytes'])}; LOG would need {' and '.join(missing)}, FULL logs of more than "
+        f"{format_size(numbers['log_ratio'] * numbers['base_bytes'])}"
     )
 
 
@@ -143,4 +142,4 @@ def _trigger(numbers: Mapping[str, int | float]) -> str:
 
 def _logs(numbers: Mapping[str, int | float]) -> str:
     files = numbers["log_files"]
-    return f"{files} log{'' if files == 1 else 's'} of {spell_size(numbers['log_bytes'])}"
+    return f"{files} log{'' if files == 1 else 's'} of {format_size(numbers['log_bytes'])}"

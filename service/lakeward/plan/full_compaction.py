@@ -1,7 +1,7 @@
 """Full compaction of whatever has logs: one table snapshot in, one decision for each file group out.
 
-The rule of `compact --type full`: a latest file slice with log files is rewritten whole, everything else is left
-alone, with the reason.
+The rule of `compact --type full`: a latest file slice with log files is rewritten whole, and every other group gets
+NONE with the reason.
 
 Touches: nothing. No storage, clock or database, so equal inputs give equal plans.
 Keeps:   1. a file group with a pending operation of any service is never planned;
@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from lakeward.plan.cost import full_cost
-from lakeward.plan.decision import Choice, Decision, PlanOutcome, Reason, full_operation, left_frozen
+from lakeward.plan.decision import Choice, Decision, PlanOutcome, Reason, decide_frozen, full_operation
 from lakeward.plan.selection import GroupFilter
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
@@ -23,22 +23,22 @@ from lakeward.table.snapshot import TableSnapshot
 
 
 def plan_full_compaction(
-    snapshot: TableSnapshot, groups: GroupFilter, *, left_alone: Mapping[GroupId, Reason] | None = None
+    snapshot: TableSnapshot, groups: GroupFilter, *, excluded: Mapping[GroupId, Reason] | None = None
 ) -> PlanOutcome:
-    """FULL for each selected file group that has log files, nothing pending, and no reason to be left alone."""
+    """FULL for each selected file group that has log files, nothing pending, and is not excluded."""
     slices = sorted(snapshot.latest_slices, key=lambda slice_: (slice_.partition_path, slice_.file_id))
-    decisions = [_decide(snapshot, slice_, groups, left_alone or {}) for slice_ in slices]
+    decisions = [_decide(snapshot, slice_, groups, excluded or {}) for slice_ in slices]
     operations = [
         full_operation(slice_)
         for slice_, decision in zip(slices, decisions, strict=True)
         if decision.choice is Choice.FULL
     ]
-    decisions += left_frozen(snapshot.frozen)
+    decisions += decide_frozen(snapshot.frozen)
     return PlanOutcome(tuple(decisions), tuple(operations))
 
 
 def _decide(
-    snapshot: TableSnapshot, latest: FileSlice, groups: GroupFilter, left_alone: Mapping[GroupId, Reason]
+    snapshot: TableSnapshot, latest: FileSlice, groups: GroupFilter, excluded: Mapping[GroupId, Reason]
 ) -> Decision:
     group_id = (latest.partition_path, latest.file_id)
     numbers: dict[str, int | float] = {
@@ -61,7 +61,7 @@ def _decide(
             return none(reason, pending[group_id])
     if not latest.log_files:
         return none(Reason.NO_LOGS)
-    if (reason_against := left_alone.get(group_id)) is not None:
+    if (reason_against := excluded.get(group_id)) is not None:
         return replace(none(reason_against), instead_of=Choice.FULL)
     cost = full_cost(base_bytes=latest.base_bytes, log_bytes=latest.log_bytes, logs=len(latest.log_files))
     return Decision(*group_id, Choice.FULL, Reason.HAS_LOGS, numbers | cost.numbers)

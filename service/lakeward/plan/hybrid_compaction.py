@@ -7,7 +7,7 @@ RFC-103 gives the rules; the first that matches decides:
     3  enough logs, enough bytes of logs, and the median log is small   LOG    the base need not be rewritten
     4  otherwise                                                        NONE
 
-Before the rules stands what keeps a group from being looked at: filters, pending work, triggers. After them stands
+Before the rules stands what keeps a group from being considered: filters, pending work, triggers. After them stands
 what keeps a LOG from being right (a write that is still pending, see `log_prefix.py`) and what does not fit into the
 budget. Sizes and counts are those of live logs (see `slice_profile.py`).
 
@@ -25,21 +25,19 @@ import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from lakeward.format.compaction_plan import CompactionOperation
-from lakeward.format.instant import comparable_time
+from lakeward.format.timeline.compaction_plan import CompactionOperation
+from lakeward.format.timeline.instant import comparable_time
 from lakeward.plan.ages import Ages
 from lakeward.plan.budget import BUDGET_BYTES, within_budget
 from lakeward.plan.cost import Cost, full_cost, log_cost
 from lakeward.plan.decision import (
-    FIRST_VERSION_WITH_LOG,
-    LEFT_ALONE,
     Choice,
     Decision,
     Form,
     PlanOutcome,
     Reason,
+    decide_frozen,
     full_operation,
-    left_frozen,
     log_operation,
 )
 from lakeward.plan.log_prefix import LOGS_MIN, PendingWrites, files_of_run, pending_writes, pick_prefix
@@ -54,11 +52,9 @@ from lakeward.table.table_config import COMMIT_TIME_ORDERING
 MIB = 1024 * 1024
 
 LOG_NUM_THRESHOLD = 5
-"""As many logs as Hudi wants blocks before it log-compacts (hoodie.log.compaction.blocks.threshold)."""
+"""The number of logs at which a LOG is due: that of Hudi's blocks (hoodie.log.compaction.blocks.threshold)."""
 
 LOG_SIZE_THRESHOLD = 64 * 1024
-
-FIRST_VERSION_WITH_HYBRID_PLANS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +78,9 @@ class HybridOptions:
     form: Form | None = None
     """None is `auto`: split, and hybrid from table version 10 on. Where LOG is not allowed it is split in any case."""
     table_trigger: Trigger | None = None
-    """When the table is looked at; None: now."""
+    """When the table is considered; None: now."""
     group_trigger: Trigger | None = None
-    """When a file group is looked at; None: now."""
+    """When a file group is considered; None: now."""
     budget_bytes: int = BUDGET_BYTES
     """What the operations of one plan may read and write."""
 
@@ -96,38 +92,37 @@ class HybridCompactionPlanGenerator:
         self._options = options or HybridOptions()
 
     def generate(
-        self, snapshot: TableSnapshot, *, at: str, log_problems: Mapping[GroupId, Reason] | None = None
+        self, snapshot: TableSnapshot, *, at: str, excluded: Mapping[GroupId, Reason] | None = None
     ) -> PlanOutcome:
         """
         Args:
             at: the plan's instant, in the table's zone; ages are measured at it.
-            log_problems: groups whose logs were opened and found to hold partial updates (`PARTIAL_UPDATES`: never
-                LOG), and groups to leave alone (`LEFT_ALONE`: nothing), because their logs cannot be merged at all or
-                because somebody wants it.
+            excluded: groups that are not compacted whatever the rules choose, each with its reason: an operator wants
+                it, it is parked, or its logs were opened and cannot be merged.
         """
-        planning = _Planning(snapshot, self._options, at, log_problems or {})
+        planning = _Planning(snapshot, self._options, at, excluded or {})
         slices = sorted(snapshot.latest_slices, key=lambda slice_: (slice_.partition_path, slice_.file_id))
-        wishes = [planning.decide(slice_) for slice_ in slices]
+        candidates = [planning.decide(slice_) for slice_ in slices]
 
         key = self._options.selection.order()
-        wanted = [index for index, wish in enumerate(wishes) if wish.cost is not None]
-        wanted.sort(key=lambda index: key(wishes[index].profile, wishes[index].benefit))
+        wanted = [index for index, candidate in enumerate(candidates) if candidate.cost is not None]
+        wanted.sort(key=lambda index: key(candidates[index].profile, candidates[index].benefit))
         if self._options.selection.has_budget:
-            io_bytes = [wish.cost.io_bytes if wish.cost is not None else 0 for wish in wishes]
+            io_bytes = [candidate.cost.io_bytes if candidate.cost is not None else 0 for candidate in candidates]
             taken = within_budget(io_bytes, wanted, self._options.budget_bytes)
         else:
             taken = wanted
         fits = set(taken)
         decisions = [
-            wish.decision if wish.cost is None or index in fits else planning.over_budget(wish)
-            for index, wish in enumerate(wishes)
+            candidate.decision if candidate.cost is None or index in fits else planning.over_budget(candidate)
+            for index, candidate in enumerate(candidates)
         ]
-        decisions += left_frozen(snapshot.frozen)
-        return PlanOutcome(tuple(decisions), tuple(wishes[index].operation() for index in taken), planning.form)
+        decisions += decide_frozen(snapshot.frozen)
+        return PlanOutcome(tuple(decisions), tuple(candidates[index].operation() for index in taken), planning.form)
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
+class _Candidate:
     """A decision before the budget is asked."""
 
     decision: Decision
@@ -135,7 +130,7 @@ class _Wish:
     cost: Cost | None = None
     """None for NONE."""
     run: tuple[LogFile, ...] = ()
-    """Of a LOG: the files that it names."""
+    """The files that a LOG names."""
 
     @property
     def benefit(self) -> float:
@@ -151,22 +146,20 @@ class _Planning:
     """What is the same for every file group of one plan."""
 
     def __init__(
-        self, snapshot: TableSnapshot, options: HybridOptions, at: str, log_problems: Mapping[GroupId, Reason]
+        self, snapshot: TableSnapshot, options: HybridOptions, at: str, excluded: Mapping[GroupId, Reason]
     ) -> None:
         self._snapshot = snapshot
         self._options = options
-        self._log_problems = log_problems
+        self._excluded = excluded
         self._log_num_threshold = max(options.log_num_threshold or LOG_NUM_THRESHOLD, LOGS_MIN)
         self._log_size_threshold = options.log_size_threshold or LOG_SIZE_THRESHOLD
-        version = snapshot.config.version or 0
-        self._log_allowed = version >= FIRST_VERSION_WITH_LOG
-        by_version = Form.HYBRID if version >= FIRST_VERSION_WITH_HYBRID_PLANS else Form.SPLIT
+        version = snapshot.config.version
+        self._log_allowed = version.has_log_compaction
+        by_version = Form.HYBRID if version.has_hybrid_plans else Form.SPLIT
         self.form = (options.form or by_version) if self._log_allowed else Form.SPLIT
-        # The reader of version 10 ranks an output by its own instant, so any pending write would come before it.
-        self._output_ranks_last = (
-            version >= FIRST_VERSION_WITH_HYBRID_PLANS and snapshot.config.merge_mode == COMMIT_TIME_ORDERING
-        )
-        # Eligibility refuses a table whose zone is unknown; its plan may still be looked at, and then any zone will do.
+        # An output is ranked by its own instant there, so any pending write would come before it.
+        self._output_ranks_last = version.has_hybrid_plans and snapshot.config.merge_mode == COMMIT_TIME_ORDERING
+        # Eligibility refuses a table whose zone is unknown; its plan may still be shown, and then any zone will do.
         self._ages = Ages(at, snapshot.zone.zone or datetime.UTC)
         self._pending_writes: PendingWrites = pending_writes(snapshot)
         self._late = frozenset(
@@ -181,7 +174,7 @@ class _Planning:
         if options.table_trigger is not None:
             self._table_firing = table_fires(options.table_trigger, snapshot.timeline, self._ages)
 
-    def decide(self, slice_: FileSlice) -> _Wish:
+    def decide(self, slice_: FileSlice) -> _Candidate:
         options = self._options
         group_id = (slice_.partition_path, slice_.file_id)
         profile = profile_slice(slice_, self._snapshot.log_compactions.get(group_id, ()), late=self._late)
@@ -212,18 +205,15 @@ class _Planning:
                 return self._not_due(profile, numbers, Reason.GROUP_TRIGGER, options.group_trigger, firing)
 
         choice, reason = self._apply_rules(profile)
-        problem = self._log_problems.get(group_id)
         if choice is Choice.NONE:
             return self._none(profile, numbers, reason)
-        if problem is not None and problem in LEFT_ALONE:
-            return self._none(profile, numbers, problem, instead_of=choice)
+        if (reason_against := self._excluded.get(group_id)) is not None:
+            return self._none(profile, numbers, reason_against, instead_of=choice)
         if choice is Choice.FULL:
             cost = full_cost(base_bytes=profile.base_bytes, log_bytes=profile.log_bytes, logs=len(profile.live))
-            return _Wish(_decision(profile, choice, reason, numbers | cost.numbers), profile, cost)
+            return _Candidate(_decision(profile, choice, reason, numbers | cost.numbers), profile, cost)
         if not self._log_allowed:
             return self._none(profile, numbers, Reason.LOG_NOT_ALLOWED, instead_of=choice)
-        if problem is not None:
-            return self._none(profile, numbers, problem, instead_of=choice)
         return self._log(profile, reason, numbers)
 
     def _apply_rules(self, profile: SliceProfile) -> tuple[Choice, Reason]:
@@ -246,7 +236,7 @@ class _Planning:
             return Choice.LOG, Reason.MANY_SMALL_LOGS
         return Choice.NONE, Reason.BELOW_THRESHOLDS
 
-    def _log(self, profile: SliceProfile, reason: Reason, numbers: dict[str, int | float]) -> _Wish:
+    def _log(self, profile: SliceProfile, reason: Reason, numbers: dict[str, int | float]) -> _Candidate:
         pending = self._pending_writes.first_into(*profile.group_id)
         run = () if pending is not None and self._output_ranks_last else pick_prefix(profile, before=pending)
         run_bytes = sum(log.size for log in run)
@@ -254,25 +244,25 @@ class _Planning:
         numbers = numbers | {"run_logs": len(run), "run_logs_min": needed, "run_bytes": run_bytes}
         if len(run) < needed:
             return self._none(profile, numbers, Reason.PENDING_WRITE, instant=pending, instead_of=Choice.LOG)
-        # The whole slice is all files, those of no effect included: whoever runs the plan as FULL takes them along.
+        # The whole slice is all files, those of no effect included: a run of the plan as FULL takes them along.
         files = profile.log_files if self.form is Form.HYBRID else files_of_run(profile, run)
         cost = log_cost(run_bytes=run_bytes, logs=len(run))
         behind = pending if len(run) < len(profile.live) else None
         decision = _decision(profile, Choice.LOG, reason, numbers | cost.numbers, behind)
-        return _Wish(decision, profile, cost, files)
+        return _Candidate(decision, profile, cost, files)
 
-    def over_budget(self, wish: _Wish) -> Decision:
+    def over_budget(self, candidate: _Candidate) -> Decision:
         return replace(
-            wish.decision,
+            candidate.decision,
             choice=Choice.NONE,
             reason=Reason.OVER_BUDGET,
-            numbers=dict(wish.decision.numbers) | {"budget_bytes": self._options.budget_bytes},
-            instead_of=wish.decision.choice,
+            numbers=dict(candidate.decision.numbers) | {"budget_bytes": self._options.budget_bytes},
+            instead_of=candidate.decision.choice,
         )
 
     def _not_due(
         self, profile: SliceProfile, numbers: dict[str, int | float], reason: Reason, trigger: Trigger, firing: Firing
-    ) -> _Wish:
+    ) -> _Candidate:
         about: dict[str, int | float] = {}
         if trigger.counts_commits:
             about |= {"trigger_commits": firing.delta_commits, "trigger_commits_min": trigger.delta_commits}
@@ -289,8 +279,8 @@ class _Planning:
         *,
         instant: str | None = None,
         instead_of: Choice | None = None,
-    ) -> _Wish:
-        return _Wish(_decision(profile, Choice.NONE, reason, numbers, instant, instead_of), profile)
+    ) -> _Candidate:
+        return _Candidate(_decision(profile, Choice.NONE, reason, numbers, instant, instead_of), profile)
 
     def _numbers(self, profile: SliceProfile) -> dict[str, int | float]:
         known = {} if profile.base_rows is None else {"base_rows": profile.base_rows}

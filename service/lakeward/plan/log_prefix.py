@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakeward.format.instant import comparable_time
+from lakeward.format.timeline.instant import comparable_time
 from lakeward.plan.slice_profile import SliceProfile
 from lakeward.table.file_group import LogFile
 from lakeward.table.snapshot import TableSnapshot

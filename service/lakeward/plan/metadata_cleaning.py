@@ -1,4 +1,4 @@
-"""Which file slices of the metadata table nobody needs any more: one look in, values out.
+"""Dead file slices of the metadata table, which no reader needs any more: one snapshot in, values out.
 
 By Hudi's rule for it (KEEP_LATEST_COMMITS with at least 20 commits), of each file group there stay
 
@@ -25,10 +25,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from lakeward.format.clean_plan import CleanPlan, Retained
-from lakeward.format.instant import Instant, comparable_time
+from lakeward.format.timeline.clean_plan import CleanPlan, Retained
+from lakeward.format.timeline.instant import Instant, comparable_time
 from lakeward.table.file_group import FileGroup, FileSlice
-from lakeward.table.metadata_table import MetadataTable
+from lakeward.table.metadata.metadata_table import MetadataTable
 from lakeward.table.timeline import WRITE_ACTIONS, Timeline
 
 RETAINED_COMMITS = 20

@@ -1,13 +1,13 @@
-"""What the metadata table's own compaction has to do, and what stands against it: one look in, values out.
+"""What the metadata table's own compaction has to do, and what stands against it: one snapshot in, values out.
 
 All of its partitions are compacted together, as Hudi does, because the instant of the last compaction is a border: what
 the table itself wrote before it can no longer be rolled back, and the table's archiver keeps everything after it. So
 nothing of what completed in the metadata table may still be undecided on the table:
 
     t1 a commit completes in the metadata table; t2 its process dies, so that it is pending on the table;
-    t3 the metadata table is compacted with what the commit wrote; t4 nobody can take it back any more.
+    t3 the metadata table is compacted with what the commit wrote; t4 no process can roll it back any more.
 
-Hudi compacts as of the moment before such a commit. We wait until it was finished or taken back.
+Hudi compacts as of the moment before such a commit. We wait until it was finished or rolled back.
 
 Touches: nothing.
 Keeps:   1. a compaction is due only where a log completed since the last one, however many lie there;
@@ -20,9 +20,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lakeward.format.instant import comparable_time
+from lakeward.format.timeline.instant import comparable_time
 from lakeward.table.file_group import FileSlice
-from lakeward.table.metadata_table import MetadataTable, latest_compaction
+from lakeward.table.metadata.metadata_table import MetadataTable, latest_compaction
 from lakeward.table.timeline import Timeline
 
 _UNDER_WAY = frozenset({"compaction", "logcompaction", "rollback", "restore"})
@@ -38,7 +38,7 @@ class MetadataBacklog:
     delta_commits: int
     """Completed since then."""
     slices: tuple[FileSlice, ...]
-    """Those with logs; nothing where a compaction is not due."""
+    """File slices with logs; nothing where a compaction is not due."""
 
     @property
     def is_due(self) -> bool:
@@ -81,7 +81,7 @@ def find_backlog(table: MetadataTable) -> MetadataBacklog:
 
 
 def find_obstacles(data: Timeline, table: MetadataTable) -> tuple[Obstacle, ...]:
-    """By instant. `data` is the timeline of the table itself."""
+    """Obstacles in the order of instants. `data` is the timeline of the table itself."""
     return (*_undecided(data, table), *_under_way(table))
 
 
@@ -92,9 +92,9 @@ def _undecided(data: Timeline, table: MetadataTable) -> Iterator[Obstacle]:
             yield Obstacle(
                 "undecided-commit",
                 instant.file_name,
-                "It is complete in the metadata table and not on the table, so it may still have to be taken back, and "
-                "what is compacted cannot be.",
-                "Let whoever wrote it finish or roll it back: a Hudi writer by writing once, Lakeward by "
+                "It is complete in the metadata table and not on the table, so it may still have to be rolled back, "
+                "and what is compacted cannot be.",
+                "Let its writer finish or roll it back: a Hudi writer by writing once, Lakeward by "
                 "`lakeward compact` without --metadata.",
             )
 

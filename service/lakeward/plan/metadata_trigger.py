@@ -1,4 +1,4 @@
-"""When the metadata table is compacted before its writers have to, or left to them: one look at its timeline in.
+"""When the metadata table is compacted before its writers have to, or left to them: one scan of its timeline in.
 
 A Hudi writer compacts the metadata table at the beginning of a write, where the delta commits since the last compaction
 have reached `hoodie.metadata.compact.max.delta.commits`. With Hudi 1.2.0 that write then fails, if it is the first
@@ -7,7 +7,7 @@ work of its JVM. So the services of the metadata table are due a few commits bef
     limit    10, Hudi's default, or what the compactions show that writers made: they waited for so many delta commits
              and less than the default: the fewest; more: the fewest of at least two
     after    the limit less four, or less half of a small one: a write and the clean behind it are two delta commits,
-             our own compaction is one, and a writer may have begun while we looked
+             our own compaction is one, and a writer may have begun while we scanned
 
     1  2  3  4  5  6  7  8  9  10
                    ^ due        ^ the next write compacts
@@ -25,11 +25,21 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal
 
-from lakeward.format.instant import Instant, comparable_time
-from lakeward.table.metadata_table import is_initial_build, latest_compaction
+from lakeward.format.timeline.instant import Instant, comparable_time
+from lakeward.plan.metadata_cleaning import RETAINED_COMMITS
+from lakeward.table.metadata.metadata_table import is_initial_build, latest_compaction
 from lakeward.table.timeline import Timeline
+
+
+class MetadataService(StrEnum):
+    """A service of the metadata table."""
+
+    CLEAN = "clean"
+    COMPACTION = "compaction"
+
 
 AUTO: Literal["auto"] = "auto"
 MetadataCompactAfter = int | Literal["auto"]
@@ -47,13 +57,16 @@ class MetadataTrigger:
     """Whether the services of a metadata table are due, and what that rests on."""
 
     delta_commits: int
-    """Since the last compaction."""
+    """Delta commits since the last compaction."""
     compacted_at: str | None
     """The instant of that; None where there was none yet."""
     after: int
     """They are due from so many on."""
     limit: int | None
-    """From so many on the next writer compacts, as far as we know; None where a setting says when it is due."""
+    """The number from which on the next writer compacts, as far as we know; None where a setting says when it is
+    due."""
+    may_clean: bool = False
+    """There are more commits than a clean keeps files for, or a clean was begun: it may find something to delete."""
 
     @property
     def is_due(self) -> bool:
@@ -61,7 +74,7 @@ class MetadataTrigger:
 
     @property
     def why(self) -> str:
-        """A clause that explains the answer."""
+        """A clause that explains the result."""
         since = f"its compaction {self.compacted_at}" if self.compacted_at else "it was built"
         border = (
             "as metadata_compact_after says"
@@ -85,18 +98,25 @@ def metadata_trigger(
     if limit is not None:
         after = max(1, limit - min(HEADROOM, limit // 2))
     assert isinstance(after, int)
-    return MetadataTrigger(count_delta_commits(timeline), latest_compaction(timeline), after, limit)
+    return MetadataTrigger(
+        count_delta_commits(timeline),
+        latest_compaction(timeline),
+        after,
+        limit,
+        may_clean=len(timeline.completed_writes) > RETAINED_COMMITS
+        or any(instant.action == "clean" for instant in timeline.pending),
+    )
 
 
 def count_delta_commits(timeline: Timeline) -> int:
-    """As Hudi counts them before it decides: those that completed since the last compaction was requested, and those
-    that were requested since and are pending; all where there was none."""
+    """The number that Hudi counts before it decides: delta commits that completed since the last compaction was
+    requested, and those that were requested since and are pending; all where there was none."""
     since = latest_compaction(timeline)
     return sum(_is_after(_moment(each), since) for each in _delta_commits(timeline))
 
 
 def writers_limit(timeline: Timeline, by_writers: Collection[str]) -> int:
-    """From how many delta commits on the next writer compacts."""
+    """The number of delta commits from which on the next writer compacts."""
     compactions = [each.time for each in timeline.completed if each.comparable_action == "commit"]
     before: list[str | None] = [None, *compactions[:-1]]
     seen = [

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any
 
 from lakeward.errors import LakewardError, UsageError
-from lakeward.plan.decision import LEFT_ALONE, Form, PlanOutcome, Reason
+from lakeward.plan.decision import Form, PlanOutcome, Reason
 from lakeward.plan.full_compaction import plan_full_compaction
 from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator, HybridOptions
 from lakeward.plan.selection import GroupFilter, Selection, parse_strategies
@@ -34,7 +34,7 @@ class CompactionType(StrEnum):
 
 
 Planner = Callable[[TableSnapshot, str, Mapping[GroupId, Reason]], PlanOutcome]
-"""From a snapshot, the plan's instant, and the groups to leave alone or whose logs allow no LOG, to what is done."""
+"""A snapshot, the plan's instant and the excluded groups, each with its reason, in; what is done out."""
 
 
 def planner_of(kind: CompactionType, groups: GroupFilter, settings: Mapping[str, str]) -> Planner:
@@ -51,9 +51,8 @@ class FullPlanner:
 
     groups: GroupFilter
 
-    def __call__(self, snapshot: TableSnapshot, at: str, problems: Mapping[GroupId, Reason]) -> PlanOutcome:
-        left_alone = {group: reason for group, reason in problems.items() if reason in LEFT_ALONE}
-        return plan_full_compaction(snapshot, self.groups, left_alone=left_alone)
+    def __call__(self, snapshot: TableSnapshot, at: str, excluded: Mapping[GroupId, Reason]) -> PlanOutcome:
+        return plan_full_compaction(snapshot, self.groups, excluded=excluded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +61,8 @@ class HybridPlanner:
 
     generator: HybridCompactionPlanGenerator
 
-    def __call__(self, snapshot: TableSnapshot, at: str, problems: Mapping[GroupId, Reason]) -> PlanOutcome:
-        return self.generator.generate(snapshot, at=at, log_problems=problems)
+    def __call__(self, snapshot: TableSnapshot, at: str, excluded: Mapping[GroupId, Reason]) -> PlanOutcome:
+        return self.generator.generate(snapshot, at=at, excluded=excluded)
 
 
 def _form(text: str) -> Form | None:

@@ -1,7 +1,7 @@
-"""Which file groups a plan looks at, and in which order it takes them.
+"""File groups that a plan considers, and the order in which it takes them.
 
 An operator says which with a `GroupFilter`. Hudi's users say it with `hoodie.compaction.strategy`, the class names of
-one or more strategies; those whose meaning does not depend on Java code of somebody's own are understood here:
+one or more strategies; those whose meaning does not depend on the users' own Java code are understood here:
 
     LogFileSizeBasedCompactionStrategy        at least so many bytes of logs; most bytes first; within the budget
     LogFileNumBasedCompactionStrategy         at least so many logs; most logs first; within the budget
@@ -12,7 +12,7 @@ one or more strategies; those whose meaning does not depend on Java code of some
     PartitionRegexBasedCompactionStrategy     partition paths in which a regular expression is found; no budget
 
 Several are applied one after the other; the last that has an order gives it, and there is a budget if any has one.
-Without a strategy all groups are looked at, the one that gains most comes first, and there is a budget.
+Without a strategy all groups are considered, the one that gains most comes first, and there is a budget.
 
 Touches: nothing. "Today" is the day of the plan's instant.
 Source:  org.apache.hudi.table.action.compact.strategy, Hudi 1.2.
@@ -36,14 +36,14 @@ _PACKAGE = "org.apache.hudi.table.action.compact.strategy."
 
 @dataclass(frozen=True, slots=True)
 class GroupFilter:
-    """Which file groups to look at; empty means all."""
+    """File groups to consider; empty means all."""
 
     partitions: tuple[str, ...] = ()
     """Partition paths; `*` and `?` match as in a shell."""
     file_groups: tuple[str, ...] = ()
     """File ids."""
     excluded_partitions: tuple[str, ...] = ()
-    """Partition paths, matched in the same way, that are left alone even where `partitions` names them."""
+    """Partition paths, matched in the same way, that are excluded even where `partitions` names them."""
 
     def selects(self, slice_: FileSlice) -> bool:
         path = slice_.partition_path
@@ -99,7 +99,7 @@ class Selection:
         return not self.strategies or any(strategy in _WITH_BUDGET for strategy in self.strategies)
 
     def select_partitions(self, partitions: Iterable[str], *, at: str) -> frozenset[str]:
-        """The partitions that the strategies look at. Raises `UsageError` where a path should name a day."""
+        """The partitions that the strategies consider. Raises `UsageError` where a path should name a day."""
         selected = sorted(partitions)
         for strategy in self.strategies:
             if strategy is Strategy.DAY_BASED:
@@ -133,7 +133,7 @@ class Selection:
 
 
 def parse_strategies(class_names: str) -> tuple[Strategy, ...]:
-    """From the value of `hoodie.compaction.strategy`: class names, with or without their package, and commas.
+    """The strategies in the value of `hoodie.compaction.strategy`: class names, with or without package, and commas.
 
     Raises `UsageError` for a class that only Java can run.
     """

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from lakeward.format.instant import comparable_time
+from lakeward.format.timeline.instant import comparable_time
 from lakeward.table.file_group import FileSlice, LogFile
 from lakeward.table.timeline_reader import LogCompaction
 
@@ -32,11 +32,11 @@ class SliceProfile:
     log_files: tuple[LogFile, ...]
     """The logs that a plan may name: those of the slice without the ones that completed too late."""
     live: tuple[LogFile, ...]
-    """Those of them whose content readers merge, in that order."""
+    """Logs among them whose content readers merge, in that order."""
     merged: Mapping[str, tuple[LogFile, ...]]
-    """By the name of a live output of log compaction: the logs it stands for, outputs among them included."""
+    """Maps the name of a live output of log compaction to the logs it stands for, outputs among them included."""
     log_bytes: int
-    """Of the live logs, like the following."""
+    """Bytes of the live logs; the following numbers are of these, too."""
     median_log_bytes: float
     largest_log_bytes: int
     oldest_log_instant: str | None

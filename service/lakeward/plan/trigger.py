@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakeward.format.instant import comparable_time
+from lakeward.format.timeline.instant import comparable_time
 from lakeward.plan.ages import Ages
 from lakeward.plan.slice_profile import SliceProfile
 from lakeward.table.timeline import Timeline
@@ -62,7 +62,7 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """The answer of a trigger and what it rests on."""
+    """The result of a trigger and what it rests on."""
 
     fires: bool
     delta_commits: int

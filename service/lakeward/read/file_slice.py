@@ -1,13 +1,17 @@
 """One file slice as merged rows: base file and logs in, Arrow batches out.
 
 The logs are read first and folded to one record per key (`read/log_run.py`), then the base file streams by and the
-two are merged (`merge/hash_merge.py`). Memory holds the folded logs up to the budget, the key index and one base batch.
+two are merged (`merge/hash_merge.py`).
+
+The budget bounds the rows of logs (beyond a quarter of it they are spilled) and a batch of the base file (another
+quarter). It does not bound what grows by the row: the hashes of the base file's keys (`merge/hash_merge.py`), the index
+and the states of the logs' keys, and ordering values that wait to be ranked (`merge/log_fold.py`).
 
 Touches: reads the slice's files; a spill file of its own outside of the table.
 Keeps:   1. the rows are those that Hudi's snapshot query at the slice's instant returns, with their commit times and
             sequence numbers; only `_hoodie_file_name` is left for the writer to set;
          2. the counts add up: rows == base_rows + inserted - deleted;
-         3. every file and temporary file is closed when the batches are exhausted or given up.
+         3. every file and temporary file is closed when the batches are exhausted or the reader stops early.
 """
 
 from __future__ import annotations
@@ -20,12 +24,12 @@ from typing import Self
 import pyarrow as pa
 
 from lakeward.errors import BrokenFile
-from lakeward.format.avro_schema import table_schema
-from lakeward.format.base_file import count_rows, open_base_file
+from lakeward.format.avro.schema import table_schema
 from lakeward.format.file_name import resolve
+from lakeward.format.parquet.base_file import count_rows, open_base_file
 from lakeward.merge.hash_merge import HashMerge
-from lakeward.merge.log_fold import record_keys
 from lakeward.merge.merge_rules import RECORD_KEY_FIELD
+from lakeward.merge.records import record_keys
 from lakeward.read.log_run import LogRun
 from lakeward.read.log_scan import LogScan
 from lakeward.read.sample import SampleTap
@@ -37,7 +41,7 @@ SHARE_OF_BATCH = 4  # a batch of the base file, decoded, at most; most have a te
 
 
 class MergedSlice:
-    """The merged rows of a slice, to be read once. A context manager, for readers that may give up."""
+    """The merged rows of a slice, to be read once. A context manager, for readers that may stop early."""
 
     def __init__(self, storage: Storage, slice_input: SliceInput, *, spill_folder: str | None = None) -> None:
         self._storage = storage
@@ -134,7 +138,7 @@ class MergedSlice:
         if self._input.base_file is None:
             return
         path = resolve(self._input.base_path, self._input.base_file)
-        # Not a `with` of this generator: a reader that gives up closes the slice, not its iterators.
+        # Not a `with` of this generator: a reader that stops early closes the slice, not its iterators.
         file = self._resources.enter_context(self._storage.open_input(path))
         bytes_max = self._input.memory_bytes // SHARE_OF_BATCH
         yield from open_base_file(file, schema, name=self._input.base_file, bytes_max=bytes_max)

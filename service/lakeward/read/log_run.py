@@ -21,13 +21,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.errors import BrokenFile
-from lakeward.format.data_block import project, read_data_block
-from lakeward.format.delete_block import read_delete_block
 from lakeward.format.file_name import resolve
-from lakeward.format.log_block import BlockType, HeaderKey, LogBlock
-from lakeward.merge.log_fold import LogFold, Tombstones, delete_ordering
+from lakeward.format.log.block import BlockType, HeaderKey, LogBlock
+from lakeward.format.log.data_block import read_data_block
+from lakeward.format.log.delete_block import read_delete_block
+from lakeward.format.projection import project
+from lakeward.merge.log_fold import LogFold, Tombstones
 from lakeward.merge.merge_rules import MergeRules
 from lakeward.merge.ordering_type import ordering_type
+from lakeward.merge.records import delete_ordering
 from lakeward.read.log_scan import LogScan, check_sound, scan_slice_heads
 from lakeward.read.sample import SampleTap
 from lakeward.storage.storage import Storage, parent

@@ -25,9 +25,9 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from lakeward.errors import BrokenFile, NotFound, Unsupported
-from lakeward.format.avro_schema import block_schema
+from lakeward.format.avro.schema import block_schema
 from lakeward.format.file_name import parse_log_file
-from lakeward.format.log_block import BlockType, CorruptBlock, HeaderKey, LogBlock, read_content_range, scan_blocks
+from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock, read_content_range, scan_blocks
 from lakeward.merge.merge_rules import MergeRules
 from lakeward.merge.ordering_type import ordering_type
 from lakeward.storage.storage import Storage, is_absolute, join
@@ -39,6 +39,9 @@ CDC_SUFFIX = ".cdc"
 
 _DATA_TYPES = frozenset({BlockType.AVRO_DATA, BlockType.PARQUET_DATA})
 _OPERATION_FIELD = "_hoodie_operation"
+
+NEWEST = "9" * 17
+"""Later than every instant: all blocks are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +157,7 @@ def check_schemas(scan: LogScan, schema: pa.Schema) -> None:
         written = block_schema(schema_json, where=block.where)
         if any(types.get(column.name, column.type) != column.type for column in written):
             # Its kernels take as much memory as all else in a process that only plans, and are seldom needed there.
-            from lakeward.format.data_block import project
+            from lakeward.format.projection import project
 
             row = pa.RecordBatch.from_arrays([pa.nulls(1, column.type) for column in written], schema=written)
             project(row, schema, where=block.where)

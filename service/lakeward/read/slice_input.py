@@ -1,6 +1,6 @@
 """What merging one file slice needs to know, and what it counts: the values that travel to executors and back.
 
-Touches: nothing; they import neither readers nor kernels, so that whoever only sends work stays small.
+Touches: nothing; they import neither readers nor kernels, so that a process that only sends work stays small.
 """
 
 from __future__ import annotations

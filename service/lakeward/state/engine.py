@@ -1,26 +1,26 @@
 """One database behind the store: opened, checked, used in whole transactions, and asked again when it fell silent.
 
 A transaction is tried again when the database says that trying again helps (a serialization failure, a deadlock, a
-busy file) and when the connection is lost. After a lost connection nobody knows whether COMMIT arrived, so every
+busy file) and when the connection is lost. After a lost connection it is unknown whether COMMIT arrived, so every
 write carries an id of its own, and its first statement writes that id down:
 
     BEGIN -> insert the id -> (new) work, keep the result with the id -> COMMIT -> result
                            -> (there already) the lost COMMIT had arrived: the result that was kept
 
-PostgreSQL makes the second insert wait for a first one that is still in flight, so the answer is never a guess.
+PostgreSQL makes the second insert wait for a first one that is still in flight, so the result is never a guess.
 
 A SQLite file is known by its device and inode. One that is gone is written anew out of a connection that still has it,
 so nothing is lost with its name; one that was put in its place is opened and checked as at the start.
 
 Touches: the database; of SQLite the file with its folder, of PostgreSQL the network.
 Keeps:   1. a write happens once, however often its transaction is tried;
-         2. tries end: after `patience` seconds the caller gets StoreUnavailable;
+         2. tries end: after `timeout` seconds the caller gets StoreUnavailable;
          3. SQLite: BEGIN IMMEDIATE for writes, one writer at a time in the process, journal mode TRUNCATE and
             synchronous EXTRA (the WAL of SQLite before 3.51.3 can lose pages), a file that only its owner reads;
          4. a file that fails its integrity check is never written;
          5. no password is in an error or in a representation;
-         6. a file in the place of ours is used only after it was checked, and one that somebody may be putting there is
-            waited for; a server that takes no writes any more is connected to anew.
+         6. a file in the place of ours is used only after it was checked, and one that another process may be putting
+            there is waited for; a server that takes no writes any more is connected to anew.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ from sqlalchemy.pool import StaticPool
 from sqlalchemy.sql.elements import ColumnElement
 
 from lakeward.errors import LakewardError, StoreBroken, StoreUnavailable, StoreVersion, UsageError
-from lakeward.printable import printable, printable_url, secrets_in, spellings
+from lakeward.printable import encodings, printable, printable_url, secrets_in
 from lakeward.state.schema import applied_writes
 
 R = TypeVar("R")
 
-PATIENCE_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 TRIES_MAX = 30
 BUSY_SECONDS = 5.0
 CONNECT_SECONDS = 10
@@ -93,7 +93,7 @@ _BROKEN_CODES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 _log = logging.getLogger(__name__)
 
-# By itself stamina logs each retry through structlog, which prints to stdout where nobody has configured it, and counts
+# By default, stamina logs each retry through structlog, which prints to stdout until it is configured, and counts
 # them in the process-wide registry of metrics. Stdout is for data, and metrics have their own way (`on_operation`).
 stamina.instrumentation.set_on_retry_hooks(())
 
@@ -105,12 +105,12 @@ class _Passing(Exception):
 class Database:
     """An engine with the rules of this module. Usable from several threads."""
 
-    def __init__(self, engine: Engine, url: URL, *, patience: float = PATIENCE_SECONDS) -> None:
+    def __init__(self, engine: Engine, url: URL, *, timeout: float = TIMEOUT_SECONDS) -> None:
         self.engine = engine
         self.url = url
         self.is_sqlite = engine.dialect.name == "sqlite"
         self.is_memory = self.is_sqlite and _is_memory(url)
-        self._patience = patience
+        self._timeout = timeout
         # SQLite has one writer; queueing here costs less than its busy handler, and is fair.
         self._writer = threading.RLock()
         self._file = file_of(url)
@@ -132,13 +132,13 @@ class Database:
         self.engine.dispose()
 
     def read(self, work: Callable[[Connection], R]) -> R:
-        """One consistent look. `work` may be called again."""
+        """One consistent snapshot. `work` may be called again."""
         return self._until_done(lambda: self._once(work, begin="BEGIN", isolation="REPEATABLE READ"))
 
     def write(self, work: Callable[[Connection], R], *, at: float, serializable: bool = True) -> R:
         """One transaction, done once. The result must be what JSON holds: a try after a lost reply reads it back.
 
-        `serializable=False` is for work whose single statement holds the lock of the only row that it looks at.
+        `serializable=False` is for work whose single statement holds the lock of the only row that it reads.
         """
         write_id = uuid.uuid4().hex
 
@@ -176,7 +176,7 @@ class Database:
         return self._until_done(lambda: self._once(work_alone, begin="BEGIN EXCLUSIVE", isolation="READ COMMITTED"))
 
     def insert(self, table: Table) -> postgresql.Insert | sqlite.Insert:
-        """An insert that may say ON CONFLICT, which both dialects spell alike."""
+        """An insert that may say ON CONFLICT, which both dialects write alike."""
         return sqlite.insert(table) if self.is_sqlite else postgresql.insert(table)
 
     def clock(self, now: float) -> ColumnElement[float]:
@@ -282,7 +282,7 @@ class Database:
             for attempt in stamina.retry_context(
                 on=_Passing,
                 attempts=TRIES_MAX,
-                timeout=self._patience,
+                timeout=self._timeout,
                 wait_initial=0.02,
                 wait_max=2.0,
                 wait_jitter=0.1,
@@ -298,7 +298,7 @@ class Database:
 # ---------------------------------------------------------------------------------------------------- opening
 
 
-def open_database(url: str, *, patience: float = PATIENCE_SECONDS, create: bool = True) -> Database:
+def open_database(url: str, *, timeout: float = TIMEOUT_SECONDS, create: bool = True) -> Database:
     """The database at `url`, reachable and, if it is a file, sound. Raises `UsageError`, `StoreBroken`,
     `StoreUnavailable`; and without `create`, `StoreVersion` where there is no file."""
     parsed = parse_store_url(url)
@@ -311,7 +311,7 @@ def open_database(url: str, *, patience: float = PATIENCE_SECONDS, create: bool 
         )
     make_engine = _sqlite_engine if parsed.get_backend_name() == "sqlite" else _postgresql_engine
     engine = make_engine(parsed)
-    database = Database(engine, parsed, patience=patience)
+    database = Database(engine, parsed, timeout=timeout)
     try:
         if database.is_sqlite:
             _check_integrity(database)
@@ -520,11 +520,11 @@ def explain(error: BaseException, url: URL) -> LakewardError:
             f"The store {name} lacks a part of its schema.", why=why, remedy="Run `lakeward state migrate`."
         )
     if path is not None:
-        remedy = "See that the disk has space and that nobody else holds the file, then try again."
+        remedy = "See that the disk has space and that no other process holds the file, then try again."
     else:
         remedy = "See that the database runs, and that the URL, user and password are right; then try again."
     return StoreUnavailable(f"The store {name} did not do what was asked of it.", why=why, remedy=remedy)
 
 
 def redact(text: str, url: URL) -> str:
-    return printable(text, spellings(secrets_in(url.render_as_string(hide_password=False))))
+    return printable(text, encodings(secrets_in(url.render_as_string(hide_password=False))))

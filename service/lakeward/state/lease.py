@@ -1,40 +1,32 @@
-"""A lease as its holder sees it: a right that ends, by its own clock, well before anybody else may take it.
+"""A lease as its holder sees it: a right that ends, by its own clock, well before another process may take it.
 
 The database decides who holds a lease, and by its clock when it is over. The holder cannot ask it at every step, and
 a holder that sleeps through the end (a paused process, a stuck disk) does not know that it slept. So the holder
 measures on its own monotonic clock, from before the call was sent, and stops when two thirds are over:
 
-    asked_at     renew_at                      safe_until                    the database lets somebody else in
+    asked_at     renew_at                      safe_until                    the database lets another in
        |------------|------------------------------|------------------------------|----
        0           1/3                            2/3                        1 (or later: the call took its time)
 
-A table's lease saves work; that nobody publishes twice is the timeline's doing, not the lease's.
+A table's lease saves work; that no process publishes twice is the timeline's doing, not the lease's.
 
 Touches: nothing itself; `take` and `keep` call the store.
 Keeps:   two holders are never both safe, as long as a holder's clock runs at more than two thirds of the speed of
          the database's, and that one is not set forward by a third of a lease (`daemon/leases.py` sees to it that
-         nobody takes one then whose holder still renews it).
+         no daemon takes one then whose holder still renews it).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from lakeward.clock import Clock
+from lakeward.state.lease_rows import LeaseRows
 from lakeward.state.records import Lease
 
 SAFE_PART = 2 / 3
 RENEW_PART = 1 / 3
-
-
-class Leases(Protocol):
-    """What is needed of the store."""
-
-    def acquire_lease(self, table: str, holder: str, seconds: float, now: float) -> Lease | None: ...
-
-    def renew_leases(self, held: Sequence[Lease], seconds: float, now: float) -> tuple[Lease, ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +54,15 @@ class HeldLease:
         return monotonic >= self.renew_at
 
 
-def take(leases: Leases, table: str, holder: str, seconds: float, clock: Clock) -> HeldLease | None:
-    """The lease of `table`; None while somebody has it."""
+def take(leases: LeaseRows, table: str, holder: str, seconds: float, clock: Clock) -> HeldLease | None:
+    """The lease of `table`; None while another process has it."""
     asked_at = clock.monotonic()
-    lease = leases.acquire_lease(table, holder, seconds, clock.now())
+    lease = leases.acquire(table, holder, seconds, clock.now())
     return None if lease is None else HeldLease(lease, seconds, asked_at)
 
 
-def keep(leases: Leases, held: Sequence[HeldLease], seconds: float, clock: Clock) -> dict[str, HeldLease]:
-    """The same leases for longer, by table; those that somebody else has taken are missing."""
+def keep(leases: LeaseRows, held: Sequence[HeldLease], seconds: float, clock: Clock) -> dict[str, HeldLease]:
+    """The same leases for longer, by table; those that another process has taken are missing."""
     asked_at = clock.monotonic()
-    kept = leases.renew_leases([each.lease for each in held], seconds, clock.now())
+    kept = leases.renew([each.lease for each in held], seconds, clock.now())
     return {lease.table: HeldLease(lease, seconds, asked_at) for lease in kept}

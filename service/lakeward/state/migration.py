@@ -4,8 +4,9 @@
     newer, and its `schema_version` names a revision we know as the oldest that may still run: usable, left as it is
     newer, and it does not: refused
 
-Migrations only go forward. A release runs on the schema of the next one, because that one only adds; the head
-migration says so by `oldest_compatible`, the oldest revision whose release may still run beside it.
+Migrations only go forward. A release runs on the schema of the next one, because that one adds, and takes away only
+what is in no statement of the release before; the head migration says so by `oldest_compatible`, the oldest revision
+whose release may still run beside it.
 
 Touches: the database; the scripts of `migrations/`, which stand beside this module when installed and at the top of
          the source tree otherwise.
@@ -32,7 +33,7 @@ from lakeward.state.engine import Database, file_of, open_database, parse_store_
 from lakeward.state.schema import schema_version
 
 LOCK_KEY = 0x4C414B4557415244
-"""Of PostgreSQL's advisory lock: the letters of our name. Never another number, or two releases would not meet."""
+"""Key of PostgreSQL's advisory lock: the letters of our name. Never another number, or two releases would not meet."""
 
 LOCK_SECONDS = 120
 
@@ -42,9 +43,9 @@ class SchemaState(StrEnum):
     BEHIND = "behind"
     CURRENT = "current"
     NEWER = "newer"
-    """Of a later release that lets this one run."""
+    """The schema is that of a later release that lets this one run."""
     REFUSED = "refused"
-    """Of a later release that does not."""
+    """The schema is that of a later release that does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +54,9 @@ class SchemaStatus:
     """The URL without its secrets."""
     state: SchemaState
     revision: str | None
-    """Of the database; None while it is empty."""
+    """The revision of the database; None while it is empty."""
     head: str
-    """Of this release."""
+    """The revision of this release."""
     pending: tuple[str, ...]
     """Revisions that `migrate` would apply, in that order."""
     oldest_compatible: str | None
@@ -70,7 +71,7 @@ class Migrated:
 
 def migrate(url: str, *, scripts: Path | None = None) -> Migrated:
     """Bring the database at `url` to this release's schema. Raises `StoreVersion` when it belongs to a later one."""
-    database = open_database(url, patience=LOCK_SECONDS)
+    database = open_database(url, timeout=LOCK_SECONDS)
     try:
         return migrate_database(database, at=time.time(), scripts=scripts)
     finally:
@@ -120,7 +121,7 @@ def ensure_usable(database: Database) -> None:
 
 
 def _upgrade(connection: Connection, database: Database, config: Config, at: float) -> Migrated:
-    """Under the lock, in the caller's transaction."""
+    """Upgrade the database under the lock, in the caller's transaction."""
     before = _status(connection, database, config)
     if before.state is SchemaState.REFUSED:
         raise _refused(before)
@@ -151,7 +152,7 @@ def _status(connection: Connection, database: Database, config: Config) -> Schem
 
 
 def _revisions(config: Config) -> list[str]:
-    """Of this release, the newest first."""
+    """Revisions of this release, the newest first."""
     return [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
 
 

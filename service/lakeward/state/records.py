@@ -2,8 +2,9 @@
 
 Times are seconds since the epoch. `table` is the name of a watched table: the configured one, else its base path.
 
+What a value holds is an observation or a request; no value here is the truth about a table.
+
 Touches: nothing.
-Keeps:   what a value holds is an observation or a wish; no value here is the truth about a table.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ class WatchedTable:
     name: str
     base_path: str
     first_watched_at: float
-    """Since when instants may be expected to be known; earlier ones were not seen as they came."""
+    """The time since which instants may be expected to be known; earlier ones were not seen as they came."""
     seen_at: float
 
 
 @dataclass(frozen=True, slots=True)
 class Planning:
-    """The last time that somebody decided about a table."""
+    """The last time that a daemon or command decided about a table."""
 
     table: str
     planned_at: float
@@ -47,7 +48,7 @@ class DecisionRecord:
     instant: str | None = None
     instead_of: str | None = None
     decided_at: float | None = None
-    """Since when the decision reads like this; set by the store."""
+    """The time since which the decision reads like this; set by the store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class ObservedOperation:
 
 @dataclass(frozen=True, slots=True)
 class ObservedPlan:
-    """A plan that stood on the timeline and was not carried out yet, whoever made it."""
+    """A plan that stood on the timeline and was not carried out yet, ours or another service's."""
 
     instant: str
     action: str
@@ -72,7 +73,7 @@ class ObservedPlan:
     state: str
     """requested or inflight."""
     operations: tuple[ObservedOperation, ...] = ()
-    """By partition path and file id when they come from the store."""
+    """Operations, by partition path and file id when they come from the store."""
     requested_at: float | None = None
     planned_by: str | None = None
     planned_by_service: str | None = None
@@ -100,7 +101,7 @@ class JobRecord:
     error: str | None = None
     figures: Mapping[str, Any] = field(default_factory=dict)
     from_timeline: bool = False
-    """True for what `state rebuild` found: the timeline says that it was done, nobody remembers how."""
+    """True for what `state rebuild` found: the timeline says that it was done, and not how."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ class TargetKind(StrEnum):
     """A named group of tables, by `group` in the configuration."""
     FILE_GROUP = "file_group"
     JOB = "job"
-    """To be cancelled, not to be paused."""
+    """A job is a target to be cancelled, not to be paused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,7 @@ class ControlRecord:
 
 @dataclass(frozen=True, slots=True)
 class ParkedRecord:
-    """A table or a file group that failed too often and is left alone for a while."""
+    """A table or a file group that failed too often and is excluded for a while."""
 
     table: str
     file_group: FileGroupKey | None

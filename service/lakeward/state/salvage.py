@@ -1,7 +1,7 @@
-"""Put a damaged SQLite store aside, and take from it what no timeline can tell again.
+"""Move a damaged SQLite store away, and take from it what no timeline can tell again.
 
 Touches: the store's file, which is renamed with the files beside it, and then only read.
-Keeps:   1. a file that is put aside is kept; deleting it is for a person;
+Keeps:   1. a file that is moved away is kept; deleting it is for a person;
          2. a journal goes with its file: left behind, SQLite would play it into the new one.
 """
 
@@ -17,10 +17,11 @@ from typing import Any, TypeVar
 from sqlalchemy import Select, create_engine, exc, or_, select
 from sqlalchemy.engine import URL, Connection
 
+from lakeward.state.controls import control_of, parked_of
 from lakeward.state.engine import file_of, parse_store_url
+from lakeward.state.observations import watched_table_of
 from lakeward.state.records import ControlRecord, ParkedRecord, WatchedTable
 from lakeward.state.schema import controls, parked_groups, store_identity, watched_tables
-from lakeward.state.store import control_of, parked_of, watched_table_of
 
 T = TypeVar("T")
 
@@ -29,17 +30,18 @@ _COMPANIONS = ("", "-journal", "-wal", "-shm")
 
 @dataclass(frozen=True, slots=True)
 class Salvaged:
-    put_aside: Path
+    kept_as: Path
+    """The file under its new name."""
     store_id: str | None
     """None where it cannot be read; then the new store is another one."""
     controls: tuple[ControlRecord, ...]
     parked: tuple[ParkedRecord, ...]
     tables: tuple[WatchedTable, ...]
     unreadable: tuple[str, ...]
-    """Of the tables of the database that hold these, the ones that could not be read."""
+    """Tables of the database, among those that hold these, that could not be read."""
 
 
-def put_aside(url: str, *, now: float) -> Salvaged:
+def salvage(url: str, *, now: float) -> Salvaged:
     """Rename the file of the store, and read from it what can be read. No daemon may have it open."""
     path = file_of(parse_store_url(url))
     assert path is not None, "only a file can be damaged"
@@ -67,7 +69,7 @@ def _salvage(path: Path, now: float) -> Salvaged:
     still = or_(parked_groups.c.until.is_(None), parked_groups.c.until > now)
     identities = read("store_identity", select(store_identity), lambda row: str(row.store_id))
     salvaged = Salvaged(
-        put_aside=path,
+        kept_as=path,
         store_id=identities[0] if identities else None,
         controls=read("controls", select(controls).where(in_force).order_by(controls.c.id), control_of),
         parked=read("parked_groups", select(parked_groups).where(still), parked_of),

@@ -1,7 +1,7 @@
 """The tables of the store, as SQLAlchemy Core knows them; `migrations/` is how a database gets them.
 
     about a table     watched_tables  plannings  decisions  observed_plans  observed_operations
-    about our work    jobs  attempts  cleaner_progress  index_builds  index_checkpoints
+    about our work    jobs  attempts
     between daemons   leases  daemons
     from an operator  controls  parked_groups
     about the past    events
@@ -162,43 +162,6 @@ attempts = Table(
     Column("error", StorableText),
     Column("figures", JSON, nullable=False),
     Index(None, "job_id"),
-)
-
-cleaner_progress = Table(
-    "cleaner_progress",
-    metadata,
-    Column("table_name", StorableText, primary_key=True),
-    Column("earliest_retained_instant", StorableText),
-    Column("last_clean_instant", StorableText),
-    Column("progress", JSON, nullable=False),
-    Column("updated_at", Double, nullable=False),
-)
-
-index_builds = Table(
-    "index_builds",
-    metadata,
-    Column("id", StorableText, primary_key=True),
-    Column("table_name", StorableText, nullable=False),
-    Column("index_name", StorableText, nullable=False),
-    Column("index_kind", StorableText, nullable=False),
-    Column("instant", StorableText),
-    Column("began_at", Double, nullable=False),
-    Column("ended_at", Double),
-    Column("result", StorableText),
-    Column("error", StorableText),
-    Column("figures", JSON, nullable=False),
-    Index(None, "table_name", "index_name"),
-)
-
-index_checkpoints = Table(
-    "index_checkpoints",
-    metadata,
-    Column("build_id", StorableText, primary_key=True),
-    Column("partition_path", StorableText, primary_key=True),
-    Column("file_id", StorableText, primary_key=True),
-    Column("instant", StorableText, nullable=False),
-    Column("entries", BigInteger, nullable=False),
-    Column("done_at", Double, nullable=False),
 )
 
 # ------------------------------------------------------------------------------------------------ between daemons

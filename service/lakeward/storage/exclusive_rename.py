@@ -7,7 +7,7 @@ loses the first; a folder is renamed when nothing of the name is seen. Such a pr
     t0 A gives a heartbeat the name by which it goes, and is stopped; t1 B does the same, and C makes a new heartbeat in
     its place; t2 A wakes, and takes the first name away, which is C's by now.
 
-C then finds that its heartbeat is gone, and gives up; nothing is published twice.
+C then finds that its heartbeat is gone, and aborts; nothing is published twice.
 
 Touches: two names in a local file system; their folders are not synced.
 Keeps:   1. an existing file is never replaced;
@@ -41,14 +41,14 @@ class NoHardLinks(OSError):
 def rename_exclusively(source: Place, target: Place) -> None:
     """Raises `FileExistsError` with the target, `FileNotFoundError` without the source, and `NoHardLinks`."""
     if not _renamed_at_once(source, target):
-        with _spelled(source, target):
+        with _encoded(source, target):
             _rename_in_two_steps(source, target)
 
 
 def link_exclusively(source: Place, target: Place) -> None:
     """A second name of a file. Raises as `rename_exclusively` does."""
     try:
-        with _spelled(source, target):
+        with _encoded(source, target):
             os.link(
                 source.name,
                 target.name,
@@ -107,7 +107,7 @@ def _is_there(place: Place) -> bool:
 
 
 @contextmanager
-def _spelled(source: Place, target: Place) -> Iterator[None]:
+def _encoded(source: Place, target: Place) -> Iterator[None]:
     """An error of the system names both paths."""
     try:
         yield

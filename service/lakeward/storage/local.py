@@ -7,8 +7,8 @@ Touches: the local disk.
 Keeps:   1. `create`, `mark`, `rename`, `move` and `link` never replace a file;
          2. what a method reported as done survives a power cut (file and folder are synced), but for `mark`, `move` and
             `remove`, which leave that to `sync`;
-         3. of a table, nothing is read, written or deleted through a link below its base path, even if somebody puts it
-            there meanwhile (`storage/place.py`);
+         3. of a table, nothing is read, written or deleted through a link below its base path, even if another process
+            puts it there meanwhile (`storage/place.py`);
          4. a `create` that fails for want of room leaves no file and no temporary name; only where nothing but the sync
             of the folder failed, the file is there, whole.
 """
@@ -34,20 +34,20 @@ TEMPORARY_SUFFIX = ".lakeward-tmp"
 """Ends the names of files that are still being created; left over only by a process that died."""
 
 _DELETE_TRIES = 20
-"""To delete a folder in which somebody else deletes, too; each time there is less in it."""
+"""Tries to delete a folder in which another process deletes, too; each time there is less in it."""
 
 
 class LocalStorage:
     def __init__(self, base_path: str | None = None) -> None:
         """
         Args:
-            base_path: of the table that is read and changed; below it no link is followed. None, for whoever looks for
-                tables, follows all.
+            base_path: of the table that is read and changed; below it no link is followed. None, for a caller that
+                looks for tables, follows all.
         """
         self._base_path = base_path
 
     def list(self, folder: str) -> list[FileStatus]:
-        found = []
+        found, prefix = [], join(folder, "x")[:-1]
         try:
             descriptor = self._open_folder(folder)
         except FileNotFoundError:
@@ -56,7 +56,7 @@ class LocalStorage:
             with os.scandir(descriptor) as entries:
                 for entry in entries:
                     try:
-                        found.append(_entry_status(join(folder, entry.name), entry))
+                        found.append(_entry_status(prefix + entry.name, entry))
                     except FileNotFoundError:
                         continue  # deleted since the folder was read: by now it is not in the folder
         finally:
@@ -164,7 +164,7 @@ class LocalStorage:
                     return False
                 if not left:
                     raise
-                # Somebody else deletes in there too, and was faster with one of the files.
+                # Another process deletes in there too, and was faster with one of the files.
         self.sync(parent(path))
         return True
 

@@ -6,7 +6,7 @@
     Azure    AZURE_STORAGE_ACCOUNT_NAME, AZURE_STORAGE_ACCOUNT_KEY, AZURE_CLIENT_ID, …; else the machine's identity
 
 There are two for each bucket. One tries again by itself, which is right for what may be done twice. The other does not:
-of a conditional write that was sent twice nobody could say which of the two was refused.
+of a conditional write that was sent twice it could not tell which of the two was refused.
 
 Touches: environment variables; nothing is sent before the first request.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
 REQUEST_SECONDS = 30.0
-"""Longer than this no single request is waited for; whoever publishes counts on it."""
+"""Limit of a single request; a process that publishes counts on it."""
 
 _PREFIXES = ("AWS_", "GOOGLE_", "AZURE_")
 _BUCKETS_MAX = 64
@@ -39,7 +39,7 @@ class Clients:
 
 
 def clients_of(url: ObjectUrl) -> Clients:
-    """Those of the bucket; for as long as the environment stays as it is, the same ones for everybody."""
+    """Clients of the bucket; for as long as the environment stays as it is, the same ones for all callers."""
     environment = tuple(sorted(item for item in os.environ.items() if item[0].startswith(_PREFIXES)))
     return _clients(url.provider, url.bucket, url.account, environment)
 
@@ -76,7 +76,7 @@ def _store(
                 endpoint = environment.get("AWS_ENDPOINT") or endpoint
                 if endpoint:
                     options["endpoint"] = endpoint
-                    # Whoever writes http:// means it; without this the client refuses to speak to a local server.
+                    # A URL with http:// is meant so; without this the client refuses to speak to a local server.
                     options["client_options"]["allow_http"] = endpoint.startswith("http://")
                 return S3Store(bucket, **options)
             case Provider.GOOGLE:

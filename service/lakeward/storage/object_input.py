@@ -1,8 +1,8 @@
 """A file in an object store, read in ranges, as a seekable reader.
 
 Parquet is read column by column, each from a place of its own, logs from front to back or head to head. So blocks are
-kept, the least recently used go first, and whoever goes on reading where an earlier range ended gets twice as much with
-the next request: a look at a head costs one small request, and a scan few large ones.
+kept, the least recently used go first, and a reader that goes on where an earlier range ended gets twice as much with
+the next request: reading a head costs one small request, and a scan few large ones.
 
 Why not pyarrow's own file systems: they take other credentials, other names for the endpoint, and one library more for
 each store; a table would have to be opened twice. What they do better, several ranges at a time, readers of one
@@ -37,7 +37,7 @@ class ObjectInput(io.RawIOBase):
         self._position = 0
         self._blocks: OrderedDict[int, bytes] = OrderedDict()
         self._ends: OrderedDict[int, int] = OrderedDict()
-        """Where earlier requests ended, as the number of the next block, and how many blocks they had."""
+        """Ends of earlier requests: the number of the next block, and how many blocks they had."""
 
     def readable(self) -> bool:
         return True

@@ -7,10 +7,10 @@ A conditional write whose reply is lost leaves the question who was it. Each of 
 object's metadata, and the answer is read from there before anything is sent again.
 
     send --ok--> done       send --refused--> ours by the mark? done : refused
-                            send --no answer--> look: ours? done; another? refused; none: send again
+                            send --no answer--> read: ours? done; another? refused; none: send again
 
 Touches: the bucket.
-Keeps:   1. `create` and `replace` say yes or no and are right; where nobody can know they raise `OSError`;
+Keeps:   1. `create` and `replace` say yes or no and are right; where they cannot know they raise `OSError`;
          2. an upload that is broken off is never seen, though the store may keep (and charge for) its parts until a
             rule of the bucket's life cycle removes them.
 """
@@ -39,7 +39,7 @@ MARK = "lakeward"
 """Key of the metadata that says which write made an object; a name that every store takes."""
 
 PART_BYTES = 8 * 1024 * 1024
-"""Of an upload in parts, of which a store takes 10,000; what is smaller is written in one request."""
+"""Bytes of a part of an upload, of which a store takes 10,000; what is smaller is written in one request."""
 PARTS_AT_ONCE = 3
 
 PAUSES_SECONDS = (0.5, 2.0, 5.0)
@@ -186,7 +186,7 @@ class ObjectStore:
         return data, _version(got.meta), got.attributes.get(MARK)
 
     def _version_of(self, path: str, mark: str) -> Version | None:
-        """Of the file, if the write with this mark made it."""
+        """The version of the file, if the write with this mark made it."""
         try:
             _, version, found = self._get(path)
         except NotFound:
@@ -217,7 +217,8 @@ class ObjectStore:
 
 class _Upload(io.RawIOBase):
     """A new file. The first part stays here until it is full: what is no larger is created in one request, which is
-    refused where there is a file. Of a larger one we look before the first part is sent; its name is nobody else's."""
+    refused where there is a file. Before the first part of a larger one is sent, we check that its name is free; no
+    other process uses it."""
 
     def __init__(self, store: ObjectStore, path: str) -> None:
         self._store = store
@@ -266,7 +267,7 @@ class _Upload(io.RawIOBase):
             self.__del__()
 
     def __del__(self) -> None:
-        # Whoever did not close it did not finish it. Parts that were sent are never put together.
+        # A file that was not closed was not finished. Parts that were sent are never put together.
         self._parts = None
         super().close()
 

@@ -1,4 +1,4 @@
-"""How a place in an object store is spelled, and what of it is the bucket and what the key.
+"""How a place in an object store is named, and what of it is the bucket and what the key.
 
     s3://BUCKET/KEY   s3a://BUCKET/KEY                         one and the same
     gs://BUCKET/KEY
@@ -34,7 +34,7 @@ SCHEMES = {
     "wasb": Provider.AZURE,
     "wasbs": Provider.AZURE,
 }
-"""Those that Hudi's storage-based lock knows too."""
+"""Schemes that Hudi's storage-based lock knows too."""
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _AZURE_HOST = re.compile(r"(?P<container>[a-z0-9$-]+)(?:@(?P<account>[a-z0-9]+)\.(?:dfs|blob)\.core\.windows\.net)?")
@@ -60,7 +60,7 @@ class ObjectUrl:
 
     @property
     def account(self) -> str | None:
-        """Of Azure, where the URL names one."""
+        """The account of Azure, where the URL names one."""
         host = self.authority.partition("@")[2]
         return host.partition(".")[0] or None
 

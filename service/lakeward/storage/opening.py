@@ -41,7 +41,7 @@ def open_root(location: str) -> tuple[Storage, str]:
         raise UsageError(
             f"{location!r} is no path.",
             why="It has a zero byte in it.",
-            remedy="Give the path as the system spells it.",
+            remedy="Give the path as the system writes it.",
         )
     return LocalStorage(), os.path.abspath(path)
 

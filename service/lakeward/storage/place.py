@@ -1,6 +1,6 @@
 """A name in a folder that is held open: what is done to it happens there, whatever becomes of the path meanwhile.
 
-    t10 we look at `orders/p=1`, a folder; t20 somebody with write access to the table removes it and puts a link
+    t10 we look at `orders/p=1`, a folder; t20 a writer of the table removes it and puts a link
     `p=1 -> /data/customers` there; t30 we delete or create `orders/p=1/x`.
 
 By its path, x is a file of the customers at t30. So below a base path each folder is opened from the one above it,
@@ -24,13 +24,13 @@ from dataclasses import dataclass
 from lakeward.errors import LinkInTable, UntrustedName
 
 _WALK = os.O_DIRECTORY | os.O_NOFOLLOW | getattr(os, "O_PATH", os.O_RDONLY)
-"""Where the system has it, a folder is held without being opened for reading."""
+"""The flags hold a folder, where the system can, without opening it for reading."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
     path: str
-    """As it is spelled."""
+    """The path as the caller gave it."""
     folder: int | None
     """The descriptor of the folder; None where the name is a path that is used as it is."""
     name: str

@@ -1,7 +1,7 @@
 """What the service needs of a place where tables live: one protocol, every effect on a table goes through it.
 
 Paths are absolute, with `/` between parts: `/data/orders/p=1/x.parquet` in a file system, and in an object store with
-what it lies in, `s3://lake/orders/p=1/x.parquet`, which is how its tables are spelled elsewhere too.
+what it lies in, `s3://lake/orders/p=1/x.parquet`, which is how its tables are named elsewhere too.
 
 Every storage creates files that were not there, and that is enough to publish something once. To exclude a process
 that still believes in its attempt something more is needed, and storages differ in what they have of it:
@@ -9,7 +9,7 @@ that still believes in its attempt something more is needed, and storages differ
     RenamingStorage     a file or folder changes its name at once, and gets a second one: file systems
     VersionedStorage    a file is replaced if it is still the one that was read: object stores
 
-Whoever needs either asks for it (`isinstance`), and neither imitates the other: a rename in an object store is a copy
+Code that needs either asks for it (`isinstance`), and neither imitates the other: a rename in an object store is a copy
 and a deletion, between which anything can happen.
 
 Tests wrap this protocol to fail, delay, tear or lose the reply of the n-th call, so each method is one effect.
@@ -22,7 +22,6 @@ Keeps:   1. `create` either makes the whole file or nothing, and never replaces 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple, Protocol, runtime_checkable
 
@@ -116,7 +115,7 @@ class Version:
 
     e_tag: str | None
     generation: str | None
-    """Of stores that count; some tell it with one answer and not with another."""
+    """The generation, of stores that count; some tell it with one answer and not with another."""
 
     def is_same(self, other: Version) -> bool:
         if self.e_tag is not None and other.e_tag is not None:
@@ -136,21 +135,6 @@ class VersionedStorage(Storage, Protocol):
 
         Raises `VersionChanged` or `AlreadyExists` where it is another one. Any other error leaves the outcome open.
         """
-
-
-def delete_all(storage: Storage, paths: Iterable[str]) -> None:
-    """Delete files, those that are there. Each is one effect; that they are gone for good is one more for each folder,
-    because to sync a folder takes longer than to delete a hundred files in it."""
-    if not isinstance(storage, RenamingStorage):
-        for path in paths:
-            storage.delete(path)
-        return
-    folders = set()
-    for path in paths:
-        if storage.remove(path):
-            folders.add(parent(path))
-    for folder in sorted(folders):
-        storage.sync(folder)
 
 
 def join(folder: str, *names: str) -> str:

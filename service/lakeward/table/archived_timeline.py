@@ -2,7 +2,7 @@
 
 The history is a set of Parquet files named `<first instant>_<last instant>_<level>.parquet`; a manifest lists
 the live ones and `_version_` names the newest manifest. Only files whose range covers a wanted instant are
-opened, and of them only the columns of the answer.
+opened, and of them only the columns that are asked for.
 
 Touches: storage.
 Keeps:   1. a file outside the manifest is never read: it is garbage of an interrupted merge;
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import orjson
 
 from lakeward.errors import BrokenFile, NotFound
-from lakeward.format.instant import comparable_time
+from lakeward.format.timeline.instant import comparable_time
 from lakeward.storage.storage import Storage, is_of_storage, join
 from lakeward.table.table_config import TableConfig, hoodie_folder
 from lakeward.table.timeline import WRITE_ACTIONS
@@ -28,7 +28,7 @@ _VERSION_FILE = "_version_"
 _MANIFEST = re.compile(r"manifest_(\d+)")
 _HISTORY_FILE = re.compile(r"(\d+)_(\d+)_(\d)\.parquet")
 
-# A merge of history files deletes its inputs soon after the manifest moved on; a second look sees the new one.
+# A merge of history files deletes its inputs soon after the manifest moved on; a second read sees the new one.
 _LOOKS = 3
 _DIGITS_MAX = 18
 
@@ -36,7 +36,7 @@ _DIGITS_MAX = 18
 @dataclass(frozen=True, slots=True)
 class ArchivedTimes:
     completion_times: Mapping[str, str]
-    """By instant; only of those asked for that the history knows as completed writes."""
+    """Completion times by instant, of those asked for that the history knows as completed writes."""
     problems: tuple[str, ...] = ()
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 
 from lakeward.errors import BrokenFile
-from lakeward.format.instant import Instant, State, comparable_time, parse_instant_time
+from lakeward.format.timeline.instant import Instant, State, comparable_time, parse_instant_time
 from lakeward.table.file_group import FileGroup, FileSlice
 from lakeward.table.snapshot import TableSnapshot
 
@@ -28,10 +28,10 @@ class PendingPlan:
 @dataclass(frozen=True, slots=True)
 class Backlog:
     file_groups: int
-    """Those that readers see, frozen ones not counted."""
+    """File groups that readers see; frozen ones are not counted."""
     slices: int
     log_files: int
-    """Of latest slices, and of the slices under a pending compaction."""
+    """Log files of latest slices, and of the slices under a pending compaction."""
     log_bytes: int
     base_bytes: int
     oldest_unmerged_at: float | None
@@ -44,7 +44,7 @@ class Backlog:
     space_amplification: float
     """Bytes on disk per byte that a reader reads; 1.0 where no older slice is kept."""
     damaged_files: int = 0
-    """Files of newest slices that are not what their commits say; their groups are left alone."""
+    """Files of newest slices that are not what their commits say; their groups are excluded."""
 
 
 def backlog_of(snapshot: TableSnapshot) -> Backlog:

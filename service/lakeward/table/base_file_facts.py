@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakeward.errors import BrokenFile, NotFound
-from lakeward.format.parquet_footer import TAIL_BYTES, footer_bytes, is_encrypted
+from lakeward.format.parquet.footer import TAIL_BYTES, footer_bytes, is_encrypted
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import BaseFile
 
@@ -26,7 +26,8 @@ class BaseFileFacts:
 
 
 def read_base_file_facts(storage: Storage, base_path: str, base: BaseFile) -> BaseFileFacts:
-    """Of a file that was listed a moment ago. One that is gone meanwhile was cleaned, and nothing is wrong with it."""
+    """Read the footer of a file that was listed a moment ago. One that is gone meanwhile was cleaned, and nothing is
+    wrong with it."""
     try:
         with storage.open_input(join(base_path, base.path)) as file:
             file.seek(max(0, base.size - TAIL_BYTES))

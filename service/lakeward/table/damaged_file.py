@@ -23,7 +23,7 @@ class DamageKind(StrEnum):
     """It is shorter or longer than its commit says."""
     EMPTY = "empty"
     """It has no bytes at all, and its commit does not say how many it should have."""
-    STRAY = "stray"
+    ORPHAN = "orphan"
     """Its instant is completed, and does not name it."""
     UNREADABLE = "unreadable"
     """A base file without a footer that can be read."""
@@ -34,7 +34,7 @@ class DamageKind(StrEnum):
 _REMEDIES = {
     DamageKind.MISSING: "Restore the file from a copy, or wait until the storage has it again. `lakeward verify` says "
     "where the storage has it and only the metadata table does not list it.",
-    DamageKind.STRAY: "Nothing tells whether its rows count. Find out which process wrote it after its instant "
+    DamageKind.ORPHAN: "Nothing tells whether its rows count. Find out which process wrote it after its instant "
     "completed, and move the file out of the table.",
 }
 _REMEDY = "Restore the file from a copy, or wait until the storage has it again."
@@ -43,9 +43,9 @@ _REMEDY = "Restore the file from a copy, or wait until the storage has it again.
 @dataclass(frozen=True, slots=True)
 class DamagedFile:
     path: str
-    """Below the base path."""
+    """The path below the base path."""
     instant: str
-    """In whose name it was written."""
+    """The instant in whose name it was written."""
     kind: DamageKind
     expected_size: int | None = None
     """Bytes, by the write stat of its commit."""
@@ -67,7 +67,7 @@ class DamagedFile:
                 wrong = f"is {self.size} bytes long and not {self.expected_size}, as its commit says"
             case DamageKind.EMPTY:
                 wrong = "is empty"
-            case DamageKind.STRAY:
+            case DamageKind.ORPHAN:
                 wrong = "is named by no commit, though its instant is completed"
             case DamageKind.UNREADABLE | DamageKind.CORRUPT_BLOCK:
                 wrong = f"is damaged: {self.detail}"
@@ -84,7 +84,7 @@ def damaged_error(damage: Sequence[DamagedFile], *, file_group: tuple[str, str] 
     more = f" {len(others)} more files are damaged, too." if others else ""
     return DamagedFiles(
         f"{first.what}.",
-        why="Merged as it is, rows would be lost for good, or would count that nobody committed." + more,
+        why="Merged as it is, rows would be lost for good, or would count that no commit made." + more,
         remedy=first.remedy,
         file_group=file_group,
     )

@@ -11,7 +11,7 @@ compaction was planned and completed after it lands on top of the new base:
 Every file first takes its place, as in Hudi's own view, and only then are the invisible ones taken away: files of
 pending, failed and rolled-back instants, slices at instants that did not happen, replaced groups. Wherever the
 place of a committed file would be a guess, the whole group is frozen instead, naming the instant. So is a group whose
-newest slice has a damaged file (`written_files.py`); damage to older slices is nobody's matter but time travel's.
+newest slice has a damaged file (`written_files.py`); damage to older slices matters to time travel only.
 
 Touches: nothing.
 Keeps:   1. a committed file is in exactly one slice, or its group is frozen;
@@ -29,12 +29,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakeward.format.file_name import PARQUET, BaseFileName, is_native_log, parse_base_file, parse_log_file
-from lakeward.format.instant import State, comparable_time
 from lakeward.format.partition_metadata import is_partition_metadata
+from lakeward.format.timeline.instant import State, comparable_time
 from lakeward.storage.storage import FileStatus, join
 from lakeward.table.damaged_file import DamagedFile, DamageKind
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, FrozenGroup, LogFile
-from lakeward.table.found_link import FoundLink, StandsFor, spell
+from lakeward.table.found_link import FoundLink, StandsFor, format_path
 from lakeward.table.timeline import Timeline, is_visible_write
 
 GroupId = tuple[str, str]
@@ -137,7 +137,7 @@ def _by_file_id(damage: Iterable[DamagedFile]) -> Mapping[str, Sequence[DamagedF
 
 def _is_acceptable(file: DamagedFile) -> bool:
     """True for what Hudi's readers go on after, as if nothing were wrong: they miss rows, and have none too many."""
-    return file.is_log and file.kind is not DamageKind.STRAY
+    return file.is_log and file.kind is not DamageKind.ORPHAN
 
 
 def sort_files(partition_path: str, files: Iterable[FileStatus], *, extension: str = PARQUET) -> PartitionFiles:
@@ -150,13 +150,13 @@ def sort_files(partition_path: str, files: Iterable[FileStatus], *, extension: s
     for status in files:
         path = join(partition_path, status.name)
         if status.is_link:
-            links.append(FoundLink(spell(path), _stands_for(status.name, extension)))
+            links.append(FoundLink(format_path(path), _stands_for(status.name, extension)))
         elif (base := parse_base_file(status.name, extension=extension)) is not None:
             base_files.append(_base_file(base, path, status))
         elif (log := parse_log_file(status.name)) is not None:
             log_files.append(LogFile(log, path, status.size))
         elif is_native_log(status.name) or _looks_like_base_file(status.name, extension):
-            unrecognised.append(spell(path))
+            unrecognised.append(format_path(path))
     return PartitionFiles(partition_path, tuple(base_files), tuple(log_files), tuple(unrecognised), tuple(links))
 
 
@@ -196,7 +196,7 @@ class _History:
         return _is_before(instant, self._start)
 
     def completion_time(self, instant: str) -> str | None:
-        """None for what did not complete, and for what did at a time that nobody tells."""
+        """The completion time; None for what did not complete, and for what did at an unknown time."""
         return self._completed.get(instant) or self._archived.get(instant)
 
     def can_open_slice(self, instant: str) -> bool:
@@ -257,7 +257,7 @@ class _Slicing:
         return FileGroup(*self._group_id, tuple(slices))
 
     def damage_to(self, group: FileGroup, damage: Sequence[DamagedFile]) -> tuple[DamagedFile, ...]:
-        """Those files that matter to a reader of the newest slice."""
+        """Damaged files that matter to a reader of the newest slice."""
         if not damage:
             return ()
         read = group.read_slices

@@ -25,7 +25,7 @@ class StandsFor(StrEnum):
 @dataclass(frozen=True, slots=True, order=True)
 class FoundLink:
     path: str
-    """Below the base path."""
+    """The path below the base path."""
     stands_for: StandsFor
     same_as: str | None = None
     """The path of the same folder, where it is no link but a folder that is met twice."""
@@ -40,6 +40,6 @@ def is_text(path: str) -> bool:
     return True
 
 
-def spell(path: str) -> str:
+def format_path(path: str) -> str:
     """The path as text: bytes that are no UTF-8 as `\\xff`."""
     return path if is_text(path) else os.fsencode(path).decode("utf-8", "backslashreplace")

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from lakeward.errors import NotFound, UntrustedName
-from lakeward.format.index_definitions import (
+from lakeward.format.metadata.index_definitions import (
     INDEX_DEFINITIONS_PATH,
     NO_INDEX_DEFINITIONS,
     IndexDefinitions,
     parse_index_definitions,
 )
-from lakeward.format.metadata_partition import COLUMN_STATS
-from lakeward.format.stats_value import StatsVersion
+from lakeward.format.metadata.partition import COLUMN_STATS
+from lakeward.format.stats.stats_value import StatsVersion
 from lakeward.storage.storage import Storage, join
 from lakeward.table.table_config import HOODIE_FOLDER, TableConfig
 
@@ -28,7 +28,7 @@ _PATH_PROPERTY = "hoodie.table.index.defs.path"
 
 @dataclass(frozen=True, slots=True)
 class IndexedColumns:
-    """Which columns have statistics, and how these are spelled. Picklable, for tasks."""
+    """Which columns have statistics, and how these are encoded. Picklable, for tasks."""
 
     columns: Mapping[str, Any]
     """Each with its Avro type."""
@@ -55,15 +55,16 @@ def load_index_definitions(storage: Storage, base_path: str, config: TableConfig
 def load_indexed_columns(
     storage: Storage, base_path: str, config: TableConfig, schema_json: str
 ) -> IndexedColumns | None:
-    """Of a table with this schema; None where its metadata table has no statistics of columns."""
+    """Columns that are indexed in a table with this schema; None where its metadata table has no statistics of
+    columns."""
     # Also where there are none: an index that we do not know may want other records than we write.
     definitions = load_index_definitions(storage, base_path, config)
     if COLUMN_STATS not in config.built_metadata_partitions:
         return None
     # Imported here: a daemon that watches tables needs no Arrow in memory.
-    from lakeward.format.indexed_columns import indexed_columns
+    from lakeward.format.stats.indexed_columns import indexed_columns
 
-    version = definitions.stats_version(config.version or 0)
+    version = definitions.stats_version(has_typed_stats=config.version.has_typed_stats)
     columns = indexed_columns(
         schema_json,
         definitions.column_stats_columns,

@@ -1,6 +1,6 @@
-"""Where the names of a table's files come from: the storage, or the table's metadata table.
+"""The source of the names of a table's files: the storage, or the table's metadata table.
 
-A file system is listed unless somebody says otherwise: that needs nothing to be in step, and it also finds files of
+A file system is listed unless the operator says otherwise: that needs nothing to be in step, and it also finds files of
 instants that never completed. In an object store each partition is a request or more, and the metadata table is a few.
 
 Touches: storage, reading only.
@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from lakeward.clock import Clock
 from lakeward.storage.storage import Storage
-from lakeward.table.metadata_table import has_metadata_table
+from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.partition import FoundPartitions, find_partitions, list_partitions
 from lakeward.table.table_config import TableConfig
 from lakeward.table.timeline import Timeline
@@ -26,7 +26,7 @@ class ListingSource(StrEnum):
 
 
 def listing_source(base_path: str, said: ListingSource | None) -> ListingSource:
-    """What to list by, where somebody may have said it."""
+    """The source to list by: the operator's word, or the one that suits the storage."""
     return said or (ListingSource.METADATA if "://" in base_path else ListingSource.STORAGE)
 
 
@@ -47,7 +47,7 @@ def find_table_partitions(
     """
     if source is ListingSource.METADATA and has_metadata_table(config):
         # Imported here: a daemon that watches tables by listing them needs no Arrow and no Numba in memory.
-        from lakeward.table.metadata_listing import load_listing
+        from lakeward.table.metadata.listing import load_listing
 
         listing = load_listing(storage, base_path, config, timeline, clock=clock)
         known = listing.partitions()

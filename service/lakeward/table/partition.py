@@ -5,7 +5,7 @@ A folder is a partition when it holds the partition metadata file, in either for
 
 Touches: storage, one listing a folder.
 Keeps:   1. the path of a partition is the text of its folders below the base path, with nothing decoded, since
-            that is how Hudi's own metadata spells it;
+            that is how Hudi's own metadata writes it;
          2. no link is followed, and no folder is entered twice by another name (device and inode), so the walk ends
             where the table ends; what was found of such is said once;
          3. a partition whose name is no UTF-8 is left out, and each of its file groups is said to be frozen.
@@ -21,24 +21,24 @@ from lakeward.format.file_name import parse_base_file, parse_log_file
 from lakeward.format.partition_metadata import is_partition_metadata
 from lakeward.storage.storage import FileStatus, Storage, join
 from lakeward.table.file_group import FrozenGroup
-from lakeward.table.found_link import FoundLink, StandsFor, is_text, spell
+from lakeward.table.found_link import FoundLink, StandsFor, format_path, is_text
 from lakeward.table.table_config import HOODIE_FOLDER
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
     path: str
-    """Below the base path; empty for the one partition of an unpartitioned table."""
+    """The path below the base path; empty for the one partition of an unpartitioned table."""
     files: tuple[FileStatus, ...]
-    """And links, whatever they lead to."""
+    """Files and links, whatever these lead to."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundPartitions:
     partitions: tuple[Partition, ...]
-    """By path."""
+    """Partitions in the order of their paths."""
     links: tuple[FoundLink, ...] = ()
-    """By path; those that lie in a partition are among its files."""
+    """Links in the order of their paths; those that lie in a partition are among its files."""
     nameless: tuple[FrozenGroup, ...] = ()
     """File groups in partitions whose names are no text."""
 
@@ -65,26 +65,26 @@ def find_partitions(storage: Storage, base_path: str) -> FoundPartitions:
                 continue
             if entry.is_link:
                 stands_for = StandsFor.PARTITION if entry.is_folder else StandsFor.NOTHING
-                links.append(FoundLink(spell(below), stands_for))
+                links.append(FoundLink(format_path(below), stands_for))
             elif entry.is_folder:
                 first = below if entry.identity is None else entered.setdefault(entry.identity, below)
                 if first == below:
                     open_paths.append(below)
                 else:
-                    links.append(FoundLink(spell(below), StandsFor.PARTITION, same_as=spell(first)))
+                    links.append(FoundLink(format_path(below), StandsFor.PARTITION, same_as=format_path(first)))
     found.sort(key=lambda partition: partition.path)
     return FoundPartitions(tuple(found), tuple(sorted(links)), tuple(nameless))
 
 
 def list_partitions(storage: Storage, base_path: str, paths: Iterable[str]) -> FoundPartitions:
-    """Those of these paths that are partitions; the rest of the table is not listed."""
+    """Partitions among these paths; the rest of the table is not listed."""
     found = []
     links = []
     for path in sorted(set(paths)):
         try:
             entries = storage.list(join(base_path, path))
         except LinkInTable:
-            links.append(FoundLink(spell(path), StandsFor.PARTITION))
+            links.append(FoundLink(format_path(path), StandsFor.PARTITION))
             continue
         if is_partition(entries):
             found.append(Partition(path, files_of(entries)))
@@ -98,7 +98,7 @@ def _nameless(path: str, entries: Iterable[FileStatus]) -> list[FrozenGroup]:
         if (name := parse_base_file(entry.name) or parse_log_file(entry.name)) is not None:
             instants[name.file_id] = max(name.instant, instants.get(name.file_id, ""))
     why = "the name of its partition is no UTF-8, so neither a plan nor any program of Hudi's can name it"
-    return [FrozenGroup(spell(path), *group, why, is_nameable=False) for group in sorted(instants.items())]
+    return [FrozenGroup(format_path(path), *group, why, is_nameable=False) for group in sorted(instants.items())]
 
 
 def is_partition(entries: Iterable[FileStatus]) -> bool:

@@ -14,7 +14,7 @@ Only compaction, log compaction and clustering count. Writers clean and roll bac
 ours does no harm, so those would call every table serviced already. A plan that cannot be read says nothing about who
 made it, and is not held against anybody: it is broken, which is reported elsewhere.
 
-Touches: storage, one read for each plan that is not in the memory.
+Touches: storage, one read for each plan that is not in the cache.
 """
 
 from __future__ import annotations
@@ -23,18 +23,20 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakeward.errors import BrokenFile, NotFound
-from lakeward.format.avro_container import read_record
-from lakeward.format.instant import Instant, State
-from lakeward.format.record_fields import RecordFields
-from lakeward.format.replace_metadata import read_clustered_groups
+from lakeward.format.avro.container import read_record
+from lakeward.format.avro.record_fields import RecordFields
+from lakeward.format.timeline.compaction_plan import CompactionPlan
+from lakeward.format.timeline.instant import Instant, State
+from lakeward.format.timeline.replace_metadata import read_clustered_groups
 from lakeward.storage.storage import Storage, join
+from lakeward.table.file_system_view import GroupId
 from lakeward.table.instant_content import InstantContents
 from lakeward.table.table_config import TableConfig, timeline_folder
 from lakeward.table.timeline import Timeline
-from lakeward.table.timeline_reader import Memory
+from lakeward.table.timeline_reader import TimelineCache
 
 PLANNED_BY = "planned_by"
-"""In a plan's extra metadata: only we write it, so a plan that has it may be taken back by us."""
+"""A key of a plan's extra metadata: only we write it, so a plan that has it may be rolled back by us."""
 PLANNED_BY_SERVICE = "planned_by_service"
 PLANNED_BY_STORE = "planned_by_store"
 
@@ -62,7 +64,7 @@ class ServiceName:
 class ServiceInstant:
     time: str
     action: str
-    """As it was requested: compaction, not commit."""
+    """The action that was requested: compaction, not commit."""
     state: State
     requested_at: float
     """Seconds since the epoch, by the time of the file."""
@@ -72,7 +74,8 @@ class ServiceInstant:
     planned_by_store: str | None = None
 
     def is_foreign(self, us: ServiceName, *, watched_since: float) -> bool:
-        """True when it shows that somebody else services the table; `watched_since` is when our store first saw it."""
+        """True when it shows that another service works on the table; `watched_since` is when our store first saw
+        it."""
         if self.action not in SERVICES_OF_ONE or not self.is_readable:
             return False
         if self.planned_by is None:
@@ -91,10 +94,11 @@ def foreign_instants(
 
 
 def read_service_instants(
-    storage: Storage, base_path: str, config: TableConfig, timeline: Timeline, memory: Memory | None = None
+    storage: Storage, base_path: str, config: TableConfig, timeline: Timeline, cache: TimelineCache | None = None
 ) -> tuple[ServiceInstant, ...]:
-    """By time. An instant whose request is gone already, taken by the archiver, is not among them."""
-    memory = {} if memory is None else memory
+    """Service instants in the order of time. One whose request is gone already, taken by the archiver, is not among
+    them."""
+    cache = {} if cache is None else cache
     folder = timeline_folder(base_path, config)
     contents = InstantContents(storage, base_path, config, timeline)
     states = {(i.time, i.comparable_action): i.state for i in (*timeline.completed, *timeline.pending)}
@@ -111,7 +115,7 @@ def read_service_instants(
         # In layout 1 clustering is requested as a replacecommit, as insert_overwrite is.
         if requested.action not in SERVICES_OF_ONE and not (config.layout == 1 and requested.action == "replacecommit"):
             continue
-        planner = _planner(contents, join(folder, requested.file_name), requested, memory)
+        planner = _planner(contents, join(folder, requested.file_name), requested, cache)
         if planner is not None:
             found.append(
                 ServiceInstant(
@@ -137,9 +141,9 @@ class _Planner:
     store: str | None = None
 
 
-def _planner(contents: InstantContents, path: str, requested: Instant, memory: Memory) -> _Planner | None:
+def _planner(contents: InstantContents, path: str, requested: Instant, cache: TimelineCache) -> _Planner | None:
     """None for what is no service, and for a plan that is gone."""
-    planner: _Planner | None = memory.get(requested.file_name)
+    planner: _Planner | None = cache.get(requested.file_name)
     if planner is None:
         try:
             planner = _read_planner(contents.read(requested.file_name), path, requested)
@@ -147,7 +151,7 @@ def _planner(contents: InstantContents, path: str, requested: Instant, memory: M
             return None
         except BrokenFile:
             return _Planner(is_readable=False)
-        memory[requested.file_name] = planner
+        cache[requested.file_name] = planner
     return planner if planner.is_service else None
 
 
@@ -157,3 +161,8 @@ def _read_planner(data: bytes, path: str, requested: Instant) -> _Planner:
     # Plans of compaction and requests of clustering agree on where their extra metadata is.
     extra = RecordFields(read_record(data, file=path), file=path).text_by_key("extraMetadata")
     return _Planner(by=extra.get(PLANNED_BY), service=extra.get(PLANNED_BY_SERVICE), store=extra.get(PLANNED_BY_STORE))
+
+
+def groups_of(plan: CompactionPlan) -> tuple[GroupId, ...]:
+    """The file groups that a plan rewrites, in the plan's order."""
+    return tuple((operation.partition_path, operation.file_id) for operation in plan.operations)

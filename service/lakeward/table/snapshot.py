@@ -1,4 +1,4 @@
-"""One look at a table: everything that planning and eligibility may know, as one frozen value.
+"""A scan of a table: everything that planning and eligibility may know, as one frozen value.
 
 The order matters while writers are at work. The timeline is listed before the files, so that a commit which
 completes in between shows files of an instant that counts as uncommitted (hidden now, seen by the next snapshot)
@@ -10,7 +10,7 @@ and never the reverse: a completed instant whose files were listed too early.
 Touches: storage, reading only: one listing a folder, or the metadata table in its place; all completed writes of the
          active timeline and the plans of log compactions are opened, of data files only the last bytes of those base
          files that a service would rewrite.
-Keeps:   1. what cannot be read is in the snapshot as broken or frozen, it does not end the look;
+Keeps:   1. what cannot be read is in the snapshot as broken or frozen, it does not end the scan;
          2. a name from a plan is used only after the file-name grammar accepted it;
          3. a group is frozen for damage only if the timeline was the same before and after its files were listed.
 """
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from lakeward.clock import Clock
-from lakeward.format.compaction_plan import CompactionPlan
+from lakeward.format.timeline.compaction_plan import CompactionPlan
 from lakeward.storage.storage import FileStatus, Storage, join, parent
 from lakeward.table.archived_timeline import ArchivedTimes, load_archived_times
 from lakeward.table.base_file_facts import BaseFileFacts, read_base_file_facts
@@ -47,13 +47,13 @@ from lakeward.table.timeline_reader import (
     TimelineContent,
     TimelineReader,
     WriteProfile,
-    WrittenMemory,
+    WrittenCache,
 )
-from lakeward.table.timezone import TimelineZone, newest_samples, resolve_zone
+from lakeward.table.timezone import TimelineZone, newest_samples, resolve_zone, saved_properties
 from lakeward.table.written_files import find_damage
 
 SCHEMA_FOLDER = ".schema"
-"""Below `.hoodie`; holds the schema history of tables with schema on read."""
+"""The folder below `.hoodie` that holds the schema history of tables with schema on read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +74,19 @@ class TableSnapshot:
     pending_log_compactions: Mapping[GroupId, str]
     pending_clusterings: Mapping[GroupId, str]
     plans: Mapping[str, CompactionPlan]
-    """Of pending compactions and log compactions, by instant."""
+    """Plans of pending compactions and log compactions, by instant."""
     schema: str | None
     """Avro JSON without meta fields, as the newest write left it."""
     schema_on_read: bool
     base_file_facts: tuple[BaseFileFacts, ...]
-    """Of the base files under logs."""
+    """Facts of the base files under logs."""
     archive_problems: tuple[str, ...]
     log_compactions: Mapping[GroupId, tuple[LogCompaction, ...]] = field(default_factory=dict)
-    """Those of the active timeline, by instant."""
+    """Completed log compactions of the active timeline, by instant."""
     write_profiles: Mapping[str, WriteProfile] = field(default_factory=dict)
-    """Of pending writes by instant; one that is not here may touch every file group."""
+    """Write profiles of pending writes by instant; one that is not here may touch every file group."""
     rollback_targets: Mapping[str, str] = field(default_factory=dict)
-    """By the instant of a pending rollback: the one that it takes back, where its plan can be read."""
+    """Maps the instant of a pending rollback to the one that it rolls back, where its plan can be read."""
     base_rows: Mapping[str, int] = field(default_factory=dict)
     """Rows of the base files under logs, by path, where their commit is on the active timeline and says so."""
     accepted_damage: Mapping[GroupId, tuple[DamagedFile, ...]] = field(default_factory=dict)
@@ -107,14 +107,14 @@ class TableSnapshot:
         return (*frozen, *(file for damaged in self.accepted_damage.values() for file in damaged))
 
 
-class LookMemory:
-    """What looks at one table have in common. Everything is listed and read again, but for base files and for what
+class SnapshotCache:
+    """What scans of one table have in common. Everything is listed and read again, but for base files and for what
     completed writes say of their files, both of which never change; what is as it was is not taken apart again, which
-    is most of the time that a look takes."""
+    is most of the time that a scan takes."""
 
     def __init__(self) -> None:
         self.plans = ParsedPlans()
-        self.written: WrittenMemory = {}
+        self.written: WrittenCache = {}
         self._facts: dict[str, BaseFileFacts] = {}
         self._rows: dict[str, int] = {}
         self._sorted: dict[str, tuple[tuple[FileStatus, ...], PartitionFiles]] = {}
@@ -148,7 +148,7 @@ def take_snapshot(
     timezone: str | None = None,
     clock: Clock,
     only: Collection[GroupId] | None = None,
-    memory: LookMemory | None = None,
+    cache: SnapshotCache | None = None,
     listing: ListingSource = ListingSource.STORAGE,
     accept_damaged_logs: bool = False,
 ) -> TableSnapshot:
@@ -158,14 +158,14 @@ def take_snapshot(
         timezone: the operator's word for a table whose instants are in local time.
         only: the file groups that matter to the caller. The timeline is read whole, but only their partitions are
             listed, and of other base files nothing is read: what the snapshot says of other groups is not all there is.
-        memory: of an earlier look at this table.
+        cache: what earlier scans of this table left.
         listing: what tells the partitions and their files. The metadata table knows no files of instants that did not
             complete, so the snapshot has none of these either.
         accept_damaged_logs: do not freeze a group for logs that are gone or of another size than their commits say.
     """
-    known = memory or LookMemory()
-    look = partial(
-        _look,
+    known = cache or SnapshotCache()
+    scan = partial(
+        _scan,
         storage,
         base_path,
         timezone=timezone,
@@ -175,19 +175,19 @@ def take_snapshot(
         listing=listing,
         accept_damaged_logs=accept_damaged_logs,
     )
-    snapshot = look()
-    for _ in range(_LOOKS - 1):
+    snapshot = scan()
+    for _ in range(_SCANS - 1):
         # t0 we list the timeline; t1 a compaction completes, and a cleaner takes the slice before it; t2 we list the
         # files: what the timeline of t0 calls the newest base file is gone, and nothing is wrong.
         if not snapshot.damage or _is_still_so(storage, snapshot):
             break
-        snapshot = look()
+        snapshot = scan()
     known.learn(snapshot)
     return snapshot
 
 
-_LOOKS = 3
-"""At a table on which files are damaged, and instants come and go."""
+_SCANS = 3
+"""Scans of a table on which files are damaged, and instants come and go."""
 
 
 def _is_still_so(storage: Storage, snapshot: TableSnapshot) -> bool:
@@ -195,14 +195,14 @@ def _is_still_so(storage: Storage, snapshot: TableSnapshot) -> bool:
     return now.instants == snapshot.timeline.instants
 
 
-def _look(
+def _scan(
     storage: Storage,
     base_path: str,
     *,
     timezone: str | None,
     clock: Clock,
     only: Collection[GroupId] | None,
-    known: LookMemory,
+    known: SnapshotCache,
     listing: ListingSource,
     accept_damaged_logs: bool,
 ) -> TableSnapshot:
@@ -233,7 +233,7 @@ def _look(
         base_path=base_path,
         loaded_config=loaded,
         timeline=timeline,
-        zone=zone_of(loaded.config, timeline, given=timezone, now=clock.now()),
+        zone=zone_of(loaded, timeline, given=timezone, now=clock.now()),
         content=content,
         files=files,
         links=found.links,
@@ -270,7 +270,7 @@ def assemble_snapshot(
     damage: Mapping[str, Sequence[DamagedFile]],
     accept_damaged_logs: bool = False,
 ) -> TableSnapshot:
-    """What was looked at, as one value: the same whether it was looked at just now or has been watched for days.
+    """What was scanned, as one value: the same whether it was scanned just now or has been watched for days.
 
     `rows_of` and `facts_of` are asked once, for the base files under logs; `broken` is read after them.
     """
@@ -332,5 +332,7 @@ def has_schema_history(storage: Storage, base_path: str) -> bool:
     return bool(storage.list(join(hoodie_folder(base_path), SCHEMA_FOLDER)))
 
 
-def zone_of(config: TableConfig, timeline: Timeline, *, given: str | None, now: float) -> TimelineZone:
-    return resolve_zone(config.timezone, newest_samples(timeline, config.layout), given=given, now=now)
+def zone_of(loaded: LoadedConfig, timeline: Timeline, *, given: str | None, now: float) -> TimelineZone:
+    samples = newest_samples(timeline, loaded.config.layout)
+    saved = None if loaded.head is None else saved_properties(loaded.head, timeline)
+    return resolve_zone(loaded.config.timezone, samples, given=given, now=now, saved=saved)

@@ -2,12 +2,13 @@
 
 A writer updates the file by way of a backup: backup written, properties deleted, properties written (seen empty
 for some milliseconds), backup deleted. So a reader tries the properties, then the backup, believes neither
-without its checksum, and looks again for a few seconds before it gives up.
+without its checksum, and reads again for a few seconds before it fails.
 
 Touches: storage (one listing of `.hoodie` and at most two small files a round) and the clock between rounds.
 Keeps:   1. a file that fails its checksum is used only when nothing better turned up, and is said to be so;
          2. names that 0.x releases used are understood, and the newer name wins where both are there;
-         3. no property leads out of `.hoodie`, nor into another table's: whoever gets properties may join their paths.
+         3. no property leads out of `.hoodie`, nor into another table's: a caller that gets properties may
+            join their paths.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from lakeward.clock import Clock
 from lakeward.errors import BrokenFile, NotATable, NotFound, UntrustedName
 from lakeward.format.file_name import HFILE, PARQUET
 from lakeward.format.java_properties import parse_properties
+from lakeward.format.properties_head import PropertiesHead, parse_properties_head
 from lakeward.storage.place import found_link
 from lakeward.storage.storage import Storage, join
+from lakeward.table.table_version import TableVersion
 
 HOODIE_FOLDER = ".hoodie"
 PROPERTIES_FILE = "hoodie.properties"
@@ -80,24 +83,29 @@ class TableConfig:
         return self.get("hoodie.table.name") or ""
 
     @property
-    def version(self) -> int | None:
-        """None where the property is missing or no number."""
-        return _number(self.get("hoodie.table.version"))
+    def version(self) -> TableVersion:
+        return TableVersion(_number(self.get("hoodie.table.version")))
 
     @property
     def layout(self) -> int:
         """The timeline layout; what the version implies where the property is missing."""
         layout = _number(self.get("hoodie.timeline.layout.version"))
-        return layout if layout is not None else (2 if (self.version or 0) >= 8 else 1)
+        return layout if layout is not None else self.version.timeline_layout
+
+    @property
+    def is_writable(self) -> bool:
+        """This release changes tables of this version, and the timeline has the layout that the version implies."""
+        return self.version.is_writable and self.layout == self.version.timeline_layout
 
     @property
     def timeline_folder(self) -> str:
-        """Below `.hoodie`; 1.x releases write the property into layout-1 tables too, where it means nothing."""
+        """The folder below `.hoodie`; 1.x releases write the property into layout-1 tables too, where it means
+        nothing."""
         return (self.get("hoodie.timeline.path") or "timeline") if self.layout >= 2 else ""
 
     @property
     def archive_folder(self) -> str:
-        """Below `.hoodie`."""
+        """The folder below `.hoodie`."""
         if self.layout >= 2:
             return join(self.timeline_folder, self.get("hoodie.timeline.history.path") or "history")
         return self.get("hoodie.archivelog.folder") or "archived"
@@ -142,9 +150,9 @@ class TableConfig:
         """
         inferred = EVENT_TIME_ORDERING if self.ordering_fields else COMMIT_TIME_ORDERING
         mode = self.get("hoodie.record.merge.mode")
-        if mode is not None and (self.version or 0) >= 8:
+        if mode is not None and self.version.has_stored_merge_mode:
             return mode.upper()
-        if (self.version or 0) >= 9:
+        if self.version.has_inferred_merge_mode:
             return inferred
         if self.payload_class is not None:
             return PAYLOAD_MODES.get(self.payload_class.rpartition(".")[2], CUSTOM)
@@ -162,7 +170,7 @@ class TableConfig:
 
     @property
     def base_file_extension(self) -> str:
-        """Of the names that are parsed as base files': a metadata table's are HFiles."""
+        """The extension of the names that are parsed as base files': a metadata table's are HFiles."""
         return HFILE if self.base_file_format == "HFILE" else PARQUET
 
     @property
@@ -172,12 +180,12 @@ class TableConfig:
 
     @property
     def built_metadata_partitions(self) -> tuple[str, ...]:
-        """Those that readers may use; with `files` among them there is a metadata table."""
+        """Metadata partitions that readers may use; with `files` among them there is a metadata table."""
         return self._list("hoodie.table.metadata.partitions")
 
     @property
     def inflight_metadata_partitions(self) -> tuple[str, ...]:
-        """Those that an indexer is building."""
+        """Metadata partitions that an indexer is building."""
         return self._list("hoodie.table.metadata.partitions.inflight")
 
     @property
@@ -218,6 +226,8 @@ class LoadedConfig:
     backup_present: bool
     """An update is under way, or died on its way."""
     checksum_ok: bool
+    head: PropertiesHead | None = None
+    """When and in whose time the file was saved, where it says so."""
 
 
 def hoodie_folder(base_path: str) -> str:
@@ -244,7 +254,7 @@ def _check_folder(name: str, value: str | None, *, file: str) -> None:
         raise UntrustedName(
             f"{name} in {file} is {value!r}, which is not trusted.",
             why="It must be the name of a folder below .hoodie, and not a hidden one or of the metadata table; "
-            "elsewhere are files of another table, or of nobody knows whom. Nothing was read or written there.",
+            "elsewhere are files of another table, or of an unknown owner. Nothing was read or written there.",
             remedy="Find out who set it; Hudi's own writers leave it out, or say timeline, history and archived.",
         )
 
@@ -270,10 +280,11 @@ def _load(storage: Storage, base_path: str, clock: Clock) -> LoadedConfig:
             seen = True
             if sizes[source] > _PROPERTIES_BYTES_MAX:
                 continue
-            config = _read(storage, join(folder, source))
-            if config is None:
+            found = _read(storage, join(folder, source))
+            if found is None:
                 continue
-            loaded = LoadedConfig(config, source, backup_present, config.checksum_ok)
+            config, head = found
+            loaded = LoadedConfig(config, source, backup_present, config.checksum_ok, head)
             if loaded.checksum_ok:
                 return loaded
             doubtful = doubtful or loaded
@@ -293,13 +304,16 @@ def _load(storage: Storage, base_path: str, clock: Clock) -> LoadedConfig:
     )
 
 
-def _read(storage: Storage, path: str) -> TableConfig | None:
+def _read(storage: Storage, path: str) -> tuple[TableConfig, PropertiesHead | None] | None:
     """None for a file that vanished or holds no table name yet: the update is still on its way."""
     try:
-        config = TableConfig(parse_properties(storage.read(path)))
+        content = storage.read(path)
+        config = TableConfig(parse_properties(content))
     except (NotFound, BrokenFile):
         return None
-    return config if config.name or config.version is not None else None
+    if not config.name and config.version.number is None:
+        return None
+    return config, parse_properties_head(content)
 
 
 def _number(text: str | None) -> int | None:

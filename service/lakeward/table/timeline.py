@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from lakeward.format.instant import Instant, State, comparable_time, parse_instant
+from lakeward.format.timeline.instant import Instant, State, comparable_time, parse_instant
 from lakeward.storage.storage import FileStatus, Storage
 from lakeward.table.table_config import TableConfig, timeline_folder
 
@@ -101,7 +101,7 @@ class Timeline:
 
     @property
     def first_active_write(self) -> str | None:
-        """Where the active timeline starts: writes before it were archived, and count as completed.
+        """The write with which the active timeline starts: writes before it were archived, and count as completed.
 
         Archival may leave savepointed instants behind, with holes between them; so those do not count.
         """

@@ -1,12 +1,12 @@
 """What the files of the active timeline say: plans, replaced groups, schema, profiles of writes.
 
-A timeline file never changes once it is whole, so whoever looks again and again hands in a memory: what was read of a
-file is in it under the file's name, and the file is not opened a second time. The owner of the memory takes out what
+A timeline file never changes once it is whole, so a caller that polls hands in a cache: what was read of a
+file is in it under the file's name, and the file is not opened a second time. The owner of the cache takes out what
 changed or went.
 
 Touches: storage, reading only. `read` opens of completed instants only replacecommits, the plans of log compactions
          and the newest writes; `base_rows` those that wrote a base file under logs; `written_files` all writes.
-Keeps:   1. what cannot be read is reported as broken, it does not end the look, and it is not remembered;
+Keeps:   1. what cannot be read is reported as broken, it does not end the snapshot, and it is not cached;
          2. a name from a plan is used only after the file-name grammar accepted it.
 """
 
@@ -19,11 +19,16 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from lakeward.errors import BrokenFile, NotFound
-from lakeward.format.commit_metadata import CommitMetadata, WrittenFiles, read_commit_metadata, read_written_files
-from lakeward.format.compaction_plan import CompactionPlan, read_compaction_plan
-from lakeward.format.instant import Instant, State
-from lakeward.format.replace_metadata import read_clustered_groups
-from lakeward.format.rollback_metadata import read_rollback_plan
+from lakeward.format.timeline.commit_metadata import (
+    CommitMetadata,
+    WrittenFiles,
+    read_commit_metadata,
+    read_written_files,
+)
+from lakeward.format.timeline.compaction_plan import CompactionPlan, read_compaction_plan
+from lakeward.format.timeline.instant import Instant, State
+from lakeward.format.timeline.replace_metadata import read_clustered_groups
+from lakeward.format.timeline.rollback_metadata import read_rollback_plan
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import BaseFile, FrozenGroup
 from lakeward.table.file_system_view import GroupId
@@ -34,7 +39,7 @@ from lakeward.table.written_files import WrittenBy
 
 _Value = TypeVar("_Value")
 
-Memory = dict[str, Any]
+TimelineCache = dict[str, Any]
 """What was read, by the name of the timeline file; each file is only ever read for one purpose."""
 
 # These move rows and carry whatever schema the table had; only writes of rows change it.
@@ -77,7 +82,7 @@ class TimelineContent:
     """What the timeline files say together."""
 
     plans: Mapping[str, CompactionPlan]
-    """Of pending compactions and log compactions, by instant."""
+    """Plans of pending compactions and log compactions, by instant."""
     pending_compactions: Mapping[GroupId, str]
     pending_log_compactions: Mapping[GroupId, str]
     planned_twice: Mapping[GroupId, FrozenGroup]
@@ -88,7 +93,7 @@ class TimelineContent:
     log_compactions: Mapping[GroupId, tuple[LogCompaction, ...]] = field(default_factory=dict)
     write_profiles: Mapping[str, WriteProfile] = field(default_factory=dict)
     rollback_targets: Mapping[str, str] = field(default_factory=dict)
-    """By the instant of a pending rollback: the one that it takes back, where its plan can be read."""
+    """Maps the instant of a pending rollback to the one that it rolls back, where its plan can be read."""
 
 
 class ParsedPlans:
@@ -105,7 +110,7 @@ class ParsedPlans:
         return known[1]
 
 
-WrittenMemory = dict[str, WrittenFiles]
+WrittenCache = dict[str, WrittenFiles]
 """What completed instants wrote, by the name of the timeline file."""
 
 
@@ -118,12 +123,12 @@ class TimelineReader:
         base_path: str,
         config: TableConfig,
         timeline: Timeline,
-        memory: Memory | None = None,
+        cache: TimelineCache | None = None,
         plans: ParsedPlans | None = None,
     ) -> None:
         """
         Args:
-            memory: of earlier reads of the same timeline; whoever gives it forgets what was written anew.
+            cache: results of earlier reads of the same timeline; the caller drops what was written anew.
             plans: the same for plans, which are read again and taken apart only when they differ.
         """
         self._base_path = base_path
@@ -133,7 +138,7 @@ class TimelineReader:
         self._extension = config.base_file_extension
         self._timeline = timeline
         self._known_broken = {broken.instant.file_name for broken in timeline.broken}
-        self._memory: Memory = {} if memory is None else memory
+        self._cache: TimelineCache = {} if cache is None else cache
         self._plans = plans or ParsedPlans()
         self.broken: list[BrokenInstant] = []
 
@@ -175,14 +180,14 @@ class TimelineReader:
         except BrokenFile as error:
             self._report(instant, error)
             return None
-        self._memory[instant.file_name] = _facts(metadata)
+        self._cache[instant.file_name] = _facts(metadata)
         return metadata
 
-    def written_files(self, known: WrittenMemory | None = None) -> Iterator[WrittenBy]:
+    def written_files(self, known: WrittenCache | None = None) -> Iterator[WrittenBy]:
         """What each completed write says that it wrote, one after the other; one that is broken is reported.
 
         Args:
-            known: of an earlier look; those that it lacks are read, and put into it.
+            known: what an earlier scan read; those that it lacks are read, and put into it.
         """
         for instant in self._timeline.completed_writes:
             if instant.file_name in self._known_broken:
@@ -210,7 +215,7 @@ class TimelineReader:
         return instant is not None and instant.state is State.COMPLETED and instant.file_name not in self._known_broken
 
     def base_rows(self, base_files: Iterable[BaseFile]) -> dict[str, int]:
-        """By path, from the commits that wrote them; one read for each such commit."""
+        """Rows of base files by path, from the commits that wrote them; one read for each such commit."""
         wanted = list(base_files)
         paths = {base.path for base in wanted}
         rows: dict[str, int] = {}
@@ -244,7 +249,8 @@ class TimelineReader:
         return groups
 
     def _log_compactions(self) -> dict[GroupId, tuple[LogCompaction, ...]]:
-        """By the plans that they leave on the timeline; nothing else says which logs an output stands for."""
+        """Log compactions by the plans that they leave on the timeline; nothing else says which logs an output stands
+        for."""
         done: dict[GroupId, tuple[LogCompaction, ...]] = {}
         for instant in self._timeline.instants:
             if instant.action != "logcompaction" or instant.state is not State.REQUESTED:
@@ -261,16 +267,16 @@ class TimelineReader:
         return done
 
     def _write_profiles(self) -> dict[str, WriteProfile]:
-        """Of the pending writes that leave one in their inflight file, as Spark's upserts do."""
+        """Write profiles of the pending writes that leave one in their inflight file, like Spark's upserts."""
         profiles: dict[str, WriteProfile] = {}
         for instant in self._timeline.pending:
             if instant.action != "deltacommit" or instant.state is not State.INFLIGHT:
                 continue
-            profile: WriteProfile | None = self._memory.get(instant.file_name)
+            profile: WriteProfile | None = self._cache.get(instant.file_name)
             if profile is None:
                 profile = self._write_profile(instant)
             if profile is not None:
-                self._memory[instant.file_name] = profiles[instant.time] = profile
+                self._cache[instant.file_name] = profiles[instant.time] = profile
         return profiles
 
     def _write_profile(self, instant: Instant) -> WriteProfile | None:
@@ -288,16 +294,16 @@ class TimelineReader:
         )
 
     def _rollback_targets(self) -> dict[str, str]:
-        """Of the pending rollbacks whose plan can be read: one may just be being written, or be done by now."""
+        """Targets of the pending rollbacks whose plan can be read: one may just be being written, or be done by now."""
         targets: dict[str, str] = {}
         for instant in self._requested("rollback"):
-            target: str | None = self._memory.get(instant.file_name)
+            target: str | None = self._cache.get(instant.file_name)
             if target is None:
                 with suppress(BrokenFile, NotFound):
                     data = self.contents.read(instant.file_name)
                     target = read_rollback_plan(data, file=self._path(instant))
             if target is not None:
-                self._memory[instant.file_name] = targets[instant.time] = target
+                self._cache[instant.file_name] = targets[instant.time] = target
         return targets
 
     def _newest_schema(self) -> tuple[str | None, bool]:
@@ -340,7 +346,7 @@ class TimelineReader:
     def _remembered(
         self, instant: Instant, parse: Callable[[Instant, bytes], _Value], *, is_needed: bool = True
     ) -> _Value | None:
-        known: _Value | None = self._memory.get(instant.file_name)
+        known: _Value | None = self._cache.get(instant.file_name)
         if known is not None or (data := self._read(instant)) is None:
             return known
         try:
@@ -349,7 +355,7 @@ class TimelineReader:
             if is_needed:
                 self._report(instant, error)
             return None
-        self._memory[instant.file_name] = value
+        self._cache[instant.file_name] = value
         return value
 
     def _read(self, instant: Instant) -> bytes | None:
@@ -386,8 +392,8 @@ def _planned_groups(
 ) -> tuple[dict[GroupId, str], dict[GroupId, FrozenGroup]]:
     """Which instant compacts which group, fully or only its logs; and the groups that two instants hold.
 
-    A hybrid plan is a compaction whose operations say their type each. Hudi allows one plan a group, so nobody can
-    say which of two is right.
+    A hybrid plan is a compaction whose operations say their type each. Hudi allows one plan a group, so nothing tells
+    which of two is right.
     """
     planned: dict[GroupId, str] = {}
     twice: dict[GroupId, FrozenGroup] = {}

@@ -1,13 +1,13 @@
 """What completed instants say that they wrote, held against the files that are there.
 
 Every completed commit names each file that it wrote, with its size. A file that is shorter or longer than that, that is
-gone, or that no commit names, is damage: rows are missing from it, or rows are in it that nobody committed. Released
-Hudi does not look: it takes what a listing shows, and when a file comes back after a compaction, nobody reads it.
+gone, or that no commit names, is damage: rows are missing from it, or rows are in it that no commit made. Released
+Hudi does not check: it takes what a listing shows, and when a file comes back after a compaction, no reader reads it.
 
     listed, named, of that size             sound
     listed, named, of another size          OTHER_SIZE
     listed and empty, size not told         EMPTY
-    listed, its instant completed, not named    STRAY
+    listed, its instant completed, not named    ORPHAN
     named and not listed                    MISSING, unless a newer base file of its group has taken its place
 
 Files of archived instants are not held against anything: their commits are not read. Logs of changes (`.cdc`) are none
@@ -25,9 +25,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lakeward.format.commit_metadata import WrittenFiles
 from lakeward.format.file_name import parse_base_file, parse_log_file
-from lakeward.format.instant import comparable_time
+from lakeward.format.timeline.commit_metadata import WrittenFiles
+from lakeward.format.timeline.instant import comparable_time
 from lakeward.table.damaged_file import DamagedFile, DamageKind
 from lakeward.table.file_group import BaseFile, LogFile
 from lakeward.table.file_system_view import PartitionFiles
@@ -47,11 +47,11 @@ def find_damage(
 ) -> dict[str, tuple[DamagedFile, ...]]:
     """The damaged files of these partitions, by partition path and then by path."""
     completed = _Completed(timeline)
-    looks = {files.partition_path: _PartitionLook(files, completed) for files in partitions}
+    scans = {files.partition_path: _PartitionScan(files, completed) for files in partitions}
     for told in written:
-        for look in looks.values():
-            look.hold(told.instant, told.files.get(look.path, {}))
-    return {path: damaged for path, look in looks.items() if (damaged := look.damaged())}
+        for scan in scans.values():
+            scan.hold(told.instant, told.files.get(scan.path, {}))
+    return {path: damaged for path, scan in scans.items() if (damaged := scan.damaged())}
 
 
 class _Completed:
@@ -72,7 +72,7 @@ class _Completed:
         return comparable_time(self._times.get(instant, instant))
 
 
-class _PartitionLook:
+class _PartitionScan:
     """One partition while the commits are gone through."""
 
     def __init__(self, files: PartitionFiles, completed: _Completed) -> None:
@@ -101,7 +101,7 @@ class _PartitionLook:
             elif size and size != file.size:
                 self._found[path] = DamagedFile(path, instant, DamageKind.OTHER_SIZE, size, file.size)
         for path in self._by_instant.get(instant, set()) - told.keys():
-            self._found[path] = DamagedFile(path, instant, DamageKind.STRAY, None, self._files[path].size)
+            self._found[path] = DamagedFile(path, instant, DamageKind.ORPHAN, None, self._files[path].size)
 
     def damaged(self) -> tuple[DamagedFile, ...]:
         return tuple(self._found[path] for path in sorted(self._found))

@@ -1,0 +1,45 @@
+"""Write the matrix of refusals in docs/compatibility.md from the rows of plan/eligibility.
+
+    python -m deploy.compatibility_page
+
+Touches: that file.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lakeward.plan.eligibility import ROWS, TableService
+
+DOCUMENT = Path(__file__).parents[1] / "docs" / "compatibility.md"
+
+BEGIN, END = "<!-- made by `make compatibility-page`: begin -->", "<!-- made by `make compatibility-page`: end -->"
+
+COLUMNS = {
+    TableService.COMPACTION: "compaction, full and log",
+    TableService.METADATA: "compaction and cleaning of the metadata table",
+    TableService.UNSCHEDULING: "unscheduling of a pending plan",
+    TableService.VERIFICATION: "verification of merged rows",
+}
+
+
+def document(text: str) -> str:
+    """`text` with the matrix as it is now."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{matrix()}\n{END}{after}"
+
+
+def matrix() -> str:
+    lines = [
+        f"| | refusal | {' | '.join(COLUMNS[service] for service in TableService)} |",
+        "|---|---|" + "---|" * len(TableService),
+    ]
+    for row in ROWS:
+        marks = " | ".join("refused" if service in row.stops else "runs" for service in TableService)
+        lines.append(f"| {row.what} | `{row.id}` | {marks} |")
+    return "\n".join([*lines, ""])
+
+
+if __name__ == "__main__":
+    DOCUMENT.write_text(document(DOCUMENT.read_text()))

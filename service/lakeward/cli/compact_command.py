@@ -1,0 +1,233 @@
+"""`lakeward compact TABLE`: finish pending compactions, plan anew, carry that out, and say what was done.
+
+Touches: stdout, stderr; the table, through `execute/compaction/compactor.py`; the store, where a file group is parked.
+Keeps:   nothing is written without a statement about the table's other writers, nor with --dry-run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from lakeward.cli.compact_view import render_report, report_as_json
+from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.interrupts import interruptible
+from lakeward.cli.lock_options import StatedLocks, parse_option
+from lakeward.cli.metadata_compact import (
+    check_goes_with_metadata,
+    metadata_report_as_json,
+    metadata_trigger_as_json,
+    metadata_trigger_of,
+    render_metadata_report,
+    render_metadata_trigger,
+    service_metadata_now,
+)
+from lakeward.cli.option_groups import with_option_groups
+from lakeward.cli.pairs import parse_pairs
+from lakeward.cli.parked_groups import ParkedGroups
+from lakeward.cli.plan_options import StatedPlan
+from lakeward.cli.plan_view import plan_as_json, render_plan
+from lakeward.cli.progress_view import open_view
+from lakeward.cli.store_options import DebugOption, JsonOption, print_json
+from lakeward.cli.terminal import Terminal
+from lakeward.clock import SystemClock
+from lakeward.commit.owner import Processes
+from lakeward.config.settings import Codec, SparkSettings, Writers
+from lakeward.dispatch.dispatcher import Dispatcher
+from lakeward.dispatch.in_process import InProcessDispatcher
+from lakeward.dispatch.spark import SparkDispatcher
+from lakeward.errors import LakewardError, VerificationFailed
+from lakeward.execute.compaction.compactor import Compactor
+from lakeward.execute.metadata.trigger import service_metadata
+from lakeward.execute.options import CompactionOptions
+from lakeward.plan.metadata_trigger import MetadataCompactAfter
+from lakeward.quantities import parse_duration, parse_size
+from lakeward.table.damaged_file import damaged_error
+from lakeward.table.listing import listing_source
+from lakeward.task.entry import run_operation_at
+
+
+@with_option_groups
+def compact(
+    *,
+    table: TableArgument,
+    config: ConfigOption = None,
+    stated: StatedLocks,
+    wait: Annotated[
+        str,
+        typer.Option(
+            metavar="DURATION", help="How long to wait for another process that carries out a pending compaction."
+        ),
+    ] = "150s",
+    plan: StatedPlan,
+    metadata: Annotated[
+        bool,
+        typer.Option(
+            "--metadata",
+            hidden=True,
+            help="The old way to say `lakeward metadata clean TABLE` and `lakeward metadata compact TABLE`.",
+        ),
+    ] = False,
+    no_metadata_services: Annotated[
+        bool,
+        typer.Option(
+            "--no-metadata-services",
+            help="Leave the metadata table to its writers. Otherwise it is cleaned and compacted at the end, where "
+            "they would soon have to (metadata_compact_after).",
+        ),
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be compacted, write nothing.")] = False,
+    verify: Annotated[
+        bool | None,
+        typer.Option(
+            "--verify/--no-verify",
+            help="Read every new file back and merge a sample of keys a second, slow way; default --verify.",
+        ),
+    ] = None,
+    codec: Annotated[
+        Codec | None, typer.Option(help="Compression of new base files; default zstd.", show_default=False)
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Peak memory of one operation; default 512MiB.")
+    ] = None,
+    master: Annotated[str | None, typer.Option(help="Spark master that runs the operations; default local[*].")] = None,
+    spark_conf: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A Spark setting. Repeatable.")
+    ] = None,
+    local_below: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Run plans that read less than this in process instead of on Spark."),
+    ] = None,
+    accept_damaged_logs: Annotated[
+        bool,
+        typer.Option(
+            "--accept-damaged-logs",
+            help="Go on where logs are gone, cut or torn, as Hudi does, instead of leaving their file groups alone. "
+            "Their rows are lost for good, also when the files come back; the commit says which files they were.",
+        ),
+    ] = False,
+    timezone: TimezoneOption = None,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit 3 when there was nothing to do.")] = False,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Finish pending compactions, then plan anew and carry that out.
+
+    A verb that writes needs a statement about the table's other writers: --writers stopped, or --lock, or
+    what the configuration says under locks.
+    """
+    if metadata:
+        check_goes_with_metadata(
+            {
+                "--type": plan.kind,
+                "--partition": plan.partition,
+                "--exclude-partition": plan.exclude_partition,
+                "--file-group": plan.file_group,
+                "--set": plan.settings,
+                "--no-metadata-services": no_metadata_services,
+                "--codec": codec,
+                "--memory": memory,
+                "--master": master,
+                "--spark-conf": spark_conf,
+                "--local-below": local_below,
+                "--accept-damaged-logs": accept_damaged_logs or None,
+            }
+        )
+    opened = open_table(table, config)
+    configured, clock = opened.table, SystemClock()
+    locks = stated.over(opened, dry_run=dry_run)
+    local_bytes = parse_option(parse_size, "--local-below", local_below, opened.settings.spark.local_below)
+    spark = _spark(opened.settings.spark, master, spark_conf or [])
+
+    def choose_dispatcher(input_bytes: int) -> Dispatcher:
+        return InProcessDispatcher() if input_bytes < local_bytes else spark
+
+    options = CompactionOptions(
+        writers_stopped=locks.writers is Writers.STOPPED,
+        lock=locks.options,
+        wait_seconds=parse_option(parse_duration, "--wait", wait, 0.0),
+        timezone=timezone or configured.timezone,
+        listing=listing_source(opened.base_path, configured.listing),
+        codec=(codec or configured.codec).value,
+        verify=configured.verify if verify is None else verify,
+        memory_bytes=parse_option(parse_size, "--memory", memory, configured.memory),
+        accept_damaged_logs=accept_damaged_logs,
+    )
+    if metadata:
+        typer.echo(
+            "`compact --metadata` is the old way to say `lakeward metadata clean` and `lakeward metadata compact`.",
+            err=True,
+        )
+        if not service_metadata_now(opened, options, None, dry_run=dry_run, as_json=as_json) and exit_code:
+            raise typer.Exit(3)
+        return
+    console = Terminal()
+    parked = ParkedGroups(opened, config, clock, say=partial(typer.echo, err=True))
+    parked_now = parked.records(named=plan.file_group or ())
+    excluded = parked.excluded(parked_now)
+    after: MetadataCompactAfter = 0 if no_metadata_services else configured.metadata_compact_after
+    try:
+        with open_view(Terminal(stderr=True), clock) as view, interruptible() as guard:
+            compactor = Compactor(
+                opened.storage,
+                opened.base_path,
+                options,
+                planner=plan.over(configured),
+                choose_dispatcher=choose_dispatcher,
+                run_operation=partial(run_operation_at, opened.base_path),
+                clock=clock,
+                processes=Processes(),
+                observer=view,
+                guard=guard,
+                excluded=excluded,
+            )
+            if dry_run:
+                preview = compactor.preview()
+                trigger = metadata_trigger_of(opened, after)
+            else:
+                report = compactor.compact()
+                metadata_report = service_metadata(
+                    opened.storage,
+                    opened.base_path,
+                    options,
+                    after=after,
+                    clock=clock,
+                    processes=Processes(),
+                    observer=view,
+                    guard=guard,
+                )
+    except LakewardError as error:
+        parked.park(error)
+        raise
+    finally:
+        spark.stop()
+    if dry_run:
+        if as_json:
+            print_json({**plan_as_json(preview), "metadata_table": metadata_trigger_as_json(trigger)})
+        else:
+            render_plan(preview, console, explained=False)
+            render_metadata_trigger(trigger, console)
+        nothing = not preview.operations and not (trigger and trigger.is_due)
+    else:
+        if as_json:
+            beside = {"parked": parked.as_json(parked_now), **metadata_report_as_json(metadata_report)}
+            print_json({**report_as_json(report), **beside})
+        else:
+            render_report(report, console)
+            render_metadata_report(metadata_report, console)
+        nothing = not report.plans and metadata_report.done is None
+        if isinstance(metadata_report.left, VerificationFailed):
+            raise metadata_report.left
+        if report.damage:
+            raise damaged_error(report.damage)
+    if exit_code and nothing:
+        raise typer.Exit(3)
+
+
+def _spark(configured: SparkSettings, master: str | None, pairs: Sequence[str]) -> SparkDispatcher:
+    remote = None if configured.remote is None or master is not None else configured.remote.get_secret_value()
+    settings = configured.conf | parse_pairs(pairs, like="--spark-conf spark.executor.memory=2g")
+    return SparkDispatcher(master or configured.master, settings, pool=configured.pool, remote=remote)

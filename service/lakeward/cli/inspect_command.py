@@ -1,0 +1,30 @@
+"""`lakeward inspect TABLE`: what a table is, and what stands against servicing it. Reads only.
+
+Touches: stdout; the table, reading only.
+"""
+
+from __future__ import annotations
+
+from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.inspect_view import render
+from lakeward.cli.store_options import DebugOption, JsonOption, print_json
+from lakeward.cli.terminal import Terminal
+from lakeward.clock import SystemClock
+from lakeward.verify.inspection import inspect_table
+
+
+def inspect(
+    table: TableArgument,
+    config: ConfigOption = None,
+    timezone: TimezoneOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Show version, layout, timeline, file groups, pending work, and what would be refused. Reads only."""
+    opened = open_table(table, config)
+    zone = timezone or opened.table.timezone
+    report = inspect_table(opened.storage, opened.base_path, timezone=zone, clock=SystemClock())
+    if as_json:
+        print_json(report)
+    else:
+        render(report, Terminal())

@@ -1,0 +1,80 @@
+"""What a writer must know of the metadata table as it is now: file groups, indexed columns, the records' schema.
+
+Touches: storage, reading only: what `table/metadata/metadata_table.py` touches, the index definitions, the head of
+         one file.
+Keeps:   a table whose metadata table we cannot write to is an error here, before anything is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakeward.clock import Clock
+from lakeward.errors import BrokenFile
+from lakeward.format.hfile.reader import HFileReader
+from lakeward.format.log.block import CorruptBlock
+from lakeward.format.metadata.codec import metadata_codec
+from lakeward.format.metadata.log_file import metadata_blocks
+from lakeward.format.metadata.partition import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS
+from lakeward.storage.storage import Storage, join
+from lakeward.table.index_definitions import IndexedColumns, load_indexed_columns
+from lakeward.table.metadata.metadata_table import MetadataTable, load_metadata_table
+from lakeward.table.snapshot import TableSnapshot
+
+WRITTEN = (FILES, COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS)
+"""The partitions that a compaction or log compaction has records for."""
+
+_SCHEMA = "schema"
+"""The name of the schema in the file info of a base file."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataSnapshot:
+    """The metadata table as it is now, as far as a writer must know it."""
+
+    table: MetadataTable
+    indexed: IndexedColumns | None
+    schema_json: str
+    """The schema of the newest records in it."""
+
+    @property
+    def has_partition_stats(self) -> bool:
+        return PARTITION_STATS in self.table.slices and self.indexed is not None
+
+    @property
+    def shape(self) -> tuple[object, ...]:
+        """What the prepared files depend on."""
+        counts = tuple((partition, len(slices)) for partition, slices in self.table.slices.items())
+        return counts, self.indexed, self.schema_json
+
+
+def take_metadata_snapshot(storage: Storage, snapshot: TableSnapshot, *, clock: Clock) -> MetadataSnapshot:
+    """The snapshot of a table that has one. Raises `Unsupported` and `BrokenFile` where we cannot write to it."""
+    config = snapshot.config
+    wanted = [partition for partition in WRITTEN if partition in config.built_metadata_partitions]
+    table = load_metadata_table(storage, snapshot.base_path, config, snapshot.timeline, clock=clock, partitions=wanted)
+    assert snapshot.schema is not None, "eligibility refuses a table without a schema"
+    indexed = load_indexed_columns(storage, snapshot.base_path, config, snapshot.schema)
+    schema_json = newest_schema(storage, table)
+    metadata_codec(schema_json)
+    return MetadataSnapshot(table, indexed, schema_json)
+
+
+def newest_schema(storage: Storage, table: MetadataTable) -> str:
+    """The schema by which the newest records were written: those of `files`, into which every commit writes."""
+    newest = table.slices[FILES][0]
+    for log in reversed(newest.log_files):
+        with storage.open_input(join(table.base_path, log.path)) as file:
+            for block in metadata_blocks(file, log.size, log.path):
+                if not isinstance(block, CorruptBlock) and block.hfile is not None and block.schema_json is not None:
+                    return block.schema_json
+    if (base := newest.base_file) is not None:
+        with storage.open_input(join(table.base_path, base.path)) as file:
+            schema = HFileReader(file, length=base.size, name=base.path).info.get(_SCHEMA)
+        if schema is not None:
+            return schema.decode("utf-8", "replace")
+    raise BrokenFile(
+        f"The metadata table at {table.base_path} cannot be written to.",
+        why="No file of its partition `files` says by which schema its records are written.",
+        remedy="Let a Hudi writer rebuild it: delete it by Hudi's own command, and write once with it on.",
+    )

@@ -1,0 +1,310 @@
+"""Write the metadata table's part of a commit: a delta commit of the same instant, complete before the commit itself.
+
+    prepare   no lock     read the metadata table, write the log files that depend on nothing but the new files into the
+                          attempt's folder, read the statistics of the files beside them and join those of partitions
+    stage     under lock  another snapshot; what was prepared for another table is prepared anew; join the statistics of
+                          partitions in which other files count by now, write them, and the commit
+    publish   under lock  `commit/metadata/delta_commit.py`
+
+In memory are the statistics of the files in the touched partitions, and one bloom filter at a time.
+
+Touches: the attempt's folder; of the metadata table, what another attempt at the instant left there is rolled back.
+Keeps:   1. what is written is for the partitions, file groups, columns and schema that the table has under the lock;
+         2. a log file holds one block of one instant, and no other file carries its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import chain
+
+from lakeward.clock import Clock
+from lakeward.commit.fencing import fencing_of
+from lakeward.commit.metadata.changes import (
+    NewFile,
+    bloom_filter_sources,
+    by_file_group,
+    column_stats_records,
+    counting_files,
+    files_records,
+    partition_stats_records,
+)
+from lakeward.commit.metadata.delta_commit import COMMIT_FILE, DeltaCommit, StagedDeltaCommit, check_not_rolled_back
+from lakeward.commit.metadata.snapshot import MetadataSnapshot, take_metadata_snapshot
+from lakeward.commit.transition import MetadataAction, TimelineFiles
+from lakeward.errors import Conflict
+from lakeward.format.avro.schema import without_meta_columns
+from lakeward.format.file_name import LogFileName, WriteToken
+from lakeward.format.metadata.base_file_stats import read_bloom_filter
+from lakeward.format.metadata.codec import metadata_codec
+from lakeward.format.metadata.key import column_prefix, column_stats_key
+from lakeward.format.metadata.log_file import MetadataLogStats, write_metadata_log
+from lakeward.format.metadata.partition import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS
+from lakeward.format.metadata.partition_stats import partition_stats
+from lakeward.format.metadata.record import (
+    BloomFilterRecord,
+    ColumnStatsRecord,
+    MetadataRecord,
+    PartitionStatsRecord,
+)
+from lakeward.format.timeline.commit_metadata import CommitMetadata, RuntimeStats, WriteStat, write_commit_metadata
+from lakeward.format.timeline.instant import comparable_time
+from lakeward.storage.storage import Storage, join
+from lakeward.table.index_definitions import IndexedColumns
+from lakeward.table.metadata.reader import MetadataReader
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import timeline_folder
+from lakeward.table.timeline import Timeline
+
+_LOG_VERSION = 1
+_BRING_VALUES = ("commit", "deltacommit", "replacecommit")
+"""What is pending under these names may put values into a partition that were not there; services do not."""
+_PREFIX_LENGTH = 24
+"""Characters by which a key of column_stats says its column and partition."""
+
+
+class DeltaCommitWriter:
+    """The delta commit of one attempt at `instant`."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        instant: str,
+        *,
+        folder: str,
+        number: int,
+        measured: IndexedColumns | None,
+        clock: Clock,
+    ) -> None:
+        """
+        Args:
+            folder: the attempt's.
+            number: the attempt's.
+            measured: of which columns the new files have statistics.
+        """
+        self._storage = storage
+        self._instant = instant
+        self._folder = folder
+        self._number = number
+        self._measured = measured
+        self._clock = clock
+        self._prepared: tuple[object, ...] | None = None
+        """The table and the files that the logs in the folder were written for."""
+        self._logs: dict[str, WriteStat] = {}
+        """Logs in the folder, by name."""
+        self._known: dict[tuple[str, str], list[ColumnStatsRecord]] = {}
+        """What column_stats has of a file, by partition path and name. Files never change, so neither does this."""
+        self._joined: dict[str, tuple[Sequence[str], Sequence[PartitionStatsRecord]]] = {}
+        """The statistics of a partition, and the files that they are of; for what was prepared."""
+
+    def prepare(self, snapshot: TableSnapshot, files: Sequence[NewFile]) -> None:
+        """Do what can be done before the table lock is held. `snapshot` shows the partitions of `files` whole."""
+        metadata = take_metadata_snapshot(self._storage, snapshot, clock=self._clock)
+        self._write_logs(metadata, snapshot.base_path, files)
+        if metadata.has_partition_stats:
+            self._learn(
+                metadata, counting_files(snapshot.file_groups, files, instant=self._instant), files, everything=True
+            )
+            self._partition_stats(metadata, snapshot, files)
+
+    def stage(
+        self, snapshot: TableSnapshot, files: Sequence[NewFile], *, fence: Callable[[], None]
+    ) -> StagedDeltaCommit:
+        """Bring what was prepared up to date and write the rest. Under the lock.
+
+        Raises `Conflict` where the new files do not have what is needed now.
+        """
+        metadata = take_metadata_snapshot(self._storage, snapshot, clock=self._clock)
+        if any(each.time == self._instant for each in metadata.table.timeline.instants):
+            left = DeltaCommit(self._storage, snapshot.base_path, self._instant, self._clock)
+            left.roll_back(by=self._number, fence=fence)
+            metadata = take_metadata_snapshot(self._storage, snapshot, clock=self._clock)
+        timeline = metadata.table.timeline
+        folder = timeline_folder(metadata.table.base_path, metadata.table.config)
+        check_not_rolled_back(self._storage, folder, self._instant, timeline)
+        if metadata.indexed is not None and metadata.indexed != self._measured:
+            raise Conflict(
+                f"The indexed columns of {snapshot.base_path} changed while {self._instant} was merged.",
+                why="Its new files were measured for others, and readers take what is missing for null.",
+                remedy="Run the command again; nothing was published.",
+            )
+        if self._prepared != (metadata.shape, tuple(files)):
+            self._write_logs(metadata, snapshot.base_path, files)
+        if metadata.has_partition_stats:
+            self._write_log(
+                metadata, PARTITION_STATS, _encoded(metadata, self._partition_stats(metadata, snapshot, files))
+            )
+        commit = write_commit_metadata(_commit(metadata.schema_json, self._logs.values()))
+        self._storage.create(join(self._folder, COMMIT_FILE), commit)
+        return StagedDeltaCommit(
+            storage=self._storage,
+            latest_time=timeline.latest_time,
+            files=TimelineFiles(self._storage, folder, self._instant, MetadataAction.DELTA_COMMIT),
+            metadata_path=metadata.table.base_path,
+            folder=self._folder,
+            logs={stat.path or "": stat.file_size_in_bytes or 0 for stat in self._logs.values()},
+        )
+
+    def _write_logs(self, metadata: MetadataSnapshot, base_path: str, files: Sequence[NewFile]) -> None:
+        """Write the logs of all partitions that depend on the new files alone."""
+        for name in self._logs:
+            self._storage.delete(join(self._folder, name))
+        self._logs.clear()
+        self._joined.clear()
+        self._write_log(metadata, FILES, _encoded(metadata, files_records(files)))
+        if COLUMN_STATS in metadata.table.slices:
+            self._write_log(metadata, COLUMN_STATS, _encoded(metadata, column_stats_records(files)))
+        if BLOOM_FILTERS in metadata.table.slices:
+            encode = metadata_codec(metadata.schema_json).encode
+            filters = {
+                key: partial(self._bloom_filter, base_path, file, encode)
+                for key, file in bloom_filter_sources(files).items()
+            }
+            self._write_log(metadata, BLOOM_FILTERS, filters)
+        self._prepared = (metadata.shape, tuple(files))
+
+    def _write_log(
+        self, metadata: MetadataSnapshot, partition: str, entries: Mapping[str, Callable[[], bytes]]
+    ) -> None:
+        """A log file for each file group of the partition that has entries."""
+        slices = metadata.table.slices[partition]
+        for group, of_group in by_file_group(entries, len(slices)).items():
+            file_id = slices[group].file_id
+            token = WriteToken(group, self._number, 0)
+            name = LogFileName(file_id, self._instant, _LOG_VERSION, str(token)).text
+            with self._storage.open_output(join(self._folder, name)) as sink:
+                written = write_metadata_log(
+                    sink,
+                    instant=self._instant,
+                    schema_json=metadata.schema_json,
+                    entries=((key, value()) for key, value in of_group),
+                )
+            self._logs[name] = _write_stat(partition, file_id, name, self._instant, written)
+
+    def _bloom_filter(self, base_path: str, file: NewFile, encode: Callable[[MetadataRecord], bytes]) -> bytes:
+        path = fencing_of(self._storage).output_path(base_path, self._folder, file.partition_path, file.name)
+        with self._storage.open_input(path) as source:
+            found = read_bloom_filter(source, file_name=path)
+        assert found is not None, "every base file of ours has one"
+        return encode(
+            BloomFilterRecord(type_code=found[0], timestamp=self._instant, bloom_filter=found[1], is_deleted=False)
+        )
+
+    def _partition_stats(
+        self, metadata: MetadataSnapshot, snapshot: TableSnapshot, files: Sequence[NewFile]
+    ) -> dict[str, MetadataRecord]:
+        assert metadata.indexed is not None, "column_stats is there"
+        if _has_earlier_write(snapshot.timeline, self._instant):
+            return {}
+        counting = counting_files(snapshot.file_groups, files, instant=self._instant)
+        # Which files of a group count is unknown where its slices cannot be told.
+        for frozen in snapshot.frozen:
+            counting.pop(frozen.partition_path, None)
+        self._learn(metadata, counting, files, everything=False)
+        own = {(file.partition_path, file.name): file.column_stats for file in files}
+        for path, names in counting.items():
+            if path in self._joined and self._joined[path][0] == names:
+                continue
+            stats = chain.from_iterable(
+                own[path, name] if (path, name) in own else self._known.get((path, name), ()) for name in names
+            )
+            joined = partition_stats(
+                path, names, stats, columns=metadata.indexed.columns, version=metadata.indexed.version
+            )
+            self._joined[path] = names, joined
+        return partition_stats_records(record for path in counting for record in self._joined[path][1])
+
+    def _learn(
+        self,
+        metadata: MetadataSnapshot,
+        counting: Mapping[str, Sequence[str]],
+        new: Sequence[NewFile],
+        *,
+        everything: bool,
+    ) -> None:
+        """Find what is not known yet of the files that count: with `everything` by one pass over their partitions."""
+        assert metadata.indexed is not None, "column_stats is there"
+        wanted = {(path, name) for path, names in counting.items() for name in names}
+        wanted -= self._known.keys() | {(file.partition_path, file.name) for file in new}
+        if not wanted:
+            return
+        reader, columns = MetadataReader(self._storage, metadata.table), metadata.indexed.columns
+        paths = {column_prefix(column, path): path for path, _ in wanted for column in columns}
+        if everything:
+            found = reader.with_prefixes(COLUMN_STATS, sorted(paths))
+        else:
+            keys = (column_stats_key(column, *file) for file in wanted for column in columns)
+            found = iter(reader.lookup(COLUMN_STATS, keys).items())
+        for key, record in found:
+            if isinstance(record, ColumnStatsRecord):
+                file = (paths[key[:_PREFIX_LENGTH]], record.file_name or "")
+                if file in wanted:
+                    self._known.setdefault(file, []).append(record)
+        # The process that committed a file wrote its records before: what is not there now will not come.
+        for file in wanted:
+            self._known.setdefault(file, [])
+
+
+def _has_earlier_write(timeline: Timeline, instant: str) -> bool:
+    """Whether a write that began before `instant` may commit after it.
+
+    t10 a writer begins; t20 we plan; t30 we commit; t40 it commits, with the range of all that is in the partition.
+    Log files are read in the order of their instants, so a range of ours would take the place of its, without what it
+    brought, and queries would skip the partition. What stood there before us still holds: we put no value there.
+    """
+    return any(
+        each.action in _BRING_VALUES and comparable_time(each.time) < comparable_time(instant)
+        for each in timeline.pending
+    )
+
+
+_Entries = dict[str, Callable[[], bytes]]
+
+
+def _encoded(metadata: MetadataSnapshot, records: Mapping[str, MetadataRecord]) -> _Entries:
+    encode = metadata_codec(metadata.schema_json).encode
+    return {key: partial(encode, record) for key, record in records.items()}
+
+
+def _write_stat(partition: str, file_id: str, name: str, instant: str, written: MetadataLogStats) -> WriteStat:
+    """Field by field as Hudi 1.2 writes it."""
+    return WriteStat(
+        file_id=file_id,
+        path=join(partition, name),
+        prev_commit=instant,
+        num_writes=written.entries,
+        num_deletes=0,
+        num_update_writes=written.entries,
+        total_write_bytes=written.size_bytes,
+        total_write_errors=0,
+        partition_path=partition,
+        total_log_records=0,
+        total_updated_records_compacted=0,
+        num_inserts=0,
+        total_log_blocks=0,
+        total_corrupt_log_block=0,
+        total_rollback_blocks=0,
+        file_size_in_bytes=written.size_bytes,
+        log_version=_LOG_VERSION,
+        log_offset=0,
+        base_file="",
+        log_files=(name,),
+        runtime_stats=RuntimeStats(total_scan_time=0, total_create_time=0, total_upsert_time=0),
+        total_log_files_compacted=0,
+        total_log_read_time_ms=0,
+        total_log_size_compacted=0,
+        num_updates=0,
+    )
+
+
+def _commit(schema_json: str, stats: Iterable[WriteStat]) -> CommitMetadata:
+    by_partition: dict[str, list[WriteStat]] = {}
+    for stat in stats:
+        by_partition.setdefault(stat.partition_path or "", []).append(stat)
+    return CommitMetadata(
+        partition_to_write_stats={partition: tuple(each) for partition, each in by_partition.items()},
+        compacted=False,
+        extra_metadata={"schema": without_meta_columns(schema_json)},
+        operation_type="UPSERT_PREPPED",
+    )

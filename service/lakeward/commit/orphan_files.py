@@ -1,0 +1,187 @@
+"""Orphan files: what an attempt may leave behind, and why each kind of it may go. Here is every deletion that recovers.
+
+    staged        `.hoodie/.temp/<instant>/attempt-*`, and what was fenced off of it
+    marker        beside them: that a data file may stand in a partition
+    moved in      a base or log file of the instant in a file group of its plan
+    heartbeat     `.hoodie/.heartbeat/<instant>`: alive, rolling back or ended
+    intent        the same, which names the commit that any process creates
+    temporary     a name under which a file was being created, or a heartbeat or lock removed
+
+What may go depends on what became of the instant (`Fate`), and `MAY_GO` is the whole rule: a pair that is not in it
+stays. Each caller says which fate it has proved, and how: the timeline as it lists it under the table lock, or
+`Fencing.fence_off`. `.inflight` and `.requested` are no orphans; `commit/transition.py` takes them back.
+
+Touches: the files above, of our own attempts; under the table lock.
+Keeps:   1. a file is deleted only by a reason in `MAY_GO`;
+         2. a data file is deleted only if its name carries the instant of a plan of compaction, its file group is in
+            that plan, and no completed instant names it: the one deletion by listing there is;
+         3. nothing without our mark is touched: other engines clean up after themselves;
+         4. a file in use by a process that may still be creating it stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from enum import Enum
+
+from lakeward.clock import Clock
+from lakeward.commit.attempt_files import ATTEMPT, FENCED_OFF, temp_folder
+from lakeward.commit.creation import read_if_there
+from lakeward.commit.fencing import fencing_of
+from lakeward.commit.heartbeat_line import heartbeat_path, is_ended, parse_intent
+from lakeward.commit.lock.file_system_lock import FLINK_LOCK, RELEASED, SPARK_LOCK
+from lakeward.commit.owner import parse_owner
+from lakeward.commit.transition import LAYOUT
+from lakeward.format.file_name import PARQUET, parse_base_file, parse_log_file
+from lakeward.format.timeline.instant import State, parse_instant
+from lakeward.storage.local import TEMPORARY_SUFFIX
+from lakeward.storage.storage import FileStatus, Storage, join, parent
+
+AGE_SECONDS_MIN = 24 * 3600.0
+"""A temporary name beside a lock file that is younger may belong to a process that is creating its lock just now, or
+is putting one back; a clock that was set does not make it that old."""
+
+
+class Left(Enum):
+    """Kinds of files that an attempt may leave."""
+
+    STAGED = "staged"
+    MARKER = "marker"
+    MOVED_IN = "moved in"
+    HEARTBEAT = "heartbeat"
+    INTENT = "intent"
+    TEMPORARY = "temporary name"
+    LOCK_TEMPORARY = "temporary name of a lock"
+
+
+class Fate(Enum):
+    """What became of the instant, or the file, as its caller has proved it."""
+
+    COMPLETED = "its completed file exists"
+    PUBLISHING = "our attempt is about to complete it, by what it names"
+    FENCED_OFF = "no attempt that began can complete it, and none has"
+    GONE = "the timeline has nothing of it"
+    LOCKED = "such a file is created under the lock that we hold"
+    AGED = "it is older than any process that creates one may be"
+
+
+MAY_GO: Mapping[tuple[Left, Fate], str] = {
+    (Left.STAGED, Fate.COMPLETED): "what belongs to the commit has left the folder",
+    (Left.STAGED, Fate.FENCED_OFF): "nothing is published out of it any more",
+    (Left.STAGED, Fate.GONE): "no plan is left by which anything of it could be published",
+    (Left.MARKER, Fate.COMPLETED): "there is nothing for Hudi to roll back by it",
+    (Left.MARKER, Fate.FENCED_OFF): "the files that it names are deleted before it",
+    (Left.MARKER, Fate.GONE): "the same",
+    (Left.MOVED_IN, Fate.FENCED_OFF): "no commit names it, and none will",
+    (Left.MOVED_IN, Fate.PUBLISHING): "the commit of its instant does not name it: the loser of two runs of a task",
+    (Left.HEARTBEAT, Fate.COMPLETED): "no process begins at an instant that is completed",
+    (Left.HEARTBEAT, Fate.GONE): "no process begins at an instant whose plan is gone",
+    (Left.HEARTBEAT, Fate.FENCED_OFF): "it is the one that was judged, or our own; an object store hands it on instead",
+    (Left.INTENT, Fate.COMPLETED): "what it names exists, or another engine's in its place",
+    (Left.TEMPORARY, Fate.LOCKED): "the process that was creating it has lost the lock or died",
+    (Left.LOCK_TEMPORARY, Fate.AGED): "no process takes a day to take a lock, or to put one back",
+}
+
+
+def delete_orphans(storage: Storage, left: Left, fate: Fate, found: Iterable[str]) -> None:
+    """Delete files of this kind, after this was proved of them."""
+    assert (left, fate) in MAY_GO, f"nothing says that a {left.value} file may go because {fate.value}"
+    fencing_of(storage).delete_files(found)
+
+
+def find_moved_in(
+    storage: Storage,
+    root: str,
+    instant: str,
+    groups: Iterable[tuple[str, str]],
+    *,
+    keep: Collection[str] = (),
+    extension: str = PARQUET,
+) -> list[str]:
+    """Paths of base and log files that `instant` wrote in the plan's file groups (partition path, file id), but for
+    those names.
+
+    A log file carries the instant that wrote it in its name since table version 8; before, the slice's base instant.
+    """
+    groups = set(groups)
+    found = []
+    for partition_path in sorted({partition for partition, _ in groups}):
+        for status in storage.list(join(root, partition_path)):
+            # Most files are of other instants, and taking a name apart takes a while.
+            if instant not in status.path or status.name in keep:
+                continue
+            name = parse_base_file(status.name, extension=extension) or parse_log_file(status.name)
+            if name is not None and name.instant == instant and (partition_path, name.file_id) in groups:
+                found.append(status.path)
+    return found
+
+
+def find_staged(storage: Storage, root: str, instant: str) -> list[str]:
+    """What attempts that have begun at the instant staged, with their markers."""
+    return fencing_of(storage).find_staged(root, instant)
+
+
+def delete_staged(storage: Storage, fate: Fate, found: Iterable[str]) -> None:
+    """Delete what `find_staged` found."""
+    assert (Left.STAGED, fate) in MAY_GO and (Left.MARKER, fate) in MAY_GO, f"staged files stay where {fate.value}"
+    fencing_of(storage).delete_staged(found)
+
+
+def sweep(
+    storage: Storage,
+    base_path: str,
+    timeline_folder: str,
+    *,
+    clock: Clock,
+    metadata_timeline_folder: str | None = None,
+) -> None:
+    """Remove what attempts of ours left at instants that are completed, and what was never finished. Idempotent.
+
+    Args:
+        metadata_timeline_folder: of a table with a metadata table.
+    """
+    states = _states(storage, timeline_folder)
+    known = states.keys() | (_states(storage, metadata_timeline_folder).keys() if metadata_timeline_folder else ())
+    for status in storage.list(parent(temp_folder(base_path, "0"))):
+        if State.COMPLETED in states.get(status.name, ()) and status.is_folder and _has_attempt(storage, status.path):
+            delete_staged(storage, Fate.COMPLETED, find_staged(storage, base_path, status.name))
+    for status in storage.list(parent(heartbeat_path(base_path, "0"))):
+        line = read_if_there(storage, status.path) if status.name.isdigit() else None
+        if line is None or parse_owner(line) is None:
+            continue
+        if State.COMPLETED in states.get(status.name, ()):
+            left = Left.HEARTBEAT if parse_intent(line) is None else Left.INTENT
+            delete_orphans(storage, left, Fate.COMPLETED, [status.path])
+        elif status.name not in known and is_ended(line):
+            delete_orphans(storage, Left.HEARTBEAT, Fate.GONE, [status.path])
+    folders = [timeline_folder, parent(heartbeat_path(base_path, "0"))]
+    if metadata_timeline_folder is not None:
+        folders.append(metadata_timeline_folder)
+    for folder in folders:
+        temporary = [status.path for status in storage.list(folder) if status.name.endswith(TEMPORARY_SUFFIX)]
+        delete_orphans(storage, Left.TEMPORARY, Fate.LOCKED, temporary)
+    aged = (
+        each.path for each in _lock_temporaries(storage, base_path) if clock.now() - each.modified > AGE_SECONDS_MIN
+    )
+    delete_orphans(storage, Left.LOCK_TEMPORARY, Fate.AGED, aged)
+
+
+def _states(storage: Storage, timeline_folder: str) -> dict[str, set[State]]:
+    """States of each instant of the timeline."""
+    states: dict[str, set[State]] = {}
+    for status in storage.list(timeline_folder):
+        if (found := parse_instant(status.name, LAYOUT)) is not None:
+            states.setdefault(found.time, set()).add(found.state)
+    return states
+
+
+def _lock_temporaries(storage: Storage, base_path: str) -> Iterator[FileStatus]:
+    for lock in (SPARK_LOCK, FLINK_LOCK):
+        path = join(base_path, lock)
+        for status in storage.list(parent(path)):
+            if status.path.startswith(f"{path}.{RELEASED}") or status.name.endswith(TEMPORARY_SUFFIX):
+                yield status
+
+
+def _has_attempt(storage: Storage, folder: str) -> bool:
+    return any(status.is_folder and status.name.startswith((ATTEMPT, FENCED_OFF)) for status in storage.list(folder))

@@ -1,0 +1,44 @@
+"""What a staged commit says is in it: the files that belong to the table with it.
+
+Touches: one staged file, reading only.
+Keeps:   a commit that names a file of another instant, or one without a size, is not published.
+"""
+
+from __future__ import annotations
+
+from lakeward.commit.transition import LAYOUT
+from lakeward.errors import BrokenFile, NotFound, OutcomeUnknown
+from lakeward.format.file_name import parse_base_file, parse_log_file
+from lakeward.format.timeline.commit_metadata import read_commit_metadata
+from lakeward.storage.storage import Storage
+
+
+def named_files(storage: Storage, staged: str, instant: str, *, extension: str) -> dict[str, int]:
+    """The files that a staged commit names, by path below its table, with their sizes. All of them are of `instant`.
+
+    Args:
+        extension: of base files.
+    """
+    try:
+        content = storage.read(staged)
+    except NotFound as error:
+        raise OutcomeUnknown(
+            f"A commit intent was stated, and what was to be in the commit is gone: {staged}.",
+            why="Another program removed the temporary files of a compaction that was about to be published.",
+            remedy="When no process that carried it out can be left, delete the instant's file in .hoodie/.heartbeat; "
+            "the compaction is then carried out again.",
+        ) from error
+    commit = read_commit_metadata(content, file=staged, layout=LAYOUT)
+    files: dict[str, int] = {}
+    for stats in commit.partition_to_write_stats.values():
+        for stat in stats:
+            last = (stat.path or "").rpartition("/")[2]
+            name = parse_log_file(last) or parse_base_file(last, extension=extension)
+            if name is None or name.instant != instant or not stat.path or not stat.file_size_in_bytes:
+                raise BrokenFile(
+                    f"{staged} cannot be published.",
+                    why=f"It names {stat.path!r}, which is no file of {instant} with a size.",
+                    remedy="Find out who wrote to the temporary files of a compaction; nothing was created.",
+                )
+            files[stat.path] = stat.file_size_in_bytes
+    return files

@@ -1,0 +1,536 @@
+"""From a TOML file, the environment and flags to settings; and everything that is wrong with them, at once.
+
+    defaults < file < environment LAKEWARD__SECTION__KEY < flags
+
+Every value remembers where it came from. A value that is wrong is told and taken out, so that the rules between
+keys are still asked of the others, and an operator who corrects a file does it once.
+
+A value from the environment or a flag is text where its key takes text, and otherwise written as in TOML:
+`LAKEWARD__SERVICE__JOBS_MAX=4`, `LAKEWARD__DISCOVERY__ROOTS='["/data"]'`. Tables of other people's keys (`planner`,
+`spark.conf`) are taken as a whole there; in the file, `spark.executor.memory` may stand quoted or not.
+
+Touches: the file, and those that state.url_file and http.token_file name. Reads only.
+Keeps:   1. a secret in the file itself is refused, and no secret is ever part of what is told;
+         2. settings come only from an input without a problem.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import orjson
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from lakeward.config.reference import key_of, kind_of, model_of
+from lakeward.config.rules import BrokenRule, find_broken_rules
+from lakeward.config.settings import KeyPath, Settings, TableOverride
+from lakeward.config.toml_positions import Position, find_positions
+from lakeward.errors import ConfigurationError
+from lakeward.printable import HIDDEN, names_secret, printable_url
+from lakeward.quantities import write_duration
+
+PREFIX = "LAKEWARD__"
+"""Prefix of environment variables that set a key."""
+
+VERBATIM = frozenset({"planner", "conf"})
+"""Tables whose keys are other people's: a dotted one is one key."""
+
+_SHOWN_MAX = 60
+"""Characters of a wrong value that are shown."""
+
+
+class Layer(StrEnum):
+    FILE = "file"
+    ENVIRONMENT = "environment"
+    FLAG = "flag"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The place that a value came from; one that came from nowhere is a default."""
+
+    layer: Layer
+    where: str
+    """`lakeward.toml:12:3`, `LAKEWARD__SERVICE__LISTEN`, `--set service.listen`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigProblem:
+    where: str
+    """path:line:column, the environment variable or the flag."""
+    what: str
+    why: str
+    remedy: str
+
+    def __str__(self) -> str:
+        return "\n    ".join(part for part in (f"{self.where}: {self.what}", self.why, self.remedy) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What came of reading a configuration."""
+
+    settings: Settings | None
+    """None when there is a problem."""
+    problems: tuple[ConfigProblem, ...] = ()
+    origins: Mapping[KeyPath, Origin] = field(default_factory=dict)
+    """The origin of every value that was given."""
+
+
+def load_settings(
+    path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, str] | None = None
+) -> Settings:
+    """The settings. Raises `ConfigurationError`, with a note for each problem."""
+    reading = read_config(path, environ, overrides)
+    if reading.settings is not None:
+        return reading.settings
+    count = len(reading.problems)
+    error = ConfigurationError(
+        f"{path or 'The configuration'} has {count} {'problem' if count == 1 else 'problems'}.",
+        why="Nothing was started with a configuration that may mean something else than it says.",
+        remedy="Correct what is named below; `lakeward config check` says whether all is well.",
+    )
+    for problem in reading.problems:
+        error.add_note(str(problem))
+    raise error
+
+
+def read_config(path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, str] | None = None) -> Reading:
+    """Settings or problems.
+
+    Args:
+        path: None: defaults, environment and flags only.
+        overrides: what flags say, by key, `{"service.listen": "0.0.0.0:8490"}`.
+    """
+    reader = _Reader(path)
+    if path is not None:
+        reader.file(path)
+    for name in sorted(environ):
+        if name.startswith(PREFIX):
+            keys = tuple(name.removeprefix(PREFIX).lower().split("__"))
+            reader.override(keys, environ[name], Origin(Layer.ENVIRONMENT, name))
+    for key, text in (overrides or {}).items():
+        reader.override(tuple(key.split(".")), text, Origin(Layer.FLAG, f"--set {key}"))
+    return reader.reading()
+
+
+class _Reader:
+    """Layers values, and collects what is wrong."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._values: dict[str, Any] = {}
+        self._origins: dict[KeyPath, Origin] = {}
+        self._problems: list[tuple[Origin, ConfigProblem]] = []
+        self._wrong: list[KeyPath] = []
+        """Taken out; a rule about one of these is not asked."""
+
+    # ------------------------------------------------------------------------------------------------ layers
+
+    def file(self, path: Path) -> None:
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            self._tell(
+                str(path),
+                "The configuration cannot be read.",
+                f"{error.strerror}.",
+                "Give the path of a TOML file that this user may read.",
+            )
+            return
+        try:
+            text = data.decode()
+            document = tomllib.loads(text)
+        except UnicodeDecodeError as error:
+            before = data[: error.start]
+            line, column = before.count(b"\n") + 1, error.start - before.rfind(b"\n")
+            self._tell(f"{path}:{line}:{column}", "This is not UTF-8.", "TOML is.", "Save the file as UTF-8.")
+        except tomllib.TOMLDecodeError as error:
+            message, position = _syntax_error(str(error), text)
+            self._tell(
+                f"{path}:{position}",
+                "This is not TOML.",
+                f"{message}.",
+                "Text stands in quotes, a list in brackets, and a key once; https://toml.io shows how.",
+            )
+        except RecursionError:
+            self._tell(f"{path}:1:1", "This is nested too deeply.", "", "No setting needs more than three levels.")
+        else:
+            self._values = _joined(document)
+            for place, position in find_positions(text).items():
+                self._origins.setdefault(_joined_path(place), Origin(Layer.FILE, f"{path}:{position}"))
+            self._refuse_secrets()
+
+    def override(self, keys: tuple[str, ...], text: str, origin: Origin) -> None:
+        model: type[BaseModel] = Settings
+        for depth, key in enumerate(keys):
+            place = keys[: depth + 1]
+            found = model.model_fields.get(key)
+            if found is None:
+                self._tell_unknown(place, model, origin)
+                return
+            if place == ("tables",):
+                self._tell(
+                    origin,
+                    "[[tables]] cannot be set here.",
+                    "Which entry would be meant depends on the file.",
+                    "Write it into the file; LAKEWARD__DEFAULTS__… is for what holds for all tables.",
+                )
+                return
+            inner = model_of(found.annotation)
+            if depth == len(keys) - 1 and inner is None:
+                self._set(keys, _value_of(found.rebuild_annotation(), text), origin)
+                return
+            if inner is None:
+                self._tell(
+                    origin,
+                    f"{_format_key(keys)} is no key.",
+                    f"What follows {_format_key(place)} is no key of ours.",
+                    f"Set {_format_key(place)} as a whole, written as a TOML inline table.",
+                )
+                return
+            model = inner
+        self._tell(
+            origin, f"{_format_key(keys)} is a section.", "A section has no value of its own.", "Name one of its keys."
+        )
+
+    def _set(self, keys: tuple[str, ...], value: Any, origin: Origin) -> None:
+        section = self._values
+        for key in keys[:-1]:
+            inner = section.setdefault(key, {})
+            if not isinstance(inner, dict):
+                return  # the file has something else here, which is told
+            section = inner
+        if keys[-1] in VERBATIM and isinstance(value, dict):
+            value = _flat(value)
+        below = section.get(keys[-1])
+        if isinstance(value, dict) and isinstance(below, dict):
+            self._origins |= {(*keys, key): origin for key in value}
+            value = below | value
+        else:
+            self._origins = {place: at for place, at in self._origins.items() if not _begins(place, keys)}
+        self._origins[keys] = origin
+        section[keys[-1]] = value
+
+    def _refuse_secrets(self) -> None:
+        """Refuse secrets in the file, which is read by more people than should know them."""
+        for section, key in (("state", "url"), ("spark", "remote"), ("spark", "master")):
+            value = _at(self._values, (section, key))
+            if isinstance(value, str) and printable_url(value) != value:
+                by_file = "write the URL into a file of its own and name that in state.url_file, or " * (key == "url")
+                self._tell(
+                    self._origin((section, key)),
+                    f"{section}.{key} holds a secret.",
+                    "This file is copied, shown and kept in repositories.",
+                    f"Take it out: {by_file}set {PREFIX}{section.upper()}__{key.upper()}.",
+                )
+                self._take_out((section, key))
+        if _at(self._values, ("http", "token")) is not None:
+            self._tell(
+                self._origin(("http", "token")),
+                "http.token is a secret.",
+                "This file is copied, shown and kept in repositories.",
+                f"Take it out: name a file that holds it as http.token_file, or set {PREFIX}HTTP__TOKEN.",
+            )
+            self._take_out(("http", "token"))
+        conf = _at(self._values, ("spark", "conf"))
+        for key in [key for key in conf if names_secret(key)] if isinstance(conf, dict) else ():
+            self._tell(
+                self._origin(("spark", "conf", key)),
+                f"{key} holds a secret.",
+                "This file is copied, shown and kept in repositories.",
+                f'Take it out, and set {PREFIX}SPARK__CONF=\'{{ "{key}" = "…" }}\', or give Spark a credential '
+                "provider.",
+            )
+            self._take_out(("spark", "conf", key))
+
+    # ---------------------------------------------------------------------------------------------- the result
+
+    def reading(self) -> Reading:
+        settings = self._with_secret(self._validated(), "state", "url", "URL of the store")
+        settings = self._with_secret(settings, "http", "token", "token")
+        for broken in find_broken_rules(settings):
+            self._tell_broken(broken)
+        problems = tuple(problem for _, problem in sorted(self._problems, key=lambda pair: _order(pair[1].where)))
+        return Reading(None if problems else settings, problems, self._origins)
+
+    def _validated(self) -> Settings:
+        """Settings from what is right; the rest is told and taken out."""
+        while True:
+            try:
+                return Settings.model_validate(self._values)
+            except ValidationError as invalid:
+                before = deepcopy(self._values)
+                for error in invalid.errors(include_url=False):
+                    self._tell_invalid(error)
+                assert self._values != before, "what is told is taken out"
+
+    def _with_secret(self, settings: Settings, section: str, key: str, what: str) -> Settings:
+        """The settings with the value out of the file that holds it, unless a later layer gives the value itself."""
+        of = getattr(settings, section)
+        file = getattr(of, f"{key}_file")
+        if file is None:
+            return settings
+        origin = self._origin((section, f"{key}_file"))
+        own_origin = self._origins.get((section, key))
+        if own_origin is not None and own_origin.layer is not origin.layer:
+            layers = list(Layer)
+            if layers.index(own_origin.layer) > layers.index(origin.layer):
+                return settings  # a later layer says which
+        elif own_origin is not None:
+            both = f"{section}.{key} and {section}.{key}_file are both given."
+            self._tell(origin, both, f"Either would be the {what}.", "Keep one.")
+            return settings
+        if origin.layer is Layer.FILE and self._path is not None:
+            file = self._path.parent / file
+        try:
+            value = file.read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "It is not text"
+            remedy = f"Let it hold the {what}, and nothing else."
+            self._tell(origin, f"{file} cannot be read.", f"{why}.", remedy)
+            return settings
+        given = {name: getattr(of, name) for name in of.model_fields_set} | {key: value}
+        return settings.model_copy(update={section: type(of).model_validate(given)})
+
+    # ----------------------------------------------------------------------------------------------- problems
+
+    def _tell(self, where: str | Origin, what: str, why: str, remedy: str) -> None:
+        origin = where if isinstance(where, Origin) else Origin(Layer.FILE, where)
+        problem = ConfigProblem(origin.where, what, why, remedy)
+        if (origin, problem) not in self._problems:  # overrides break again what [defaults] break
+            self._problems.append((origin, problem))
+
+    def _tell_invalid(self, error: ErrorDetails) -> None:
+        place = error["loc"]
+        if place[-1] == "[key]":  # what is wrong is the key, not its value
+            place = place[:-1]
+        origin = self._origin(place)
+        model, inner = _model_at(place)
+        if error["type"] == "extra_forbidden" and model is not None:
+            self._tell_unknown(place, model, origin)
+        else:
+            kind, default = _kind_and_default(model, place, inner)
+            value = HIDDEN if _is_secret(model, place) else _shown(error["input"])
+            told = error.get("ctx", {}).get("error")
+            self._tell(
+                origin,
+                f"{_format_key(place)} cannot be {value}.",
+                str(told) if told is not None else _why(error, kind),
+                (f"Write {_with_article(kind)}" if told is None else "Correct it") + f"{default}.",
+            )
+        self._take_out(place)
+
+    def _tell_unknown(self, place: KeyPath, model: type[BaseModel], origin: Origin) -> None:
+        key = str(place[-1])
+        name = _format_key(place)
+        if len(place) == 1:
+            is_section = isinstance(self._values.get(key), dict | list) or origin.layer is not Layer.FILE
+            what = f"There is no section {name}." if is_section else f"There is no key {name} outside of the sections."
+        else:
+            what = f"There is no key {name}."
+        elsewhere = sorted(_sections_with(key))
+        close = [] if elsewhere else get_close_matches(key.replace("-", "_"), model.model_fields, n=1)
+        if elsewhere:
+            why = f"There is one of that name in {' and '.join(elsewhere)}."
+        elif close:
+            why = f"Did you mean {close[0]}?"
+        else:
+            why = "A key that is not read would only look as if it did something."
+        known = ", ".join(model.model_fields)
+        self._tell(
+            origin,
+            what,
+            why,
+            f"Known here: {known}.",
+        )
+
+    def _tell_broken(self, broken: BrokenRule) -> None:
+        if any(_begins(place, wrong) for place in broken.about for wrong in self._wrong):
+            return
+        place = next((place for place in broken.about if place in self._origins), broken.about[0])
+        self._tell(self._origin(place), broken.what, broken.why, broken.remedy)
+
+    def _origin(self, place: KeyPath) -> Origin:
+        """The origin of the value itself, else of what holds it."""
+        for length in range(len(place), 0, -1):
+            if (origin := self._origins.get(place[:length])) is not None:
+                return origin
+        return Origin(Layer.FILE, f"{self._path}:1:1" if self._path is not None else "the configuration")
+
+    def _take_out(self, place: KeyPath) -> None:
+        self._wrong.append(place)
+        # Out of a list nothing is taken alone, or the others would change their places.
+        while len(place) > 1 and isinstance(place[-1], int) and place[0] != "tables":
+            place = place[:-1]
+        holder = _at(self._values, place[:-1])
+        if isinstance(holder, dict):
+            holder.pop(place[-1], None)
+        elif isinstance(holder, list) and place[:-1] == ("tables",):
+            holder[int(place[-1])] = {}
+        else:
+            self._take_out(place[:-1])
+
+
+def _syntax_error(message: str, text: str) -> tuple[str, Position]:
+    """tomllib says where in words."""
+    if found := re.fullmatch(r"(.*) \(at line (\d+), column (\d+)\)", message, re.DOTALL):
+        return found[1], Position(int(found[2]), int(found[3]))
+    lines = text.split("\n")
+    return message.removesuffix(" (at end of document)"), Position(len(lines), len(lines[-1]) + 1)
+
+
+def _joined(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with the dotted keys of other people put together again: TOML makes tables of them."""
+    joined: dict[str, Any] = {}
+    for key, value in document.items():
+        if key in VERBATIM and isinstance(value, dict):
+            joined[key] = _flat(value)
+        elif isinstance(value, dict):
+            joined[key] = _joined(value)
+        elif isinstance(value, list):
+            joined[key] = [_joined(item) if isinstance(item, dict) else item for item in value]
+        else:
+            joined[key] = value
+    return joined
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def _joined_path(place: KeyPath) -> KeyPath:
+    """The path of the same thing in a `_joined` document."""
+    for depth, key in enumerate(place[:-1]):
+        if key in VERBATIM:
+            return (*place[: depth + 1], ".".join(str(part) for part in place[depth + 1 :]))
+    return place
+
+
+def _value_of(annotation: Any, text: str) -> Any:
+    """`text` where the key takes text, else what it says in TOML, else `text`, which is then told to be wrong."""
+    try:
+        TypeAdapter(annotation).validate_python(text)
+        return text
+    except ValidationError:
+        pass
+    try:
+        document = tomllib.loads(f"value = {text}")
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return text
+    return document["value"] if len(document) == 1 else text
+
+
+def _at(values: Any, place: Iterable[str | int]) -> Any:
+    for key in place:
+        if isinstance(values, dict):
+            values = values.get(key)
+        elif isinstance(values, list) and isinstance(key, int) and key < len(values):
+            values = values[key]
+        else:
+            return None
+    return values
+
+
+def _model_at(place: KeyPath) -> tuple[type[BaseModel] | None, KeyPath]:
+    """The section that the place is in, and the rest of the place below it."""
+    model: type[BaseModel] = Settings
+    rest = place
+    while len(rest) > 1:
+        if isinstance(rest[0], int):
+            rest = rest[1:]
+            continue
+        found = model.model_fields.get(str(rest[0]))
+        inner = None if found is None else model_of(found.annotation)
+        if inner is None:
+            break
+        model, rest = inner, rest[1:]
+    return (model, rest) if rest and isinstance(rest[0], str) else (None, rest)
+
+
+def _kind_and_default(model: type[BaseModel] | None, place: KeyPath, rest: KeyPath) -> tuple[str, str]:
+    if model is None or rest[0] not in model.model_fields:
+        return "table", ""
+    key = key_of(model, "", str(rest[0]))
+    kind = key.kind if len(rest) == 1 else key.kind.rpartition(": ")[2]
+    if len(rest) > 1 or place[0] == "tables" or key.default is None:
+        return kind, ""
+    return kind, f", or leave it out: the default is {key.default}"
+
+
+def _is_secret(model: type[BaseModel] | None, place: KeyPath) -> bool:
+    if model is not None and str(place[-1]) in model.model_fields:
+        return kind_of(model.model_fields[str(place[-1])]) == "URL"
+    return names_secret(str(place[-1]))
+
+
+def _why(error: ErrorDetails, kind: str) -> str:
+    context = error.get("ctx", {})
+    match error["type"]:
+        case "greater_than":
+            return f"It must be above {context['gt']:g}."
+        case "greater_than_equal":
+            least = write_duration(context["ge"]) if kind.startswith("duration") else f"{context['ge']:g}"
+            return f"It must be {least} or more."
+        case "string_too_short":
+            return "It is empty."
+        case "enum" | "literal_error":
+            close = get_close_matches(str(error["input"]), re.findall(r'"([^"]+)"', kind), n=1)
+            return f"Did you mean {close[0]}?" if close else "There is nothing of that name."
+        case _:
+            return f"It takes {_with_article(kind)}."
+
+
+def _with_article(kind: str) -> str:
+    return kind if kind.startswith('"') else f"an {kind}" if kind.startswith("absolute") else f"a {kind}"
+
+
+def _shown(value: object) -> str:
+    try:
+        text = orjson.dumps(value, default=str).decode()
+    except TypeError:
+        text = str(value)
+    return text if len(text) <= _SHOWN_MAX else f"{text[:_SHOWN_MAX]}…"
+
+
+def _format_key(place: KeyPath) -> str:
+    """`tables[1].interval`: entries of a list are counted from 1."""
+    text = ""
+    for key in place:
+        if isinstance(key, int):
+            text += f"[{key + 1}]"
+        else:
+            text += f".{key}" if text else key
+    return text
+
+
+def _sections_with(key: str) -> Iterator[str]:
+    for name, found in Settings.model_fields.items():
+        model = model_of(found.annotation)
+        if model is not None and key in model.model_fields and model is not TableOverride:
+            yield f"[{name}]"
+
+
+def _begins(place: KeyPath, prefix: KeyPath) -> bool:
+    return place[: len(prefix)] == prefix
+
+
+def _order(where: str) -> tuple[str, int, int]:
+    """The key that sorts problems in the order of the file."""
+    found = re.fullmatch(r"(.*):(\d+):(\d+)", where, re.DOTALL)
+    return (found[1], int(found[2]), int(found[3])) if found else (where, 0, 0)

@@ -1,0 +1,32 @@
+"""The kinds of jobs that a daemon does, as a configuration names them.
+
+Touches: nothing.
+Keeps:   the values stand in the store and in metrics, so they never change their meaning.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class JobKind(StrEnum):
+    """What a job does."""
+
+    RECOVERY = "recovery"
+    """Roll back or forward what a dead attempt left, ours or another's; the first job after a lease was gained."""
+    PLAN_EXPIRY = "plan-expiry"
+    """Unschedule pending plans that are too old, so that no file group is hostage to one."""
+    COMPACTION = "compaction"
+    """Finish pending plans, plan anew under the lock, carry out."""
+    METADATA_CLEAN = "metadata-clean"
+    """Delete the files of the metadata table that its compactions replaced and no reader needs any more."""
+    METADATA_COMPACTION = "metadata-compaction"
+    """Compact the metadata table before its writers have to."""
+    VERIFICATION = "verification"
+    """Merge a sample again and compare."""
+    METADATA_SERVICE = "metadata-service"
+    """Cleaned and compacted the metadata table in one job. Retired: read from the store, begun no more."""
+
+
+RETIRED = frozenset({JobKind.METADATA_SERVICE})
+"""Kinds that stand in the store's rows and that no daemon begins any more."""

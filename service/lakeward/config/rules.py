@@ -1,0 +1,256 @@
+"""What one key of the configuration alone cannot say: rules between keys, and the planner's own checks.
+
+Touches: nothing.
+Keeps:   1. a broken rule names the keys it is about, the one to change first;
+         2. overrides are checked on top of [defaults]; a table named outright, with all that matches it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from lakeward.config.listen_address import is_loopback
+from lakeward.config.settings import (
+    KeyPath,
+    LockProvider,
+    LockSettings,
+    Settings,
+    TableOverride,
+    TableSettings,
+    base_path_of,
+)
+from lakeward.errors import LakewardError
+from lakeward.plan.planner import merge_settings, planner_of
+from lakeward.plan.selection import GroupFilter
+from lakeward.quantities import write_duration, write_size
+
+LEASE_TICKS_MIN = 5
+"""A lease is renewed at ticks; so many chances to do it, or a slow store hands tables to and fro."""
+
+TOKEN_LENGTH_MIN = 16
+
+STORE_SCHEMES = ("sqlite", "postgresql")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenRule:
+    about: tuple[KeyPath, ...]
+    """The keys that do not go together; the first that is given is the place to look."""
+    what: str
+    why: str
+    remedy: str
+
+
+def find_broken_rules(settings: Settings) -> Iterator[BrokenRule]:
+    """All of them; what [defaults] break, every override on top of them breaks again."""
+    yield from _of_the_daemon(settings)
+    yield from _of_the_locks(("locks",), settings.locks)
+    yield from _of_identities(settings)
+    layers: list[tuple[KeyPath, Mapping[KeyPath, KeyPath], TableSettings]] = [
+        (("defaults",), _sources(("defaults",), settings.defaults), settings.defaults)
+    ]
+    for index, override in enumerate(settings.tables):
+        at: KeyPath = ("tables", index)
+        if override.locks is not None:
+            named = override.identity
+            locks = settings.locks.with_given(override.locks) if named is None else settings.table(*named).locks
+            assert locks is not None, "Settings.table completes the locks"
+            yield from _of_the_locks((*at, "locks"), locks)
+        if override.identity is not None:
+            name, path = override.identity
+            layers.append((at, settings.table_sources(name, path), settings.table(name, path)))
+        else:
+            both = _sources(("defaults",), settings.defaults) | _sources(at, override)
+            layers.append((at, both, _on_top(settings.defaults, override)))
+    for at, sources, table in layers:
+        yield from _of_a_table(settings, at, sources, table)
+
+
+def _of_the_daemon(settings: Settings) -> Iterator[BrokenRule]:
+    lease_min = LEASE_TICKS_MIN * settings.service.tick
+    if settings.state.lease < lease_min:
+        yield BrokenRule(
+            (("state", "lease"), ("service", "tick")),
+            f"A lease of {write_duration(settings.state.lease)} is too short.",
+            f"It is renewed at ticks, one each {write_duration(settings.service.tick)}, and a renewal may be late.",
+            f"Set state.lease to {write_duration(lease_min)} or more, or service.tick to less.",
+        )
+    if {"master", "remote"} <= settings.spark.model_fields_set and settings.spark.remote is not None:
+        yield BrokenRule(
+            (("spark", "remote"), ("spark", "master")),
+            "spark.master and spark.remote are both given.",
+            "A session is either started here with a master, or is one on a Spark Connect server.",
+            "Keep one of the two.",
+        )
+    if settings.spark.conf.get("spark.speculation", "false").lower() == "true":
+        yield BrokenRule(
+            (("spark", "conf", "spark.speculation"),),
+            "spark.speculation is on.",
+            "A speculative copy of a task merges the same file slice a second time, only to be thrown away.",
+            "Leave it out.",
+        )
+    yield from _of_the_door(settings)
+    scheme = settings.store_url.partition(":")[0].partition("+")[0]
+    if scheme not in STORE_SCHEMES:
+        yield BrokenRule(
+            (("state", "url"), ("state", "url_file")),
+            "state.url names no store that is known.",
+            f"It does not begin with {' or '.join(STORE_SCHEMES)} and a colon.",
+            "Write sqlite:///PATH or postgresql://USER@HOST/DATABASE.",
+        )
+    if "locks" in settings.defaults.model_fields_set:
+        yield BrokenRule(
+            (("defaults", "locks"),),
+            "[defaults] has no locks.",
+            "What holds for all tables is said in one place.",
+            "Write it under [locks].",
+        )
+
+
+def _of_the_door(settings: Settings) -> Iterator[BrokenRule]:
+    listen, token = settings.service.listen, settings.http_token
+    if token is not None and (
+        len(token) < TOKEN_LENGTH_MIN or not token.isascii() or not token.isprintable() or " " in token
+    ):
+        yield BrokenRule(
+            (("http", "token_file"), ("http", "token")),
+            "The token is none.",
+            f"It has fewer than {TOKEN_LENGTH_MIN} characters, or some that cannot stand in a header.",
+            "Make one with: openssl rand -hex 24",
+        )
+    is_guarded = token is not None or settings.http.token_file is not None or settings.http.behind_proxy
+    if not is_guarded and not is_loopback(listen):
+        yield BrokenRule(
+            (("service", "listen"), ("http", "token_file"), ("http", "behind_proxy")),
+            f"{listen} can be reached by other machines, and no request is asked for a token.",
+            "Pages and metrics show names, paths and errors of all tables, and a reload can be asked for.",
+            "Name a token's file as http.token_file, set http.behind_proxy if a proxy asks, or listen on 127.0.0.1.",
+        )
+
+
+def _of_the_locks(at: KeyPath, locks: LockSettings) -> Iterator[BrokenRule]:
+    zookeeper, place = locks.zookeeper, (*at, "zookeeper")
+    if locks.provider is LockProvider.ZOOKEEPER and zookeeper.url is None:
+        yield BrokenRule(
+            ((*at, "provider"), (*place, "url")),
+            "ZooKeeper keeps the lock, and its servers are not given.",
+            "There is no server that could be guessed.",
+            "Set locks.zookeeper.url to what the writers have as hoodie.write.lock.zookeeper.url.",
+        )
+    if zookeeper.url is not None and "provider" not in locks.model_fields_set:
+        yield BrokenRule(
+            ((*place, "url"), (*at, "provider")),
+            "ZooKeeper's servers are given, and not that ZooKeeper keeps the lock.",
+            "Another lock than that of the writers would be taken.",
+            'Set locks.provider to "zookeeper", or leave locks.zookeeper out.',
+        )
+    if zookeeper.lock_key is not None and zookeeper.base_path is None:
+        yield BrokenRule(
+            ((*place, "lock_key"), (*place, "base_path")),
+            "locks.zookeeper.lock_key is given without base_path.",
+            "Where the path is derived from the table's base path, so is the key.",
+            "Give both, as the writers do for Hudi's ZookeeperBasedLockProvider, or neither.",
+        )
+
+
+def _of_identities(settings: Settings) -> Iterator[BrokenRule]:
+    names: dict[str, KeyPath] = {}
+    paths: dict[str, KeyPath] = {}
+    for index, override in enumerate(settings.tables):
+        at: KeyPath = ("tables", index)
+        if override.match is None and override.path is None:
+            yield BrokenRule(
+                (at, (*at, "match"), (*at, "path")),
+                "This entry of [[tables]] says of no table that it is meant.",
+                "It has neither match nor path" + (", and a name alone finds nothing." if override.name else "."),
+                'Add match = "PATTERN" for all tables that match, or path = "/data/orders" for one.',
+            )
+            continue
+        if override.match is not None:
+            for key in ("path", "name"):
+                if getattr(override, key) is not None:
+                    yield BrokenRule(
+                        ((*at, key), (*at, "match")),
+                        f"match and {key} stand in one entry of [[tables]].",
+                        "match speaks of all tables that match, path with name of one table.",
+                        "Make two entries of it.",
+                    )
+            continue
+        assert override.path is not None
+        path = base_path_of(override.path)
+        for seen, value, key in ((names, override.name, "name"), (paths, path, "path")):
+            if value is None:
+                continue
+            if value in seen:
+                yield BrokenRule(
+                    ((*at, key), seen[value]),
+                    f"Two entries of [[tables]] have the {key} {value}.",
+                    "A table has one name and one entry with its path.",
+                    "Put the keys of both into one entry, or correct one of them.",
+                )
+            seen.setdefault(value, (*at, key))
+
+
+def _of_a_table(
+    settings: Settings, at: KeyPath, sources: Mapping[KeyPath, KeyPath], table: TableSettings
+) -> Iterator[BrokenRule]:
+    def about(*keys: str) -> tuple[KeyPath, ...]:
+        """What this entry gives comes first."""
+        places = [sources.get((key,), (*at, key)) for key in keys]
+        return tuple(sorted(places, key=lambda place: place[: len(at)] != at))
+
+    if table.retry_first > table.retry_max:
+        yield BrokenRule(
+            about("retry_first", "retry_max"),
+            f"retry_first, {write_duration(table.retry_first)}, is longer than retry_max, "
+            f"{write_duration(table.retry_max)}.",
+            "The pause after a failure begins with the one and grows to the other.",
+            "Lower retry_first or raise retry_max.",
+        )
+    if table.memory > settings.service.memory:
+        yield BrokenRule(
+            (*about("memory"), ("service", "memory")),
+            f"memory, {write_size(table.memory)}, is more than all operations together may hold, "
+            f"{write_size(settings.service.memory)}.",
+            "No job of such a table could ever start.",
+            "Lower memory or raise service.memory.",
+        )
+    if table.group != "default" and table.group not in settings.service.groups:
+        close = get_close_matches(table.group, settings.service.groups, n=1)
+        yield BrokenRule(
+            (*about("group"), ("service", "groups")),
+            f"There is no group {table.group}.",
+            f"Did you mean {close[0]}?" if close else "service.groups does not name it, so it would have no limit.",
+            f"Add it there: groups = {{ {table.group} = 1 }} under [service].",
+        )
+    yield from _of_the_planner(at, sources, table)
+
+
+def _of_the_planner(at: KeyPath, sources: Mapping[KeyPath, KeyPath], table: TableSettings) -> Iterator[BrokenRule]:
+    def problem(planner: Mapping[str, str]) -> LakewardError | None:
+        try:
+            planner_of(table.type, GroupFilter(), planner)
+        except LakewardError as error:
+            return error
+        return None
+
+    alone = [(key, error) for key, value in table.planner.items() if (error := problem({key: value})) is not None]
+    for key, error in alone:
+        place = sources.get(("planner", key), (*at, "planner", key))
+        yield BrokenRule((place,), error.what, error.why, error.remedy)
+    if not alone and (together := problem(table.planner)) is not None:
+        places = tuple(sources.get(("planner", key), (*at, "planner", key)) for key in table.planner)
+        yield BrokenRule(places, together.what, together.why, together.remedy)
+
+
+def _on_top(defaults: TableSettings, override: TableOverride) -> TableSettings:
+    given = override.model_fields_set & TableSettings.model_fields.keys()
+    values = {key: getattr(override, key) for key in given}
+    return defaults.model_copy(update=values | {"planner": merge_settings(defaults.planner, override.planner)})
+
+
+def _sources(at: KeyPath, layer: TableSettings) -> dict[KeyPath, KeyPath]:
+    planner: dict[KeyPath, KeyPath] = {("planner", key): (*at, "planner", key) for key in layer.planner}
+    return planner | {(key,): (*at, key) for key in layer.model_fields_set - {"planner"}}

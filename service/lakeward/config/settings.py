@@ -1,0 +1,541 @@
+"""What an operator may set: one frozen model for each section of the configuration file.
+
+    [service] [http] [spark] [state] [locks] [discovery]   this daemon
+    [defaults]                                             every table
+    [[tables]]                                             those that match, or one named outright; later ones win
+
+The text below each key is its description in docs/configuration.md and in the JSON schema, and its default stands
+there and nowhere else. `config_file` reads and layers these, `config_rules` holds what one key alone cannot say.
+
+Touches: nothing; the environment for where the state folder is.
+Keeps:   1. durations are seconds (float) and sizes bytes (int), however they were written;
+         2. an unknown key is an error;
+         3. a secret does not show when a model is printed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    Strict,
+    StringConstraints,
+    WithJsonSchema,
+)
+
+from lakeward.commit.lock.file_system_lock import FileSystemLockOptions
+from lakeward.commit.lock.opening import LockOptions, stopped_writers_options
+from lakeward.commit.lock.storage_lock import StorageLockOptions
+from lakeward.commit.lock.zookeeper_lock import ZooKeeperLockOptions, check_node_path, check_servers
+from lakeward.config.foreign_services import ForeignServices
+from lakeward.config.job_kind import JobKind
+from lakeward.config.window import Window
+from lakeward.errors import UsageError
+from lakeward.plan.metadata_trigger import AUTO, MetadataCompactAfter
+from lakeward.plan.planner import CompactionType, merge_settings
+from lakeward.quantities import parse_duration, parse_size
+from lakeward.state_folder import state_folder
+from lakeward.storage.opening import open_storage
+from lakeward.table.listing import ListingSource
+from lakeward.table.timezone import parse_zone
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SettingKind:
+    """How values of a key are written, for people: part of its type, shown in the reference and in errors."""
+
+    text: str
+
+
+def _duration(value: object) -> object:
+    if isinstance(value, str):
+        return parse_duration(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError("A duration is written like 90s, 15m, 2h or as a number of seconds.")
+    return float(value)
+
+
+def _size(value: object) -> object:
+    if isinstance(value, str):
+        return parse_size(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError("A size is written like 512MiB, 2GiB or as a number of bytes.")
+    return int(value)
+
+
+def _metadata_after(value: object) -> object:
+    if value in (AUTO, "off"):
+        return AUTO if value == AUTO else 0
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError('It is "auto", "off" or a whole number.')
+    return value
+
+
+def _verbatim(value: object) -> object:
+    """A value that another program reads as text: numbers and booleans in TOML's spelling."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+def _one_list(value: object) -> object:
+    if isinstance(value, str):
+        raise ValueError(f"It is a list, so it is written in brackets: [{value!r}].")
+    return value
+
+
+def _checked(parse: Callable[[str], object]) -> AfterValidator:
+    """The text stays as it is written, and is one that `parse` takes."""
+
+    def check(text: str) -> str:
+        try:
+            parse(text)
+        except UsageError as error:
+            raise ValueError(f"{error.why} {error.remedy}") from error
+        return text
+
+    return AfterValidator(check)
+
+
+def _address(text: str) -> None:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535 or (":" in host and not re.fullmatch(r"\[.+\]", host)):
+        raise ValueError("An address is written like 127.0.0.1:8490, 0.0.0.0:8490 or [::1]:8490.")
+
+
+def _location(text: str) -> None:
+    if "://" not in text and not text.startswith("/"):
+        raise ValueError("It is neither an absolute path nor a URL; the daemon has no folder that it starts from.")
+    open_storage(text)
+
+
+def _glob(text: str) -> None:
+    if not text.strip():
+        raise ValueError("An empty pattern matches nothing.")
+    if text.count("[") != text.count("]"):
+        raise ValueError("A '[' without its ']' matches only itself; a set is written like [0-9].")
+
+
+def _lock_key(text: str) -> None:
+    if "/" in text:
+        raise ValueError("It is one name, without a slash; the path above it is base_path.")
+
+
+_DURATION_SCHEMA = WithJsonSchema({"type": ["string", "number"], "description": "90s, 15m, 2h; a number is seconds"})
+_SIZE_SCHEMA = WithJsonSchema({"type": ["string", "number"], "description": "512MiB, 2GiB; a number is bytes"})
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
+
+Flag = Annotated[bool, Strict(), SettingKind("true or false")]
+Count = Annotated[int, Strict(), Field(ge=1), SettingKind("whole number from 1")]
+MetadataAfter = Annotated[
+    MetadataCompactAfter,
+    BeforeValidator(_metadata_after),
+    WithJsonSchema({"type": ["string", "integer"], "description": "auto, off, or a number of delta commits"}),
+    SettingKind("auto, off or a whole number"),
+]
+Duration = Annotated[float, BeforeValidator(_duration), Field(gt=0), _DURATION_SCHEMA, SettingKind("duration above 0")]
+DurationOrNone = Annotated[float, BeforeValidator(_duration), Field(ge=0), _DURATION_SCHEMA, SettingKind("duration")]
+Size = Annotated[int, BeforeValidator(_size), Field(gt=0), _SIZE_SCHEMA, SettingKind("size above 0")]
+SizeOrNone = Annotated[int, BeforeValidator(_size), Field(ge=0), _SIZE_SCHEMA, SettingKind("size")]
+Text = Annotated[str, Strict(), StringConstraints(min_length=1), SettingKind("text")]
+Name = Annotated[
+    str, Strict(), StringConstraints(pattern=f"^{_NAME}$"), SettingKind("name of letters, digits, dots, - and _")
+]
+Verbatim = Annotated[str, BeforeValidator(_verbatim), SettingKind("text")]
+Glob = Annotated[str, Strict(), _checked(_glob), SettingKind("pattern in which * and ? match")]
+Location = Annotated[str, Strict(), _checked(_location), SettingKind("absolute path or URL")]
+WindowText = Annotated[
+    str, Strict(), _checked(Window.parse), SettingKind("window like 'Mon-Fri 22:00-06:00 Europe/Berlin'")
+]
+Zone = Annotated[str, Strict(), _checked(parse_zone), SettingKind("zone like UTC, +02:00 or Europe/Berlin")]
+Servers = Annotated[str, Strict(), _checked(check_servers), SettingKind("servers like zk1:2181,zk2:2181")]
+NodePath = Annotated[str, Strict(), _checked(check_node_path), SettingKind("path like /hudi/locks")]
+LockKey = Annotated[
+    str, Strict(), StringConstraints(min_length=1), _checked(_lock_key), SettingKind("name without a slash")
+]
+Address = Annotated[str, Strict(), _checked(_address), SettingKind("host:port")]
+File = Annotated[Path, SettingKind("path")]
+Secret = Annotated[SecretStr, SettingKind("URL")]
+Token = Annotated[SecretStr, SettingKind("text of 16 characters or more")]
+HostName = Annotated[str, Strict(), StringConstraints(pattern=f"^{_NAME}$"), SettingKind("host name without a port")]
+Many = Annotated[tuple[T, ...], BeforeValidator(_one_list)]
+
+RESTART: dict[str, Any] = {"restart": True}
+"""The mark of a key that cannot change while the daemon runs; part of the JSON schema too."""
+
+
+class Writers(StrEnum):
+    """What an operator says about a table's other writers."""
+
+    STOPPED = "stopped"
+    SHARE = "share"
+
+
+class LockProvider(StrEnum):
+    """What keeps the lock that the writers share."""
+
+    FILESYSTEM = "filesystem"
+    STORAGE = "storage"
+    ZOOKEEPER = "zookeeper"
+
+
+class Codec(StrEnum):
+    ZSTD = "zstd"
+    SNAPPY = "snappy"
+    GZIP = "gzip"
+    NONE = "none"
+
+
+class LogFormat(StrEnum):
+    AUTO = "auto"
+    JSON = "json"
+    CONSOLE = "console"
+
+
+class LogLevel(StrEnum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=False)
+
+
+class ServiceSettings(_Section):
+    """The daemon itself, and what all its tables share."""
+
+    name: Name = Field(default="lakeward", json_schema_extra=RESTART)
+    """Identity of this service. Daemons that share one store share this name; plans are marked with it."""
+    listen: Address = Field(default="127.0.0.1:8490", json_schema_extra=RESTART)
+    """Address of pages, metrics and health. What other machines can reach needs a token, or a proxy: [http]."""
+    tick: Duration = 1.0
+    """The longest time between two checks of what is due."""
+    jobs_max: Count = 2
+    """Jobs that run at once, over all tables."""
+    groups: dict[Name, Count] = {}
+    """Jobs that run at once in each named group of tables; `group` of a table says which one it is in."""
+    memory: Size = 2 * 1024**3
+    """What all running operations together may hold, as their `memory` predicts it."""
+    io_per_hour: Size | None = None
+    """Bytes that all jobs together may read and write in an hour."""
+    grace: DurationOrNone = 60.0
+    """After a request to stop: how long running operations may go on before they are abandoned."""
+    log_format: LogFormat = Field(default=LogFormat.AUTO, json_schema_extra=RESTART)
+    """`json`: one line for each event. `auto`: for people on a terminal, else `json`."""
+    log_level: LogLevel = LogLevel.INFO
+    """The least important events that are written."""
+    state_folder: File = Field(default_factory=state_folder, json_schema_extra=RESTART)
+    """The folder for the service's own files: the embedded store, and bundles of failed verifications."""
+
+
+class HttpSettings(_Section):
+    """Who may read pages and metrics. Health and readiness are open to everybody who reaches the port."""
+
+    token_file: File | None = Field(default=None, json_schema_extra=RESTART)
+    """A file that holds the token for pages, metrics and reloading: `Authorization: Bearer TOKEN`, or in a browser the
+    password of any user. Relative to the configuration file."""
+    token: Token | None = Field(default=None, json_schema_extra=RESTART)
+    """The token itself; only from the environment."""
+    behind_proxy: Flag = Field(default=False, json_schema_extra=RESTART)
+    """A proxy asks who comes, and no request reaches the port but through it: no token is needed then."""
+    hosts: Many[HostName] = Field(default=(), json_schema_extra=RESTART)
+    """Names under which browsers and Prometheus reach the daemon, besides that in `listen`, localhost and addresses in
+    numbers. A request for another name is refused, which keeps pages of strangers out."""
+
+
+class SparkSettings(_Section):
+    """The one Spark session that runs the jobs of all tables. It starts with the first job."""
+
+    master: Text = Field(default="local[*]", json_schema_extra=RESTART)
+    """Spark's master URL."""
+    remote: Secret | None = Field(default=None, json_schema_extra=RESTART)
+    """A Spark Connect server, `sc://host:port`, instead of `master`. One with a token comes from the environment."""
+    conf: dict[Text, Verbatim] = Field(default={}, json_schema_extra=RESTART)
+    """Spark's own settings, verbatim. Those that hold a secret come from the environment."""
+    pool: Text = Field(default="lakeward", json_schema_extra=RESTART)
+    """Name of the scheduler pool of our jobs, for a session with fair scheduling."""
+    local_below: SizeOrNone = 0
+    """Plans that read less than this run in process instead of on Spark; 0: none do."""
+
+
+class StateSettings(_Section):
+    """The store. It remembers, and is never the truth about a table: without it nothing is lost but the past."""
+
+    url: Secret | None = Field(default=None, json_schema_extra=RESTART)
+    """`sqlite:///PATH` or `postgresql://…`; not given: SQLite in the state folder. A URL with a password belongs into
+    `url_file` or the environment."""
+    url_file: File | None = Field(default=None, json_schema_extra=RESTART)
+    """A file that holds the URL, for example a mounted secret. Relative to the configuration file."""
+    lease: Duration = Field(default=60.0, json_schema_extra=RESTART)
+    """How long a table stays with a daemon that renews nothing, where several share the store."""
+
+
+class ZooKeeperSettings(_Section):
+    """The lock of the provider `zookeeper`: what the writers have as `hoodie.write.lock.zookeeper.*`."""
+
+    url: Servers | None = None
+    """The servers, each with its port, and after them a path if all of it lies below one. Hudi itself reads no port
+    from hoodie.write.lock.zookeeper.port."""
+    base_path: NodePath | None = None
+    """The same for all tables, as a rule. Not given: it is derived from the base path of each table, and so is the key,
+    as Hudi's ZookeeperBasedImplicitBasePathLockProvider does."""
+    lock_key: LockKey | None = None
+    """Key of one table's lock, below `base_path`; not given: the table's name (hoodie.table.name), as in Hudi."""
+    session_timeout: Duration = 60.0
+    """How long the servers keep the lock of a process that died or that they cannot reach. They set bounds to it."""
+
+
+class LockSettings(_Section):
+    """Your word about the other writers of the tables, which no file of a table can give."""
+
+    writers: Writers | None = None
+    """`stopped`: no other process writes or services the tables. `share`: writers go on, and each of them uses the lock
+    provider below. Not given: tables are planned and nothing is written."""
+    provider: LockProvider = LockProvider.FILESYSTEM
+    """The lock that is shared. `filesystem`: Hudi's file-system lock provider with its default path. `storage`: Hudi's
+    storage-based lock provider, for tables in object stores. `zookeeper`: Hudi's ZooKeeper lock providers."""
+    zookeeper: ZooKeeperSettings = ZooKeeperSettings()
+    """The address and place of that lock."""
+    wait: DurationOrNone = 60.0
+    """How long to wait for the lock of a table before its job is put off."""
+    expire: Annotated[Duration, Field(ge=60), SettingKind("duration from 1m")] | None = None
+    """After how long the writers let a lock expire (hoodie.write.lock.filesystem.expire, which counts minutes); not
+    given: never. For `filesystem` only: the other locks end by themselves when their holder dies."""
+
+    @property
+    def why_nothing_is_written(self) -> str | None:
+        """A sentence for the operator of a table that is only planned; None where writing is allowed."""
+        if self.writers is not None:
+            return None
+        return (
+            "The configuration says nothing about the table's other writers: set locks.writers to 'stopped' or "
+            "'share', for all tables under [locks] or for some under [[tables]]."
+        )
+
+    @property
+    def options(self) -> LockOptions:
+        """How the table lock is taken."""
+        if self.writers is Writers.STOPPED:
+            return stopped_writers_options(wait_seconds=self.wait, expire_seconds=self.expire)
+        if self.provider is LockProvider.FILESYSTEM:
+            return FileSystemLockOptions(wait_seconds=self.wait, expire_seconds=self.expire)
+        if self.provider is LockProvider.STORAGE:
+            return StorageLockOptions(wait_seconds=self.wait)
+        assert self.zookeeper.url is not None, "a rule of the configuration"
+        return ZooKeeperLockOptions(
+            self.zookeeper.url,
+            self.zookeeper.base_path,
+            self.zookeeper.lock_key,
+            session_seconds=self.zookeeper.session_timeout,
+            wait_seconds=self.wait,
+        )
+
+    def with_given(self, other: LockSettings) -> LockSettings:
+        """These, but for what the others give."""
+        zookeeper = self.zookeeper.model_copy(update=_given_values(other.zookeeper))
+        return self.model_copy(update={**_given_values(other), "zookeeper": zookeeper})
+
+
+class DiscoverySettings(_Section):
+    """Tables that are found. Those under [[tables]] with a `path` are serviced without being found."""
+
+    roots: Many[Location] = ()
+    """Folders below which tables are looked for."""
+    include: Many[Glob] = ()
+    """Only tables whose base path, or path below its root, matches one of these; none given: all."""
+    exclude: Many[Glob] = ()
+    """Folders that are not entered and tables that are excluded."""
+    interval: Duration = 60.0
+    """Between two searches."""
+    depth: Count = 4
+    """How many folders below a root a table may lie."""
+
+
+class TableSettings(_Section):
+    """How a table is serviced."""
+
+    enabled: Flag = True
+    """false: it is neither polled nor changed, and stays on the page."""
+    group: Name = "default"
+    """The named group of tables it belongs to; `service.groups` gives the groups their limits."""
+    services: Many[Literal[JobKind.COMPACTION, JobKind.VERIFICATION]] = (JobKind.COMPACTION, JobKind.VERIFICATION)
+    """What is done for it."""
+    type: CompactionType = CompactionType.HYBRID
+    """What a compaction may choose from: `hybrid`, FULL or LOG or nothing for each file group, whichever pays; `full`;
+    `log`."""
+    planner: dict[Text, Verbatim] = {}
+    """Settings of the planner by their keys, Hudi's own verbatim. A table adds to what [defaults] says."""
+    partitions: Many[Glob] = ()
+    """Only partitions of these paths; none given: all."""
+    exclude_partitions: Many[Glob] = ()
+    """Not the partitions of these paths."""
+    interval: Duration = 10.0
+    """Between two polls of its timeline."""
+    replan: Duration = 900.0
+    """A table that does not change is planned again after this, because triggers go by the time too."""
+    objective: Duration = 3600.0
+    """No committed record stays in logs only for longer than this; tables that come close to it go first."""
+    windows: Many[WindowText] = ()
+    """Jobs start only while one of these is open; none given: always."""
+    plan_expiry: Duration = 6 * 3600.0
+    """A pending plan of ours that was not carried out is unscheduled after this, so that it holds no file group up."""
+    metadata_compact_after: MetadataAfter = AUTO
+    """The metadata table is cleaned and compacted once so many delta commits came since that was done last, also
+    outside of windows. `auto`: a few before its Hudi writers would have to, which is at 10
+    (`hoodie.metadata.compact.max.delta.commits`) or what their compactions of it show. `off`, or 0: it is left to
+    them."""
+    foreign_services: ForeignServices = ForeignServices.SHADOW
+    """When another service turns out to work on the table too: `shadow`, plan and write nothing; `share`, go on."""
+    memory: Size = 512 * 1024**2
+    """Peak memory of one operation."""
+    codec: Codec = Codec.ZSTD
+    """Compression of new base files."""
+    verify: Flag = True
+    """Read every new file back and merge a sample of its keys a second, slow way before it is published."""
+    verification_interval: Duration = 24 * 3600.0
+    """Between two verifications of a sample of what is there."""
+    verification_groups: Count = 4
+    """File groups in a sample."""
+    listing: ListingSource | None = None
+    """What tells the files of a table: `storage`, by listing its partitions, or `metadata`, its metadata table where it
+    has one. Not given: `metadata` in object stores, else `storage`. What is chosen is held against the storage."""
+    timezone: Zone | None = None
+    """Zone of the machines that write, where hoodie.table.timeline.timezone is LOCAL; not given: inferred where that
+    leaves no doubt, which it does not while any zone of the same offset other than UTC sets its clocks."""
+    retry_first: Duration = 30.0
+    """After a failure: the pause before the next attempt, which doubles with each failure that follows."""
+    retry_max: Duration = 1800.0
+    """The longest such pause."""
+    failures_max: Count = 5
+    """After so many failures in a row the table, or the file group that fails, is parked."""
+    parked_for: Duration = 24 * 3600.0
+    """How long it is parked."""
+    poll_deadline: Duration = 60.0
+    """A poll of the timeline that takes longer is given up."""
+    plan_deadline: Duration = 300.0
+    """The same for planning."""
+    job_deadline: Duration = 2 * 3600.0
+    """The same for a job."""
+    locks: LockSettings | None = None
+    """For these tables; what is not given here is as under [locks]."""
+
+
+class TableOverride(TableSettings):
+    """Settings of the tables that match, or of one that is named outright. Only what is given overrides."""
+
+    match: Glob | None = None
+    """The tables whose base path or name matches."""
+    path: Location | None = None
+    """Base path of one table, which is serviced whether or not it is found."""
+    name: Name | None = None
+    """What that table is called in commands, pages and metrics; not given: its base path."""
+
+    def applies_to(self, name: str, base_path: str) -> bool:
+        if self.path is not None:
+            return base_path_of(self.path) == base_path
+        return self.match is not None and (fnmatchcase(base_path, self.match) or fnmatchcase(name, self.match))
+
+    @property
+    def identity(self) -> tuple[str, str] | None:
+        """(name, base path) of a table that is named outright."""
+        if self.path is None:
+            return None
+        base_path = base_path_of(self.path)
+        return self.name or base_path, base_path
+
+
+KeyPath = tuple[str | int, ...]
+"""Path to a value in the file: `("tables", 2, "interval")`."""
+
+
+class Settings(_Section):
+    """The whole configuration."""
+
+    service: ServiceSettings = Field(default_factory=ServiceSettings)  # asks the environment where the state folder is
+    http: HttpSettings = HttpSettings()
+    spark: SparkSettings = SparkSettings()
+    state: StateSettings = StateSettings()
+    locks: LockSettings = LockSettings()
+    discovery: DiscoverySettings = DiscoverySettings()
+    defaults: TableSettings = TableSettings()
+    tables: tuple[TableOverride, ...] = ()
+
+    @property
+    def store_url(self) -> str:
+        """The URL of the store; may hold a password."""
+        if self.state.url is not None:
+            return self.state.url.get_secret_value()
+        return f"sqlite:///{self.service.state_folder}/lakeward.db"
+
+    @property
+    def http_token(self) -> str | None:
+        return self.http.token.get_secret_value() if self.http.token is not None else None
+
+    @property
+    def named_tables(self) -> tuple[tuple[str, str], ...]:
+        """(name, base path) of the tables that are named outright."""
+        return tuple(dict.fromkeys(table.identity for table in self.tables if table.identity is not None))
+
+    def name_of(self, base_path: str) -> str:
+        """What the table there is called: as configured, else its base path."""
+        return next((name for name, path in self.named_tables if path == base_path), base_path)
+
+    def table(self, name: str, path: str) -> TableSettings:
+        """How that table is serviced: [defaults], then what matches, in the order of the file. `locks` is complete."""
+        given = self._given(name, path)
+        planner = merge_settings(*(layer.planner for _, layer in given))
+        locks = self.locks
+        values: dict[str, Any] = {}
+        for _, layer in given:
+            values |= {key: getattr(layer, key) for key in layer.model_fields_set & TableSettings.model_fields.keys()}
+            if layer.locks is not None:
+                locks = locks.with_given(layer.locks)
+        return TableSettings.model_construct(**(values | {"planner": planner, "locks": locks}))
+
+    def table_sources(self, name: str, path: str) -> Mapping[KeyPath, KeyPath]:
+        """For each key that the file gives for that table, where: `("interval",)` to `("tables", 2, "interval")`."""
+        sources: dict[KeyPath, KeyPath] = {("locks", key): ("locks", key) for key in self.locks.model_fields_set}
+        for at, layer in self._given(name, path):
+            for key in layer.model_fields_set & TableSettings.model_fields.keys():
+                if key == "planner":
+                    sources |= {("planner", name): (*at, "planner", name) for name in layer.planner}
+                elif key == "locks":
+                    of = layer.locks.model_fields_set if layer.locks is not None else ()
+                    sources |= {("locks", name): (*at, "locks", name) for name in of}
+                else:
+                    sources[key,] = (*at, key)
+        return sources
+
+    def _given(self, name: str, path: str) -> Sequence[tuple[KeyPath, TableSettings]]:
+        matching = [
+            (("tables", index), override)
+            for index, override in enumerate(self.tables)
+            if override.applies_to(name, path)
+        ]
+        return [(("defaults",), self.defaults), *matching]
+
+
+def _given_values(section: _Section) -> dict[str, Any]:
+    return {key: getattr(section, key) for key in section.model_fields_set}
+
+
+def base_path_of(location: str) -> str:
+    """The name that the daemon gives a table without one."""
+    return open_storage(location)[1]

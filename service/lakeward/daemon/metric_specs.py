@@ -1,0 +1,503 @@
+"""Every metric once: its name, its labels, its sentence, and for a gauge what it is read from.
+
+What happens is a counter or a histogram, which `daemon/metrics.py` counts when it happens. What is, is a gauge, read
+from a `ServiceStatus` or one of its tables when a scrape asks. `docs/metrics.md` is generated from these rows, so that
+a name cannot exist on one side only. To add a metric is to add a row, and for a counter the line that counts.
+
+Touches: nothing.
+Keeps:   labels are bounded: values of enumerations, and tables; never a file id, path or instant.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lakeward.config.job_kind import RETIRED, JobKind
+from lakeward.daemon.scheduling.events import TableState
+from lakeward.daemon.status import ServiceStatus, SparkState, TableStatus
+
+
+class MetricKind(StrEnum):
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+    GAUGE = "gauge"
+
+
+class PollOutcome(StrEnum):
+    UNCHANGED = "unchanged"
+    CHANGED = "changed"
+    FAILED = "failed"
+
+
+class VerificationKind(StrEnum):
+    """What was verified."""
+
+    OPERATION = "operation"
+    """The output of a merge, before anybody could see it."""
+    SAMPLE = "sample"
+    """A file group that was merged again by the verification service."""
+
+
+class CheckResult(StrEnum):
+    PASSED = "passed"
+    MISMATCH = "mismatch"
+
+
+class WatchedStep(StrEnum):
+    """What the watchdog waits for."""
+
+    POLL = "poll"
+    PLAN = "plan"
+    JOB = "job"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricSpec:
+    """One documented name."""
+
+    name: str
+    """The name in a scrape: a counter's ends with `_total`."""
+    kind: MetricKind
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+_SCAN_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+_JOB_SECONDS = (1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 7200.0)
+_PHASE_SECONDS = (0.05, 0.25, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0)
+_LOCK_SECONDS = (0.01, 0.05, 0.25, 1.0, 5.0, 15.0, 60.0, 300.0)
+_STORE_SECONDS = (0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 30.0)
+_MEMORY_BYTES = tuple(float(mebibytes * 2**20) for mebibytes in (64, 128, 256, 384, 512, 768, 1024, 2048, 4096))
+
+
+def _counter(name: str, help_: str, *labels: str) -> MetricSpec:
+    return MetricSpec(name, MetricKind.COUNTER, help_, labels)
+
+
+def _histogram(name: str, buckets: tuple[float, ...], help_: str, *labels: str) -> MetricSpec:
+    return MetricSpec(name, MetricKind.HISTOGRAM, help_, labels, buckets)
+
+
+def _gauge(name: str, help_: str, *labels: str) -> MetricSpec:
+    return MetricSpec(name, MetricKind.GAUGE, help_, labels)
+
+
+# ---- what happens
+
+POLLS = _counter("lakeward_polls_total", "Polls of a table's timeline.", "table", "result")
+POLL_SECONDS = _histogram("lakeward_poll_duration_seconds", _SCAN_SECONDS, "Seconds that a poll took.", "result")
+PLANS = _counter("lakeward_plans_total", "Plans made, those that chose nothing included.", "table")
+PLAN_SECONDS = _histogram("lakeward_plan_duration_seconds", _SCAN_SECONDS, "Seconds that a plan took.")
+DECISIONS = _counter(
+    "lakeward_decisions_total",
+    "Decisions about file groups, one for each group and plan, by choice (FULL, LOG, NONE) and reason.",
+    "table",
+    "choice",
+    "reason",
+)
+JOBS = _counter("lakeward_jobs_total", "Jobs that ended, by service and how they ended.", "table", "service", "end")
+JOB_SECONDS = _histogram(
+    "lakeward_job_duration_seconds", _JOB_SECONDS, "Seconds from a job's begin to its end.", "service", "end"
+)
+OPERATIONS = _counter(
+    "lakeward_operations_total", "Operations (one file slice each) that jobs published, by type.", "table", "type"
+)
+READ_BYTES = _counter("lakeward_job_read_bytes_total", "Bytes of the files that jobs merged.", "table", "service")
+WRITTEN_BYTES = _counter(
+    "lakeward_job_written_bytes_total", "Bytes of the files that jobs published.", "table", "service"
+)
+MERGED_LOG_FILES = _counter("lakeward_job_merged_log_files_total", "Log files that jobs merged away.", "table")
+MERGED_LOG_BYTES = _counter("lakeward_job_merged_log_bytes_total", "Bytes of the logs that jobs merged away.", "table")
+ROWS = _counter(
+    "lakeward_job_rows_total",
+    "Rows that jobs wrote, and of them or of the base those that the logs inserted, updated or deleted.",
+    "table",
+    "kind",
+)
+PEAK_MEMORY = _histogram(
+    "lakeward_operation_peak_memory_bytes",
+    _MEMORY_BYTES,
+    "Peak memory of the operation of a job that needed most.",
+)
+PHASE_SECONDS = _histogram(
+    "lakeward_phase_duration_seconds",
+    _PHASE_SECONDS,
+    "Seconds of the parts of a job; they nest, so they do not add up to the job's.",
+    "phase",
+)
+LOCK_WAIT_SECONDS = _histogram(
+    "lakeward_lock_wait_seconds", _LOCK_SECONDS, "Seconds waited for a table's lock, gotten or not."
+)
+LOCK_HOLD_SECONDS = _histogram("lakeward_lock_hold_seconds", _LOCK_SECONDS, "Seconds that a table's lock was held.")
+VERIFICATIONS = _counter(
+    "lakeward_verifications_total",
+    "Checks of an operation's output before it was published, and of samples of what is in the table.",
+    "table",
+    "check",
+    "result",
+)
+CONFLICTS = _counter("lakeward_conflicts_total", "Work that a change of the table made unpublishable.", "table")
+RECOVERIES = _counter(
+    "lakeward_recoveries_total",
+    "Attempts rolled back after they died or failed, attempts of ours that another process took over, and plans "
+    "unscheduled.",
+    "table",
+    "kind",
+)
+METADATA_SERVICES = _counter(
+    "lakeward_metadata_services_total",
+    "Cleans and compactions of tables' metadata tables, and how often something stood against them.",
+    "table",
+    "kind",
+)
+WATCHDOG = _counter(
+    "lakeward_watchdog_firings_total", "Polls, plans and jobs that did not end before their deadline.", "table", "step"
+)
+LEASE_CHANGES = _counter("lakeward_lease_changes_total", "Leases of tables gained and lost.", "change")
+STORE_SECONDS = _histogram(
+    "lakeward_store_operation_duration_seconds", _STORE_SECONDS, "Seconds of operations on the store.", "operation"
+)
+STORE_ERRORS = _counter(
+    "lakeward_store_errors_total", "Operations on the store that failed for good, after their retries.", "operation"
+)
+SPARK_RESTARTS = _counter(
+    "lakeward_spark_session_restarts_total", "Spark sessions that had to be replaced because they had died."
+)
+CONFIG_RELOADS = _counter("lakeward_config_reloads_total", "Attempts to reload the configuration.", "result")
+
+EVENT_METRICS = (
+    POLLS,
+    POLL_SECONDS,
+    PLANS,
+    PLAN_SECONDS,
+    DECISIONS,
+    JOBS,
+    JOB_SECONDS,
+    OPERATIONS,
+    READ_BYTES,
+    WRITTEN_BYTES,
+    MERGED_LOG_FILES,
+    MERGED_LOG_BYTES,
+    ROWS,
+    PEAK_MEMORY,
+    PHASE_SECONDS,
+    LOCK_WAIT_SECONDS,
+    LOCK_HOLD_SECONDS,
+    VERIFICATIONS,
+    CONFLICTS,
+    RECOVERIES,
+    METADATA_SERVICES,
+    WATCHDOG,
+    LEASE_CHANGES,
+    STORE_SECONDS,
+    STORE_ERRORS,
+    SPARK_RESTARTS,
+    CONFIG_RELOADS,
+)
+
+
+# ---- what is: one table at a time
+
+_PLANNED_ACTIONS = ("compaction", "logcompaction", "clustering")
+
+Reading = float | Mapping[str, float] | None
+"""A value, or one for each value of the second label; None where there is nothing to say."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableGauge:
+    spec: MetricSpec
+    read: Callable[[TableStatus, float], Reading]
+    """The reading from a table and the time now."""
+    combine: Callable[[Iterable[float]], float] = sum
+    """What `other` says of the tables that share it."""
+
+
+def _backlog(name: str) -> Callable[[TableStatus, float], Reading]:
+    def read(table: TableStatus, now: float) -> Reading:
+        return None if table.backlog is None else float(getattr(table.backlog, name))
+
+    return read
+
+
+def _state(table: TableStatus, now: float) -> Reading:
+    return {state.value: float(table.state is state) for state in TableState}
+
+
+def _oldest_unmerged_age(table: TableStatus, now: float) -> Reading:
+    return None if table.backlog is None else (table.oldest_unmerged_age(now) or 0.0)
+
+
+def _pending_plans(table: TableStatus, now: float) -> Reading:
+    if table.backlog is None:
+        return None
+    actions = [plan.action for plan in table.backlog.pending_plans]
+    return {action: float(actions.count(action)) for action in _PLANNED_ACTIONS}
+
+
+def _oldest_plan_age(table: TableStatus, now: float) -> Reading:
+    if table.backlog is None:
+        return None
+    requested = [plan.requested_at for plan in table.backlog.pending_plans if plan.requested_at is not None]
+    return max((max(0.0, now - at) for at in requested), default=0.0)
+
+
+def _scanned_at(table: TableStatus, now: float) -> Reading:
+    return table.watched_since if table.view.scanned_at is None else table.view.scanned_at
+
+
+def _metadata_delta_commits(table: TableStatus, now: float) -> Reading:
+    demand = table.view.demand
+    return None if demand is None or demand.metadata is None else float(demand.metadata.delta_commits)
+
+
+def _last_success(table: TableStatus, now: float) -> Reading:
+    return {service.value: at for service, at in table.last_success_at.items()}
+
+
+TABLE_GAUGES = (
+    TableGauge(
+        _gauge("lakeward_table_state", "1 for the state that the table is in, 0 for the others.", "table", "state"),
+        _state,
+    ),
+    TableGauge(
+        _gauge("lakeward_table_log_files", "Log files of the newest file slices.", "table"), _backlog("log_files")
+    ),
+    TableGauge(
+        _gauge("lakeward_table_log_bytes", "Bytes of the log files of the newest file slices.", "table"),
+        _backlog("log_bytes"),
+    ),
+    TableGauge(
+        _gauge("lakeward_table_base_bytes", "Bytes of the base files of the newest file slices.", "table"),
+        _backlog("base_bytes"),
+    ),
+    TableGauge(
+        _gauge("lakeward_table_file_slices", "File slices, older ones that no cleaner has removed included.", "table"),
+        _backlog("slices"),
+    ),
+    TableGauge(_gauge("lakeward_table_file_groups", "File groups.", "table"), _backlog("file_groups")),
+    TableGauge(
+        _gauge(
+            "lakeward_table_read_amplification_ratio",
+            "Bytes that a snapshot query reads, over those of the base files alone.",
+            "table",
+        ),
+        _backlog("read_amplification"),
+        max,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_write_amplification_ratio",
+            "Bytes written by writers and by services, over those written by writers.",
+            "table",
+        ),
+        lambda table, now: table.write_amplification,
+        max,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_space_amplification_ratio",
+            "Bytes of all files, over those of the newest file slices.",
+            "table",
+        ),
+        _backlog("space_amplification"),
+        max,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_oldest_unmerged_age_seconds",
+            "How long ago the oldest record that no base file holds was committed; 0 when all are merged.",
+            "table",
+        ),
+        _oldest_unmerged_age,
+        max,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_objective_seconds", "The longest that a committed record should stay unmerged.", "table"
+        ),
+        lambda table, now: table.objective_seconds,
+        min,
+    ),
+    TableGauge(
+        _gauge("lakeward_table_objective_breached", "1 while a record stays unmerged for longer than that.", "table"),
+        lambda table, now: float(table.is_breached(now)),
+    ),
+    TableGauge(
+        _gauge("lakeward_table_pending_plans", "Plans on the timeline that are not carried out.", "table", "action"),
+        _pending_plans,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_oldest_pending_plan_age_seconds",
+            "How long ago the oldest of them was requested; 0 when there is none.",
+            "table",
+        ),
+        _oldest_plan_age,
+        max,
+    ),
+    TableGauge(
+        _gauge("lakeward_table_timeline_instants", "Instants on the active timeline.", "table"),
+        _backlog("timeline_length"),
+        max,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_metadata_delta_commits",
+            "Delta commits of the metadata table since its last compaction; nothing where it is left to its writers.",
+            "table",
+        ),
+        _metadata_delta_commits,
+        max,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_last_looked_timestamp_seconds",
+            "When the table was polled last; before the first time, when watching it began.",
+            "table",
+        ),
+        _scanned_at,
+        min,
+    ),
+    TableGauge(
+        _gauge("lakeward_table_poll_interval_seconds", "How often the table should be polled.", "table"),
+        lambda table, now: table.interval_seconds,
+        max,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_look_overdue",
+            "1 while the table, ours to poll, was not polled for two intervals.",
+            "table",
+        ),
+        lambda table, now: float(table.view.scan_overdue),
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_damaged_files",
+            "Files of the newest file slices that are not what their commits say; their file groups are excluded.",
+            "table",
+        ),
+        _backlog("damaged_files"),
+    ),
+    TableGauge(
+        _gauge("lakeward_table_parked_file_groups", "File groups excluded after failures.", "table"),
+        lambda table, now: float(len(table.view.parked_groups)),
+    ),
+    TableGauge(
+        _gauge("lakeward_table_paused_file_groups", "File groups paused by an operator.", "table"),
+        lambda table, now: float(len(table.view.paused_groups)),
+    ),
+    TableGauge(
+        _gauge("lakeward_table_paused", "1 while an operator has paused the whole table.", "table"),
+        lambda table, now: float(table.state is TableState.PAUSED),
+    ),
+    TableGauge(
+        _gauge("lakeward_table_failures", "Jobs that failed since one ended well.", "table"),
+        lambda table, now: float(table.view.failures),
+        max,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_last_success_timestamp_seconds",
+            "When a job of the service last ended well.",
+            "table",
+            "service",
+        ),
+        _last_success,
+        min,
+    ),
+)
+
+
+# ---- what is: the service
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceGauge:
+    spec: MetricSpec
+    read: Callable[[ServiceStatus], float | Mapping[tuple[str, ...], float]]
+    """A value, or one for each set of label values."""
+
+
+def _build(status: ServiceStatus) -> Mapping[tuple[str, ...], float]:
+    return {(status.version, platform.python_version()): 1.0}
+
+
+def _table_states(status: ServiceStatus) -> Mapping[tuple[str, ...], float]:
+    states = [table.state for table in status.tables]
+    return {(state.value,): float(states.count(state)) for state in TableState}
+
+
+def _running(status: ServiceStatus) -> Mapping[tuple[str, ...], float]:
+    services = [job.service for job in status.running]
+    return {(service.value,): float(services.count(service)) for service in JobKind if service not in RETIRED}
+
+
+def _spark_states(status: ServiceStatus) -> Mapping[tuple[str, ...], float]:
+    return {(state.value,): float(status.spark.state is state) for state in SparkState}
+
+
+SERVICE_GAUGES = (
+    ServiceGauge(_gauge("lakeward_build_info", "1; the labels say what runs.", "version", "python"), _build),
+    ServiceGauge(
+        _gauge("lakeward_ready", "1 while the daemon services tables: not while it starts, stops or has no store."),
+        lambda status: float(status.is_ready),
+    ),
+    ServiceGauge(
+        _gauge("lakeward_last_step_timestamp_seconds", "When the daemon's loop last came round."),
+        lambda status: status.at,
+    ),
+    ServiceGauge(_gauge("lakeward_tables", "Tables by state.", "state"), _table_states),
+    ServiceGauge(_gauge("lakeward_jobs_running", "Jobs under way.", "service"), _running),
+    ServiceGauge(
+        _gauge("lakeward_jobs_limit", "How many jobs may be under way at once."), lambda status: status.jobs_max
+    ),
+    ServiceGauge(
+        _gauge("lakeward_memory_reserved_bytes", "Memory permits that running jobs hold."),
+        lambda status: status.memory_reserved_bytes,
+    ),
+    ServiceGauge(
+        _gauge("lakeward_memory_limit_bytes", "Memory permits that there are."), lambda status: status.memory_bytes
+    ),
+    ServiceGauge(
+        _gauge("lakeward_limitations", "Things that the daemon cannot do now; its page says which and the remedy."),
+        lambda status: len(status.limitations),
+    ),
+    ServiceGauge(
+        _gauge("lakeward_leases_held", "Tables whose lease this daemon holds."), lambda status: status.lease.held
+    ),
+    ServiceGauge(
+        _gauge("lakeward_leader", "1 while this daemon may service tables: its leases can be taken and renewed."),
+        lambda status: float(status.lease.leader),
+    ),
+    ServiceGauge(
+        _gauge("lakeward_daemons", "Living daemons that share the store, this one included."),
+        lambda status: status.lease.daemons,
+    ),
+    ServiceGauge(
+        _gauge("lakeward_spark_session", "1 for the state that the Spark session is in, 0 for the others.", "state"),
+        _spark_states,
+    ),
+    ServiceGauge(
+        _gauge("lakeward_config_last_reload_successful", "0 when the newest attempt to reload was refused."),
+        lambda status: float(not status.config.problem),
+    ),
+    ServiceGauge(
+        _gauge(
+            "lakeward_config_last_reload_success_timestamp_seconds",
+            "When the settings that are in force were read.",
+        ),
+        lambda status: status.config.loaded_at,
+    ),
+)
+
+METRICS: tuple[MetricSpec, ...] = (
+    *(gauge.spec for gauge in SERVICE_GAUGES),
+    *(gauge.spec for gauge in TABLE_GAUGES),
+    *EVENT_METRICS,
+)

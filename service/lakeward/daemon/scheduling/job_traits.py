@@ -1,0 +1,34 @@
+"""What the scheduler has to know of each kind of job: a row for each.
+
+    rank      among those that wait: recovery first, verification last
+    window    whether it waits for one of the table's windows. They are about moving data: recovery and plan expiry free
+              what is stuck, and a writer would service the metadata table whatever the window
+    memory    whether it takes the table's memory permit; a compaction takes what its plan says, where it says so
+
+Touches: nothing.
+Keeps:   every kind that is not retired has a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakeward.config.job_kind import JobKind
+
+
+@dataclass(frozen=True, slots=True)
+class JobTraits:
+    rank: int
+    waits_for_window: bool = False
+    takes_memory: bool = False
+
+
+TRAITS: Mapping[JobKind, JobTraits] = {
+    JobKind.RECOVERY: JobTraits(0),
+    JobKind.PLAN_EXPIRY: JobTraits(1),
+    JobKind.METADATA_CLEAN: JobTraits(1),
+    JobKind.METADATA_COMPACTION: JobTraits(1, takes_memory=True),
+    JobKind.COMPACTION: JobTraits(1, waits_for_window=True, takes_memory=True),
+    JobKind.VERIFICATION: JobTraits(2, waits_for_window=True, takes_memory=True),
+}

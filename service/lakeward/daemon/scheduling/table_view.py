@@ -1,0 +1,130 @@
+"""One table as pages and metrics show it: its state, why, and what comes next, in a sentence.
+
+The state follows from the facts, in this order: DISABLED and WAITING, a running job, what holds the table, what it
+waits to run, the scan under way, IDLE.
+
+Touches: nothing.
+"""
+
+from __future__ import annotations
+
+from lakeward.config.job_kind import JobKind
+from lakeward.daemon.scheduling.events import RunningJob, TableState, TableView
+from lakeward.daemon.scheduling.tracked_table import Hold, TrackedTable
+from lakeward.quantities import format_time
+from lakeward.table.file_system_view import GroupId
+
+_OVERDUE_INTERVALS = 2
+
+_NOT_OURS = frozenset({TableState.DISABLED, TableState.WAITING})
+
+
+def view_of(
+    table: TrackedTable,
+    now: float,
+    *,
+    hold: Hold | None,
+    obstacle: str | None,
+    paused_groups: tuple[GroupId, ...],
+    queue_position: int | None,
+    waits_for_plan: bool,
+    stopping: bool,
+) -> TableView:
+    """`obstacle` is what a table in the queue waits for."""
+    state, reason = _state(table, now, hold, obstacle, waits_for_plan)
+    if stopping:
+        reason += " The daemon is stopping; nothing new is begun."
+    action, at = ("none", None) if stopping else _next_action(table, now, state, hold)
+    return TableView(
+        table=table.name,
+        group=table.schedule.group,
+        state=state,
+        reason=reason,
+        next_action=action,
+        next_action_at=at,
+        scanned_at=table.scanned_at,
+        scan_overdue=_is_overdue(table, now),
+        planned_at=table.planned_at,
+        demand=table.demand,
+        objective_at=table.objective_at,
+        failures=table.failures,
+        retry_at=hold.until if hold else None,
+        parked_groups=tuple(table.parking.parked.values()),
+        paused_groups=paused_groups,
+        foreign_instant=table.foreign[0] if table.foreign else None,
+        queue_position=queue_position,
+        queued_at=table.queued_at,
+        running=() if table.running is None else (table.running,),
+    )
+
+
+def _state(
+    table: TrackedTable, now: float, hold: Hold | None, obstacle: str | None, waits_for_plan: bool
+) -> tuple[TableState, str]:
+    running = table.running
+    if hold is not None and hold.state in _NOT_OURS:
+        return hold.state, hold.reason + (f" {_about(running)}" if running else "")
+    if running is not None:
+        state = TableState.RECOVERING if running.job.service is JobKind.RECOVERY else TableState.RUNNING
+        lets = f" It is let finish, and then: {hold.reason}" if hold and running.cancelled is None else ""
+        return state, _about(running) + lets
+    if hold is not None:
+        return hold.state, hold.reason
+    wanted = table.wanted(now)
+    if wanted is not None:
+        state = TableState.RECOVERING if wanted is JobKind.RECOVERY else TableState.QUEUED
+        return state, _why_queued(table, now, wanted, obstacle)
+    if table.scan is not None:
+        state = TableState.PLANNING if table.scan.is_plan else TableState.POLLING
+        return state, "It is being planned." if table.scan.is_plan else "Its timeline is being listed."
+    if waits_for_plan:
+        return TableState.IDLE, "It waits for its turn to be planned."
+    if table.plan_wanted or table.planned_at is None:
+        return TableState.IDLE, "It is planned after the next poll."
+    return TableState.IDLE, f"The plan of {format_time(table.planned_at)} found nothing to do."
+
+
+def _about(running: RunningJob) -> str:
+    job = running.job
+    told = f" It was told to stop: {running.cancelled}" if running.cancelled else ""
+    stuck = " It keeps its place until it answers." if running.stuck else ""
+    return f"Job {job.id} ({job.service}) runs since {format_time(running.started_at)}.{told}{stuck}"
+
+
+def _why_queued(table: TrackedTable, now: float, wanted: JobKind, obstacle: str | None) -> str:
+    if obstacle is not None:
+        return f"Its {wanted} waits because {obstacle}."
+    edge = table.window_edge(now)
+    # Windows are the operator's word: a breached objective opens none.
+    when = "" if edge is None else f" at {format_time(edge)}"
+    objective = table.objective_at
+    breached = (
+        f" The oldest unmerged record breached its objective at {format_time(objective)}; windows come first."
+        if objective is not None and objective <= now
+        else ""
+    )
+    return f"Its {wanted} waits for a window, which opens{when}.{breached}"
+
+
+def _next_action(table: TrackedTable, now: float, state: TableState, hold: Hold | None) -> tuple[str, float | None]:
+    if state in _NOT_OURS:
+        return "none", None
+    if table.running is not None:
+        return f"end of {table.running.job.service}", None
+    wanted = table.wanted(now)
+    if hold is None and wanted is not None:
+        return wanted.value, None if table.queued_at is not None else table.window_edge(now)
+    if hold is not None and hold.until is not None and wanted is not None:
+        return wanted.value, hold.until
+    if table.scan is not None:
+        return "plan" if table.scan.is_plan else "poll", now
+    return "poll", table.poll_at
+
+
+def _is_overdue(table: TrackedTable, now: float) -> bool:
+    """Not polled for two intervals, by whatever cause; what an alert is about."""
+    if not table.is_watched:
+        return False
+    assert table.leased_at is not None
+    since = max(table.leased_at, table.scanned_at or 0.0)
+    return now > since + _OVERDUE_INTERVALS * table.schedule.interval

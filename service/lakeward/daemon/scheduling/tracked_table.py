@@ -1,0 +1,337 @@
+"""What the scheduler remembers of one table, and the questions that its own facts answer.
+
+A table has no state variable that could contradict the facts: what keeps jobs from it is `hold`, what it would do
+next is `wanted`, and the state that is shown follows from both (`daemon/scheduling/table_view.py`).
+
+Touches: nothing; time is handed in.
+Keeps:   1. at most one poll or plan is under way, and at most one job;
+         2. no time but a running job's deadline lies further ahead than the setting it was made from, also after the
+            clock was set back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from math import inf
+
+from lakeward.config.foreign_services import ForeignServices
+from lakeward.config.job_kind import JobKind
+from lakeward.daemon.scheduling.admission import Candidate
+from lakeward.daemon.scheduling.events import Control, Demand, RunningJob, Schedule, TableState
+from lakeward.daemon.scheduling.job_traits import TRAITS
+from lakeward.daemon.scheduling.parking import Parking
+from lakeward.quantities import format_time
+
+_FLOOR_INTERVALS = 10
+_FLOOR_OBJECTIVE = 0.5
+"""Waiting longer than half the objective and ten intervals, a table goes ahead of all that wait less long."""
+
+_NEAR_OBJECTIVE = 0.9
+"""After this part of the objective the oldest unmerged record is near its deadline, and the table is planned again."""
+
+_METADATA_SERVICES = (JobKind.METADATA_CLEAN, JobKind.METADATA_COMPACTION)
+"""In this order what a compaction replaces stays for a whole round, as with Hudi, whose cleaner waits after one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A poll or a plan under way."""
+
+    work_id: str
+    is_plan: bool
+    started_at: float
+    deadline: float
+    is_stale: bool = False
+    """A job has ended since it began, so it may have seen the table before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why the last try did not do, and when the next one is."""
+
+    state: TableState
+    """BACKING_OFF, REFUSED or PARKED."""
+    text: str
+    until: float
+    sooner_at: float | None = None
+    """When at the earliest, once the timeline has changed; None: that changes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What keeps jobs from a table."""
+
+    state: TableState
+    reason: str
+    until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataRetry:
+    """A service of the metadata table is tried again."""
+
+    at: float
+    """Not before this."""
+    failures: int
+    """How often in a row something stood against it, or it found nothing to do."""
+
+
+@dataclass(slots=True)
+class TrackedTable:
+    name: str
+    schedule: Schedule
+    verify_at: float = inf
+
+    lease_text: str = "No lease is held yet."
+    leased_at: float | None = None
+    recovered: bool = False
+
+    scan: Scan | None = None
+    scanned_at: float | None = None
+    poll_at: float = inf
+    plan_wanted: bool = True
+    planned_at: float | None = None
+    replan_at: float = inf
+    scan_failures: int = 0
+    scan_trouble: Trouble | None = None
+    scan_trouble_of_plan: bool = False
+
+    demand: Demand | None = None
+    queued_at: float | None = None
+    """The time since which a job of the table could run, as far as the table is concerned."""
+    expiry_tried: tuple[str, ...] = ()
+    """Expired plans that a job has already scanned; compaction is not kept waiting for them twice."""
+    metadata_retries: dict[JobKind, MetadataRetry] = field(default_factory=dict)
+    """The services of the metadata table against which something stood last time."""
+    metadata_is_cleaned: bool = False
+    """A clean has scanned the metadata table since its services became due."""
+    running: RunningJob | None = None
+    retries: int = 0
+    """Jobs in a row that got nothing done; what back-off grows with."""
+    failures: int = 0
+    """Jobs in a row that failed for the table's sake; what the circuit breaker counts."""
+    job_trouble: Trouble | None = None
+    refusal_recorded: str = ""
+    parking: Parking = field(default_factory=Parking)
+
+    foreign: tuple[str, str] | None = None
+    """Instant and action of the newest sign that another service works on the table."""
+
+    wake_at: float = inf
+    """The entry of this table in the scheduler's heap that counts."""
+    _window_open: bool = True
+    _window_edge: float = -inf
+
+    @property
+    def is_watched(self) -> bool:
+        """The table is ours to poll."""
+        return self.schedule.enabled and self.leased_at is not None
+
+    def hold(self, pause: Control | None) -> Hold | None:
+        """The first thing that keeps jobs from the table; scans go on in all states but the first two."""
+        if not self.schedule.enabled:
+            return Hold(TableState.DISABLED, "It is disabled in the configuration.")
+        if self.leased_at is None:
+            return Hold(TableState.WAITING, self.lease_text)
+        troubles = [trouble for trouble in (self.scan_trouble, self.job_trouble) if trouble is not None]
+        for trouble in troubles:
+            if trouble.state is TableState.REFUSED:
+                return Hold(trouble.state, f"Refused: {trouble.text}", trouble.until)
+        if pause is not None:
+            by = f" by {pause.by}" if pause.by else ""
+            end = "it is resumed" if pause.until is None else format_time(pause.until)
+            return Hold(TableState.PAUSED, f"Paused{by} until {end}: {pause.reason}", pause.until)
+        if self.schedule.shadow is not None:
+            return Hold(TableState.SHADOW, self.schedule.shadow)
+        if self.is_foreign:
+            return Hold(TableState.SHADOW, self.foreign_text)
+        for state, words in ((TableState.PARKED, "Parked"), (TableState.BACKING_OFF, "Tried again")):
+            for trouble in troubles:
+                if trouble.state is state:
+                    joint = "until" if state is TableState.PARKED else "at"
+                    return Hold(state, f"{words} {joint} {format_time(trouble.until)}: {trouble.text}", trouble.until)
+        return None
+
+    @property
+    def is_foreign(self) -> bool:
+        """Another service works on the table and the operator has not said that both may."""
+        return self.foreign is not None and self.schedule.foreign_services is ForeignServices.SHADOW
+
+    @property
+    def foreign_text(self) -> str:
+        assert self.foreign is not None
+        instant, action = self.foreign
+        return (
+            f"Another service works on the table ({action} {instant} is not ours), so it is planned and not changed; "
+            "stop the other service and resume the table, or set foreign_services to share."
+        )
+
+    def wanted(self, now: float) -> JobKind | None:
+        """The job that the table needs next."""
+        compacts = JobKind.COMPACTION in self.schedule.services
+        if compacts and not self.recovered:
+            return JobKind.RECOVERY
+        # A verification gives way to everything, also to a plan that is about to be made, but not for ever: a table
+        # that always has something to compact would never be verified.
+        verification = JobKind.VERIFICATION in self.schedule.services and self.verify_at <= now
+        if verification and self.verify_at + self.schedule.verification_interval <= now:
+            return JobKind.VERIFICATION
+        if compacts and self.demand is not None:
+            if self.demand.expired_plans and self.demand.expired_plans != self.expiry_tried:
+                return JobKind.PLAN_EXPIRY
+            # Before a compaction, whose commit is one more in the metadata table.
+            for service in _METADATA_SERVICES:
+                if self._metadata_is_due(service) and self._metadata_at(service) <= now:
+                    return service
+            if self.demand.operations:
+                return JobKind.COMPACTION
+        is_planned = self.plan_wanted or (self.scan is not None and self.scan.is_plan)
+        return JobKind.VERIFICATION if verification and not is_planned else None
+
+    def _metadata_is_due(self, service: JobKind) -> bool:
+        metadata = self.demand.metadata if self.demand is not None else None
+        if metadata is None or not metadata.is_due:
+            return False
+        return service is not JobKind.METADATA_CLEAN or (metadata.may_clean and not self.metadata_is_cleaned)
+
+    def _metadata_at(self, service: JobKind) -> float:
+        retry = self.metadata_retries.get(service)
+        return -inf if retry is None else retry.at
+
+    def candidate(self, now: float) -> Candidate | None:
+        """The job that could run now as far as the table itself is concerned, nothing holding it."""
+        service = self.wanted(now)
+        if service is None or (TRAITS[service].waits_for_window and not self.window_is_open(now)):
+            return None
+        schedule, demand = self.schedule, self.demand
+        queued_at = now if self.queued_at is None else self.queued_at
+        floor = max(_FLOOR_INTERVALS * schedule.interval, _FLOOR_OBJECTIVE * schedule.objective)
+        if service is not JobKind.COMPACTION or demand is None:
+            return Candidate(
+                table=self.name,
+                group=schedule.group,
+                service=service,
+                queued_at=queued_at,
+                floor_at=queued_at + floor,
+                memory_bytes=schedule.memory_bytes if TRAITS[service].takes_memory else 0,
+                deadline=self.objective_at or inf,
+            )
+        return Candidate(
+            table=self.name,
+            group=schedule.group,
+            service=service,
+            queued_at=queued_at,
+            floor_at=queued_at + floor,
+            operations=demand.operations,
+            read_bytes=demand.read_bytes,
+            write_bytes=demand.write_bytes,
+            memory_bytes=schedule.memory_bytes if demand.memory_bytes is None else demand.memory_bytes,
+            deadline=self.objective_at or inf,
+            benefit=demand.benefit,
+        )
+
+    def keep_demand(self, demand: Demand | None, now: float) -> None:
+        """A plan has said what the table needs."""
+        self.demand, self.planned_at = demand, now
+        self.replan_at = self.next_plan_at(now)
+        if demand is None or demand.metadata is None or not demand.metadata.is_due:
+            self.metadata_is_cleaned = False  # this round is over, by us or another
+
+    @property
+    def objective_at(self) -> float | None:
+        """When the oldest unmerged record has been unmerged for too long."""
+        oldest = self.demand.oldest_unmerged_at if self.demand else None
+        return None if oldest is None else oldest + self.schedule.objective
+
+    def next_plan_at(self, now: float) -> float:
+        """When a plan that was made now is out of date even if nothing changes."""
+        latest = now + self.schedule.replan
+        oldest = self.demand.oldest_unmerged_at if self.demand else None
+        if oldest is None:
+            return latest
+        near = oldest + _NEAR_OBJECTIVE * self.schedule.objective
+        # Once it is near, this plan has seen it: the next one is due as if nothing were near.
+        return min(latest, near) if near > now else latest
+
+    def window_is_open(self, now: float) -> bool:
+        """Computed once for every opening and closing, because a queue asks often."""
+        windows = self.schedule.windows
+        if not windows:
+            return True
+        if now >= self._window_edge:
+            self._window_open = any(window.is_open(now) for window in windows)
+            edges = [window.closes_at(now) for window in windows if window.is_open(now)]
+            self._window_edge = min(edges) if edges else min(window.opens_at(now) for window in windows)
+        return self._window_open
+
+    def window_edge(self, now: float) -> float | None:
+        """When the answer of `window_is_open` may change; None: never."""
+        if not self.schedule.windows:
+            return None
+        self.window_is_open(now)
+        return self._window_edge
+
+    def next_timer(self, now: float, *, is_held: bool, stopping: bool) -> float:
+        """When the table has to be looked after again although nothing was heard."""
+        timers = [self.parking.next_expiry() or inf]
+        if self.scan is not None:
+            timers.append(self.scan.deadline)
+        elif self.is_watched and not stopping:
+            timers.append(self.poll_at)
+        if self.job_trouble is not None:
+            timers.append(self.job_trouble.until)
+        if self.running is not None:
+            timers.append(inf if self.running.stuck else self.running.job.deadline)
+        elif not is_held and not stopping:
+            verifications = (self.verify_at, self.verify_at + self.schedule.verification_interval)
+            timers += [at for at in verifications if at > now]
+            retries = [self._metadata_at(each) for each in _METADATA_SERVICES if self._metadata_is_due(each)]
+            timers += [at for at in retries if at > now]
+            wanted = self.wanted(now)
+            if wanted is not None and TRAITS[wanted].waits_for_window:
+                timers.append(self.window_edge(now) or inf)
+        return min(timers)
+
+    def change_schedule(self, schedule: Schedule, now: float) -> None:
+        if self.leased_at is not None and not self.schedule.enabled:
+            # While it was disabled it was not ours to poll, so it is not overdue.
+            self.leased_at = now
+        self.schedule = schedule
+        self.plan_wanted = True
+        self.no_later_than_settings(now)
+
+    def no_later_than_settings(self, now: float) -> None:
+        """After the clock was set back, or a setting shortened, no time lies further ahead than it could."""
+        schedule = self.schedule
+        if self.poll_at < inf:
+            ahead = schedule.retry_max if self.scan_trouble else schedule.interval
+            self.poll_at = min(self.poll_at, now + ahead)
+        if self.replan_at < inf:
+            self.replan_at = min(self.replan_at, now + schedule.replan)
+        if self.verify_at < inf:
+            self.verify_at = min(self.verify_at, now + schedule.verification_interval)
+        for service, retry in self.metadata_retries.items():
+            self.metadata_retries[service] = replace(retry, at=min(retry.at, now + schedule.retry_max))
+        if self.queued_at is not None:
+            self.queued_at = min(self.queued_at, now)
+        if self.leased_at is not None:
+            self.leased_at = min(self.leased_at, now)
+        if self.scanned_at is not None:
+            self.scanned_at = min(self.scanned_at, now)
+        if self.scan is not None:
+            timeout = schedule.plan_deadline if self.scan.is_plan else schedule.poll_deadline
+            self.scan = replace(self.scan, deadline=min(self.scan.deadline, now + timeout))
+        self.scan_trouble = _no_later(self.scan_trouble, now + schedule.retry_max)
+        ahead = schedule.parked_for if _is_parked(self.job_trouble) else schedule.retry_max
+        self.job_trouble = _no_later(self.job_trouble, now + ahead)
+        self._window_edge = -inf
+
+
+def _is_parked(trouble: Trouble | None) -> bool:
+    return trouble is not None and trouble.state is TableState.PARKED
+
+
+def _no_later(trouble: Trouble | None, latest: float) -> Trouble | None:
+    if trouble is None or trouble.until <= latest:
+        return trouble
+    return replace(trouble, until=latest)

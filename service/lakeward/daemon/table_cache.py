@@ -1,0 +1,153 @@
+"""What the worker knows of a table from one call to the next: one object per table, and all of them in one place.
+
+    TableCaches.of(table)     the table's cache, made at the first call after the daemon began to watch the table
+    TableCaches.forget        the table left, or another daemon has its lease: the cache goes, whole
+
+A call takes the cache once, at its beginning. A poll that hung while its table was forgotten therefore fills an object
+that no later call sees.
+
+    field                     set by                  until
+    backlog, zone             every plan              the next plan
+    newest foreign service    a poll, on change       the next poll that finds a change
+    groups not to merge       a compaction            the next compaction; a group, until one of its logs is gone
+    compacted instants        a compaction            a verification took its sample of them
+    metadata plans            a plan                  their instants leave the metadata table's timeline
+
+Touches: nothing. Any thread may call; each cache has a lock, which is held for no more than an assignment.
+Keeps:   1. what a call of before `forget` finds out is seen by no call that begins after it;
+         2. two threads lose nothing of each other's;
+         3. a cache is bounded: COMMITTED_MAX instants, the file groups of one compaction, the plans of one timeline.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import tzinfo
+from typing import Any
+
+from lakeward.plan.decision import Reason
+from lakeward.table.backlog import Backlog
+from lakeward.table.file_group import FileSlice, LogFile
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.service_instants import ServiceInstant
+
+COMMITTED_MAX = 1000
+"""Instants that wait for a sample; older ones have long been compacted again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unmergeable:
+    reason: Reason
+    logs: frozenset[LogFile]
+
+
+class TableCache:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._backlog: Backlog | None = None
+        self._zone: tzinfo | None = None
+        self._foreign: ServiceInstant | None = None
+        self._foreign_is_known = False
+        self._unmergeable: Mapping[GroupId, _Unmergeable] = {}
+        self._committed: tuple[str, ...] = ()
+        self._metadata_plans: Mapping[str, Any] = {}
+
+    # ---- polls and plans
+
+    @property
+    def backlog(self) -> Backlog | None:
+        """The backlog as of the last plan; None before the first."""
+        return self._backlog
+
+    @property
+    def zone(self) -> tzinfo | None:
+        """The time zone of the table's instants; None before the first plan, and where it is not known."""
+        return self._zone
+
+    def keep_plan_facts(self, backlog: Backlog | None, zone: tzinfo | None) -> None:
+        with self._lock:
+            self._backlog, self._zone = backlog, zone
+
+    @property
+    def foreign_is_known(self) -> bool:
+        """True once a poll has asked for foreign services, whatever the result was."""
+        return self._foreign_is_known
+
+    @property
+    def newest_foreign(self) -> ServiceInstant | None:
+        return self._foreign
+
+    def keep_newest_foreign(self, instant: ServiceInstant | None) -> None:
+        with self._lock:
+            self._foreign, self._foreign_is_known = instant, True
+
+    def metadata_plans(self) -> dict[str, Any]:
+        """A copy of what was read of the metadata table's plans, by the name of the timeline file."""
+        with self._lock:
+            return dict(self._metadata_plans)
+
+    def keep_metadata_plans(self, plans: Mapping[str, Any]) -> None:
+        with self._lock:
+            self._metadata_plans = plans
+
+    # ---- what jobs found out
+
+    def keep_unmergeable(self, reasons: Mapping[GroupId, Reason], slices: Iterable[FileSlice]) -> None:
+        """Replace what the compaction before found: these groups have logs that it could not merge.
+
+        Args:
+            slices: the newest of each file group; a group that has none any more is not kept.
+        """
+        logs = {slice_.group_id: frozenset(slice_.log_files) for slice_ in slices if slice_.group_id in reasons}
+        kept = {group: _Unmergeable(reasons[group], found) for group, found in logs.items()}
+        with self._lock:
+            self._unmergeable = kept
+
+    def unmergeable(self, slices: Iterable[FileSlice]) -> dict[GroupId, Reason]:
+        """The reasons for those groups among `slices` that still have the logs which could not be merged."""
+        known = self._unmergeable
+        if not known:
+            return {}
+        return {
+            slice_.group_id: found.reason
+            for slice_ in slices
+            if (found := known.get(slice_.group_id)) is not None and found.logs <= frozenset(slice_.log_files)
+        }
+
+    @property
+    def committed(self) -> tuple[str, ...]:
+        """Instants of compactions that no sample was taken from yet, oldest first."""
+        return self._committed
+
+    def add_committed(self, instants: Iterable[str]) -> None:
+        with self._lock:
+            self._committed = (*self._committed, *instants)[-COMMITTED_MAX:]
+
+    def remove_committed(self, instants: Collection[str]) -> None:
+        """A sample of these was verified."""
+        with self._lock:
+            self._committed = tuple(instant for instant in self._committed if instant not in instants)
+
+
+class TableCaches:
+    """The caches of all tables that this daemon watches. One for each worker."""
+
+    def __init__(self) -> None:
+        self._caches: dict[str, TableCache] = {}
+        self._lock = threading.Lock()
+
+    def of(self, table: str) -> TableCache:
+        """The table's cache, which is made where there is none."""
+        with self._lock:
+            return self._caches.setdefault(table, TableCache())
+
+    def find(self, table: str) -> TableCache | None:
+        """The table's cache, if a call has made one."""
+        with self._lock:
+            return self._caches.get(table)
+
+    def forget(self, table: str) -> None:
+        with self._lock:
+            self._caches.pop(table, None)

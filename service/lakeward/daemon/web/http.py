@@ -1,0 +1,299 @@
+"""The daemon's HTTP API: pages for people, `/metrics` for Prometheus, health for the supervisor that keeps it running.
+
+It runs on a thread of its own and reads values that the loop left (`daemon/status.py`); it never waits for the loop.
+
+    /                        all tables                 /-/healthy  /healthz  /livez    the loop comes round
+    /tables/NAME             one table                  /-/ready    /readyz             tables are serviced
+    /metrics                 text or OpenMetrics        /-/reload   POST, same origin   read the configuration anew
+    /style.css  /icon.svg
+
+Who may ask is `http_access`'s to say, how many at a time `http_connections`'.
+
+Touches: one TCP port.
+Keeps:   1. every answer has the same security headers, errors included, and lets nothing be kept but the stylesheet;
+         2. nothing but POST /-/reload has an effect, and no page of another origin can ask for it;
+         3. an answer never holds a traceback;
+         4. what is refused for its host or for want of a token says nothing about any table, not even that it is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import cast
+
+import structlog
+import uvicorn
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from lakeward.clock import Clock
+from lakeward.daemon.status import ReloadOutcome, ServicePhase, ServiceStatus, TableDetail
+from lakeward.daemon.web.access import AccessRules, Denial
+from lakeward.daemon.web.connections import BoundedConnection, BoundedServer, ConnectionLimits, Seldom
+from lakeward.daemon.web.pages import GroupQuery, Pages, table_of_link
+from lakeward.errors import UsageError
+
+LOOP_SILENT_SECONDS_MAX = 60.0
+"""The loop comes round every second or so; when it has not for this long, only a new process helps."""
+
+SECURITY_HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+
+Endpoint = Callable[[Request], Response]
+
+_log = structlog.stdlib.get_logger(__name__)
+
+_HEADER_BYTES_MAX = 16 * 1024
+
+HTML = "text/html; charset=utf-8"
+TEXT = "text/plain; charset=utf-8"
+JSON = "application/json"
+
+
+def make_http(
+    *,
+    registry: CollectorRegistry,
+    status: Callable[[], ServiceStatus],
+    detail: Callable[[str], TableDetail | None],
+    reload: Callable[[], ReloadOutcome],
+    clock: Clock,
+    access: AccessRules | None = None,
+) -> ASGIApp:
+    """
+    Args:
+        access: who may ask; None: everybody.
+        status: the newest one; called often, from several threads, and must not wait for anything.
+        detail: of a table by its name, None for one that is not watched. Called from threads of its own.
+        reload: reads the configuration anew, and answers when it is in force or refused.
+    """
+    pages = Pages()
+
+    def all_tables(request: Request) -> Response:
+        return _answer(pages.all_tables(status(), refresh=request.query_params.get("refresh") != "off"))
+
+    def one_table(request: Request) -> Response:
+        name = table_of_link(request.scope["raw_path"].decode("ascii", errors="replace"))
+        found = detail(name)
+        if found is None:
+            return _answer(
+                pages.message("No such table", f"No table is watched under the name “{name}”."), status_code=404
+            )
+        return _answer(pages.one_table(found, GroupQuery.parse(request.query_params)))
+
+    def metrics(request: Request) -> Response:
+        # Only the name of the format is taken from the header: the library trips over versions that are no numbers.
+        newer = "application/openmetrics-text" in request.headers.get("accept", "")
+        encode, content_type = choose_encoder("application/openmetrics-text; version=1.0.0" if newer else "")
+        return _answer(encode(registry), content_type)
+
+    def healthy(request: Request) -> Response:
+        silent = clock.monotonic() - status().at_monotonic
+        if silent > LOOP_SILENT_SECONDS_MAX:
+            return _answer(f"The loop has not come round for {silent:.0f} s.\n", TEXT, status_code=503)
+        return _answer("Healthy.\n", TEXT)
+
+    def ready(request: Request) -> Response:
+        now = status()
+        if now.is_ready:
+            return _answer("Ready.\n", TEXT)
+        why = "the store does not answer" if now.phase is ServicePhase.RUNNING else now.phase.value
+        return _answer(f"Not ready: {why}.\n", TEXT, status_code=503)
+
+    def reload_(request: Request) -> Response:
+        if not _is_same_origin(request):
+            return _answer(_json(False, ("Asked by a page of another origin.",)), JSON, 403)
+        outcome = reload()
+        return _answer(_json(outcome.applied, outcome.problems), JSON, 200 if outcome.applied else 500)
+
+    def style(request: Request) -> Response:
+        return _answer(pages.stylesheet, "text/css; charset=utf-8", cache="max-age=31536000, immutable")
+
+    def icon(request: Request) -> Response:
+        return _answer(pages.icon, "image/svg+xml", cache="max-age=86400")
+
+    def refused(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        title = "No such page" if error.status_code == 404 else error.detail
+        text = "The pages are the one of all tables, and one for each table." if error.status_code == 404 else ""
+        return _answer(pages.message(title, text), status_code=error.status_code, headers=error.headers)
+
+    def route(path: str, endpoint: Endpoint, *methods: str) -> Route:
+        def guarded(request: Request) -> Response:
+            try:
+                return endpoint(request)
+            except Exception:
+                # Here and not in Starlette's own handler, which would raise it once more for uvicorn to log.
+                _log.exception("a request could not be answered", path=request.url.path)
+                text = "The answer could not be made. What went wrong is in the daemon's log."
+                return _answer(pages.message("Something went wrong", text), status_code=500)
+
+        return Route(path, guarded, methods=list(methods) or None)
+
+    app = Starlette(
+        routes=[
+            route("/", all_tables),
+            route("/tables/{name:path}", one_table),
+            route("/metrics", metrics),
+            *(route(path, healthy) for path in ("/-/healthy", "/healthz", "/livez")),
+            *(route(path, ready) for path in ("/-/ready", "/readyz")),
+            route("/-/reload", reload_, "POST"),
+            route("/style.css", style),
+            route("/icon.svg", icon),
+        ],
+        exception_handlers={HTTPException: refused},
+    )
+    app.router.redirect_slashes = False
+    return app if access is None else _guard(app, access, pages)
+
+
+def _guard(app: ASGIApp, access: AccessRules, pages: Pages) -> ASGIApp:
+    """The app for those who may ask; a short answer for others."""
+    other_host = _answer(
+        pages.message(
+            "Not under this name",
+            "This daemon does not know the name that was asked for. The names that it has are listed as http.hosts.",
+        ),
+        status_code=Denial.OTHER_HOST.value,
+    )
+    no_token = _answer(
+        pages.message("A token is needed", "Give it as a bearer token, or as the password of any user."),
+        status_code=Denial.NO_TOKEN.value,
+        headers={"WWW-Authenticate": 'Basic realm="Lakeward", charset="UTF-8"'},
+    )
+    answers = {Denial.OTHER_HOST: other_host, Denial.NO_TOKEN: no_token}
+
+    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = access.refusal(scope["path"], Headers(scope=scope)) if scope["type"] == "http" else None
+        await (app if refusal is None else answers[refusal])(scope, receive, send)
+
+    return guarded
+
+
+def _answer(
+    content: str | bytes,
+    content_type: str = HTML,
+    status_code: int = 200,
+    *,
+    cache: str = "no-store",
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    all_headers = {**SECURITY_HEADERS, "Cache-Control": cache, "Content-Type": content_type, **(headers or {})}
+    # A name from a file system may hold half of a character; a page shows a question mark in its place.
+    body = content.encode(errors="replace") if isinstance(content, str) else content
+    return Response(body, status_code, headers=all_headers)
+
+
+def _json(applied: bool, problems: Sequence[str]) -> str:
+    return json.dumps({"applied": applied, "problems": list(problems)}) + "\n"
+
+
+def _is_same_origin(request: Request) -> bool:
+    """Browsers say where a POST comes from; what says nothing is no browser."""
+    if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+        return False
+    origin = request.headers.get("origin")
+    return origin is None or origin.partition("://")[2] == request.headers.get("host")
+
+
+class HttpServer:
+    """An app on a port, from `start` to `stop`."""
+
+    def __init__(self, app: ASGIApp, listen: str, limits: ConnectionLimits | None = None) -> None:
+        """
+        Args:
+            listen: `127.0.0.1:8490`, `[::]:8490`; port 0 takes any free one.
+        """
+        self._listen = listen
+        self._limits = limits = limits or ConnectionLimits()
+        seldom = Seldom()
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            http=cast(type[asyncio.Protocol], partial(BoundedConnection, limits, seldom)),
+            h11_max_incomplete_event_size=_HEADER_BYTES_MAX,
+            backlog=limits.connections_max,
+            ws="none",
+            loop="asyncio",
+            timeout_keep_alive=5,
+            timeout_graceful_shutdown=2,
+        )
+        self._server = BoundedServer(config, seldom)
+        self._socket: socket.socket | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def port(self) -> int:
+        assert self._socket is not None, "started first"
+        return int(self._socket.getsockname()[1])
+
+    @property
+    def address(self) -> str:
+        """What a person on this machine types into a browser."""
+        host = _split(self._listen)[0]
+        here = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}.get(host, host)
+        return f"http://[{here}]:{self.port}/" if ":" in here else f"http://{here}:{self.port}/"
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def start(self) -> None:
+        """Connections are taken when this returns. Raises `UsageError` when the address cannot be had."""
+        host, port = _split(self._listen)
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            self._socket = socket.create_server((host, port), family=family, backlog=self._limits.connections_max)
+        except OSError as error:
+            raise UsageError(
+                f"The address {self._listen} cannot be listened on.",
+                why=f"{error.strerror or error}.",
+                remedy="Stop what uses it, or set another service.listen.",
+            ) from error
+        self._thread = threading.Thread(target=self._run, name="lakeward-http", daemon=True)
+        self._thread.start()
+
+    def stop(self, *, wait_seconds: float = 5.0) -> None:
+        """Answers that have begun may end, within two seconds; then the port is free."""
+        if self._thread is None or self._socket is None:
+            return
+        self._server.should_exit = True
+        self._thread.join(wait_seconds)
+        self._socket.close()
+
+    def _run(self) -> None:
+        assert self._socket is not None
+        self._server.run(sockets=[self._socket])
+
+
+def _split(listen: str) -> tuple[str, int]:
+    host, colon, port = listen.rpartition(":")
+    if not colon or not (port.isascii() and port.isdecimal()) or int(port) > 65535:
+        raise UsageError(
+            f"service.listen cannot be '{listen}'.",
+            why="It has no port between 0 and 65535.",
+            remedy="Write it like 127.0.0.1:8490 or [::]:8490.",
+        )
+    return host.strip("[]"), int(port)

@@ -1,0 +1,467 @@
+"""The two pages that people read: all tables, and one table. HTML made here, read anywhere.
+
+A page is one answer: no script, nothing fetched from elsewhere, and beside the stylesheet nothing fetched at all. It
+says what it says without the stylesheet, too. State is told by a word, a shape and a colour, in that order.
+
+Touches: nothing; templates are read once, when `Pages` is made.
+Keeps:   1. every value is escaped by the template engine: names of tables, partitions and errors are strangers' words;
+         2. what needs attention stands first;
+         3. whatever a query parameter holds, the page is made; what makes no sense is taken as not given.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote, urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from lakeward.config.job_kind import JobKind
+from lakeward.daemon.scheduling.events import TableState
+from lakeward.daemon.status import (
+    GroupStatus,
+    JobEnd,
+    JobStatus,
+    ServiceStatus,
+    TableDetail,
+    TableStatus,
+)
+from lakeward.plan.decision import Choice, Decision
+from lakeward.plan.explain import explain
+from lakeward.quantities import format_size
+
+REFRESH_SECONDS = 5
+
+GROUPS_A_PAGE = 50
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+class Tone(StrEnum):
+    """How much a thing wants attention. The values are class names of the stylesheet."""
+
+    BAD = "bad"
+    WARN = "warn"
+    BUSY = "busy"
+    GOOD = "good"
+    QUIET = "quiet"
+
+
+@dataclass(frozen=True, slots=True)
+class StateSign:
+    """A word with a shape and a tone."""
+
+    word: str
+    shape: str
+    """Name of a macro in `signs.html`."""
+    tone: Tone
+
+
+STATE_SIGNS: Mapping[TableState, StateSign] = {
+    TableState.IDLE: StateSign("idle", "ring", Tone.GOOD),
+    TableState.POLLING: StateSign("polling", "ring_dot", Tone.GOOD),
+    TableState.PLANNING: StateSign("planning", "ring_dot", Tone.BUSY),
+    TableState.QUEUED: StateSign("queued", "half", Tone.BUSY),
+    TableState.RUNNING: StateSign("running", "disc", Tone.BUSY),
+    TableState.RECOVERING: StateSign("recovering", "disc", Tone.BUSY),
+    TableState.BACKING_OFF: StateSign("backing off", "triangle", Tone.WARN),
+    TableState.PARKED: StateSign("parked", "square", Tone.BAD),
+    TableState.REFUSED: StateSign("refused", "cross", Tone.BAD),
+    TableState.PAUSED: StateSign("paused", "bars", Tone.WARN),
+    TableState.SHADOW: StateSign("shadow", "diamond", Tone.WARN),
+    TableState.WAITING: StateSign("elsewhere", "dashes", Tone.QUIET),
+    TableState.DISABLED: StateSign("disabled", "minus", Tone.QUIET),
+}
+
+END_SIGNS: Mapping[JobEnd, StateSign] = {
+    JobEnd.COMMITTED: StateSign("committed", "tick", Tone.GOOD),
+    JobEnd.NOTHING: StateSign("nothing to do", "tick", Tone.QUIET),
+    JobEnd.TEMPORARY: StateSign("will be tried again", "triangle", Tone.WARN),
+    JobEnd.REFUSED: StateSign("refused", "cross", Tone.BAD),
+    JobEnd.FAILED: StateSign("failed", "cross", Tone.BAD),
+    JobEnd.VERIFICATION: StateSign("wrong result", "cross", Tone.BAD),
+    JobEnd.CANCELLED: StateSign("cancelled", "minus", Tone.QUIET),
+    JobEnd.LOST: StateSign("taken over", "minus", Tone.QUIET),
+}
+
+CHOICE_SIGNS: Mapping[Choice, StateSign] = {
+    Choice.FULL: StateSign("FULL", "square", Tone.BUSY),
+    Choice.LOG: StateSign("LOG", "half", Tone.BUSY),
+    Choice.NONE: StateSign("NONE", "ring", Tone.QUIET),
+}
+
+_BAD_ENDS = (JobEnd.FAILED, JobEnd.REFUSED, JobEnd.VERIFICATION)
+
+_RANKS: Mapping[Tone, int] = {Tone.BAD: 0, Tone.WARN: 2, Tone.BUSY: 3, Tone.GOOD: 4, Tone.QUIET: 5}
+"""Ranks of tables on the page; 1 is for a concern in a state that is none."""
+
+
+# ---- what needs attention
+
+
+def concerns(table: TableStatus, now: float) -> tuple[str, ...]:
+    """What an operator should know of the table first, each a few words; empty when all is well."""
+    found = []
+    if table.state in (TableState.REFUSED, TableState.PARKED):
+        found.append(f"{table.state.value}, nothing is done")
+    if table.backlog is not None and (number := table.backlog.damaged_files):
+        found.append(f"{number} damaged file{'' if number == 1 else 's'}")
+    if table.is_breached(now):
+        over = (table.oldest_unmerged_age(now) or 0.0) - table.objective_seconds
+        found.append(f"objective missed by {format_duration(over)}")
+    if table.view.scan_overdue:
+        found.append("not polled for two intervals")
+    if table.view.parked_groups and table.state is not TableState.PARKED:
+        number = len(table.view.parked_groups)
+        found.append(f"{number} file group{'' if number == 1 else 's'} parked")
+    if table.last_job is not None and table.last_job.end in _BAD_ENDS and table.state is not TableState.REFUSED:
+        found.append(f"last {label_service(table.last_job.service)}: {END_SIGNS[table.last_job.end].word}")
+    return tuple(found)
+
+
+def in_order(tables: Sequence[TableStatus], now: float) -> list[TableStatus]:
+    """Tables that need attention first, then by state, then those nearest to their objective."""
+
+    def urgency(table: TableStatus) -> tuple[int, float, str]:
+        rank = _RANKS[STATE_SIGNS[table.state].tone]
+        if table.is_breached(now):
+            rank = 0
+        elif concerns(table, now):
+            rank = min(rank, 1)
+        age = table.oldest_unmerged_age(now) or 0.0
+        return (rank, -age / max(table.objective_seconds, 1.0), table.name)
+
+    return sorted(tables, key=urgency)
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The line at the top."""
+
+    tables: int
+    running: int
+    log_files: int
+    log_bytes: int
+    oldest_age: float | None
+    concerned: int
+
+
+def summarise(status: ServiceStatus) -> Summary:
+    backlogs = [table.backlog for table in status.tables if table.backlog is not None]
+    ages = [age for table in status.tables if (age := table.oldest_unmerged_age(status.at)) is not None]
+    return Summary(
+        tables=len(status.tables),
+        running=len(status.running),
+        log_files=sum(backlog.log_files for backlog in backlogs),
+        log_bytes=sum(backlog.log_bytes for backlog in backlogs),
+        oldest_age=max(ages, default=None),
+        concerned=sum(bool(concerns(table, status.at)) for table in status.tables),
+    )
+
+
+# ---- a table's file groups: sorted, filtered, a page at a time
+
+_UNDECIDED = "undecided"
+
+_DECISION_ORDER: Mapping[str, int] = {Choice.FULL.value: 0, Choice.LOG.value: 1, Choice.NONE.value: 2, _UNDECIDED: 3}
+
+_SORTS: Mapping[str, Callable[[GroupStatus], Any]] = {
+    "logs": lambda group: (group.log_files, group.log_bytes),
+    "log_bytes": lambda group: (group.log_bytes, group.log_files),
+    "base_bytes": lambda group: group.base_bytes,
+    "slices": lambda group: group.slices,
+    "group": lambda group: (group.partition_path, group.file_id),
+    "decision": lambda group: _DECISION_ORDER[_choice(group)],
+}
+
+_FALLING_FIRST = ("logs", "log_bytes", "base_bytes", "slices")
+"""Columns of sizes, of which people look for the largest."""
+
+
+def _choice(group: GroupStatus) -> str:
+    return _UNDECIDED if group.decision is None else group.decision.choice.value
+
+
+@dataclass(frozen=True, slots=True)
+class GroupQuery:
+    """Which file groups a page shows."""
+
+    sort: str = "log_bytes"
+    descending: bool = True
+    choice: str = ""
+    """FULL, LOG, NONE or `undecided`; empty for all."""
+    page: int = 1
+    refresh: bool = True
+
+    @classmethod
+    def parse(cls, parameters: Mapping[str, str]) -> GroupQuery:
+        sort = parameters.get("sort", "")
+        sort = sort if sort in _SORTS else cls().sort
+        order = parameters.get("order", "")
+        choice = parameters.get("choice", "")
+        page = parameters.get("page", "")
+        return cls(
+            sort=sort,
+            descending=order == "desc" if order in ("asc", "desc") else sort in _FALLING_FIRST,
+            choice=choice if choice in _DECISION_ORDER else "",
+            page=int(page) if page.isdecimal() and page.isascii() and 0 < len(page) < 10 else 1,
+            refresh=parameters.get("refresh") != "off",
+        )
+
+    def link(self, **changes: str | int | bool) -> str:
+        """The query string of this view with something changed."""
+        wanted: dict[str, str | int | bool] = {
+            "sort": self.sort,
+            "descending": self.descending,
+            "choice": self.choice,
+            "page": self.page,
+            "refresh": self.refresh,
+            **changes,
+        }
+        parameters = {"sort": wanted["sort"], "order": "desc" if wanted["descending"] else "asc"}
+        if wanted["choice"]:
+            parameters["choice"] = wanted["choice"]
+        if wanted["page"] != 1:
+            parameters["page"] = wanted["page"]
+        if not wanted["refresh"]:
+            parameters["refresh"] = "off"
+        return "?" + urlencode(parameters)
+
+    def sort_link(self, sort: str) -> str:
+        """Sorts by that column; by the column that it is sorted by already, the other way round."""
+        descending = not self.descending if sort == self.sort else sort in _FALLING_FIRST
+        return self.link(sort=sort, descending=descending, page=1) + "#groups"
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPage:
+    groups: tuple[GroupStatus, ...]
+    first: int
+    """Number of the first one shown, from 1; 0 when there is none."""
+    matching: int
+    total: int
+    page: int
+    pages: int
+    numbers: Mapping[str, int]
+    """Numbers of all groups, by choice."""
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.groups) - 1 if self.groups else 0
+
+
+def page_of(groups: Sequence[GroupStatus], query: GroupQuery) -> GroupPage:
+    numbers = dict.fromkeys(_DECISION_ORDER, 0)
+    for group in groups:
+        numbers[_choice(group)] += 1
+    matching = [group for group in groups if not query.choice or _choice(group) == query.choice]
+    matching.sort(key=_SORTS["group"])
+    if query.sort != "group" or query.descending:
+        matching.sort(key=_SORTS[query.sort], reverse=query.descending)
+    pages = max(1, math.ceil(len(matching) / GROUPS_A_PAGE))
+    page = min(query.page, pages)
+    start = (page - 1) * GROUPS_A_PAGE
+    return GroupPage(
+        groups=tuple(matching[start : start + GROUPS_A_PAGE]),
+        first=start + 1 if matching else 0,
+        matching=len(matching),
+        total=len(groups),
+        page=page,
+        pages=pages,
+        numbers=numbers,
+    )
+
+
+# ---- words
+
+_NO_BREAK = "\u00a0"
+_UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
+
+
+def format_duration(seconds: float) -> str:
+    """`42 s`, `3 min`, `2 h 5 min`, `3 d 4 h`: two units at most, and never broken at a line's end."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f}{_NO_BREAK}ms" if seconds > 0 else f"0{_NO_BREAK}s"
+    if seconds < 9.95 and seconds % 1 >= 0.05:
+        return f"{seconds:.1f}{_NO_BREAK}s"
+    rest = int(seconds + 0.05)
+    parts = []
+    for name, size in _UNITS:
+        number, rest = divmod(rest, size)
+        if number:
+            parts.append(f"{number}{_NO_BREAK}{name}")
+        elif parts:
+            break
+        if len(parts) == 2 or (name == "min" and parts):
+            break
+    return _NO_BREAK.join(parts)
+
+
+def format_moment(at: float, now: float) -> str:
+    """`3 min ago`, `in 20 s`."""
+    away = int(at - now)
+    if away == 0:
+        return "now"
+    return f"in {format_duration(away)}" if away > 0 else f"{format_duration(-away)} ago"
+
+
+def format_number(number: float) -> str:
+    """Thousands apart: `12 345`, with a narrow space that does not break."""
+    return f"{number:,.0f}".replace(",", "\u202f")
+
+
+def _size(size: float) -> str:
+    return format_size(size).replace(" ", _NO_BREAK)
+
+
+def label_service(service: JobKind) -> str:
+    return service.value.replace("-", " ")
+
+
+def format_utc(at: float) -> str:
+    return f"{_datetime(at):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _iso(at: float) -> str:
+    return f"{_datetime(at):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _datetime(at: float) -> datetime:
+    return datetime.fromtimestamp(at, UTC)
+
+
+def why(decision: Decision) -> str:
+    """The sentence of a decision; of one that an older release stored, at least its reason."""
+    try:
+        return explain(decision)
+    except KeyError:
+        return f"{decision.choice.value}: {decision.reason.value}"
+
+
+def figures(job: JobStatus) -> str:
+    """What a job did, in a few words."""
+    done = job.figures
+    parts = []
+    for number, kind in ((done.full_operations, "FULL"), (done.log_operations, "LOG")):
+        if number:
+            parts.append(f"{format_number(number)} {kind}")
+    if done.log_files:
+        parts.append(f"{format_number(done.log_files)} logs of {_size(done.log_bytes)} merged")
+    if done.written_bytes:
+        parts.append(f"{_size(done.read_bytes)} read, {_size(done.written_bytes)} written")
+    if done.rows_written:
+        parts.append(f"{format_number(done.rows_written)} rows")
+    if done.groups_verified:
+        wrong = f", {format_number(done.groups_mismatched)} wrong" if done.groups_mismatched else ", all right"
+        parts.append(f"{format_number(done.groups_verified)} file groups checked{wrong}")
+    if done.peak_memory_bytes:
+        parts.append(f"peak {_size(done.peak_memory_bytes)}")
+    return " · ".join(parts)
+
+
+_TABLES = "/tables/"
+
+
+def table_link(name: str) -> str:
+    """A name may be a base path or a URL, so all of it is quoted; `table_of_link` is the way back."""
+    return _TABLES + quote(name, safe="", errors="surrogateescape")
+
+
+def table_of_link(path: str) -> str:
+    """The name in a request's path, still quoted. A file system's names are bytes, and not all of them are text."""
+    return unquote(path.removeprefix(_TABLES), errors="surrogateescape")
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """The oldest unmerged record's age beside the objective, in hundredths of the drawing's width."""
+
+    filled: float
+    mark: float | None
+    """The place of the objective, once it is passed; until then it is the right end."""
+    breached: bool
+
+
+def meter(table: TableStatus, now: float) -> Meter:
+    ratio = (table.oldest_unmerged_age(now) or 0.0) / max(table.objective_seconds, 1.0)
+    if ratio <= 1:
+        return Meter(filled=round(100 * ratio, 1), mark=None, breached=False)
+    return Meter(filled=100, mark=round(100 / ratio, 1), breached=True)
+
+
+# ---- pages
+
+
+class Pages:
+    """Makes the pages from values; the same values give the same bytes."""
+
+    def __init__(self) -> None:
+        self.stylesheet = (TEMPLATES / "style.css").read_bytes()
+        self.icon = (TEMPLATES / "icon.svg").read_bytes()
+        self._templates = Environment(
+            loader=FileSystemLoader(TEMPLATES),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters.update(
+            size=_size,
+            duration=format_duration,
+            number=format_number,
+            service=label_service,
+            utc=format_utc,
+            iso=_iso,
+            why=why,
+            figures=figures,
+            table_link=table_link,
+        )
+        self._templates.globals.update(
+            # A changed stylesheet has another address, so that browsers may keep it.
+            style_link="/style.css?v=" + hashlib.sha256(self.stylesheet).hexdigest()[:12],
+            state_signs=STATE_SIGNS,
+            end_signs=END_SIGNS,
+            choice_signs=CHOICE_SIGNS,
+            concerns=concerns,
+            meter=meter,
+            moment=format_moment,
+            refresh_seconds=REFRESH_SECONDS,
+        )
+
+    def all_tables(self, status: ServiceStatus, *, refresh: bool = True) -> str:
+        return self._render(
+            "tables.html",
+            now=status.at,
+            status=status,
+            summary=summarise(status),
+            tables=in_order(status.tables, status.at),
+            refresh=refresh,
+            refresh_link="?refresh=off" if refresh else "?",
+        )
+
+    def one_table(self, detail: TableDetail, query: GroupQuery) -> str:
+        page = page_of(detail.groups, query)
+        return self._render(
+            "table.html",
+            now=detail.at,
+            detail=detail,
+            table=detail.table,
+            query=query,
+            page=page,
+            refresh=query.refresh,
+            refresh_link=query.link(refresh=not query.refresh),
+        )
+
+    def message(self, title: str, text: str) -> str:
+        """A page that says only why there is no other."""
+        return self._render("message.html", title=title, text=text, refresh=False, refresh_link="")
+
+    def _render(self, template: str, **values: Any) -> str:
+        return self._templates.get_template(template).render(**values)

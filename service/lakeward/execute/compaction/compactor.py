@@ -1,0 +1,302 @@
+"""Make compaction plans true: finish what is pending, then plan anew, publish the choice and carry it out.
+
+    snapshot -> (refuse) -> recover -> finish pending plans, oldest first -> plan, schedule -> carry out
+    carry out:  claim    -- lock: no attempt alive? roll dead ones back, heartbeat, inflight
+                merge    -- one task per file slice, into the attempt's folder
+                publish  -- lock: another snapshot, move the files in, T_C.commit
+                clear    -- heartbeat and folder go
+
+Every step can be the last one that a process does. What it left is rolled back or forward by the next run: an attempt
+whose heartbeat stopped is rolled back and its plan carried out again; a commit that exists is the end of its plan.
+
+Touches: the table, through `commit`; Spark, through a dispatcher.
+Keeps:   1. nothing is written before every refusal was considered, under the lock, on a fresh snapshot;
+         2. a failed attempt leaves the plan and nothing else, and never a `.logcompaction.inflight`;
+         3. nothing is rolled back while a commit of the instant exists or might exist;
+         4. a file group that is excluded, or has damaged files, is in no plan that is made or carried out.
+Source:  Hudi's compaction protocol (BaseHoodieTableServiceClient, Hudi 1.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from lakeward.clock import Clock
+from lakeward.commit.lock.table_lock import Guard
+from lakeward.commit.owner import Processes
+from lakeward.commit.transition import ServiceAction
+from lakeward.errors import AttemptLost, Conflict, LockLost
+from lakeward.execute.compaction.claim import Claim, claim_plan
+from lakeward.execute.compaction.merging import ChooseDispatcher, RunOperation
+from lakeward.execute.compaction.publication import CompactionService
+from lakeward.execute.compaction.recovery import Recovery, recover
+from lakeward.execute.compaction.scheduling import CheckedLogs, choose, find_damaged, schedule
+from lakeward.execute.compaction.targets import Dropped, Targets
+from lakeward.execute.compaction.unscheduling import StillScheduled, Unscheduled, unschedule
+from lakeward.execute.life_cycle import run_attempt, settle
+from lakeward.execute.options import CompactionOptions
+from lakeward.execute.pending_work import PendingWork
+from lakeward.execute.progress import Count, Observer, Phase
+from lakeward.execute.serviced_table import ServicedTable
+from lakeward.plan.decision import PlanOutcome, Reason
+from lakeward.plan.eligibility import TableService, find_refusals
+from lakeward.plan.planner import Planner
+from lakeward.plan.refusal import refuse
+from lakeward.storage.storage import Storage
+from lakeward.table.damaged_file import DamagedFile
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.service_instants import PLANNED_BY, groups_of
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.task.operation_spec import OperationKind, OperationResult
+
+NOTHING_PLANNED = PlanOutcome((), ())
+
+
+@dataclass(frozen=True, slots=True)
+class CompactedPlan:
+    """One plan that this run brought to an end."""
+
+    instant: str
+    action: ServiceAction
+    completion_time: str | None
+    """None when nothing of the plan could be carried out any more and it was unscheduled."""
+    recovered: bool
+    """True when the plan was pending before this run."""
+    operations: tuple[OperationResult, ...]
+    dropped: tuple[Dropped, ...]
+    read_bytes_before: int
+    """What a snapshot query had to read of the plan's file slices."""
+    read_bytes_after: int
+    base_bytes_left: int
+    """Bytes of the base files that a full compaction of the same slices would have rewritten, and LOG operations did
+    not."""
+    seconds: float
+    merged_log_bytes: int = 0
+    """Bytes of the logs that no reader merges any more."""
+
+    @property
+    def input_bytes(self) -> int:
+        return sum(operation.input_bytes for operation in self.operations)
+
+    @property
+    def output_bytes(self) -> int:
+        return sum(operation.size_bytes for operation in self.operations)
+
+    @property
+    def peak_memory_bytes(self) -> int:
+        """Peak of the operation that needed most; 0 where unknown."""
+        return max((operation.peak_memory_bytes for operation in self.operations), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionReport:
+    """What `compact` did."""
+
+    plans: tuple[CompactedPlan, ...]
+    outcome: PlanOutcome
+    """The decisions of the plan made after the pending ones were finished; empty where none was wanted."""
+    unscheduled: tuple[Unscheduled, ...] = ()
+    """Pending plans of ours that were unscheduled because they hold an excluded file group."""
+    left_pending: tuple[StillScheduled, ...] = ()
+    """Pending plans that hold one and could not be unscheduled."""
+    damage: tuple[DamagedFile, ...] = ()
+    """Files that are not what their commits say; nothing was done to their groups."""
+
+
+class Compactor:
+    """Compacts one table. One process, one attempt number."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        base_path: str,
+        options: CompactionOptions,
+        *,
+        planner: Planner,
+        choose_dispatcher: ChooseDispatcher,
+        run_operation: RunOperation,
+        clock: Clock,
+        processes: Processes,
+        observer: Observer | None = None,
+        guard: Guard = lambda: None,
+        excluded: Mapping[GroupId, Reason] | None = None,
+        planned_by: Mapping[str, str] | None = None,
+        snapshot: Callable[[], TableSnapshot] | None = None,
+    ) -> None:
+        """
+        Args:
+            planner: pure; chooses what is done.
+            choose_dispatcher: from a plan's input bytes to where it runs.
+            run_operation: called where the operation runs; has its own access to the storage.
+            guard: called before anything is published and while work goes on; stops it by raising an error of ours.
+            excluded: file groups that nothing is done to, and why (`PARKED`, `PAUSED`).
+            planned_by: more to write into our plans' extra metadata.
+            snapshot: of the table as it is now, for choices that are made again under the lock; a daemon has
+                one at hand. Under the lock the table is always read afresh.
+        """
+        self._table = ServicedTable.for_one_attempt(
+            storage, base_path, options, clock=clock, processes=processes, observer=observer, guard=guard
+        )
+        self._planner = planner
+        self._choose_dispatcher = choose_dispatcher
+        self._run_operation = run_operation
+        self._excluded = dict(excluded or {})
+        self._planned_by = dict(planned_by or {})
+        self._given_snapshot = snapshot
+
+    def preview(self) -> PlanOutcome:
+        """The decisions `compact` would take now. Writes nothing. Raises `Refused`."""
+        outcome, _ = choose(self._table, self._planner, self._snapshot(), CheckedLogs(excluded=self._excluded))
+        return outcome
+
+    def recover(self) -> Recovery:
+        """Remove leftovers of ours and roll back attempts of processes of ours that died; begin nothing."""
+        with self._counted():
+            return self._recover()
+
+    def compact(self, *, plan_anew: bool = True) -> CompactionReport:
+        """Finish all pending plans, then plan anew and carry that out, unless `plan_anew` says no.
+
+        Raises:
+            Refused: the table is not one that this release may change; nothing was written.
+            LockHeld, TryLater: another process is at work.
+            VerificationFailed: an operation's output was wrong; nothing was published.
+            Whatever the guard raises: nothing was published after it did.
+        """
+        with self._counted():
+            recovery = self._recover()
+            pending, unscheduled, left_pending = self._without(
+                self._excluded.keys(), [plan.work for plan in recovery.pending]
+            )
+            damaged = self._find_damaged(pending)
+            pending, unscheduled_too, left_too = self._without(damaged.keys(), pending)
+            checked = CheckedLogs(excluded=self._excluded).with_damage(chain.from_iterable(damaged.values()))
+            done = [self._carry_out(work, recovered=True) for work in pending]
+            outcome = NOTHING_PLANNED
+            if plan_anew:
+                outcome, checked = choose(self._table, self._planner, self._snapshot(), checked)
+                if outcome.operations:
+                    scheduled, outcome, checked = schedule(
+                        self._table, self._planner, outcome, checked, self._choose_dispatcher, self._planned_by
+                    )
+                    done += [self._carry_out(work, recovered=False) for work in scheduled]
+        return CompactionReport(
+            tuple(plan for plan in done if plan is not None),
+            outcome,
+            (*unscheduled, *unscheduled_too),
+            (*left_pending, *left_too),
+            checked.damage,
+        )
+
+    def unschedule(self, instant: str, *, foreign: bool = False) -> Unscheduled | StillScheduled:
+        """Take the pending plan of `instant` back, with what a dead attempt at it left, so that its groups are free.
+
+        Args:
+            foreign: also when another engine planned it, which must not be about to carry it out.
+
+        Raises:
+            AttemptLost: it was completed just now.
+        """
+        with self._counted():
+            return unschedule(self._table, instant, foreign=foreign)
+
+    def _recover(self) -> Recovery:
+        self._snapshot()  # a refused table is not even locked
+        self._table.watch_ours()
+        with self._table.locked() as fence:
+            return recover(self._table, self._table.snapshot(only=()), fence=fence)
+
+    def _find_damaged(self, pending: list[PendingWork]) -> dict[GroupId, list[DamagedFile]]:
+        """The damaged file groups of pending plans."""
+        if not pending:
+            return {}
+        snapshot = self._table.snapshot(only={group_id for work in pending for group_id in work.groups})
+        found: dict[GroupId, list[DamagedFile]] = {}
+        for work in pending:
+            found |= find_damaged(self._table, snapshot, work)
+        return found
+
+    def _without(
+        self, excluded: Set[GroupId], pending: list[PendingWork]
+    ) -> tuple[list[PendingWork], list[Unscheduled], list[StillScheduled]]:
+        """The plans to carry out. One that holds an excluded file group is unscheduled, or else waits."""
+        wanted, unscheduled, left = [], [], []
+        for work in pending:
+            if excluded.isdisjoint(work.groups):
+                wanted.append(work)
+                continue
+            ended = unschedule(self._table, work.instant, foreign=False)
+            unscheduled += [ended] if isinstance(ended, Unscheduled) else []
+            left += [ended] if isinstance(ended, StillScheduled) else []
+        return wanted, unscheduled, left
+
+    def _carry_out(self, work: PendingWork, *, recovered: bool) -> CompactedPlan | None:
+        """Claim, merge, commit. None when another process finished the plan meanwhile."""
+        table = self._table
+        started = table.clock.monotonic()
+        with table.measured(Phase.CLAIM):
+            claim = claim_plan(table, work)
+        if claim is None:
+            return None
+        service = CompactionService(table, claim, self._choose_dispatcher, self._run_operation)
+        completion_time = None
+        if claim.targets.of or claim.action is not ServiceAction.LOG_COMPACTION:
+            completion_time = run_attempt(table, service)
+        if completion_time is None:
+            return self._ended_without_work(claim, service.kept, recovered, started)
+        if damage := service.accepted_damage():
+            table.observer.step(f"{claim.name} went on without what is damaged: {damage}")
+        kept = service.kept
+        chosen = {target.group_id for target in kept.of}
+        # The statistics have gone where they belong; a report does not need them.
+        results = [replace(r, column_stats=()) for r in service.results if (r.partition_path, r.file_id) in chosen]
+        return CompactedPlan(
+            instant=claim.instant,
+            action=claim.action,
+            completion_time=completion_time,
+            recovered=recovered,
+            operations=tuple(results),
+            dropped=kept.dropped,
+            read_bytes_before=sum(target.slice.base_bytes + target.slice.log_bytes for target in kept.of),
+            read_bytes_after=sum(target.kept_bytes for target in kept.of) + sum(r.size_bytes for r in results),
+            base_bytes_left=sum(t.slice.base_bytes for t in kept.of if t.kind is OperationKind.LOG),
+            seconds=table.clock.monotonic() - started,
+            merged_log_bytes=sum(log.size for target in kept.of for log in target.logs),
+        )
+
+    def _ended_without_work(self, claim: Claim, kept: Targets, recovered: bool, started: float) -> CompactedPlan:
+        """Nothing of a log compaction can be carried out any more: roll back, and take a plan of ours back."""
+        table = self._table
+        with table.locked(to_roll_back=True) as fence:
+            claim.attempt.check_ours()
+            if not settle(table, claim.attempt, groups_of(claim.plan), check_intent=lambda: None, fence=fence):
+                claim.attempt.files.check_uncompleted()
+            if PLANNED_BY in claim.plan.extra_metadata:
+                claim.attempt.unschedule()
+        table.observer.step(f"{claim.name} has nothing left to do")
+        seconds = table.clock.monotonic() - started
+        return CompactedPlan(claim.instant, claim.action, None, recovered, (), kept.dropped, 0, 0, 0, seconds)
+
+    def _snapshot(self) -> TableSnapshot:
+        """A snapshot for choices that are made again under the lock."""
+        if self._given_snapshot is None:
+            return self._table.snapshot()
+        with self._table.measured(Phase.SCAN):
+            snapshot = self._given_snapshot()
+        self._table.cache.learn(snapshot)
+        refuse(self._table.base_path, find_refusals(snapshot, TableService.COMPACTION))
+        return snapshot
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        try:
+            yield
+        except Conflict:
+            self._table.observer.counted(Count.CONFLICT)
+            raise
+        except (AttemptLost, LockLost):
+            self._table.observer.counted(Count.LOST_ATTEMPT)
+            raise

@@ -1,0 +1,124 @@
+"""Carry the operations of a claimed plan out: one task for each file slice, into the attempt's folder.
+
+Touches: through a dispatcher, which reads the slices and writes into the attempt's folder; a replay bundle, where a
+         result was wrong.
+Keeps:   1. all operations succeed, or the first failure is raised, with the others beside it, and each with the file
+            group that it is about;
+         2. the guard, which may stop the work, is asked with every report of progress.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from lakeward.dispatch.dispatcher import Dispatcher, Failure, Progress
+from lakeward.errors import LakewardError, TaskFailed, Unsupported, VerificationFailed
+from lakeward.execute.compaction.claim import Claim
+from lakeward.execute.compaction.replay import keep_replay
+from lakeward.execute.compaction.targets import Target
+from lakeward.execute.progress import Merged
+from lakeward.execute.serviced_table import ServicedTable, label
+from lakeward.read.slice_input import SliceInput
+from lakeward.read.table_rules import merge_rules
+from lakeward.storage.storage import join
+from lakeward.task.operation_spec import OperationKind, OperationResult, OperationSpec, finished_operations
+
+RunOperation = Callable[[OperationSpec, int], OperationResult]
+ChooseDispatcher = Callable[[int], Dispatcher]
+"""Maps a plan's input bytes to where it runs."""
+
+
+def merge(
+    table: ServicedTable, claim: Claim, choose_dispatcher: ChooseDispatcher, run_operation: RunOperation
+) -> list[OperationResult]:
+    """Run every operation; raise the first failure, with the others `beside` it."""
+    specs = _specs(table, claim)
+    total_bytes = sum(spec.input_bytes for spec in specs)
+    dispatcher = choose_dispatcher(total_bytes)
+    dispatcher.probe()
+    name = f"{label(claim.action)} {claim.instant}"
+    table.observer.step(f"{name}: merging on {dispatcher.name}, file slices: {len(specs)}")
+
+    def report(progress: Progress) -> None:
+        table.guard()
+        written = table.storage.list(claim.attempt.folder)
+        rows = finished_operations(written)
+        table.observer.merged(
+            Merged(
+                operations=max(progress.finished, len(rows)),
+                operations_total=len(specs),
+                input_bytes=sum(specs[index].input_bytes for index in rows),
+                input_bytes_total=total_bytes,
+                output_bytes=sum(status.size for status in written),
+                rows=sum(rows.values()),
+            )
+        )
+
+    try:
+        outcomes = dispatcher.run(run_operation, specs, description=name, on_progress=report)
+    except TaskFailed as error:
+        if error.index is not None:
+            error.file_group = (specs[error.index].slice.partition_path, specs[error.index].slice.file_id)
+        raise
+    failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
+    raise_first([_failed(table, specs[failure.index], failure.error) for failure in failures])
+    return [outcome.result for outcome in outcomes if not isinstance(outcome, Failure)]
+
+
+def raise_first(failures: Sequence[LakewardError]) -> None:
+    """Raise the first, where there are any; the caller, which parks file groups, hears of the others beside it."""
+    if failures:
+        first, *others = failures
+        first.beside = tuple(others)
+        raise first
+
+
+def _failed(table: ServicedTable, spec: OperationSpec, error: LakewardError) -> LakewardError:
+    error.file_group = (spec.slice.partition_path, spec.slice.file_id)
+    if spec.kind is OperationKind.LOG and isinstance(error, Unsupported):
+        # Alone, a run with --type full would finish the pending plan first, and fail on it in the same way.
+        error.remedy = (
+            f"Run `lakeward unschedule {table.base_path} {spec.slice.instant}`, and then `lakeward compact "
+            f"{table.base_path} --type full --file-group {spec.slice.file_id}`."
+        )
+    if isinstance(error, VerificationFailed):
+        bundle = keep_replay(table.options.state_folder, table.storage, spec, error)
+        error.add_note(f"What is needed to repeat the operation is in {bundle}.")
+    return error
+
+
+def _specs(table: ServicedTable, claim: Claim) -> list[OperationSpec]:
+    snapshot, options = claim.snapshot, table.options
+    assert snapshot.schema is not None, "eligibility refuses a table without a schema"
+    rules = merge_rules(snapshot)
+    return [
+        OperationSpec(
+            index=index,
+            kind=target.kind,
+            slice=SliceInput(
+                base_path=table.base_path,
+                partition_path=target.slice.partition_path,
+                file_id=target.slice.file_id,
+                base_file=_base_path_of(target),
+                log_files=tuple(join(target.slice.partition_path, log.name.text) for log in target.logs),
+                instant=claim.instant,
+                schema=snapshot.schema,
+                rules=rules,
+                memory_bytes=options.memory_bytes,
+                accept_damaged_logs=options.accept_damaged_logs,
+            ),
+            attempt=table.owner.attempt,
+            attempt_folder=claim.attempt.folder,
+            input_bytes=target.input_bytes,
+            codec=options.codec,
+            verify=options.verify,
+            indexed=claim.indexed,
+        )
+        for index, target in enumerate(claim.targets.of)
+    ]
+
+
+def _base_path_of(target: Target) -> str | None:
+    if target.kind is OperationKind.LOG or target.slice.base_file is None:
+        return None
+    return join(target.slice.partition_path, target.slice.base_file.name)

@@ -1,0 +1,203 @@
+"""A claimed plan of compaction, as the life cycle runs it: its work, what of it is still right, and its commit.
+
+Touches: the attempt's folder; reads the table and its metadata table. What it publishes `commit/attempt.py` does.
+Keeps:   1. what is published is what is still right: an operation whose slice changed publishes nothing;
+         2. past the commit no file of the instant is in the plan's groups but those that it names;
+         3. completion times are greater than everything on both timelines, the commit's greater than the metadata
+            table's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lakeward.commit.attempt import Attempt, Publication
+from lakeward.commit.attempt_files import Winner
+from lakeward.commit.lock.table_lock import Fence
+from lakeward.commit.transition import ServiceAction
+from lakeward.errors import Conflict
+from lakeward.execute.before_writing import check_writers_stopped
+from lakeward.execute.compaction.claim import Claim
+from lakeward.execute.compaction.commit_metadata import compaction_commit, log_compaction_commit
+from lakeward.execute.compaction.merging import ChooseDispatcher, RunOperation, merge
+from lakeward.execute.compaction.targets import Target, Targets, find_targets
+from lakeward.execute.pending_work import pending_plan
+from lakeward.execute.serviced_table import ServicedTable
+from lakeward.format.timeline.commit_metadata import write_commit_metadata
+from lakeward.table.file_group import FileSlice
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.metadata.metadata_table import has_metadata_table
+from lakeward.table.service_instants import groups_of
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.task.operation_spec import OperationKind, OperationResult
+
+if TYPE_CHECKING:
+    from lakeward.commit.metadata.changes import NewFile
+    from lakeward.commit.metadata.writer import DeltaCommitWriter
+
+ACCEPTED_DAMAGE = "lakeward.accepted-damage"
+"""A key of a commit's extra metadata: the files whose rows are not in it, because an operator accepted that."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Encoded:
+    """The commit's content, and all that it depends on."""
+
+    slices: Sequence[FileSlice]
+    results: Sequence[OperationResult]
+    schema: str
+    content: bytes
+
+
+class CompactionService:
+    """One claimed plan of compaction or log compaction."""
+
+    def __init__(
+        self, table: ServicedTable, claim: Claim, choose_dispatcher: ChooseDispatcher, run_operation: RunOperation
+    ) -> None:
+        self._table = table
+        self._claim = claim
+        self._choose_dispatcher = choose_dispatcher
+        self._run_operation = run_operation
+        self._encoded: _Encoded | None = None
+        """What was done of the commit before the lock was taken; under it, what it depends on is compared."""
+        self._writer: DeltaCommitWriter | None = None
+        self.results: list[OperationResult] = []
+        self.kept = claim.targets
+        """The targets whose results are published, and what was dropped."""
+
+    @property
+    def attempt(self) -> Attempt:
+        return self._claim.attempt
+
+    @property
+    def name(self) -> str:
+        return self._claim.name
+
+    @property
+    def groups(self) -> Sequence[GroupId]:
+        return groups_of(self._claim.plan)
+
+    def work(self) -> None:
+        self.results = merge(self._table, self._claim, self._choose_dispatcher, self._run_operation)
+
+    def prepare(self) -> None:
+        table, claim, by_group = self._table, self._claim, self._by_group()
+        self.attempt.list_markers(_winner(target, by_group[target.group_id]) for target in claim.targets.of)
+        results = [by_group[target.group_id] for target in claim.targets.of]
+        snapshot = claim.snapshot
+        if has_metadata_table(snapshot.config):
+            snapshot = table.snapshot(only=frozenset(self.groups))
+            if has_metadata_table(snapshot.config):
+                self._writer = self._open_writer()
+                self._writer.prepare(snapshot, _new_files(results))
+        # Writers may have put more logs into the slices of a LOG.
+        now = {
+            (*slice_.group_id, slice_.base_instant): slice_ for group in snapshot.file_groups for slice_ in group.slices
+        }
+        before = [target.slice for target in claim.targets.of]
+        slices = [now.get((*slice_.group_id, slice_.base_instant), slice_) for slice_ in before]
+        self._encoded = self._encode(slices, results, snapshot.schema)
+
+    def publication(self, fence: Fence) -> Publication | None:
+        """LOG operations that other work has overtaken are dropped; None where that is all of a log compaction."""
+        claim, by_group = self._claim, self._by_group()
+        snapshot = self._table.snapshot(only=frozenset(self.groups))
+        self.attempt.check_ours()
+        self.kept = _still_right(self._table, claim, snapshot)
+        if not self.kept.of and claim.action is ServiceAction.LOG_COMPACTION:
+            return None
+        results = [by_group[target.group_id] for target in self.kept.of]
+        self.attempt.stage(self._encode([target.slice for target in self.kept.of], results, snapshot.schema).content)
+        participants = []
+        if has_metadata_table(snapshot.config):
+            writer = self._writer or self._open_writer()
+            participants.append(writer.stage(snapshot, _new_files(results), fence=fence))
+        return Publication(
+            latest_time=snapshot.timeline.latest_time,
+            zone=snapshot.zone,
+            winners=[_winner(target, result) for target, result in zip(self.kept.of, results, strict=True)],
+            groups=self.groups,
+            participants=participants,
+        )
+
+    def check_intent(self) -> None:
+        """The slices are closed by the plan; the metadata table judges for itself."""
+
+    def accepted_damage(self) -> str:
+        """What was dropped because an operator accepted it, for people; empty where nothing was."""
+        by_group = self._by_group()
+        return _accepted_damage(self._claim, [by_group[target.group_id] for target in self.kept.of])
+
+    def _by_group(self) -> Mapping[GroupId, OperationResult]:
+        return {(result.partition_path, result.file_id): result for result in self.results}
+
+    def _open_writer(self) -> DeltaCommitWriter:
+        # It needs the compiled kernels, which a daemon otherwise leaves to its tasks: only where a table has one.
+        from lakeward.commit.metadata.writer import DeltaCommitWriter
+
+        return DeltaCommitWriter(
+            self._table.storage,
+            self._claim.instant,
+            folder=self.attempt.folder,
+            number=self._table.owner.attempt,
+            measured=self._claim.indexed,
+            clock=self._table.clock,
+        )
+
+    def _encode(self, slices: Sequence[FileSlice], results: Sequence[OperationResult], schema: str | None) -> _Encoded:
+        """What is encoded already, if that is still it: thousands of operations take most of a second."""
+        known, claim = self._encoded, self._claim
+        if known is not None and (known.slices, known.results, known.schema) == (slices, results, schema or ""):
+            return known
+        commit = log_compaction_commit if claim.action is ServiceAction.LOG_COMPACTION else compaction_commit
+        metadata = commit(slices, results, schema or "")
+        if damage := _accepted_damage(claim, results):
+            metadata = replace(metadata, extra_metadata={**metadata.extra_metadata, ACCEPTED_DAMAGE: damage})
+        return _Encoded(slices, results, schema or "", write_commit_metadata(metadata))
+
+
+def _accepted_damage(claim: Claim, results: Sequence[OperationResult]) -> str:
+    accepted = claim.snapshot.accepted_damage
+    of_files = [file for result in results for file in accepted.get((result.partition_path, result.file_id), ())]
+    damage = (*of_files, *(block for result in results for block in result.damage))
+    return "; ".join(file.what for file in damage)
+
+
+def _still_right(table: ServicedTable, claim: Claim, snapshot: TableSnapshot) -> Targets:
+    """The plan is as it was, and its slices hold what we merged. Returns what is still right of the targets."""
+    plan = pending_plan(snapshot, claim.instant)
+    now = find_targets(snapshot, claim.instant, plan, claim.action)
+    merged = {target.group_id: target for target in claim.targets.of}
+    still = tuple(target for target in now.of if target.group_id in merged)
+    for target in still:
+        before = merged[target.group_id]
+        if (target.kind, target.logs, target.slice.base_file) != (before.kind, before.logs, before.slice.base_file):
+            raise Conflict(
+                f"The file slices of {claim.name} changed while they were merged.",
+                why="A log file was added to or taken from a slice that the plan had closed.",
+                remedy="Run `lakeward inspect` and see which writer did it; nothing was published.",
+                file_group=target.group_id,
+            )
+    if table.options.writers_stopped:
+        check_writers_stopped(
+            claim.snapshot.timeline, snapshot.timeline, ours=claim.instant, meanwhile=f"{claim.name} ran"
+        )
+    dropped = {(each.partition_path, each.file_id): each for each in (*claim.targets.dropped, *now.dropped)}
+    return Targets(still, tuple(dropped.values()))
+
+
+def _winner(target: Target, result: OperationResult) -> Winner:
+    replaces_base_file = target.kind is OperationKind.FULL and target.slice.base_file is not None
+    return Winner(target.slice.partition_path, result.file_name, replaces_base_file)
+
+
+def _new_files(results: Sequence[OperationResult]) -> list[NewFile]:
+    from lakeward.commit.metadata.changes import NewFile
+
+    return [
+        NewFile(result.partition_path, result.file_id, result.file_name, result.size_bytes, result.column_stats)
+        for result in results
+    ]

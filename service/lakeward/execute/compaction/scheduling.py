@@ -1,0 +1,251 @@
+"""Choose what to compact and write the choice down: the planner's answer, held against the logs it wants merged.
+
+The planner is pure and sees names and sizes only. What the blocks of a log hold can forbid merging it, so the heads of
+the logs it chose are read, and it is asked again without those that cannot be merged.
+
+Touches: reads block heads of logs; under the table lock, the timeline.
+Keeps:   1. nothing is written before every refusal was considered, under the lock, on a fresh snapshot;
+         2. a plan names files that the storage has, and all of them, whatever the table was listed by;
+         3. a plan says who planned it;
+         4. a file group with a damaged file is in no plan that is made, and the others are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from lakeward.commit.instant_time import later, next_time
+from lakeward.commit.transition import ServiceAction
+from lakeward.dispatch.dispatcher import Dispatcher
+from lakeward.errors import BrokenFile, Conflict, LakewardError, NotFound, Unsupported
+from lakeward.execute.before_writing import check_space
+from lakeward.execute.compaction.merging import ChooseDispatcher, raise_first
+from lakeward.execute.compaction.targets import find_targets
+from lakeward.execute.pending_work import PendingWork
+from lakeward.execute.progress import Phase
+from lakeward.execute.serviced_table import ServicedTable, label, zone_of
+from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
+from lakeward.format.timeline.instant import format_instant_time
+from lakeward.plan.decision import Choice, Form, PlanOutcome, Reason
+from lakeward.plan.planner import Planner
+from lakeward.read.log_scan import NEWEST
+from lakeward.read.table_rules import merge_rules
+from lakeward.storage.storage import join
+from lakeward.table.damaged_file import DamagedFile
+from lakeward.table.file_group import FrozenGroup
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.listing import ListingSource
+from lakeward.table.metadata.metadata_table import has_metadata_table
+from lakeward.table.service_instants import PLANNED_BY
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.task.operation_spec import OperationKind
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedLogs:
+    """Log files whose block heads were read, and the file groups to leave alone, for what was found or as told."""
+
+    seen: frozenset[tuple[str, ...]] = frozenset()
+    """Partition path and names."""
+    excluded: Mapping[GroupId, Reason] = field(default_factory=dict)
+    damage: tuple[DamagedFile, ...] = ()
+    """Why groups are excluded that are frozen, or whose logs turned out to be damaged."""
+
+    def without(self, group_id: GroupId, damage: Sequence[DamagedFile]) -> CheckedLogs:
+        """The same, and this group excluded for its damage."""
+        excluded = {**self.excluded, group_id: Reason.DAMAGED}
+        return replace(self, excluded=excluded).with_damage(damage)
+
+    def with_damage(self, damage: Iterable[DamagedFile]) -> CheckedLogs:
+        return replace(self, damage=tuple(dict.fromkeys((*self.damage, *damage))))
+
+
+def choose(
+    table: ServicedTable, planner: Planner, snapshot: TableSnapshot, checked: CheckedLogs, *, at: str | None = None
+) -> tuple[PlanOutcome, CheckedLogs]:
+    """Plan, look into the logs that the plan wants to merge, and plan again without those that we cannot."""
+    checked = checked.with_damage(file for group in snapshot.frozen for file in group.damage)
+    at = at or format_instant_time(int(table.clock.now() * 1000), zone_of(snapshot))
+    with table.measured(Phase.PLAN):
+        while True:
+            outcome = planner(snapshot, at, checked.excluded)
+            fresh = {(operation.partition_path, *operation.log_files): operation for operation in outcome.operations}
+            unseen = sorted(fresh.keys() - checked.seen)
+            if not unseen:
+                return outcome, checked
+            for logs in unseen:
+                partition_path, *names = logs
+                group_id = (partition_path, fresh[logs].file_id)
+                paths = [join(partition_path, name) for name in names]
+                try:
+                    damage = _check_logs(
+                        table, snapshot, group_id, paths, Choice(fresh[logs].operation_type or Choice.FULL)
+                    )
+                except Unsupported as error:
+                    table.observer.step(f"left alone: {error}")
+                    checked = replace(checked, excluded={**checked.excluded, group_id: Reason.UNSUPPORTED_LOGS})
+                else:
+                    if damage:
+                        checked = checked.without(group_id, damage)
+            checked = replace(checked, seen=checked.seen | frozenset(unseen))
+
+
+def find_damaged(table: ServicedTable, snapshot: TableSnapshot, work: PendingWork) -> dict[GroupId, list[DamagedFile]]:
+    """The same for a plan that was pending before this run, before anything of it is begun: its damaged file groups.
+    Raises what else it finds."""
+    frozen = {(group.partition_path, group.file_id): group.damage for group in snapshot.frozen if group.damage}
+    damaged = {group_id: list(frozen[group_id]) for group_id in work.groups if group_id in frozen}
+    if damaged:
+        return damaged
+    failures: list[LakewardError] = []
+    for target in find_targets(snapshot, work.instant, work.plan, work.action).of:
+        choice = Choice.LOG if target.kind is OperationKind.LOG else Choice.FULL
+        try:
+            damage = _check_logs(table, snapshot, target.group_id, [log.path for log in target.logs], choice)
+        except Unsupported as error:
+            failures.append(error)
+        else:
+            if damage:
+                damaged[target.group_id] = damage
+    raise_first(failures)
+    return damaged
+
+
+def schedule(
+    table: ServicedTable,
+    planner: Planner,
+    preview: PlanOutcome,
+    checked: CheckedLogs,
+    choose_dispatcher: ChooseDispatcher,
+    planned_by: Mapping[str, str],
+) -> tuple[list[PendingWork], PlanOutcome, CheckedLogs]:
+    """Write the choice down, as one plan or two. Returns them in the order in which to carry them out, and what was
+    found meanwhile."""
+    dispatcher: Dispatcher = choose_dispatcher(preview.input_bytes)
+    dispatcher.probe()
+    check_space(
+        table,
+        preview.input_bytes,
+        what="the compaction",
+        remedy="Free space, or compact a part of the table with --partition or --file-group.",
+    )
+    scheduled: list[PendingWork] = []
+    # Log heads were read before the lock is taken, and the plans encoded; under it, only what came since.
+    encoded = [(plan, write_compaction_plan(plan)) for _, plan in _plans_of(preview, planned_by)]
+    with table.measured(Phase.SCHEDULE), table.locked() as fence:
+        snapshot = table.snapshot()
+        zone = snapshot.zone
+        instant = next_time(floor=_latest_time(table, snapshot), zone=zone, clock=table.clock)
+        outcome, checked = choose(table, planner, snapshot, checked, at=instant)
+        is_told_by_metadata = table.options.listing is not ListingSource.STORAGE and bool(outcome.operations)
+        if is_told_by_metadata and (frozen := _check_listed(table, snapshot, outcome)):
+            for group in frozen:
+                checked = checked.without((group.partition_path, group.file_id), group.damage)
+            outcome, checked = choose(table, planner, snapshot, checked, at=instant)
+        for action, plan in _plans_of(outcome, planned_by):
+            content = next((content for known, content in encoded if known == plan), None)
+            if scheduled:
+                instant = next_time(floor=instant, zone=zone, clock=table.clock)
+            fence()
+            table.attempt(snapshot, instant, action).files.request(content or write_compaction_plan(plan))
+            scheduled.append(PendingWork(instant, action, plan))
+            table.observer.step(f"{label(action)} {instant} scheduled, file slices: {len(plan.operations)}")
+    return scheduled, outcome, checked
+
+
+def _latest_time(table: ServicedTable, snapshot: TableSnapshot) -> str | None:
+    """The greatest time on both timelines. Raises `Unsupported` and `BrokenFile` where we could not write to the
+    metadata table."""
+    if not has_metadata_table(snapshot.config) or snapshot.schema is None:
+        return snapshot.timeline.latest_time
+    # With kernels, which a table without one does not need.
+    from lakeward.commit.metadata.snapshot import take_metadata_snapshot
+
+    metadata = take_metadata_snapshot(table.storage, snapshot, clock=table.clock)
+    return later(snapshot.timeline.latest_time, metadata.table.timeline.latest_time)
+
+
+def _check_listed(table: ServicedTable, snapshot: TableSnapshot, outcome: PlanOutcome) -> list[FrozenGroup]:
+    """What was chosen by the metadata table's listing is there like that: one listing a partition of the plan. Returns
+    the groups whose files the storage has otherwise than their commits say."""
+    chosen = frozenset((operation.partition_path, operation.file_id) for operation in outcome.operations)
+    listed = {slice_.group_id: slice_ for slice_ in snapshot.latest_slices}
+    found = table.snapshot(only=chosen)
+    stored = {slice_.group_id: slice_ for slice_ in found.latest_slices}
+    frozen = {(group.partition_path, group.file_id): group for group in found.frozen if group.damage}
+    for group_id in sorted(chosen - frozen.keys()):
+        if stored.get(group_id) != listed[group_id]:
+            raise _out_of_step(group_id)
+    return [frozen[group_id] for group_id in sorted(chosen & frozen.keys())]
+
+
+def _check_logs(
+    table: ServicedTable, snapshot: TableSnapshot, group_id: GroupId, logs: Sequence[str], choice: Choice
+) -> list[DamagedFile]:
+    """Read the block heads of a slice's logs. Returns what is damaged, unless that is accepted; raises `Unsupported`
+    where we cannot merge them, or not by `choice`."""
+    # Arrow, which takes 50 MB, is not needed before something is to be merged.
+    from lakeward.format.avro.schema import table_schema
+    from lakeward.read.log_scan import check_holds_records, check_ordering, check_schemas, scan_slice_heads
+
+    try:
+        scan = scan_slice_heads(table.storage, table.base_path, logs, instant=NEWEST)
+        assert snapshot.schema is not None, "eligibility refuses a table without a schema"
+        if scan.damage and not table.options.accept_damaged_logs:
+            return list(scan.damage)
+        schema = table_schema(snapshot.schema)
+        check_ordering(scan, merge_rules(snapshot), schema)
+        check_schemas(scan, schema)
+        if choice is Choice.LOG:
+            check_holds_records(scan)
+        return []
+    except Unsupported as error:
+        error.file_group = group_id
+        raise
+    except BrokenFile as error:
+        return [_broken_log(table, logs, error)]
+    except NotFound as error:
+        if table.options.listing is ListingSource.STORAGE:
+            raise
+        raise _out_of_step(group_id) from error
+
+
+def _broken_log(table: ServicedTable, logs: Sequence[str], found: BrokenFile) -> DamagedFile:
+    """Which of the logs it is."""
+    from lakeward.read.log_scan import broken_log, scan_slice_heads
+
+    path, why = logs[-1], found
+    for log in logs:
+        try:
+            scan_slice_heads(table.storage, table.base_path, [log], instant=NEWEST)
+        except BrokenFile as error:
+            path, why = log, error
+            break
+    return broken_log(path, why)
+
+
+def _out_of_step(group_id: GroupId) -> Conflict:
+    partition_path, file_id = group_id
+    return Conflict(
+        f"The metadata table lists other files of file group {file_id} in partition '{partition_path}' than the "
+        "storage has.",
+        why="A writer wrote without it, or files were deleted or restored by hand. A plan made by it would miss rows, "
+        "or name files that are gone.",
+        remedy="Run `lakeward verify`, which names the files, and `lakeward metadata disable`, after which the next "
+        "Hudi writer builds the metadata table anew; or set listing to 'storage' for this table. Nothing was written.",
+        file_group=group_id,
+    )
+
+
+def _plans_of(outcome: PlanOutcome, planned_by: Mapping[str, str]) -> list[tuple[ServiceAction, CompactionPlan]]:
+    """The plans to publish. In the split form log compactions come first: they are short."""
+    if outcome.form is Form.HYBRID:
+        plans = [(ServiceAction.COMPACTION, outcome.hybrid_plan)]
+    else:
+        plans = [(ServiceAction.LOG_COMPACTION, outcome.log_plan), (ServiceAction.COMPACTION, outcome.full_plan)]
+    return [
+        (action, replace(plan, extra_metadata={**plan.extra_metadata, **planned_by, PLANNED_BY: "lakeward"}))
+        for action, plan in plans
+        if plan is not None
+    ]

@@ -1,0 +1,156 @@
+"""What the operations of a plan work on, held against the table as it is now.
+
+A FULL operation must find its file slice exactly as the plan lists it; anything else means that the plan does not
+describe this table, and nothing of it is carried out. A LOG operation may be overtaken by other work without harm:
+then it is dropped, with the reason, and the rest goes on.
+
+Touches: nothing.
+Keeps:   1. a LOG works on a prefix of the slice's logs in which no write that is still pending can come to lie;
+         2. a LOG whose group is compacted, clustered or replaced meanwhile is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakeward.commit.transition import ServiceAction
+from lakeward.errors import Conflict
+from lakeward.format.timeline.compaction_plan import CompactionOperation, CompactionPlan
+from lakeward.plan.log_prefix import LOGS_MIN, PendingWrites, files_of_run, pending_writes, pick_prefix
+from lakeward.plan.slice_profile import profile_slice
+from lakeward.table.damaged_file import damaged_error
+from lakeward.table.file_group import FileSlice, LogFile
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.task.operation_spec import OperationKind
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What one operation works on."""
+
+    kind: OperationKind
+    slice: FileSlice
+    """The slice on storage."""
+    logs: tuple[LogFile, ...]
+    """Logs that are merged, in comparator order."""
+
+    @property
+    def group_id(self) -> tuple[str, str]:
+        return (self.slice.partition_path, self.slice.file_id)
+
+    @property
+    def input_bytes(self) -> int:
+        base_bytes = self.slice.base_bytes if self.kind is OperationKind.FULL else 0
+        return base_bytes + sum(log.size for log in self.logs)
+
+    @property
+    def kept_bytes(self) -> int:
+        """What a reader of the slice reads beside the operation's output: for LOG the base and the later logs."""
+        return self.slice.base_bytes + self.slice.log_bytes - self.input_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A LOG operation that is not carried out, or whose result is thrown away."""
+
+    partition_path: str
+    file_id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Targets:
+    of: tuple[Target, ...]
+    dropped: tuple[Dropped, ...]
+
+
+def find_targets(snapshot: TableSnapshot, instant: str, plan: CompactionPlan, action: ServiceAction) -> Targets:
+    """One target for each operation, in the plan's order, but for those that are dropped.
+
+    Raises `Conflict`, and `DamagedFiles` for a group that is frozen for its files.
+    """
+    slices = {
+        (slice_.partition_path, slice_.file_id, slice_.base_instant): slice_
+        for group in snapshot.file_groups
+        for slice_ in group.slices
+    }
+    now = _Now(
+        snapshot, {slice_.group_id: slice_.base_instant for slice_ in snapshot.latest_slices}, pending_writes(snapshot)
+    )
+    targets, dropped = [], []
+    damaged = {(group.partition_path, group.file_id): group.damage for group in snapshot.frozen if group.damage}
+    for operation in plan.operations:
+        if damage := damaged.get((operation.partition_path, operation.file_id)):
+            raise damaged_error(damage, file_group=(operation.partition_path, operation.file_id))
+        slice_ = slices.get((operation.partition_path, operation.file_id, operation.base_instant or ""))
+        if kind_of(operation, action) is OperationKind.FULL:
+            targets.append(_full_target(instant, operation, slice_))
+        elif (why := _stands_against(now, instant, operation, slice_)) is not None:
+            dropped.append(Dropped(operation.partition_path, operation.file_id, why))
+        else:
+            assert slice_ is not None
+            named = set(operation.log_files)
+            logs = tuple(log for log in slice_.log_files if log.name.text in named)
+            targets.append(Target(OperationKind.LOG, slice_, logs))
+    return Targets(tuple(targets), tuple(dropped))
+
+
+def kind_of(operation: CompactionOperation, action: ServiceAction) -> OperationKind:
+    """No type means FULL in a compaction, as in plans of released Hudi, and LOG in a log compaction."""
+    if action is ServiceAction.LOG_COMPACTION:
+        return OperationKind.LOG
+    return OperationKind(operation.operation_type or OperationKind.FULL)
+
+
+def _full_target(instant: str, operation: CompactionOperation, slice_: FileSlice | None) -> Target:
+    base_file = slice_.base_file.name if slice_ is not None and slice_.base_file is not None else None
+    logs = {log.name.text for log in slice_.log_files} if slice_ is not None else set()
+    if slice_ is None or base_file != operation.base_file or logs != set(operation.log_files):
+        raise Conflict(
+            f"Compaction {instant} does not fit file group {operation.file_id} "
+            f"in partition '{operation.partition_path}'.",
+            why=f"It plans {operation.base_file} with {sorted(operation.log_files)}, "
+            f"the table has {base_file} with {sorted(logs)}.",
+            remedy="If Lakeward planned it, `lakeward unschedule` takes it back; else let the engine that did carry it "
+            "out or roll it back. Nothing was written.",
+            file_group=(operation.partition_path, operation.file_id),
+        )
+    return Target(OperationKind.FULL, slice_, slice_.log_files)
+
+
+@dataclass(frozen=True, slots=True)
+class _Now:
+    """What is the same for all operations of a plan."""
+
+    snapshot: TableSnapshot
+    latest: Mapping[GroupId, str]
+    """The base instant of each group's latest slice."""
+    pending: PendingWrites
+
+
+def _stands_against(now: _Now, instant: str, operation: CompactionOperation, slice_: FileSlice | None) -> str | None:
+    """Why a LOG operation may not be carried out now, or may not be published; None when it may."""
+    snapshot = now.snapshot
+    group_id = (operation.partition_path, operation.file_id)
+    for pending, name in (
+        (snapshot.pending_compactions, "compaction"),
+        (snapshot.pending_clusterings, "clustering"),
+        (snapshot.pending_log_compactions, "log compaction"),
+    ):
+        if pending.get(group_id, instant) != instant:
+            return f"{name} {pending[group_id]} was scheduled for the file group"
+    if group_id in snapshot.replaced:
+        return f"the file group was replaced by {snapshot.replaced[group_id]}"
+    if slice_ is None or slice_.base_instant != now.latest.get(group_id):
+        return "the file group was compacted, so the file slice is no longer its latest"
+    profile = profile_slice(slice_, snapshot.log_compactions.get(group_id, ()))
+    named = set(operation.log_files)
+    run = tuple(log for log in profile.live if log.name.text in named)
+    if run != pick_prefix(profile, before=now.pending.first_into(*group_id))[: len(run)]:
+        return "its logs are no prefix of the file slice's any more: a write between them completed or is pending"
+    of_effect = {log.name.text for log in (*profile.live, *files_of_run(profile, profile.live))}
+    if len(run) < LOGS_MIN or named & of_effect != {log.name.text for log in files_of_run(profile, run)}:
+        return "its logs were merged meanwhile, or some of them are gone"
+    return None

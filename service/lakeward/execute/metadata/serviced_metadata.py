@@ -1,0 +1,68 @@
+"""The metadata table of a table under service: one snapshot of both, and what stands against changing its files.
+
+Touches: both timelines and the files of the metadata table, reading only.
+Keeps:   a table whose metadata table this release may not change is refused before its lock is taken.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakeward.commit.attempt import Attempt, metadata_place
+from lakeward.commit.instant_time import later
+from lakeward.commit.transition import MetadataAction
+from lakeward.errors import Refused, TryLater
+from lakeward.execute.progress import Phase
+from lakeward.execute.serviced_table import ServicedTable
+from lakeward.plan.eligibility import TableService
+from lakeward.plan.metadata_services import find_obstacles
+from lakeward.table.metadata.metadata_table import MetadataTable, has_metadata_table, load_metadata_table
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import timeline_folder
+
+
+@dataclass(frozen=True, slots=True)
+class ServicedMetadata:
+    """A table and its metadata table at one moment."""
+
+    snapshot: TableSnapshot
+    table: MetadataTable
+
+    @property
+    def latest_time(self) -> str | None:
+        """The greatest time on both timelines; a new instant must be greater."""
+        return later(self.snapshot.timeline.latest_time, self.table.timeline.latest_time)
+
+
+def snapshot_with_metadata(table: ServicedTable) -> ServicedMetadata:
+    """Both timelines, and the files of the metadata table. Raises `Refused`."""
+    snapshot = table.snapshot(only=(), service=TableService.METADATA)
+    if not has_metadata_table(snapshot.config):
+        raise Refused(
+            f"{table.base_path} has no metadata table.",
+            why="hoodie.table.metadata.partitions does not name its partition `files`.",
+            remedy="Nothing is to be done; a Hudi writer with hoodie.metadata.enable=true builds one.",
+        )
+    with table.measured(Phase.SCAN):
+        metadata = load_metadata_table(
+            table.storage, table.base_path, snapshot.config, snapshot.timeline, clock=table.clock
+        )
+    return ServicedMetadata(snapshot, metadata)
+
+
+def check_obstacles(table: ServicedTable, now: ServicedMetadata) -> None:
+    """Raise `TryLater` where something is under way that changes which files of the metadata table count."""
+    obstacles = find_obstacles(now.snapshot.timeline, now.table)
+    if obstacles:
+        raise TryLater(
+            f"The metadata table of {table.base_path} is left alone now: "
+            f"{', '.join(dict.fromkeys(obstacle.id for obstacle in obstacles))}.",
+            why=" ".join(f"{obstacle.instant}: {obstacle.why}" for obstacle in obstacles),
+            remedy=" ".join(dict.fromkeys(obstacle.remedy for obstacle in obstacles)),
+        )
+
+
+def metadata_attempt(table: ServicedTable, metadata: MetadataTable, instant: str, action: MetadataAction) -> Attempt:
+    """Ours at an instant of the metadata table's timeline, and what there may be of others at it."""
+    timeline = timeline_folder(metadata.base_path, metadata.config)
+    return Attempt(metadata_place(table.storage, table.base_path, timeline), instant, action, table.owner)

@@ -1,0 +1,34 @@
+"""How one table is to be compacted: what an operator chooses, for a command and for the daemon.
+
+Touches: nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lakeward.commit.lock.opening import LockOptions
+from lakeward.state_folder import state_folder
+from lakeward.table.listing import ListingSource
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionOptions:
+    writers_stopped: bool
+    """The operator says that no other process writes: a foreign instant aborts the commit."""
+    lock: LockOptions
+    wait_seconds: float = 150.0
+    """How long to wait for a living attempt of another process at a pending plan."""
+    timezone: str | None = None
+    listing: ListingSource = ListingSource.STORAGE
+    """What tells the files of the whole table. Those that are merged are listed in the storage in any case."""
+    codec: str = "zstd"
+    verify: bool = True
+    memory_bytes: int = 512 * 1024 * 1024
+    """Peak memory of one operation."""
+    accept_damaged_logs: bool = False
+    """Go on, as Hudi's readers do, where logs are gone, cut or torn: their rows are lost for good, and the commit says
+    which files they were in. Only ever said on the command line, for one run."""
+    state_folder: Path = field(default_factory=state_folder)
+    """The folder for the bundle of a failed verification; never in the table."""

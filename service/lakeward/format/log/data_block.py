@@ -1,0 +1,180 @@
+"""Rows of a data block as Arrow batches in their own schema; `format/projection.py` brings them to the table's.
+
+An Avro data block (type 3) holds int32 block version, int32 record count, then per record int32 length and Avro binary;
+the schema is in the block's header. It is decoded straight into Arrow buffers by `format/avro/decoder.py`, some
+thousand records at a time. A Parquet data block (type 5) is a whole Parquet file inside of the log file and is read in
+place.
+
+Touches: the log file it is given, by seeking and reading.
+Keeps:   1. every length is checked against the block before it is used, every value against its type;
+         2. as many rows come out as the block says it has, or an error.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Iterator
+from typing import BinaryIO, cast
+
+import numpy as np
+import pyarrow as pa
+
+from lakeward.errors import BrokenFile, Unsupported
+from lakeward.format.avro.decoder import BadRecord, compile_schema, decode_records
+from lakeward.format.avro.schema import block_schema, parse_schema
+from lakeward.format.log.block import BlockType, HeaderKey, LogBlock, read_content_range
+from lakeward.format.parquet.batches import BATCH_BYTES_MAX, BATCH_ROWS, ParquetBatches
+from lakeward.format.parquet.footer import TAIL_BYTES, footer_bytes, is_encrypted
+from lakeward.format.parquet.pages import BadPage
+from lakeward.format.projection import project
+from lakeward.storage.storage import is_of_storage
+
+_AVRO_BLOCK_VERSION = 3
+_HEAD_BYTES = 8
+_WINDOW_BYTES = 4 * 1024 * 1024
+_COLUMN_BYTES_MAX = 256 * 1024 * 1024
+
+
+def read_data_block(
+    file: BinaryIO, block: LogBlock, *, batch_rows: int = BATCH_ROWS, bytes_max: int = BATCH_BYTES_MAX
+) -> Iterator[pa.RecordBatch]:
+    """The rows of an Avro or Parquet data block, in block order and in the schema of its header.
+
+    No batch of a Parquet block takes more than `bytes_max` when it is decoded; a row that does is `Unsupported`. Avro
+    records are as large as they are stored.
+    """
+    schema_json = block.headers.get(HeaderKey.SCHEMA)
+    if schema_json is None:
+        raise _broken(block, "it has no schema header")
+    if block.type is BlockType.AVRO_DATA:
+        yield from _read_avro(file, block, schema_json, batch_rows)
+    elif block.type is BlockType.PARQUET_DATA:
+        yield from _read_parquet(file, block, schema_json, batch_rows, bytes_max)
+    else:
+        raise Unsupported(
+            f"{block.where} is of type {block.type.name}.",
+            why="This release merges Avro and Parquet data blocks.",
+            remedy="Compact this table with Hudi itself.",
+        )
+
+
+def _read_avro(file: BinaryIO, block: LogBlock, schema_json: str, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    program = compile_schema(parse_schema(schema_json, where=block.where))
+    if block.content_length < _HEAD_BYTES:
+        raise _broken(block, "its content is shorter than its head")
+    version, count = struct.unpack(">ii", read_content_range(file, block, 0, _HEAD_BYTES))
+    if not 1 <= version <= _AVRO_BLOCK_VERSION:
+        raise Unsupported(
+            f"{block.where} has data block version {version}.",
+            why=f"This release reads versions 1 to {_AVRO_BLOCK_VERSION}.",
+            remedy="Compact this table with the Hudi release that wrote it.",
+        )
+    position = _HEAD_BYTES
+    done = 0
+    window_bytes = _WINDOW_BYTES
+    while done < count:
+        length = min(window_bytes, block.content_length - position)
+        window = np.frombuffer(read_content_range(file, block, position, length), dtype=np.uint8)
+        used = 0
+        while done < count:
+            try:
+                decoded = decode_records(
+                    program,
+                    window[used:],
+                    records_max=min(batch_rows, count - done),
+                    heap_bytes_max=_COLUMN_BYTES_MAX,
+                )
+            except BadRecord as bad:
+                raise _broken(block, f"record {done + bad.record} is not of its schema: {bad.why}") from None
+            if decoded is None:
+                break
+            _check_text(decoded.batch, block)
+            yield decoded.batch
+            done += decoded.batch.num_rows
+            used += decoded.bytes_used
+        if used == 0:
+            if position + length == block.content_length:
+                raise _broken(block, f"it ends after {done} of {count} records")
+            window_bytes *= 2  # one record is larger than the window
+        position += used
+    if count < 0 or position != block.content_length:
+        raise _broken(block, f"bytes are left over behind its {count} records")
+
+
+def _check_text(batch: pa.RecordBatch, block: LogBlock) -> None:
+    """Text that is not UTF-8 and decimals beyond their precision are found here, not by the output's next reader."""
+    try:
+        batch.validate(full=True)
+    except pa.ArrowInvalid as invalid:
+        raise _broken(block, f"a value is not of its type: {invalid}") from None
+
+
+def _read_parquet(
+    file: BinaryIO, block: LogBlock, schema_json: str, batch_rows: int, bytes_max: int
+) -> Iterator[pa.RecordBatch]:
+    schema = block_schema(schema_json, where=block.where)
+    _check_plain(file, block)
+    try:
+        source = ParquetBatches(cast(BinaryIO, _Section(file, block)), where=block.where, bytes_max=bytes_max)
+        for batch in source.read(source.schema.names, rows_max=batch_rows):
+            yield project(batch, schema, where=block.where)
+    except (pa.ArrowException, OSError, BadPage) as broken:
+        if is_of_storage(broken):
+            raise
+        raise _broken(block, f"its Parquet file cannot be read: {broken}") from broken
+
+
+def _check_plain(file: BinaryIO, block: LogBlock) -> None:
+    """Encrypted columns make pyarrow end the process, so they are looked for without it."""
+    if block.content_length < TAIL_BYTES:
+        raise _broken(block, f"its Parquet file has {block.content_length} bytes")
+    at = block.content_length - TAIL_BYTES
+    tail = read_content_range(file, block, at, TAIL_BYTES)
+    length = footer_bytes(tail, file=block.where)
+    if length > at:
+        raise _broken(block, "its Parquet file is shorter than its footer says")
+    if is_encrypted(tail, read_content_range(file, block, at - length, length), file=block.where):
+        raise Unsupported(
+            f"{block.where} is encrypted.",
+            why="The Parquet file in it or some of its columns are, and this release has no keys.",
+            remedy="Leave compaction of this table to Hudi.",
+        )
+
+
+class _Section(io.RawIOBase):
+    """The content of one block as a file of its own."""
+
+    def __init__(self, file: BinaryIO, block: LogBlock) -> None:
+        self._file = file
+        self._block = block
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        origin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._block.content_length}[whence]
+        self._position = origin + offset
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        left = max(0, self._block.content_length - self._position)
+        length = left if size < 0 else min(size, left)
+        data = read_content_range(self._file, self._block, self._position, length) if length else b""
+        self._position += length
+        return data
+
+
+def _broken(block: LogBlock, why: str) -> BrokenFile:
+    return BrokenFile(
+        f"The log file {block.file} is broken in its block at byte {block.offset}.",
+        why=f"{why[0].upper()}{why[1:]}.",
+        remedy="Restore the file, or roll back the commit that wrote it.",
+    )

@@ -1,0 +1,375 @@
+"""The keys that a delete block removes, with their ordering values: block content in, Arrow columns out; and back.
+
+Content, version 3: int32 version, int32 length, then Avro binary of an array of (key: null or string, partition path:
+null or string, ordering value: null or one of twelve wrapper records with one field). Versions 1 and 2 are
+serialised Java objects of Hudi 0.13 and older, and are refused.
+
+Touches: the log file it is given, by seeking and reading; writing gives bytes.
+Keeps:   1. no ordering value and `IntWrapper(0)` mean the same, a delete that always wins, even where the ordering
+            column is a long: Hudi writes both and cannot tell them apart itself. We write the latter, as Hudi does;
+         2. the wrapper's class is kept beside the values, because a delete whose class differs from the row's wins;
+         3. one block has ordering values of one class only, or it is refused; what we write has one class for all
+            of its deletes, since hudi-rs refuses `IntWrapper(0)` beside others, too.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakeward.errors import BrokenFile, Unsupported
+from lakeward.format.avro.decoder import AvroProgram, compile_schema, read_number
+from lakeward.format.avro.encoder import encode_records, write_number
+from lakeward.format.avro.schema import AvroField, AvroKind, AvroType
+from lakeward.format.log.block import BlockType, LogBlock, read_content
+from lakeward.kernel import I32, I64, U8, U8_IN, kernel, types
+
+_VERSION = 3
+_HEAD_BYTES = 8
+_RECORD_BYTES_MIN = 4  # a key branch, a key length, a partition branch, an ordering branch
+
+# Branches of the ordering value's union, in the order of the union.
+_NULL, _BOOLEAN, _INT, _LONG, _FLOAT, _DOUBLE, _BYTES, _STRING, _DATE, _DECIMAL, _TIME, _TIMESTAMP, _ARRAY = range(13)
+_WRAPPERS: dict[int, tuple[str, pa.DataType]] = {
+    _BOOLEAN: ("BooleanWrapper", pa.bool_()),
+    _INT: ("IntWrapper", pa.int32()),
+    _LONG: ("LongWrapper", pa.int64()),
+    _FLOAT: ("FloatWrapper", pa.float32()),
+    _DOUBLE: ("DoubleWrapper", pa.float64()),
+    _BYTES: ("BytesWrapper", pa.binary()),
+    _STRING: ("StringWrapper", pa.string()),
+    _DATE: ("DateWrapper", pa.date32()),
+    _DECIMAL: ("DecimalWrapper", pa.decimal128(30, 15)),
+    _TIME: ("TimeMicrosWrapper", pa.time64("us")),
+    _TIMESTAMP: ("TimestampMicrosWrapper", pa.timestamp("us", "UTC")),
+}
+
+_TEXT = AvroType(AvroKind.STRING, pa.string(), null_branch=0)
+_NUMBER = AvroType(AvroKind.INT, pa.int32())
+_VALUES = {
+    _BOOLEAN: AvroKind.BOOLEAN,
+    _INT: AvroKind.INT,
+    _LONG: AvroKind.LONG,
+    _FLOAT: AvroKind.FLOAT,
+    _DOUBLE: AvroKind.DOUBLE,
+    _STRING: AvroKind.STRING,
+    _DATE: AvroKind.INT,
+    _DECIMAL: AvroKind.DECIMAL_BYTES,
+}
+"""How the field of each wrapper is encoded, for those that an ordering column of ours can have."""
+
+
+def _delete_program(branch: int) -> AvroProgram:
+    # The number of a union's branch is encoded as an int is, and here it is the same for all: a column like any other.
+    value = AvroType(_VALUES[branch], _WRAPPERS[branch][1])
+    names = ("recordKey", "partitionPath", "branch", "value")
+    return compile_schema(
+        tuple(AvroField(name, kind) for name, kind in zip(names, (_TEXT, _TEXT, _NUMBER, value), strict=True))
+    )
+
+
+_PROGRAMS = {branch: _delete_program(branch) for branch in _VALUES}
+
+_OK, _BROKEN, _NULL_KEY, _OTHER_WRAPPER = range(4)
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedKeys:
+    """The keys that one delete block removes, in block order."""
+
+    keys: pa.StringArray
+    ordering: pa.Array | None
+    """The ordering values, null where default; None where all are."""
+    is_default: npt.NDArray[np.bool_]
+    """True where the delete carries no ordering value (null or `IntWrapper(0)`)."""
+    wrapper: str | None
+    """The class name of the ordering values, such as `LongWrapper`; None where all are default."""
+
+
+def read_delete_block(file: BinaryIO, block: LogBlock) -> DeletedKeys:
+    """All deletes of a block. Raises `Unsupported` for what older Hudi wrote and for several ordering fields."""
+    assert block.type is BlockType.DELETE
+    content = read_content(file, block)
+    if len(content) < _HEAD_BYTES:
+        raise _broken(block, "its content is shorter than its head")
+    version, length = struct.unpack_from(">ii", content)
+    if version != _VERSION:
+        raise _unsupported(
+            block,
+            f"It is a delete block of version {version}, and this release reads version {_VERSION}.",
+            "Compact this table once with the Hudi release that wrote it.",
+        )
+    if length != len(content) - _HEAD_BYTES:
+        raise _broken(block, f"it claims {length} bytes of {len(content) - _HEAD_BYTES}")
+    return _decode_deletes(np.frombuffer(content, dtype=np.uint8)[_HEAD_BYTES:], block)
+
+
+def encode_deletes(
+    keys: pa.Array, ordering: pa.Array | None, *, partition_path: str, bytes_max: int
+) -> Iterator[bytes]:
+    """The contents of as many delete blocks as the keys take, first those of deletes without an ordering value.
+
+    `ordering` holds values of the ordering column, null where the delete has the default; None where all have.
+    """
+    assert keys.null_count == 0
+    if ordering is None or ordering.null_count == len(keys):
+        ordering = pa.array(np.zeros(len(keys), dtype=np.int32))
+    elif ordering.type in (pa.int8(), pa.int16(), pa.int32()):
+        ordering = ordering.cast(pa.int32()).fill_null(0)  # where values are Integers, the default is one of them
+    elif ordering.null_count:
+        defaults = ordering.is_null()
+        yield from encode_deletes(keys.filter(defaults), None, partition_path=partition_path, bytes_max=bytes_max)
+        keys, ordering = keys.filter(ordering.is_valid()), ordering.drop_null()
+    branch, values = _as_wrapped(ordering)
+    columns = [keys, pa.repeat(partition_path, len(keys)), pa.array(np.full(len(keys), branch, np.int32)), values]
+    program = _PROGRAMS[branch]
+    batch = pa.RecordBatch.from_arrays(columns, schema=program.schema)
+    while batch.num_rows:
+        encoded = encode_records(program, batch, bytes_max=bytes_max, framed=False)
+        # An array is one run of elements: their number, they themselves, and the end.
+        avro = write_number(encoded.records) + encoded.data + write_number(0)
+        yield struct.pack(">ii", _VERSION, len(avro)) + avro
+        batch = batch.slice(encoded.records)
+
+
+def _as_wrapped(ordering: pa.Array) -> tuple[int, pa.Array]:
+    """(branch, the values as the wrapper of that branch holds them)"""
+    kind = ordering.type
+    if pa.types.is_timestamp(kind):
+        # Spark's rows hold points in time as longs of microseconds, whatever the column's unit; so do its deletes.
+        return _LONG, ordering.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
+    branch = next(
+        branch
+        for branch in _VALUES
+        if _WRAPPERS[branch][1] == kind or (branch == _DECIMAL and pa.types.is_decimal(kind))
+    )
+    try:
+        return branch, ordering.cast(_WRAPPERS[branch][1])
+    except pa.ArrowInvalid as error:
+        raise Unsupported(
+            f"An ordering value of the type {kind} cannot be written into a delete block.",
+            why=f"Hudi keeps it as {_WRAPPERS[branch][1]}: {error}.",
+            remedy="Compact this file group with --type full.",
+        ) from error
+
+
+def _decode_deletes(data: npt.NDArray[np.uint8], block: LogBlock) -> DeletedKeys:
+    records_max = len(data) // _RECORD_BYTES_MIN
+    key_offsets = np.empty(records_max + 1, dtype=np.int32)
+    key_bytes = np.empty(len(data), dtype=np.uint8)
+    branches = np.empty(records_max, dtype=np.uint8)
+    values = np.empty(records_max, dtype=np.int64)
+    value_offsets = np.empty(records_max + 1, dtype=np.int32)
+    value_bytes = np.empty(len(data), dtype=np.uint8)
+    result = np.zeros(2, dtype=np.int64)
+    _read_deletes(data, key_offsets, key_bytes, branches, values, value_offsets, value_bytes, result)
+    count, fault = int(result[0]), int(result[1])
+    if fault == _NULL_KEY:
+        raise _broken(block, f"delete {count} has no key")
+    if fault == _OTHER_WRAPPER:
+        raise _unsupported(
+            block,
+            f"Delete {count} has an ordering value of several fields or of an unknown class.",
+            "Compact this table with Hudi itself.",
+        )
+    if fault != _OK:
+        raise _broken(block, f"delete {count} is cut short or holds a number out of range")
+
+    keys = pa.StringArray.from_buffers(count, _trimmed(key_offsets, count + 1), _trimmed(key_bytes, key_offsets[count]))
+    try:
+        keys.validate(full=True)
+    except pa.ArrowInvalid as invalid:
+        raise _broken(block, f"a key is not UTF-8 text: {invalid}") from None
+    branches, values = branches[:count], values[:count]
+    is_default = (branches == _NULL) | ((branches == _INT) & (values == 0))
+    present = [int(branch) for branch in np.unique(branches[~is_default])]
+    if len(present) > 1:
+        names = " and ".join(_WRAPPERS[branch][0] for branch in present)
+        raise _unsupported(
+            block, f"Its deletes mix ordering values of {names}.", "Compact this table with Hudi itself."
+        )
+    if not present:
+        return DeletedKeys(keys=keys, ordering=None, is_default=is_default, wrapper=None)
+    wrapper, arrow = _WRAPPERS[present[0]]
+    if present[0] in (_BYTES, _STRING):
+        ordering = pa.Array.from_buffers(
+            arrow,
+            count,
+            [
+                pa.py_buffer(np.packbits(~is_default, bitorder="little")),
+                _trimmed(value_offsets, count + 1),
+                _trimmed(value_bytes, value_offsets[count]),
+            ],
+        )
+    elif present[0] == _DECIMAL:
+        ordering = _decimals(value_bytes, value_offsets[: count + 1], is_default, arrow, block)
+    else:
+        ordering = _numbers(values, is_default, present[0], arrow)
+    try:
+        ordering.validate(full=True)
+    except pa.ArrowInvalid as invalid:
+        raise _broken(block, f"an ordering value is not of its type: {invalid}") from None
+    return DeletedKeys(keys=keys, ordering=ordering, is_default=is_default, wrapper=wrapper)
+
+
+def _numbers(
+    values: npt.NDArray[np.int64], is_default: npt.NDArray[np.bool_], branch: int, arrow: pa.DataType
+) -> pa.Array:
+    if branch == _BOOLEAN:
+        return pa.array(values != 0, type=arrow, mask=is_default)
+    if branch == _FLOAT:
+        return pa.array(values.astype(np.int32).view(np.float32), type=arrow, mask=is_default)
+    if branch == _DOUBLE:
+        return pa.array(values.view(np.float64), type=arrow, mask=is_default)
+    if branch in (_INT, _DATE):
+        return pa.array(values.astype(np.int32), mask=is_default).view(arrow)
+    return pa.array(values, mask=is_default).view(arrow)
+
+
+def _decimals(
+    data: npt.NDArray[np.uint8],
+    offsets: npt.NDArray[np.int32],
+    is_default: npt.NDArray[np.bool_],
+    arrow: pa.DataType,
+    block: LogBlock,
+) -> pa.Array:
+    """Big-endian numbers of any width as Arrow's 16 little-endian bytes, one by one: this class is rare."""
+    out = bytearray()
+    for start, end in pairwise(offsets):
+        if end - start > 16:
+            raise _broken(block, "an ordering value is a decimal of more than 16 bytes")
+        out += int.from_bytes(data[start:end].tobytes(), "big", signed=True).to_bytes(16, "little", signed=True)
+    validity = pa.py_buffer(np.packbits(~is_default, bitorder="little"))
+    return pa.Array.from_buffers(arrow, len(is_default), [validity, pa.py_buffer(out)])
+
+
+def _trimmed(values: npt.NDArray[Any], length: Any) -> pa.Buffer:
+    """The first `length` values in memory of their own: the buffers were sized for the worst case."""
+    return pa.py_buffer(values[: int(length)].copy())
+
+
+@kernel(
+    types.void(
+        U8_IN,  # data
+        I32,  # key_offsets, one more than records
+        U8,  # key_bytes
+        U8,  # branches
+        I64,  # values: numbers as they are, floats as their bits
+        I32,  # value_offsets, one more than records
+        U8,  # value_bytes: text, bytes and decimals
+        I64,  # result: records, fault
+    ),
+)
+def _read_deletes(
+    data: Any,
+    key_offsets: Any,
+    key_bytes: Any,
+    branches: Any,
+    values: Any,
+    value_offsets: Any,
+    value_bytes: Any,
+    result: Any,
+) -> None:
+    """Each output is long enough for a record per four bytes of `data`, and for all of its bytes."""
+    end = np.int64(len(data))
+    at = np.int64(0)
+    record = 0
+    key_end = 0
+    value_end = 0
+    key_offsets[0] = 0
+    value_offsets[0] = 0
+    result[1] = _BROKEN
+    while True:
+        left, at = read_number(data, at, end)
+        if at >= 0 and left < 0:
+            if left < at - end:
+                return
+            left = -left
+            _skipped, at = read_number(data, at, end)
+        if at < 0 or left < 0 or left > (end - at) // _RECORD_BYTES_MIN:
+            return
+        if left == 0:
+            break
+        for _ in range(left):
+            result[0] = record
+            branch, at = read_number(data, at, end)
+            if at < 0 or branch < 0 or branch > 1:
+                return
+            if branch == 0:
+                result[1] = _NULL_KEY
+                return
+            length, at = read_number(data, at, end)
+            if at < 0 or length < 0 or length > end - at:
+                return
+            for index in range(length):
+                key_bytes[key_end + index] = data[at + index]
+            key_end += length
+            at += length
+            branch, at = read_number(data, at, end)
+            if at < 0 or branch < 0 or branch > 1:
+                return
+            if branch == 1:
+                length, at = read_number(data, at, end)
+                if at < 0 or length < 0 or length > end - at:
+                    return
+                at += length
+            branch, at = read_number(data, at, end)
+            if at < 0 or branch < 0:
+                return
+            if branch >= _ARRAY:
+                result[1] = _OTHER_WRAPPER
+                return
+            value = np.int64(0)
+            if branch == _BOOLEAN:
+                if at >= end or data[at] > 1:
+                    return
+                value = np.int64(data[at])
+                at += 1
+            elif branch in (_FLOAT, _DOUBLE):
+                width = 4 if branch == _FLOAT else 8
+                if end - at < width:
+                    return
+                for index in range(width):
+                    value |= np.int64(data[at + index]) << np.int64(8 * index)
+                at += width
+            elif branch in (_BYTES, _STRING, _DECIMAL):
+                length, at = read_number(data, at, end)
+                if at < 0 or length < 0 or length > end - at:
+                    return
+                for index in range(length):
+                    value_bytes[value_end + index] = data[at + index]
+                value_end += length
+                at += length
+            elif branch != _NULL:
+                value, at = read_number(data, at, end)
+                if at < 0:
+                    return
+                if (branch in (_INT, _DATE)) and (value < -2147483648 or value > 2147483647):
+                    return
+            branches[record] = branch
+            values[record] = value
+            record += 1
+            key_offsets[record] = np.int32(key_end)
+            value_offsets[record] = np.int32(value_end)
+    result[0] = record
+    if at == end:
+        result[1] = _OK
+
+
+def _broken(block: LogBlock, why: str) -> BrokenFile:
+    return BrokenFile(
+        f"The log file {block.file} is broken in its delete block at byte {block.offset}.",
+        why=f"{why[0].upper()}{why[1:]}.",
+        remedy="Restore the file, or roll back the commit that wrote it.",
+    )
+
+
+def _unsupported(block: LogBlock, why: str, remedy: str) -> Unsupported:
+    return Unsupported(f"The delete block in {block.where} is not supported.", why=why, remedy=remedy)

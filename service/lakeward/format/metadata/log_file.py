@@ -1,0 +1,119 @@
+"""Log files of the metadata table: one HFile in a block of its own, and the keys that are deleted in another.
+
+    block of type HFILE_DATA: headers SCHEMA and INSTANT_TIME, an HFile as content | block of type DELETE
+
+Touches: the file it is given; a temporary file, where an HFile is too large to wait in memory for its length.
+Keeps:   1. memory is bounded by `SPOOL_BYTES`, whatever the number of entries;
+         2. what `metadata_blocks` makes of a file is what `write_metadata_log` was given.
+"""
+
+from __future__ import annotations
+
+import shutil
+import struct
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, cast
+
+from lakeward.errors import BrokenFile, Unsupported
+from lakeward.format.hfile.reader import HFileReader
+from lakeward.format.hfile.writer import HFileWriter
+from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock, scan_blocks
+from lakeward.format.log.delete_block import read_delete_block
+from lakeward.format.log.writer import block_head
+
+SPOOL_BYTES = 8 * 1024 * 1024
+
+_COPY_BYTES = 1024 * 1024
+_SCHEMA_INFO = "schema"
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataLogStats:
+    """What was written."""
+
+    entries: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataBlock:
+    """A block of a log file: entries, or deleted keys."""
+
+    instant: str
+    schema_json: str | None
+    """What the values are decoded by. None in a delete block."""
+    hfile: HFileReader | None
+    """The HFile in place: the file must stay open as long as it is used. None for a delete block."""
+    deleted_keys: tuple[str, ...]
+    """Empty for a block of entries."""
+    where: str
+    """How errors call the block."""
+
+
+def write_metadata_log(
+    sink: BinaryIO, *, instant: str, schema_json: str, entries: Iterable[tuple[str, bytes]]
+) -> MetadataLogStats:
+    """Write a log file of one block, from where the sink stands.
+
+    Args:
+        schema_json: what the values were encoded by.
+        entries: key and value, strictly ascending by the key's UTF-8 bytes (sort by `str.encode`).
+    """
+    with tempfile.SpooledTemporaryFile(max_size=SPOOL_BYTES) as spooled:
+        spool = cast("BinaryIO", spooled)
+        writer = HFileWriter(spool)
+        for key, value in entries:
+            writer.add(key.encode("utf-8"), value)
+        hfile = writer.finish({_SCHEMA_INFO: schema_json.encode("utf-8")})
+        headers = {HeaderKey.SCHEMA: schema_json, HeaderKey.INSTANT_TIME: instant}
+        head = block_head(BlockType.HFILE_DATA, headers, hfile.size_bytes)
+        # No footer entries, then the way back to the block's start.
+        tail = struct.pack(">iq", 0, len(head) + hfile.size_bytes + 4)
+        sink.write(head)
+        spool.seek(0)
+        shutil.copyfileobj(spool, sink, _COPY_BYTES)
+        sink.write(tail)
+    return MetadataLogStats(entries=hfile.entries, size_bytes=len(head) + hfile.size_bytes + len(tail))
+
+
+def metadata_blocks(file: BinaryIO, size: int, name: str) -> Iterator[MetadataBlock | CorruptBlock]:
+    """The blocks of a log file of `size` bytes, in file order; torn ones as `CorruptBlock`, which readers skip.
+
+    `name` is how errors call the file. Raises `Unsupported` for blocks of other types.
+    """
+    for block in scan_blocks(file, size, name=name):
+        if isinstance(block, CorruptBlock):
+            yield block
+            continue
+        instant = block.headers.get(HeaderKey.INSTANT_TIME)
+        if instant is None:
+            raise _broken(block, "it does not say of which instant it is")
+        schema_json = block.headers.get(HeaderKey.SCHEMA)
+        if block.type is BlockType.HFILE_DATA:
+            if schema_json is None:
+                raise _broken(block, "it does not say of which schema its values are")
+            hfile = HFileReader(file, offset=block.content_offset, length=block.content_length, name=block.where)
+            yield MetadataBlock(
+                instant=instant, schema_json=schema_json, hfile=hfile, deleted_keys=(), where=block.where
+            )
+        elif block.type is BlockType.DELETE:
+            keys = tuple(read_delete_block(file, block).keys.to_pylist())
+            yield MetadataBlock(
+                instant=instant, schema_json=schema_json, hfile=None, deleted_keys=keys, where=block.where
+            )
+        else:
+            raise Unsupported(
+                f"The log block in {block.where} is not supported.",
+                why=f"It is of type {block.type.name}, which only older releases write into a metadata table.",
+                remedy="Disable the metadata table so that Hudi's next writer builds a new one.",
+            )
+
+
+def _broken(block: LogBlock, why: str) -> BrokenFile:
+    return BrokenFile(
+        f"The log file {block.file} is broken in its block at byte {block.offset}.",
+        why=f"{why[0].upper()}{why[1:]}.",
+        remedy="Disable the metadata table so that Hudi's next writer builds a new one.",
+    )

@@ -1,0 +1,312 @@
+"""Parquet base files: Arrow batches in, one file with Hudi's footer out; and the reverse.
+
+Written: the five meta columns first, every column nullable unless the caller knows better, decimals as fixed-length
+byte arrays, timestamps as INT64, 3-level lists; footer entries with the bloom filter, its type, and the smallest and
+largest record key, without which Hudi's indexes fail or miss rows. Read: what Hudi's Avro writer and Spark's row
+writer make, that is lists of 2 and 3 levels, INT96 timestamps, columns that are missing or still have their older type.
+
+Touches: the sink it is given; the source it is given, by seeking and reading.
+Keeps:   1. `_hoodie_file_name` is the file's own name in every row, whatever the batch says;
+         2. the bloom filter and the key range cover every row, and both come from the keys themselves, never
+            from Parquet statistics, which may be cut short;
+         3. what is written is held for one row group, bounded by rows and by bytes; what is read, for one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from lakeward.errors import BrokenFile
+from lakeward.format.avro.schema import META_COLUMNS
+from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE, TYPE_CODE, BloomFilter, key_buffers
+from lakeward.format.parquet.batches import BATCH_BYTES_MAX, BATCH_ROWS, ParquetBatches
+from lakeward.format.parquet.pages import BadPage
+from lakeward.format.projection import project
+from lakeward.storage.storage import is_of_storage
+
+BLOOM_KEY = "org.apache.hudi.bloomfilter"
+BLOOM_TYPE_KEY = "hoodie_bloom_filter_type_code"
+MIN_KEY = "hoodie_min_record_key"
+MAX_KEY = "hoodie_max_record_key"
+
+ROW_GROUP_ROWS = 122_880
+ROW_GROUP_BYTES = 128 * 1024 * 1024
+
+_KEY_COLUMN = "_hoodie_record_key"
+_FILE_NAME_COLUMN = "_hoodie_file_name"
+# Meta columns that repeat: one value per commit, per partition, per file.
+_REPEATED_META_COLUMNS = ("_hoodie_commit_time", "_hoodie_partition_path", _FILE_NAME_COLUMN)
+_SAMPLE_ROWS = 16_384
+_REPEATS_MIN = 8
+_PAGE_BYTES = 1024 * 1024
+# The library looks at the size of a page only after so many values: with its 1,024, a page of wide rows was as large as
+# the row group, and a page cannot be decoded in part. 64 cost some 3 % of the encoding.
+_VALUES_AT_ONCE_MAX = 64
+_COMPRESSION_LEVELS = {"zstd": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFileStats:
+    """What was written."""
+
+    rows: int
+    size_bytes: int
+    min_key: str | None
+    max_key: str | None
+
+
+class BaseFileWriter:
+    """Writes one base file. Close it, or the sink holds no file."""
+
+    def __init__(
+        self,
+        sink: BinaryIO,
+        schema: pa.Schema,
+        *,
+        file_name: str,
+        codec: str = "zstd",
+        keys_expected: int | None = None,
+        bloom_type: str = TYPE_CODE,
+        required: Collection[str] = (),
+    ) -> None:
+        """
+        Args:
+            keys_expected: sizes the bloom filter; without it all keys are held in memory until `close`.
+            required: columns that hold no null, and are written so.
+        """
+        assert tuple(schema.names[: len(META_COLUMNS)]) == META_COLUMNS
+        self._sink = _Counted(sink)
+        self._schema = pa.schema([pa.field(column.name, column.type) for column in schema])
+        self._key_index = self._schema.get_field_index(_KEY_COLUMN)
+        self._file_name = pa.array([file_name], type=pa.string())
+        self._file_name_index = self._schema.get_field_index(_FILE_NAME_COLUMN)
+        self._required = [self._schema.get_field_index(name) for name in self._schema.names if name in required]
+        self._written_schema = pa.schema(
+            [pa.field(column.name, column.type, nullable=column.name not in required) for column in self._schema]
+        ).set(self._file_name_index, pa.field(_FILE_NAME_COLUMN, pa.dictionary(pa.int32(), pa.string())))
+        self._codec = codec
+        self._writer: pq.ParquetWriter | None = None
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = 0
+        self._pending_bytes = 0
+        self._bloom_type = bloom_type
+        self._bloom = BloomFilter(keys_expected, bloom_type) if keys_expected is not None else None
+        self._held_keys: list[pa.Array] = []
+        self._rows = 0
+        self._min_key: str | None = None
+        self._max_key: str | None = None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows, in the writer's schema."""
+        assert batch.schema.equals(self._schema), f"{batch.schema} is not {self._schema}"
+        for start in range(0, batch.num_rows, ROW_GROUP_ROWS):
+            self._write_part(batch.slice(start, ROW_GROUP_ROWS))
+
+    def close(self) -> BaseFileStats:
+        """Write what is left, then the footer. The sink stays open, since it is the caller's."""
+        if self._pending or self._writer is None:
+            self._flush()
+        assert self._writer is not None
+        bloom = self._bloom
+        if bloom is None:
+            bloom = BloomFilter(self._rows, self._bloom_type)
+            for keys in self._held_keys:
+                bloom.add(keys)
+        entries = {BLOOM_KEY: bloom.to_base64()}
+        if self._bloom_type != SIMPLE_TYPE_CODE:  # which is what Hudi takes a filter for that has no type beside it
+            entries[BLOOM_TYPE_KEY] = self._bloom_type
+        if self._min_key is not None and self._max_key is not None:
+            entries |= {MIN_KEY: self._min_key, MAX_KEY: self._max_key}
+        self._writer.add_key_value_metadata(entries)
+        self._writer.close()
+        return BaseFileStats(
+            rows=self._rows, size_bytes=self._sink.position, min_key=self._min_key, max_key=self._max_key
+        )
+
+    def _write_part(self, batch: pa.RecordBatch) -> None:
+        if batch.num_rows == 0:
+            return
+        if self._pending_rows + batch.num_rows > ROW_GROUP_ROWS:
+            self._flush()
+        for index in self._required:
+            if batch.column(index).null_count:
+                raise BrokenFile(
+                    f"Column {self._schema.names[index]} of {self._file_name[0]} would hold a null.",
+                    why="The table's schema and the base file before say that it holds none; a log file has one.",
+                    remedy="Find out which writer put it there; nothing was published.",
+                )
+        self._take_keys(batch.column(self._key_index))
+        names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(batch.num_rows, dtype=np.int32)), self._file_name)
+        columns = batch.columns
+        columns[self._file_name_index] = names
+        self._pending.append(pa.RecordBatch.from_arrays(columns, schema=self._written_schema))
+        self._pending_rows += batch.num_rows
+        self._pending_bytes += batch.nbytes
+        self._rows += batch.num_rows
+        # Where wide rows come after narrow ones, pages of theirs may be as large as the row group.
+        is_wide = self._pending_bytes > self._pending_rows * (_PAGE_BYTES // _VALUES_AT_ONCE_MAX)
+        bytes_max = ROW_GROUP_BYTES // 2 if is_wide else ROW_GROUP_BYTES
+        if self._pending_rows >= ROW_GROUP_ROWS or self._pending_bytes >= bytes_max:
+            self._flush()
+
+    def _take_keys(self, keys: pa.StringArray) -> None:
+        assert keys.null_count == 0, "a row without a record key"
+        if self._bloom is not None:
+            self._bloom.add(keys)
+        else:
+            self._held_keys.append(keys)
+        smallest, largest = key_range(keys)
+        if self._min_key is None or _java_order(smallest) < _java_order(self._min_key):
+            self._min_key = smallest
+        if self._max_key is None or _java_order(largest) > _java_order(self._max_key):
+            self._max_key = largest
+
+    def _flush(self) -> None:
+        table = pa.Table.from_batches(self._pending, schema=self._written_schema)
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(
+                self._sink,
+                self._written_schema,
+                compression=self._codec,
+                compression_level=_COMPRESSION_LEVELS.get(self._codec),
+                use_dictionary=_repeated_columns(table),
+                use_compliant_nested_type=True,
+                store_schema=False,
+                version="2.6",
+                data_page_version="1.0",
+                write_batch_size=max(1, min(_VALUES_AT_ONCE_MAX, _PAGE_BYTES * table.num_rows // max(1, table.nbytes))),
+            )
+        if table.num_rows:
+            self._writer.write_table(table, row_group_size=table.num_rows)
+        self._pending = []
+        self._pending_rows = 0
+        self._pending_bytes = 0
+
+
+def open_base_file(
+    source: BinaryIO, schema: pa.Schema, *, name: str, batch_rows: int = BATCH_ROWS, bytes_max: int = BATCH_BYTES_MAX
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a base file in file order, in `schema`: columns the file does not have are null.
+
+    No batch takes more than `bytes_max` when it is decoded; a row that does is `Unsupported`.
+    """
+    where = f"the base file {name}"
+    try:
+        file = ParquetBatches(source, where=where, bytes_max=bytes_max, coerce_int96_timestamp_unit="us")
+        metadata = file.metadata
+        wanted = set(schema.names)
+        columns = [column for column in file.schema.names if column in wanted]
+        naive_is_utc = any(metadata.schema.column(i).physical_type == "INT96" for i in range(metadata.num_columns))
+        if not columns:
+            for start in range(0, metadata.num_rows, batch_rows):
+                length = min(batch_rows, metadata.num_rows - start)
+                yield pa.RecordBatch.from_arrays([pa.nulls(length, column.type) for column in schema], schema=schema)
+            return
+        for batch in file.read(columns, rows_max=batch_rows):
+            yield project(batch, schema, where=where, naive_is_utc=naive_is_utc)
+    except (pa.ArrowException, OSError, BadPage) as broken:
+        if is_of_storage(broken):
+            raise
+        raise _broken(name, broken) from broken
+
+
+def read_required(source: BinaryIO, *, name: str) -> frozenset[str]:
+    """The columns of a base file that may hold no null, from its footer."""
+    try:
+        return frozenset(column.name for column in _open(source).schema_arrow if not column.nullable)
+    except (pa.ArrowException, OSError) as broken:
+        if is_of_storage(broken):
+            raise
+        raise _broken(name, broken) from broken
+
+
+def count_rows(source: BinaryIO, *, name: str) -> int:
+    """How many rows a base file has, from its footer."""
+    try:
+        return int(_open(source).metadata.num_rows)
+    except (pa.ArrowException, OSError) as broken:
+        if is_of_storage(broken):
+            raise
+        raise _broken(name, broken) from broken
+
+
+def key_range(keys: pa.StringArray) -> tuple[str, str]:
+    """The smallest and the largest key as Java compares strings, which is how Hudi's index reads the two."""
+    offsets, data = key_buffers(keys)
+    text = data[offsets[0] : offsets[-1]]
+    if not len(text) or int(text.max()) < 0xEE:
+        # Below U+E000 the order of UTF-8 bytes is that of UTF-16 units; a lead byte of 0xEE is U+E000 or greater.
+        found = pc.min_max(keys).as_py()
+        return found["min"], found["max"]
+    values = keys.to_pylist()
+    return min(values, key=_java_order), max(values, key=_java_order)
+
+
+def _java_order(key: str) -> bytes:
+    return key.encode("utf-16-be", "surrogatepass")
+
+
+def _open(source: BinaryIO) -> pq.ParquetFile:
+    return pq.ParquetFile(
+        source, pre_buffer=False, memory_map=False, buffer_size=256 * 1024, coerce_int96_timestamp_unit="us"
+    )
+
+
+def _repeated_columns(table: pa.Table) -> list[str]:
+    """The columns worth a dictionary, judged by the first rows: encoding the others twice costs a fifth of the time."""
+    sample = table.slice(0, _SAMPLE_ROWS)
+    repeated = list(_REPEATED_META_COLUMNS)
+    for column in sample.schema:
+        if column.name in META_COLUMNS or pa.types.is_nested(column.type) or pa.types.is_boolean(column.type):
+            continue
+        distinct = pc.count_distinct(sample.column(column.name), mode="all").as_py()
+        if distinct * _REPEATS_MIN <= sample.num_rows:
+            repeated.append(column.name)
+    return repeated
+
+
+class _Counted:
+    """A sink that knows how many bytes it took; Arrow writes to anything with these methods."""
+
+    def __init__(self, sink: BinaryIO) -> None:
+        self._sink = sink
+        self.position = 0
+        self.closed = False
+
+    def write(self, data: bytes) -> int:
+        self._sink.write(data)
+        self.position += len(data)
+        return len(data)
+
+    def tell(self) -> int:
+        return self.position
+
+    def flush(self) -> None:
+        self._sink.flush()
+
+    def writable(self) -> bool:
+        return True
+
+    def readable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        """Arrow closes what it wrote to; the sink is not ours to close."""
+
+
+def _broken(name: str, why: Exception) -> BrokenFile:
+    return BrokenFile(
+        f"The base file {name} cannot be read.",
+        why=f"It is not the Parquet file that its name says: {why}.",
+        remedy="Restore the file, or roll back the commit that wrote it.",
+    )

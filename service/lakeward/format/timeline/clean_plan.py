@@ -1,0 +1,160 @@
+"""Clean plans: which files a requested clean is going to delete. Avro in both layouts.
+
+    partition path -> files, each by its whole path as the engine formats it (`file:/data/t/p=1/x.parquet`)
+
+A plan that waits is carried out by the process that finds it, so it says everything that carrying it out needs.
+
+Touches: nothing.
+Keeps:   1. read_clean_plan(write_clean_plan(plan)) == plan;
+         2. every file lies directly in the partition it is listed under, below the base path: what does not is
+            refused (`UntrustedName`), for these names are deleted;
+         3. what is written is in the schema of Hudi 1.2, to the field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lakeward.errors import UntrustedName
+from lakeward.format.avro.container import read_record, write_record
+from lakeward.format.avro.record_fields import RecordFields
+from lakeward.format.file_name import check_relative_path
+from lakeward.format.timeline.clean_metadata import KEEP_LATEST_COMMITS
+
+VERSION = 2
+"""In version 1 files are in another field, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retained:
+    """The instant as of which, and after which, everything can still be read."""
+
+    time: str
+    action: str
+    state: str
+    """The state as Hudi writes it: COMPLETED."""
+
+
+@dataclass(frozen=True, slots=True)
+class CleanPlan:
+    earliest_retained: Retained | None
+    last_completed: str
+    """The last commit that the planner knew of."""
+    files: Mapping[str, tuple[str, ...]]
+    """Names of the files to delete, by partition path."""
+    policy: str = KEEP_LATEST_COMMITS
+    partitions_deleted: tuple[str, ...] = ()
+    extra_metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+_TEXT = {"type": "string", "avro.java.string": "String"}
+_TEXTS = {"type": "array", "items": _TEXT}
+_EXTRA = {"type": "map", "values": _TEXT, "avro.java.string": "String", "default": None}
+
+_INSTANT = {
+    "type": "record",
+    "name": "HoodieActionInstant",
+    "fields": [{"name": name, "type": _TEXT} for name in ("timestamp", "action", "state")],
+}
+
+_FILE = {
+    "type": "record",
+    "name": "HoodieCleanFileInfo",
+    "fields": [
+        {"name": "filePath", "type": ["null", _TEXT], "default": None},
+        {"name": "isBootstrapBaseFile", "type": ["null", "boolean"], "default": None},
+    ],
+}
+
+_NAMES_BY_PARTITION = {"type": "map", "values": _TEXTS, "avro.java.string": "String"}
+_FILES_BY_PARTITION = {"type": "map", "values": {"type": "array", "items": _FILE}, "avro.java.string": "String"}
+
+_SCHEMA: dict[str, Any] = {
+    "type": "record",
+    "name": "HoodieCleanerPlan",
+    "namespace": "org.apache.hudi.avro.model",
+    "fields": [
+        {"name": "earliestInstantToRetain", "type": ["null", _INSTANT], "default": None},
+        {"name": "lastCompletedCommitTimestamp", "type": _TEXT, "default": ""},
+        {"name": "policy", "type": _TEXT},
+        {"name": "filesToBeDeletedPerPartition", "type": ["null", _NAMES_BY_PARTITION], "default": None},
+        {"name": "version", "type": ["int", "null"], "default": 1},
+        {"name": "filePathsToBeDeletedPerPartition", "type": ["null", _FILES_BY_PARTITION], "default": None},
+        {"name": "partitionsToBeDeleted", "type": ["null", _TEXTS], "default": None},
+        {"name": "extraMetadata", "type": ["null", _EXTRA], "default": None},
+    ],
+}
+
+
+def read_clean_plan(data: bytes, *, root: str, file: str) -> CleanPlan:
+    """The content of a requested clean. Raises `BrokenFile`, `UntrustedName`.
+
+    Args:
+        root: the base path as the engine formats it in the plan, `file:/data/t`.
+    """
+    fields = RecordFields(read_record(data, file=file), file=file)
+    if fields.integer("version") != VERSION:
+        raise fields.broken("version", str(VERSION))
+    retained = fields.record("earliestInstantToRetain")
+    return CleanPlan(
+        earliest_retained=_retained(retained) if retained is not None else None,
+        last_completed=fields.text("lastCompletedCommitTimestamp") or "",
+        files={
+            check_relative_path(path): tuple(_name(each.text("filePath") or "", root, path) for each in of)
+            for path, of in fields.records_by_key("filePathsToBeDeletedPerPartition").items()
+        },
+        policy=fields.text("policy") or "",
+        partitions_deleted=fields.texts("partitionsToBeDeleted"),
+        extra_metadata=fields.text_by_key("extraMetadata"),
+    )
+
+
+def read_extra_metadata(data: bytes, *, file: str) -> dict[str, str]:
+    """What else a requested clean says, whatever files it names. Raises `BrokenFile`."""
+    return RecordFields(read_record(data, file=file), file=file).text_by_key("extraMetadata")
+
+
+def write_clean_plan(plan: CleanPlan, *, root: str) -> bytes:
+    """The bytes of a requested clean, in either layout. `root` as for `read_clean_plan`."""
+    retained = plan.earliest_retained
+    return write_record(
+        _SCHEMA,
+        {
+            "earliestInstantToRetain": retained
+            and {"timestamp": retained.time, "action": retained.action, "state": retained.state},
+            "lastCompletedCommitTimestamp": plan.last_completed,
+            "policy": plan.policy,
+            "filesToBeDeletedPerPartition": {},
+            "version": VERSION,
+            "filePathsToBeDeletedPerPartition": {
+                check_relative_path(path): [
+                    {"filePath": _prefix(root, path) + name, "isBootstrapBaseFile": False} for name in names
+                ]
+                for path, names in plan.files.items()
+            },
+            "partitionsToBeDeleted": list(plan.partitions_deleted),
+            "extraMetadata": dict(plan.extra_metadata),
+        },
+    )
+
+
+def _retained(fields: RecordFields) -> Retained:
+    return Retained(*(fields.text(name) or "" for name in ("timestamp", "action", "state")))
+
+
+def _prefix(root: str, partition_path: str) -> str:
+    return f"{root}/{partition_path}/" if partition_path else f"{root}/"
+
+
+def _name(path: str, root: str, partition_path: str) -> str:
+    prefix = _prefix(root, partition_path)
+    name = path.removeprefix(prefix)
+    if not path.startswith(prefix) or not name or name in (".", "..") or "/" in name:
+        raise UntrustedName(
+            f"A clean plan names {path!r}, which is not trusted.",
+            why=f"It is not a file directly below {prefix}.",
+            remedy="Find out who wrote the plan; nothing was opened or deleted by that name.",
+        )
+    return name

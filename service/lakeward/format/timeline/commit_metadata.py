@@ -1,0 +1,292 @@
+"""Commit metadata: what a completed write says that it wrote. Avro in layout 2, JSON in layout 1.
+
+    partition path -> write stats, one for each file written
+    partition path -> file ids that the write replaced (replacecommit only)
+    extra metadata, of which `schema` is the table's Avro schema without meta fields
+
+Fields carry Hudi's names in snake case. The schema is that of Hudi 1.2's HoodieCommitMetadata.
+
+Touches: nothing.
+Keeps:   1. read_commit_metadata(write_commit_metadata(m), layout=2) == m;
+         2. names that could lead out of the table are refused (`UntrustedName`), not passed on;
+         3. fields that we do not know are ignored.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from lakeward.errors import BrokenFile
+from lakeward.format.avro.container import MAGIC, read_record, write_record
+from lakeward.format.avro.record_fields import RecordFields
+from lakeward.format.file_name import check_file_id, check_relative_path
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeStats:
+    """Milliseconds."""
+
+    total_scan_time: int | None = None
+    total_create_time: int | None = None
+    total_upsert_time: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteStat:
+    """What was written into one file. The order of the fields is the order on disk."""
+
+    file_id: str | None = None
+    path: str | None = None
+    """The path below the base path."""
+    prev_commit: str | None = None
+    """The base instant of the slice before; the text `null` for a new file group."""
+    num_writes: int | None = None
+    num_deletes: int | None = None
+    num_update_writes: int | None = None
+    total_write_bytes: int | None = None
+    total_write_errors: int | None = None
+    partition_path: str | None = None
+    total_log_records: int | None = None
+    total_log_files: int | None = None
+    total_updated_records_compacted: int | None = None
+    num_inserts: int | None = None
+    total_log_blocks: int | None = None
+    total_corrupt_log_block: int | None = None
+    total_rollback_blocks: int | None = None
+    file_size_in_bytes: int | None = None
+    log_version: int | None = None
+    log_offset: int | None = None
+    base_file: str | None = None
+    log_files: tuple[str, ...] | None = None
+    cdc_stats: Mapping[str, int] | None = None
+    """Path of each change log to its size."""
+    prev_base_file: str | None = None
+    min_event_time: int | None = None
+    max_event_time: int | None = None
+    runtime_stats: RuntimeStats | None = None
+    total_log_files_compacted: int | None = None
+    total_log_read_time_ms: int | None = None
+    total_log_size_compacted: int | None = None
+    temp_path: str | None = None
+    num_updates: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitMetadata:
+    partition_to_write_stats: Mapping[str, tuple[WriteStat, ...]] = field(default_factory=dict)
+    compacted: bool | None = None
+    """True for compaction and for log compaction."""
+    extra_metadata: Mapping[str, str] = field(default_factory=dict)
+    operation_type: str | None = None
+    """Hudi's name in upper case: UPSERT, COMPACT, ..."""
+    partition_to_replace_file_ids: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def schema(self) -> str | None:
+        """Avro JSON of the table's columns, without meta fields."""
+        return self.extra_metadata.get("schema")
+
+
+WrittenFiles = Mapping[str, Mapping[str, int | None]]
+"""Maps a partition path to the path of each file that a commit wrote, and its size where the commit says it."""
+
+_TEXT = {"type": "string", "avro.java.string": "String"}
+_TEXTS = {"type": "array", "items": _TEXT}
+_TEXT_BY_KEY = {"type": "map", "values": _TEXT, "avro.java.string": "String"}
+_LONG_BY_KEY = {"type": "map", "values": "long", "avro.java.string": "String"}
+
+
+def _nullable(name: str, avro_type: object) -> dict[str, Any]:
+    return {"name": name, "type": ["null", avro_type], "default": None}
+
+
+_RUNTIME_STATS = {
+    "type": "record",
+    "name": "HoodieRuntimeStats",
+    "fields": [_nullable(name, "long") for name in ("totalScanTime", "totalCreateTime", "totalUpsertTime")],
+}
+
+# The fields of WriteStat, in its order, by their names on disk.
+_WRITE_STAT_TYPES: dict[str, object] = {
+    "fileId": _TEXT,
+    "path": _TEXT,
+    "prevCommit": _TEXT,
+    "numWrites": "long",
+    "numDeletes": "long",
+    "numUpdateWrites": "long",
+    "totalWriteBytes": "long",
+    "totalWriteErrors": "long",
+    "partitionPath": _TEXT,
+    "totalLogRecords": "long",
+    "totalLogFiles": "long",
+    "totalUpdatedRecordsCompacted": "long",
+    "numInserts": "long",
+    "totalLogBlocks": "long",
+    "totalCorruptLogBlock": "long",
+    "totalRollbackBlocks": "long",
+    "fileSizeInBytes": "long",
+    "logVersion": "int",
+    "logOffset": "long",
+    "baseFile": _TEXT,
+    "logFiles": _TEXTS,
+    "cdcStats": _LONG_BY_KEY,
+    "prevBaseFile": _TEXT,
+    "minEventTime": "long",
+    "maxEventTime": "long",
+    "runtimeStats": _RUNTIME_STATS,
+    "totalLogFilesCompacted": "long",
+    "totalLogReadTimeMs": "long",
+    "totalLogSizeCompacted": "long",
+    "tempPath": _TEXT,
+    "numUpdates": "long",
+}
+
+_WRITE_STAT_FIELDS = tuple(field.name for field in dataclasses.fields(WriteStat))
+
+_WRITE_STAT = {
+    "type": "record",
+    "name": "HoodieWriteStat",
+    "fields": [_nullable(name, avro_type) for name, avro_type in _WRITE_STAT_TYPES.items()],
+}
+
+_COMMIT_METADATA = {
+    "type": "record",
+    "name": "HoodieCommitMetadata",
+    "namespace": "org.apache.hudi.avro.model",
+    "fields": [
+        _nullable(
+            "partitionToWriteStats",
+            {"type": "map", "values": {"type": "array", "items": _WRITE_STAT}, "avro.java.string": "String"},
+        ),
+        _nullable("compacted", "boolean"),
+        _nullable("extraMetadata", _TEXT_BY_KEY),
+        {"name": "version", "type": ["int", "null"], "default": 1},
+        _nullable("operationType", _TEXT),
+    ],
+}
+
+
+def read_commit_metadata(data: bytes, *, file: str, layout: int) -> CommitMetadata:
+    """The content of a completed commit, deltacommit or replacecommit. Raises `BrokenFile`, `UntrustedName`."""
+    return _from_fields(_read_fields(data, file=file, layout=layout))
+
+
+def read_written_files(data: bytes, *, file: str, layout: int) -> WrittenFiles:
+    """What the same content says of files, and nothing else, in half the time."""
+    stats = _read_fields(data, file=file, layout=layout).records_by_key("partitionToWriteStats")
+    return {check_relative_path(partition): _sizes(each) for partition, each in stats.items()}
+
+
+def _sizes(stats: list[RecordFields]) -> dict[str, int | None]:
+    sizes: dict[str, int | None] = {}
+    for stat in stats:
+        if path := stat.text("path"):
+            # Where a log is appended to, a stat tells the bytes of that time; Flink adds them up before it commits
+            # (WriteStatMerger, Hudi 1.x). What names a file twice all the same does not say how long it is.
+            sizes[check_relative_path(path)] = None if path in sizes else stat.integer("fileSizeInBytes") or None
+    return sizes
+
+
+def _read_fields(data: bytes, *, file: str, layout: int) -> RecordFields:
+    if layout >= 2 and data.startswith(MAGIC):
+        return RecordFields(read_record(data, file=file), file=file)
+    # Timelines that were upgraded in place by early 1.x releases keep JSON in layout 2.
+    try:
+        values = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise BrokenFile(
+            f"{file} is no commit metadata.",
+            why=f"It is neither Avro nor complete JSON: {error}.",
+            remedy="Its writer died over it or it was damaged; restore it, or roll back the instant it belongs to.",
+        ) from error
+    return RecordFields(values, file=file)
+
+
+def write_commit_metadata(metadata: CommitMetadata) -> bytes:
+    """The bytes of a completed commit or deltacommit in layout 2."""
+    assert not metadata.partition_to_replace_file_ids, "a replacecommit has a schema of its own, which we never write"
+    return write_record(
+        _COMMIT_METADATA,
+        {
+            "partitionToWriteStats": {
+                partition: [_stat_record(stat) for stat in stats]
+                for partition, stats in metadata.partition_to_write_stats.items()
+            },
+            "compacted": metadata.compacted,
+            "extraMetadata": dict(metadata.extra_metadata),
+            # Hudi's Java writers leave the version empty.
+            "version": None,
+            "operationType": metadata.operation_type,
+        },
+    )
+
+
+def _from_fields(fields: RecordFields) -> CommitMetadata:
+    stats = fields.records_by_key("partitionToWriteStats")
+    replaced = fields.texts_by_key("partitionToReplaceFileIds")
+    return CommitMetadata(
+        partition_to_write_stats={
+            check_relative_path(partition): tuple(_write_stat(stat) for stat in each)
+            for partition, each in stats.items()
+        },
+        compacted=fields.boolean("compacted"),
+        extra_metadata=fields.text_by_key("extraMetadata"),
+        operation_type=fields.text("operationType"),
+        partition_to_replace_file_ids={
+            check_relative_path(partition): tuple(check_file_id(file_id) for file_id in each)
+            for partition, each in replaced.items()
+        },
+    )
+
+
+def _write_stat(fields: RecordFields) -> WriteStat:
+    values = {
+        own: _stat_value(fields, name, avro_type)
+        for own, (name, avro_type) in zip(_WRITE_STAT_FIELDS, _WRITE_STAT_TYPES.items(), strict=True)
+    }
+    stat = WriteStat(**values)
+    check_relative_path(stat.path or "")
+    check_relative_path(stat.partition_path or "")
+    if stat.file_id:
+        check_file_id(stat.file_id)
+    return stat
+
+
+def _stat_value(fields: RecordFields, name: str, avro_type: object) -> Any:
+    if not fields.has(name):
+        return None
+    if avro_type is _TEXT:
+        return fields.text(name)
+    if avro_type is _TEXTS:
+        return fields.texts(name)
+    if avro_type is _LONG_BY_KEY:
+        return fields.integer_by_key(name)
+    if avro_type is not _RUNTIME_STATS:
+        return fields.integer(name)
+    times = fields.record(name)
+    assert times is not None, "the field is there"
+    return RuntimeStats(
+        total_scan_time=times.integer("totalScanTime"),
+        total_create_time=times.integer("totalCreateTime"),
+        total_upsert_time=times.integer("totalUpsertTime"),
+    )
+
+
+def _stat_record(stat: WriteStat) -> dict[str, Any]:
+    record = {name: getattr(stat, own) for own, name in zip(_WRITE_STAT_FIELDS, _WRITE_STAT_TYPES, strict=True)}
+    if stat.log_files is not None:
+        record["logFiles"] = list(stat.log_files)
+    if stat.cdc_stats is not None:
+        record["cdcStats"] = dict(stat.cdc_stats)
+    if stat.runtime_stats is not None:
+        record["runtimeStats"] = {
+            "totalScanTime": stat.runtime_stats.total_scan_time,
+            "totalCreateTime": stat.runtime_stats.total_create_time,
+            "totalUpsertTime": stat.runtime_stats.total_upsert_time,
+        }
+    return record

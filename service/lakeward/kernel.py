@@ -1,0 +1,46 @@
+"""The decorator of all compiled kernels, and the array types that their signatures are made of.
+
+Keys are compared and bytes are decoded by free functions over arrays, which Numba compiles when their module is
+imported, since each states its signature. They let go of the interpreter while they run, so that one process decodes
+on as many cores as it has threads, and their code is kept on disk (`kernel_cache` for images).
+
+An array type that ends in `_IN` is read only, and takes arrays that may not be written, such as those over Arrow
+buffers; without it the kernel writes there.
+
+Touches: Numba's cache folder.
+Keeps:   every kernel is cached, and none holds the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from numba import njit
+from numba import types as types
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+BOOL_IN = types.Array(types.boolean, 1, "C", readonly=True)
+I8_IN = types.Array(types.int8, 1, "C", readonly=True)
+U8_IN = types.Array(types.uint8, 1, "C", readonly=True)
+U16_IN = types.Array(types.uint16, 1, "C", readonly=True)
+I32_IN = types.Array(types.int32, 1, "C", readonly=True)
+U32_IN = types.Array(types.uint32, 1, "C", readonly=True)
+I64_IN = types.Array(types.int64, 1, "C", readonly=True)
+U64_IN = types.Array(types.uint64, 1, "C", readonly=True)
+
+I8 = types.Array(types.int8, 1, "C")
+U8 = types.Array(types.uint8, 1, "C")
+I32 = types.Array(types.int32, 1, "C")
+I64 = types.Array(types.int64, 1, "C")
+U64 = types.Array(types.uint64, 1, "C")
+
+TWO_I64 = types.UniTuple(types.int64, 2)  # type: ignore[no-untyped-call]
+TWO_U64 = types.UniTuple(types.uint64, 2)  # type: ignore[no-untyped-call]
+
+
+def kernel(signature: Any) -> Callable[[F], F]:
+    """Compile a function for this one signature, `types.int64(U8_IN, types.int64)`."""
+    compiled: Callable[[F], F] = njit(signature, cache=True, nogil=True)
+    return compiled

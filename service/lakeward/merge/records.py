@@ -1,0 +1,92 @@
+"""What the merge wants to know of log records before it compares them: keys, deletes by a column, ordering of deletes.
+
+Touches: nothing.
+Keeps:   1. a record without a key is `BrokenFile`, for it could be merged with nothing;
+         2. a column that deletes, or an ordering value, of a type that Hudi would compare otherwise is `Unsupported`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.errors import BrokenFile, Unsupported
+from lakeward.merge.merge_rules import IS_DELETED_FIELD, RECORD_KEY_FIELD, MergeRules
+from lakeward.merge.ordering_type import ordering_wrappers
+
+
+def record_keys(batch: pa.RecordBatch, *, source: str) -> pa.Array:
+    """The record keys of a batch. Raises `BrokenFile` where one is missing."""
+    keys = batch.column(RECORD_KEY_FIELD)
+    if keys.null_count:
+        raise keyless(source)
+    return keys
+
+
+def find_deleted(batch: pa.RecordBatch, rules: MergeRules) -> npt.NDArray[np.bool_]:
+    """Which data records a column declares deleted."""
+    deleted = np.zeros(batch.num_rows, dtype=np.bool_)
+    position = batch.schema.get_field_index(IS_DELETED_FIELD)
+    if position >= 0:
+        flags = batch.column(position)
+        if not pa.types.is_boolean(flags.type):
+            raise Unsupported(
+                f"The column {IS_DELETED_FIELD} has the type {flags.type}.",
+                why="Only a boolean is understood as a mark of deletion.",
+                remedy="Compact this table with Hudi itself.",
+            )
+        deleted |= flags.fill_null(False).to_numpy(zero_copy_only=False)
+    if rules.delete_field is not None and rules.delete_marker is not None:
+        position = batch.schema.get_field_index(rules.delete_field)
+        if position >= 0:
+            deleted |= _equals_marker(batch.column(position), rules.delete_field, rules.delete_marker)
+    return deleted
+
+
+def _equals_marker(values: pa.Array, name: str, marker: str) -> npt.NDArray[np.bool_]:
+    kind = values.type
+    if not (pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+        raise Unsupported(
+            f"The delete field {name} has the type {kind}.",
+            why="Its values have no text of their own that could be compared with the delete marker.",
+            remedy="Compact this table with Hudi itself.",
+        )
+    equal = pc.equal(values.cast(pa.string()), marker).fill_null(False)
+    return np.asarray(equal.to_numpy(zero_copy_only=False), dtype=np.bool_)
+
+
+def delete_ordering(
+    ordering: pa.Array | None, kind: pa.DataType | None, *, wrapper: str | None, rows: int, source: str
+) -> pa.Array | None:
+    """The ordering values of a delete block as values of the ordering column; None where all are the default."""
+    if kind is None or ordering is None or ordering.null_count == rows:
+        return None
+    assert len(ordering) == rows
+    expected = ordering_wrappers(kind)
+    assert expected is not None
+    if wrapper not in expected:
+        raise _foreign_ordering(source, f"it holds {wrapper} where the column is {kind}")
+    try:
+        if pa.types.is_timestamp(kind) and pa.types.is_integer(ordering.type):
+            ordering = ordering.cast(pa.timestamp("us", kind.tz))
+        return ordering.cast(kind)
+    except pa.ArrowInvalid as error:
+        raise _foreign_ordering(source, str(error)) from error
+
+
+def keyless(source: str) -> BrokenFile:
+    return BrokenFile(
+        f"A record of {source} has no record key.",
+        why="Without one it cannot be merged.",
+        remedy="Compact this table with Hudi itself.",
+    )
+
+
+def _foreign_ordering(source: str, why: str) -> Unsupported:
+    return Unsupported(
+        f"The ordering values of {source} are not values of the ordering column.",
+        why=f"{why[:1].upper()}{why[1:]}.",
+        remedy="Compact this table with Hudi itself.",
+    )

@@ -1,0 +1,400 @@
+"""Places in a table that some service does not know how to treat. One snapshot in; a finding for each of them out.
+
+Each function is the test of a row of `plan/eligibility.py`, which says what it means and whom it stops.
+
+Touches: nothing.
+Keeps:   a function that cannot tell yields the place: what is not known is not taken for harmless.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import orjson
+
+from lakeward.format.file_name import is_native_log
+from lakeward.format.metadata.partition import (
+    BLOOM_FILTERS,
+    COLUMN_STATS,
+    FILES,
+    PARTITION_STATS,
+    RECORD_INDEX,
+    SECONDARY_INDEX_PREFIX,
+)
+from lakeward.table.base_file_facts import OPERATION_COLUMN
+from lakeward.table.found_link import StandsFor
+from lakeward.table.metadata.metadata_table import has_metadata_table
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import (
+    BACKUP_FILE,
+    COMMIT_TIME_ORDERING,
+    EVENT_TIME_ORDERING,
+    PAYLOAD_MODES,
+    STRATEGY_MODES,
+)
+from lakeward.table.table_version import LOG_COMPACTION_VERSION, WRITABLE_VERSIONS
+from lakeward.table.timezone import ZoneSource
+
+_METADATA_BOOTSTRAP_INSTANT = "00000000000001"
+"""Base files of this instant hold meta columns only; the rows are in files outside the table."""
+
+_METADATA_PARTITIONS = frozenset({FILES, COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS, RECORD_INDEX})
+"""Partitions of the metadata table that we write, or that want nothing of a compaction, as secondary indexes do."""
+
+_MERGE_PROPERTIES = ("hoodie.record.merge.property.", "hoodie.payload.delete.")
+
+_PLANS_OVER_GROUPS = frozenset({"compaction", "logcompaction", "clustering"})
+
+_SCHEMA = "extraMetadata.schema"
+_PARTITIONS = "hoodie.table.metadata.partitions"
+_TIMEZONE = "hoodie.table.timeline.timezone"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One place that a row is about, and the words that complete the row's sentences."""
+
+    subject: str
+    """The property or the file that is in the way."""
+    words: Mapping[str, object] = field(default_factory=dict)
+
+
+Test = Callable[[TableSnapshot], Iterable[Finding]]
+
+
+def _at(subject: str, **words: object) -> Finding:
+    return Finding(subject, words)
+
+
+# ------------------------------------------------------------------------------------------------ properties
+
+
+def interrupted_properties(snapshot: TableSnapshot) -> Iterator[Finding]:
+    if snapshot.loaded_config.backup_present:
+        yield _at(f".hoodie/{BACKUP_FILE}")
+
+
+def wrong_checksum(snapshot: TableSnapshot) -> Iterator[Finding]:
+    loaded = snapshot.loaded_config
+    if not loaded.checksum_ok:
+        yield _at(f".hoodie/{loaded.source}: hoodie.table.checksum", right=loaded.config.checksum)
+
+
+def unknown_version(snapshot: TableSnapshot) -> Iterator[Finding]:
+    version = snapshot.config.version
+    if not version.is_writable:
+        yield _at(
+            "hoodie.table.version",
+            value=snapshot.config.get("hoodie.table.version") or "missing",
+            known=WRITABLE_VERSIONS,
+            remedy="Upgrade Lakeward, or leave the services of this table to Hudi."
+            if version.is_too_new
+            else "Upgrade the table with a Hudi release that writes one of these versions.",
+        )
+
+
+def wrong_layout(snapshot: TableSnapshot) -> Iterator[Finding]:
+    config = snapshot.config
+    version = config.version
+    if version.is_writable and config.layout != version.timeline_layout:
+        yield _at("hoodie.timeline.layout.version", value=config.layout, version=version, right=version.timeline_layout)
+
+
+def property_is_true(name: str) -> Test:
+    def test(snapshot: TableSnapshot) -> Iterator[Finding]:
+        if snapshot.config.is_true(name):
+            yield _at(name)
+
+    return test
+
+
+def property_is_set(name: str) -> Test:
+    def test(snapshot: TableSnapshot) -> Iterator[Finding]:
+        if snapshot.config.get(name) is not None:
+            yield _at(name)
+
+    return test
+
+
+def property_is_other_than(name: str, wanted: str) -> Test:
+    """True where the property is set to another value, in any letters; one that is not set has Hudi's default, which is
+    the one wanted."""
+
+    def test(snapshot: TableSnapshot) -> Iterator[Finding]:
+        value = snapshot.config.get(name)
+        if value is not None and value.upper() != wanted:
+            yield _at(name, value=value.upper(), wanted=wanted)
+
+    return test
+
+
+def not_merge_on_read(snapshot: TableSnapshot) -> Iterator[Finding]:
+    kind = snapshot.config.table_type.upper()
+    if kind != "MERGE_ON_READ":
+        yield _at("hoodie.table.type", value=kind, wanted="MERGE_ON_READ")
+
+
+def no_meta_fields(snapshot: TableSnapshot) -> Iterator[Finding]:
+    if not snapshot.config.populate_meta_fields:
+        yield _at("hoodie.populate.meta.fields")
+
+
+def no_record_key(snapshot: TableSnapshot) -> Iterator[Finding]:
+    if not snapshot.config.record_key_fields:
+        yield _at("hoodie.table.recordkey.fields")
+
+
+# ------------------------------------------------------------------------------------------------ metadata table
+
+
+def unknown_metadata_partition(snapshot: TableSnapshot) -> Iterator[Finding]:
+    config = snapshot.config
+    has_secondary = config.version.has_secondary_indexes
+    unknown = [
+        name
+        for name in config.built_metadata_partitions
+        if name not in _METADATA_PARTITIONS and not (has_secondary and name.startswith(SECONDARY_INDEX_PREFIX))
+    ]
+    if unknown:
+        yield _at(_PARTITIONS, names=", ".join(unknown))
+
+
+def metadata_table_without_files(snapshot: TableSnapshot) -> Iterator[Finding]:
+    built = snapshot.config.built_metadata_partitions
+    if built and not has_metadata_table(snapshot.config) and not any(unknown_metadata_partition(snapshot)):
+        yield _at(_PARTITIONS, names=", ".join(built))
+
+
+def metadata_partition_being_built(snapshot: TableSnapshot) -> Iterator[Finding]:
+    inflight = snapshot.config.inflight_metadata_partitions
+    if inflight:
+        yield _at(f"{_PARTITIONS}.inflight", names=", ".join(inflight))
+
+
+# ------------------------------------------------------------------------------------------------ merging of rows
+
+
+def unknown_merge_mode(snapshot: TableSnapshot) -> Iterator[Finding]:
+    mode = snapshot.config.merge_mode
+    if mode not in (COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING):
+        yield _at("hoodie.record.merge.mode", mode=mode)
+
+
+def unknown_payload(snapshot: TableSnapshot) -> Iterator[Finding]:
+    config = snapshot.config
+    for name in ("hoodie.compaction.payload.class", "hoodie.table.legacy.payload.class"):
+        payload = config.get(name)
+        if payload is not None and PAYLOAD_MODES.get(payload.rpartition(".")[2]) != config.merge_mode:
+            yield _at(name, payload=payload, mode=config.merge_mode)
+
+
+def unknown_strategy(snapshot: TableSnapshot) -> Iterator[Finding]:
+    config = snapshot.config
+    strategy = config.strategy_id if config.version.checks_merge_strategy else None
+    if strategy is not None and STRATEGY_MODES.get(strategy) != config.merge_mode:
+        yield _at("hoodie.record.merge.strategy.id", strategy=strategy, mode=config.merge_mode)
+
+
+def partial_update_mode(snapshot: TableSnapshot) -> Iterator[Finding]:
+    mode = snapshot.config.get("hoodie.table.partial.update.mode")
+    if mode not in (None, "NONE"):
+        yield _at("hoodie.table.partial.update.mode", mode=mode)
+
+
+def merge_properties(snapshot: TableSnapshot) -> Iterator[Finding]:
+    for name in sorted(snapshot.config.properties):
+        if name.startswith(_MERGE_PROPERTIES):
+            yield _at(name)
+
+
+def several_ordering_fields(snapshot: TableSnapshot) -> Iterator[Finding]:
+    fields = snapshot.config.ordering_fields
+    if len(fields) > 1:
+        yield _at(snapshot.config.ordering_property, number=len(fields), fields=", ".join(fields))
+
+
+def nested_ordering_field(snapshot: TableSnapshot) -> Iterator[Finding]:
+    fields = snapshot.config.ordering_fields
+    if any("." in field_ for field_ in fields):
+        yield _at(snapshot.config.ordering_property, fields=", ".join(fields))
+
+
+def no_ordering_field(snapshot: TableSnapshot) -> Iterator[Finding]:
+    config = snapshot.config
+    if config.merge_mode == EVENT_TIME_ORDERING and not config.ordering_fields:
+        yield _at(config.ordering_property)
+
+
+def missing_ordering_field(snapshot: TableSnapshot) -> Iterator[Finding]:
+    columns = _columns(snapshot)
+    if columns is None:
+        return
+    for field_ in snapshot.config.ordering_fields:
+        if "." not in field_ and field_ not in columns:
+            yield _at(snapshot.config.ordering_property, field=field_)
+
+
+# ------------------------------------------------------------------------------------------------ schema
+
+
+def schema_on_read(snapshot: TableSnapshot) -> Iterator[Finding]:
+    if snapshot.schema_on_read:
+        yield _at(".hoodie/.schema")
+
+
+def no_schema(snapshot: TableSnapshot) -> Iterator[Finding]:
+    # A table without any completed write has no schema yet, and nothing to compact either.
+    if snapshot.schema is None and snapshot.timeline.completed_writes:
+        yield _at(_SCHEMA)
+
+
+def unreadable_schema(snapshot: TableSnapshot) -> Iterator[Finding]:
+    if snapshot.schema is not None and _columns(snapshot) is None:
+        yield _at(_SCHEMA)
+
+
+def operation_column_in_schema(snapshot: TableSnapshot) -> Iterator[Finding]:
+    if OPERATION_COLUMN in (_columns(snapshot) or ()):
+        yield _at(_SCHEMA, column=OPERATION_COLUMN)
+
+
+def _columns(snapshot: TableSnapshot) -> frozenset[str] | None:
+    """None where there is no schema, or none that can be read."""
+    if snapshot.schema is None:
+        return None
+    try:
+        fields: Iterable[dict[str, str]] = orjson.loads(snapshot.schema)["fields"]
+        return frozenset(each["name"] for each in fields)
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+# ------------------------------------------------------------------------------------------------ timeline
+
+
+def broken_completed_instant(snapshot: TableSnapshot) -> Iterator[Finding]:
+    for broken in snapshot.timeline.broken:
+        if broken.is_completed:
+            yield _at(broken.file, broken=broken.why)
+
+
+def broken_pending_plan(snapshot: TableSnapshot) -> Iterator[Finding]:
+    for broken in snapshot.timeline.broken:
+        if not broken.is_completed and broken.instant.action in _PLANS_OVER_GROUPS:
+            yield _at(broken.file, broken=broken.why)
+
+
+def unknown_operation_type(snapshot: TableSnapshot) -> Iterator[Finding]:
+    version = snapshot.config.version
+    known = {None, "FULL", "LOG"} if version.has_log_compaction else {None, "FULL"}
+    for instant, plan in sorted(snapshot.plans.items()):
+        unknown = {operation.operation_type for operation in plan.operations} - known
+        if unknown:
+            yield _at(instant, types=", ".join(sorted(map(str, unknown))), version=version)
+
+
+def plan_over_bootstrap_files(snapshot: TableSnapshot) -> Iterator[Finding]:
+    for instant, plan in sorted(snapshot.plans.items()):
+        if any(operation.bootstrap_file for operation in plan.operations):
+            yield _at(instant)
+
+
+def unknown_action(snapshot: TableSnapshot) -> Iterator[Finding]:
+    for name in snapshot.timeline.unknown:
+        yield _at(name)
+
+
+def pending(action: str) -> Test:
+    def test(snapshot: TableSnapshot) -> Iterator[Finding]:
+        for instant in snapshot.timeline.pending:
+            if instant.action == action:
+                yield _at(instant.file_name)
+
+    return test
+
+
+def pending_rollback(snapshot: TableSnapshot) -> Iterator[Finding]:
+    for instant in snapshot.timeline.pending:
+        if instant.action == "rollback" and (why := _why_rollback_counts(snapshot, instant.time)) is not None:
+            yield _at(instant.file_name, why=why)
+
+
+def _why_rollback_counts(snapshot: TableSnapshot, rollback: str) -> str | None:
+    """Why we must not work beside the rollback; None where what it rolls back has no readers, like a failed write."""
+    target = snapshot.rollback_targets.get(rollback)
+    if target is None:
+        return "What it rolls back cannot be read."
+    if target in snapshot.plans:
+        return f"It rolls compaction {target} back, and would delete what an attempt at that plan publishes."
+    # t10 a rollback of write A is requested; t20 we merge A's logs into a base file; t30 the rollback deletes the logs.
+    # A's rows would stay, in the base file.
+    if snapshot.timeline.completion_time(target) is not None:
+        return f"It rolls {target} back, whose rows a compaction would keep."
+    return None
+
+
+def pending_log_compaction(snapshot: TableSnapshot) -> Iterator[Finding]:
+    if snapshot.config.version.has_log_compaction:
+        return
+    for instant in snapshot.timeline.pending:
+        if instant.action == "logcompaction":
+            yield _at(instant.file_name, version=LOG_COMPACTION_VERSION)
+
+
+def zone_disagrees(snapshot: TableSnapshot) -> Iterator[Finding]:
+    if snapshot.zone.source is ZoneSource.DISAGREES:
+        yield _at(_TIMEZONE, zone=snapshot.zone.why)
+
+
+def zone_unknown(snapshot: TableSnapshot) -> Iterator[Finding]:
+    zone = snapshot.zone
+    # Before its first commit a table shows no zone, and needs none: there is nothing to plan.
+    if zone.source is not ZoneSource.DISAGREES and zone.zone is None and snapshot.timeline.completed:
+        yield _at(_TIMEZONE, zone=zone.why)
+
+
+# ------------------------------------------------------------------------------------------------ files
+
+
+def linked_partitions(snapshot: TableSnapshot) -> Iterator[Finding]:
+    for link in snapshot.links:
+        if link.stands_for is StandsFor.PARTITION:
+            yield _at(
+                link.path,
+                why=f"It is the same folder as {link.same_as}, so its rows would be read and compacted twice."
+                if link.same_as is not None
+                else "It is a link to a folder: its rows are another table's, or would be read and compacted twice.",
+            )
+
+
+def linked_files(snapshot: TableSnapshot) -> Iterator[Finding]:
+    for link in snapshot.links:
+        if link.stands_for is StandsFor.DATA_FILE:
+            yield _at(link.path)
+
+
+def native_logs(snapshot: TableSnapshot) -> Iterator[Finding]:
+    for path in snapshot.unrecognised_files:
+        if is_native_log(posixpath.basename(path)):
+            yield _at(path, version=snapshot.config.version)
+
+
+def bootstrap_base_files(snapshot: TableSnapshot) -> Iterator[Finding]:
+    for group in snapshot.file_groups:
+        for slice_ in group.slices:
+            if slice_.base_instant == _METADATA_BOOTSTRAP_INSTANT and slice_.base_file is not None:
+                yield _at(slice_.base_file.path)
+
+
+def encrypted_base_files(snapshot: TableSnapshot) -> Iterator[Finding]:
+    for facts in snapshot.base_file_facts:
+        if facts.is_encrypted:
+            yield _at(facts.path)
+
+
+def operation_column_in_base_files(snapshot: TableSnapshot) -> Iterator[Finding]:
+    for facts in snapshot.base_file_facts:
+        if facts.has_operation_column:
+            yield _at(facts.path, column=OPERATION_COLUMN)

@@ -1,0 +1,17 @@
+"""The rules of merging that a table's properties ask for.
+
+Touches: nothing.
+"""
+
+from __future__ import annotations
+
+from lakeward.merge.merge_rules import MergeMode, MergeRules
+from lakeward.table.snapshot import TableSnapshot
+
+
+def merge_rules(snapshot: TableSnapshot) -> MergeRules:
+    config = snapshot.config
+    return MergeRules(
+        mode=MergeMode(config.merge_mode),
+        ordering_field=config.ordering_fields[0] if config.ordering_fields else None,
+    )

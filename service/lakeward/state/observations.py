@@ -1,0 +1,222 @@
+"""What was last seen of each table: that it is watched, what was decided for its file groups, which plans are pending.
+
+Touches: the database, through `StoreAccess`.
+Keeps:   1. what is written again unchanged costs no write;
+         2. a table of another base path is another table: nothing seen of the one before is left.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection, Row, Table, and_, bindparam, delete, select
+
+from lakeward.state.access import StoreAccess, fields_of, plain
+from lakeward.state.records import DecisionRecord, FileGroupKey, ObservedOperation, ObservedPlan, Planning, WatchedTable
+from lakeward.state.schema import (
+    decisions,
+    jobs,
+    observed_operations,
+    observed_plans,
+    plannings,
+    storable,
+    watched_tables,
+)
+
+
+class Observations:
+    """What the timelines and the next planning tell again. No decision reads it."""
+
+    def __init__(self, access: StoreAccess) -> None:
+        self._access = access
+
+    def watch(self, table: str, base_path: str, at: float) -> WatchedTable:
+        """Remember a table. One that moved to another base path is another table: what was seen of it goes."""
+
+        def work(connection: Connection) -> list[float]:
+            row = connection.execute(select(watched_tables).where(watched_tables.c.table_name == table)).first()
+            first_watched_at = at
+            if row is not None and row.base_path == storable(base_path):
+                first_watched_at = row.first_watched_at
+            elif row is not None:
+                _delete_observations(connection, table)
+            values = {"base_path": base_path, "first_watched_at": first_watched_at, "seen_at": at}
+            insert = self._access.database.insert(watched_tables).values(table_name=table, **values)
+            connection.execute(insert.on_conflict_do_update(index_elements=["table_name"], set_=values))
+            return [first_watched_at]
+
+        (first_watched_at,) = self._access.write("watch", work)
+        return WatchedTable(table, base_path, first_watched_at, at)
+
+    def forget(self, table: str) -> None:
+        """A table is not watched any more: what was seen of it goes, what was done and asked for stays."""
+
+        def work(connection: Connection) -> None:
+            connection.execute(delete(watched_tables).where(watched_tables.c.table_name == table))
+            _delete_observations(connection, table)
+
+        self._access.write("forget", work)
+
+    def tables(self) -> tuple[WatchedTable, ...]:
+        query = select(watched_tables).order_by(watched_tables.c.table_name)
+        return tuple(watched_table_of(row) for row in self._access.rows("tables", query))
+
+    def record_decisions(
+        self, table: str, planned_at: float, instant: str | None, found: Sequence[DecisionRecord]
+    ) -> None:
+        """What was decided for every file group of a table. Only differences are written; groups that vanished go.
+
+        `instant` is that of the plan that was published for it, if one was.
+        """
+
+        def work(connection: Connection) -> None:
+            here = decisions.c.table_name == table
+            known = {
+                (row.partition_path, row.file_id): row.digest
+                for row in connection.execute(
+                    select(decisions.c.partition_path, decisions.c.file_id, decisions.c.digest).where(here)
+                )
+            }
+            changed = []
+            for decision in found:
+                digest = _digest(replace(decision, decided_at=None))
+                if known.pop((storable(decision.partition_path), storable(decision.file_id)), None) == digest:
+                    continue
+                row = {**fields_of(decision), "table_name": table, "decided_at": planned_at, "digest": digest}
+                changed.append({**row, "numbers": plain(decision.numbers)})
+            self._access.upsert(connection, decisions, changed)
+            _delete_groups(connection, decisions, table, known)
+            planning = {"planned_at": planned_at, "instant": instant, "file_groups": len(found)}
+            insert = self._access.database.insert(plannings).values(table_name=table, **planning)
+            connection.execute(insert.on_conflict_do_update(index_elements=["table_name"], set_=planning))
+
+        self._access.write("record_decisions", work)
+
+    def decisions(self, table: str, limit: int | None = None, offset: int = 0) -> tuple[DecisionRecord, ...]:
+        """Decisions in the order of partition path and file id."""
+        query = select(decisions).where(decisions.c.table_name == table)
+        query = query.order_by(decisions.c.partition_path, decisions.c.file_id).limit(limit).offset(offset)
+        return tuple(
+            DecisionRecord(
+                row.partition_path,
+                row.file_id,
+                row.choice,
+                row.reason,
+                row.numbers,
+                row.instant,
+                row.instead_of,
+                row.decided_at,
+            )
+            for row in self._access.rows("decisions", query)
+        )
+
+    def planning(self, table: str) -> Planning | None:
+        """When the decisions of a table were last made; None when never."""
+        for row in self._access.rows("planning", select(plannings).where(plannings.c.table_name == table)):
+            return Planning(row.table_name, row.planned_at, row.instant, row.file_groups)
+        return None
+
+    def record_plans(self, table: str, plans: Sequence[ObservedPlan]) -> None:
+        """The plans that are pending on a table's timeline; those that are not any more go."""
+
+        def work(connection: Connection) -> None:
+            key = (observed_plans.c.instant, observed_plans.c.action)
+            query = select(*key, observed_plans.c.digest).where(observed_plans.c.table_name == table)
+            known = {(row.instant, row.action): row.digest for row in connection.execute(query)}
+            gone = dict(known)
+            changed, operations = [], []
+            for plan in plans:
+                digest = _digest(plan)
+                gone.pop((plan.instant, plan.action), None)
+                if known.get((plan.instant, plan.action)) == digest:
+                    continue
+                place = {"table_name": table, "instant": plan.instant, "action": plan.action}
+                operations += [{**place, **fields_of(operation)} for operation in plan.operations]
+                row = {**place, **fields_of(plan), "digest": digest}
+                del row["operations"]
+                changed.append(row)
+            for instant, action in [*gone, *((row["instant"], row["action"]) for row in changed)]:
+                for kind in (observed_plans, observed_operations):
+                    connection.execute(
+                        delete(kind).where(
+                            kind.c.table_name == table, kind.c.instant == instant, kind.c.action == action
+                        )
+                    )
+            if changed:
+                connection.execute(observed_plans.insert(), changed)
+            if operations:
+                connection.execute(observed_operations.insert(), operations)
+
+        self._access.write("record_observed_plans", work)
+
+    def plans(self, table: str) -> tuple[ObservedPlan, ...]:
+        """Oldest first."""
+
+        def work(connection: Connection) -> tuple[ObservedPlan, ...]:
+            operations: dict[tuple[str, str], list[ObservedOperation]] = {}
+            order = (observed_operations.c.partition_path, observed_operations.c.file_id)
+            query = select(observed_operations).where(observed_operations.c.table_name == table).order_by(*order)
+            for row in connection.execute(query):
+                operation = ObservedOperation(
+                    row.partition_path,
+                    row.file_id,
+                    row.kind,
+                    row.base_instant,
+                    row.log_files,
+                    row.read_bytes,
+                    row.write_bytes,
+                )
+                operations.setdefault((row.instant, row.action), []).append(operation)
+            plans = select(observed_plans).where(observed_plans.c.table_name == table)
+            return tuple(
+                ObservedPlan(
+                    row.instant,
+                    row.action,
+                    row.state,
+                    tuple(operations.get((row.instant, row.action), ())),
+                    row.requested_at,
+                    row.planned_by,
+                    row.planned_by_service,
+                    row.planned_by_store,
+                )
+                for row in connection.execute(plans.order_by(observed_plans.c.instant, observed_plans.c.action))
+            )
+
+        return self._access.read("observed_plans", work)
+
+    def clear(self) -> None:
+        """Empty what the timelines and the next planning tell again; everything else stays."""
+
+        def work(connection: Connection) -> None:
+            for table in (plannings, decisions, observed_plans, observed_operations):
+                connection.execute(delete(table))
+            connection.execute(delete(jobs).where(jobs.c.from_timeline))
+
+        self._access.write("clear_observations", work)
+
+
+def _delete_observations(connection: Connection, table: str) -> None:
+    for kind in (plannings, decisions, observed_plans, observed_operations):
+        connection.execute(delete(kind).where(kind.c.table_name == table))
+
+
+def _delete_groups(connection: Connection, kind: Table, table: str, groups: Iterable[FileGroupKey]) -> None:
+    rows = [{"partition": partition_path, "file": file_id} for partition_path, file_id in groups]
+    if rows:
+        here = and_(kind.c.partition_path == bindparam("partition"), kind.c.file_id == bindparam("file"))
+        connection.execute(delete(kind).where(kind.c.table_name == table, here), rows)
+
+
+def _digest(value: DecisionRecord | ObservedPlan) -> str:
+    """Equal for values that are stored alike."""
+    fields_ = {
+        name: sorted(part.items()) if isinstance(part, Mapping) else part for name, part in fields_of(value).items()
+    }
+    return hashlib.blake2b(repr(fields_).encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
+
+
+def watched_table_of(row: Row[Any]) -> WatchedTable:
+    return WatchedTable(row.table_name, row.base_path, row.first_watched_at, row.seen_at)

@@ -1,0 +1,97 @@
+"""What a table's version allows. The other modules ask for an ability by its name and compare no number.
+
+    version          6       8       9       10
+    timeline layout  1       2       2       2
+    writable                 yes     yes
+    merge mode       payload stored  stored  stored
+     else by                 payload fields  fields
+    log compaction                   yes     yes
+    typed statistics                 yes     yes
+    hybrid plans                             yes
+
+Touches: nothing.
+Keeps:   1. a version that this release does not know is not writable, and neither is a table without one;
+         2. an ability (`has_…`) of one version is one of all later versions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+_WRITABLE: Final = (8, 9)
+
+WRITABLE_VERSIONS: Final = " and ".join(map(str, _WRITABLE))
+"""The versions that this release changes, as messages name them."""
+
+_FIRST_WITH_LOG_COMPACTION: Final = 9
+
+LOG_COMPACTION_VERSION: Final = str(_FIRST_WITH_LOG_COMPACTION)
+"""The first version with log compaction, as messages name it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """The number in `hoodie.table.version`; None where the property is missing or no number."""
+
+    number: int | None
+
+    def __str__(self) -> str:
+        return str(self.number)
+
+    @property
+    def timeline_layout(self) -> int:
+        """The layout of the timeline, which the table's own property may contradict after a broken upgrade."""
+        return 2 if self._is_at_least(8) else 1
+
+    @property
+    def is_writable(self) -> bool:
+        """This release changes tables of the version, and reads their metadata tables."""
+        return self.number in _WRITABLE
+
+    @property
+    def is_too_new(self) -> bool:
+        """A later release may write it; an older version is Hudi's to upgrade."""
+        return self._is_at_least(_WRITABLE[-1] + 1)
+
+    @property
+    def has_stored_merge_mode(self) -> bool:
+        """`hoodie.record.merge.mode` counts where it is set. Before, the payload class decides."""
+        return self._is_at_least(8)
+
+    @property
+    def has_inferred_merge_mode(self) -> bool:
+        """The ordering fields decide where no mode is stored; payload class and merge strategy count for nothing."""
+        return self._is_at_least(9)
+
+    @property
+    def checks_merge_strategy(self) -> bool:
+        """Hudi opens no table whose merge strategy contradicts its merge mode."""
+        return self.has_stored_merge_mode and not self.has_inferred_merge_mode
+
+    @property
+    def has_secondary_indexes(self) -> bool:
+        """A secondary index may be kept over our files.
+
+        Hudi 1.0 writes its secondary indexes by a reader that wants each column to be required where the schema says
+        so, also inside of others, of which our files do not say it.
+        """
+        return self._is_at_least(9)
+
+    @property
+    def has_typed_stats(self) -> bool:
+        """Column statistics are of version 2 where no index definition says otherwise."""
+        return self._is_at_least(9)
+
+    @property
+    def has_log_compaction(self) -> bool:
+        """Released readers of older tables read sources and output of a log compaction both, by default."""
+        return self._is_at_least(_FIRST_WITH_LOG_COMPACTION)
+
+    @property
+    def has_hybrid_plans(self) -> bool:
+        """One plan may hold FULL and LOG operations, and readers rank a LOG output by its own instant."""
+        return self._is_at_least(10)
+
+    def _is_at_least(self, number: int) -> bool:
+        return self.number is not None and self.number >= number

@@ -1,0 +1,29 @@
+"""The entry of a task: on an executor, which shares no objects with the driver that sent it, or in process.
+
+What a task needs beyond its spec is imported by the task. Numba with its kernels takes more than 100 MB; a daemon
+that hands its work to a cluster never has them.
+
+Touches: what the operation or the check touches.
+"""
+
+from __future__ import annotations
+
+from lakeward.storage.opening import open_storage
+from lakeward.task.operation_spec import OperationResult, OperationSpec
+from lakeward.task.slice_check_spec import CheckedSlice, SliceCheck
+
+
+def run_operation_at(location: str, spec: OperationSpec, task_attempt: int) -> OperationResult:
+    """`run_operation` on the storage of `location`."""
+    from lakeward.task.operation import run_operation
+
+    storage, _ = open_storage(location)
+    return run_operation(storage, spec, task_attempt)
+
+
+def check_slice_at(location: str, check: SliceCheck, task_attempt: int) -> CheckedSlice:
+    """`check_slice` on the storage of `location`."""
+    from lakeward.task.slice_check import check_slice
+
+    storage, _ = open_storage(location)
+    return check_slice(storage, check, task_attempt)

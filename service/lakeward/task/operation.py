@@ -1,0 +1,151 @@
+"""One operation on one file slice, as it runs in a Spark task or in process; here FULL compaction of the slice.
+
+    base file + log files --read, merged--> batches --written--> one new base file, which no reader sees yet
+                                               |                        |
+                                             digest  == must be ==  digest of what reads back
+
+A LOG operation is `task/log_operation.py`'s. These modules and `read` are all that travels to executors, so they
+know neither SQL nor Spark.
+
+Touches: reads the slice's files; writes one file, where `task/operation_output` says.
+Keeps:   a result is returned only for a file that reads back as what was merged.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakeward.format.avro.schema import required_columns
+from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE, TYPE_CODE
+from lakeward.format.metadata.base_file_stats import columns_to_watch, read_bloom_filter, read_column_stats
+from lakeward.format.metadata.record import ColumnStatsRecord
+from lakeward.format.parquet.base_file import (
+    ROW_GROUP_BYTES,
+    BaseFileStats,
+    BaseFileWriter,
+    open_base_file,
+    read_required,
+)
+from lakeward.format.stats.column_range import ColumnRange, ColumnRangeAccumulator
+from lakeward.merge.digest import Digest
+from lakeward.read.file_slice import SHARE_OF_BATCH, MergedSlice, open_slice
+from lakeward.storage.storage import Storage, join
+from lakeward.task.log_operation import run_log_operation
+from lakeward.task.operation_output import open_operation_output, output_path
+from lakeward.task.operation_spec import OperationKind, OperationResult, OperationSpec
+from lakeward.task.peak_memory import PeakMemory
+from lakeward.task.verification import OutputSample, check_counts, check_digest, check_sample
+
+
+def run_operation(storage: Storage, spec: OperationSpec, task_attempt: int) -> OperationResult:
+    """Carry the operation out. Raises `VerificationFailed` when the file it wrote is not what was merged."""
+    if spec.kind is OperationKind.LOG:
+        return run_log_operation(storage, spec, task_attempt)
+    return run_full_operation(storage, spec, task_attempt)
+
+
+def run_full_operation(storage: Storage, spec: OperationSpec, task_attempt: int) -> OperationResult:
+    """Merge the slice into one new base file."""
+    started = time.monotonic()
+    memory = PeakMemory()
+    path = output_path(storage, spec, task_attempt)
+    digest = Digest()
+    with open_slice(storage, spec.slice) as merged:
+        stats, ranges = _write(storage, spec, merged, digest, task_attempt)
+    if spec.verify:
+        _verify(storage, path, spec, merged, stats, digest)
+    column_stats = _column_stats(storage, path, spec, ranges)
+    storage.create(spec.done_path(task_attempt, rows=stats.rows), b"")
+    return OperationResult(
+        kind=spec.kind,
+        index=spec.index,
+        partition_path=spec.slice.partition_path,
+        file_id=spec.slice.file_id,
+        file_name=spec.file_name(task_attempt),
+        size_bytes=stats.size_bytes,
+        counts=merged.counts,
+        digest=digest.hexdigest if spec.verify else "",
+        input_bytes=spec.input_bytes,
+        seconds=time.monotonic() - started,
+        peak_memory_bytes=memory.peak_bytes(),
+        column_stats=column_stats,
+        damage=merged.scan.damage,
+    )
+
+
+def _write(
+    storage: Storage, spec: OperationSpec, merged: MergedSlice, digest: Digest, task_attempt: int
+) -> tuple[BaseFileStats, dict[str, ColumnRange]]:
+    """The statistics with the ranges of those indexed columns whose ranges the file does not say."""
+    watched = columns_to_watch(spec.indexed.columns, merged.schema) if spec.indexed is not None else ()
+    ranges = ColumnRangeAccumulator(watched, merged.schema)
+    before = _scan_before(storage, spec)
+    with open_operation_output(storage, spec, task_attempt) as sink:
+        writer = BaseFileWriter(
+            sink,
+            merged.schema,
+            file_name=spec.file_name(task_attempt),
+            codec=spec.codec,
+            keys_expected=merged.fold_logs(),
+            bloom_type=before.bloom_type,
+            required=before.required,
+        )
+        for batch in merged.batches():
+            if spec.verify:
+                digest.update(batch)
+            ranges.add(batch)
+            writer.write(batch)
+        return writer.close(), ranges.ranges
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What the new base file takes over from the one that it replaces."""
+
+    bloom_type: str = TYPE_CODE
+    """The type to which the table's writers are set; where there is no base file, what they are by default."""
+    required: frozenset[str] = frozenset()
+    """Columns without nulls. Hudi 1.0's readers do not take a file that says less of a column than the table does."""
+
+
+def _scan_before(storage: Storage, spec: OperationSpec) -> _Before:
+    path = spec.slice.base_file
+    if path is None:
+        return _Before()
+    with storage.open_input(join(spec.slice.base_path, path)) as source:
+        found = read_bloom_filter(source, file_name=path)
+        without_null = read_required(source, name=path)
+    return _Before(
+        SIMPLE_TYPE_CODE if found is not None and found[0].upper() == SIMPLE_TYPE_CODE else TYPE_CODE,
+        without_null & required_columns(spec.slice.schema),
+    )
+
+
+def _column_stats(
+    storage: Storage, path: str, spec: OperationSpec, seen: Mapping[str, ColumnRange]
+) -> tuple[ColumnStatsRecord, ...]:
+    if spec.indexed is None:
+        return ()
+    with storage.open_input(path) as source:
+        name = path.rpartition("/")[2]
+        found = read_column_stats(source, spec.indexed.columns, file_name=name, version=spec.indexed.version, seen=seen)
+    return tuple(found)
+
+
+def _verify(
+    storage: Storage, path: str, spec: OperationSpec, merged: MergedSlice, stats: BaseFileStats, digest: Digest
+) -> None:
+    """Read the file back and judge it; raises `VerificationFailed`."""
+    read_back = Digest()
+    sample = OutputSample(merged.sample)
+    with storage.open_input(path) as source:
+        # What could be merged can be read back: its pages are no larger than a row group and the batch that filled it.
+        bytes_max = ROW_GROUP_BYTES + spec.slice.memory_bytes // SHARE_OF_BATCH
+        for batch in open_base_file(source, merged.schema, name=path, bytes_max=bytes_max):
+            read_back.update(batch)
+            sample.update(batch)
+    check_digest(digest.hexdigest, read_back.hexdigest)
+    check_counts(merged.counts, rows_written=stats.rows)
+    check_sample(merged.sample.keys, sample.rows, rules=spec.slice.rules, schema=merged.schema)

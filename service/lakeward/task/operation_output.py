@@ -1,0 +1,34 @@
+"""The place at which an operation writes its file, and what must be so before and after.
+
+    file system     into the attempt's folder, which is never created here: a task that wakes up after its attempt was
+                    rolled back or committed finds no folder and fails, instead of leaving a file behind
+    object store    to its final place, since nothing can be moved there later. The marker comes first; the heartbeat
+                    must name the attempt before the first byte, and again just before the upload ends
+
+Touches: the file; in an object store its marker, too.
+Keeps:   a file whose writing failed is not there, or is in no place that a reader lists.
+See:     docs/decisions/0012-attempts-in-object-stores.md
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import BinaryIO
+
+from lakeward.commit.attempt_files import Winner
+from lakeward.commit.fencing import fencing_of
+from lakeward.storage.storage import Storage
+from lakeward.task.operation_spec import OperationSpec
+
+
+def output_path(storage: Storage, spec: OperationSpec, task_attempt: int) -> str:
+    of = spec.slice
+    name = spec.file_name(task_attempt)
+    return fencing_of(storage).output_path(of.base_path, spec.attempt_folder, of.partition_path, name)
+
+
+def open_operation_output(storage: Storage, spec: OperationSpec, task_attempt: int) -> AbstractContextManager[BinaryIO]:
+    """Raises `AttemptLost` in an object store, `NotFound` in a file system, when the attempt is over."""
+    of = spec.slice
+    output = Winner(of.partition_path, spec.file_name(task_attempt), of.base_file is not None)
+    return fencing_of(storage).open_output(of.base_path, of.instant, spec.attempt, spec.attempt_folder, output)

@@ -1,0 +1,98 @@
+"""What an operation needs to know and what it made: the values that travel to executors and back.
+
+Touches: nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lakeward.format.file_name import BaseFileName, LogFileName, WriteToken
+from lakeward.format.metadata.record import ColumnStatsRecord
+from lakeward.read.slice_input import MergeCounts, SliceInput
+from lakeward.storage.storage import FileStatus, join
+from lakeward.table.damaged_file import DamagedFile
+from lakeward.table.index_definitions import IndexedColumns
+
+_LOG_VERSION = 1  # from table version 8 on every log file has an instant of its own, and none a second version
+
+
+class OperationKind(StrEnum):
+    """The values are those of hybrid plans."""
+
+    FULL = "FULL"
+    """Logs and base file become a new base file."""
+    LOG = "LOG"
+    """The oldest logs become one log."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperationSpec:
+    """What a task needs to know; picklable."""
+
+    index: int
+    """Place in the plan, from 0."""
+    slice: SliceInput
+    """For LOG: without its base file, and with the logs that are merged, a prefix of the slice's."""
+    attempt: int
+    """The attempt's number, part of the write token."""
+    attempt_folder: str
+    input_bytes: int
+    """Size of the slice's files."""
+    codec: str = "zstd"
+    verify: bool = True
+    kind: OperationKind = OperationKind.FULL
+    indexed: IndexedColumns | None = None
+    """Columns of which the metadata table wants statistics; None where it has none."""
+
+    def file_name(self, task_attempt: int) -> str:
+        """The new file's name. Two attempts of a task never write to the same name."""
+        token = str(WriteToken(self.index, self.attempt, task_attempt))
+        if self.kind is OperationKind.LOG:
+            return LogFileName(self.slice.file_id, self.slice.instant, _LOG_VERSION, token).text
+        return BaseFileName(self.slice.file_id, token, self.slice.instant).text
+
+    def done_path(self, task_attempt: int, *, rows: int) -> str:
+        """An empty file whose name says how far we are: a view of progress needs one listing and no read."""
+        return join(self.attempt_folder, f"{self.index}-{task_attempt}.{rows}-rows.done")
+
+
+@dataclass(frozen=True, slots=True)
+class OperationResult:
+    """What one operation made, before anybody can see it."""
+
+    index: int
+    partition_path: str
+    file_id: str
+    file_name: str
+    size_bytes: int
+    counts: MergeCounts
+    """Counts; those of a LOG operation: `rows` and `inserted` are the rows written, `deleted` the deletes; there is no
+    base."""
+    digest: str
+    """Hexadecimal, over the rows without `_hoodie_file_name`; empty without verification."""
+    input_bytes: int
+    seconds: float
+    kind: OperationKind = OperationKind.FULL
+    peak_memory_bytes: int = 0
+    """Peak of the process that ran it, interpreter included; 0 where it is unknown. The peak of what the process did
+    before is in it where the system does not let a process reset its peak."""
+    column_stats: tuple[ColumnStatsRecord, ...] = ()
+    """Statistics of the columns that the operation was told."""
+    damage: tuple[DamagedFile, ...] = ()
+    """Corrupt blocks that were accepted, and are not in the result."""
+
+
+def finished_operations(statuses: Iterable[FileStatus]) -> dict[int, int]:
+    """From a listing of the attempt's folder: index of each finished operation → rows it wrote."""
+    finished = {}
+    for status in statuses:
+        if (match := _DONE_NAME.fullmatch(status.name)) is not None:
+            finished[int(match["index"])] = int(match["rows"])
+    return finished
+
+
+_DONE_NAME = re.compile(r"(?P<index>\d+)-\d+\.(?P<rows>\d+)-rows\.done")

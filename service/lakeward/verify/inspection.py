@@ -1,0 +1,188 @@
+"""What `lakeward inspect` reports: a table's snapshot and the refusals against it, as plain JSON-able data.
+
+The shape is part of the command line's contract: `docs/formats/inspect.schema.json` describes it and a test holds
+both together. Lists are complete; it is the view on the terminal that shortens them.
+
+Touches: storage, reading only.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from datetime import timedelta, timezone
+from typing import Any
+
+from lakeward.clock import Clock
+from lakeward.commit.instant_time import MAX_WAIT_SECONDS
+from lakeward.format.timeline.instant import comparable_time, format_instant_time
+from lakeward.plan.eligibility import Refusal, TableService, find_all_refusals
+from lakeward.storage.storage import Storage
+from lakeward.table.damaged_file import DamagedFile
+from lakeward.table.file_group import FileGroup, FrozenGroup
+from lakeward.table.snapshot import TableSnapshot, take_snapshot
+
+_EARLIEST_ZONE = timezone(timedelta(hours=14))
+"""No clock on earth is ahead of it."""
+
+REPORT_VERSION = 1
+"""Rises when a reader of the old shape would misread the new one; new keys alone do not raise it."""
+
+
+def inspect_table(storage: Storage, base_path: str, *, timezone: str | None, clock: Clock) -> dict[str, Any]:
+    return report(take_snapshot(storage, base_path, timezone=timezone, clock=clock), now=clock.now())
+
+
+def report(snapshot: TableSnapshot, *, now: float) -> dict[str, Any]:
+    refusals = find_all_refusals(snapshot)
+    return {
+        "report_version": REPORT_VERSION,
+        "table": _table(snapshot),
+        "timezone": {
+            "setting": snapshot.config.timezone,
+            "source": snapshot.zone.source.value,
+            "zone": snapshot.zone.name,
+            "why": snapshot.zone.why,
+            "evidence": [
+                {"kind": each.kind.value, "offset": each.offset, "says": each.says} for each in snapshot.zone.evidence
+            ],
+        },
+        "totals": _totals(snapshot),
+        "timeline": _timeline(snapshot, now),
+        "pending": _pending(snapshot),
+        "partitions": list(snapshot.partitions),
+        "file_groups": [_group(group, snapshot) for group in snapshot.file_groups],
+        "frozen_groups": [_frozen(group) for group in snapshot.frozen],
+        "replaced_groups": [
+            {"partition_path": partition_path, "file_id": file_id, "instant": instant}
+            for (partition_path, file_id), instant in sorted(snapshot.replaced.items())
+        ],
+        "uncommitted_files": list(snapshot.uncommitted_files),
+        "unrecognised_files": list(snapshot.unrecognised_files),
+        "links": [asdict(link) for link in snapshot.links],
+        "archive_problems": list(snapshot.archive_problems),
+        "services": {
+            service.value: {"refused_by": list(dict.fromkeys(each.id for each in refusals if service in each.services))}
+            for service in TableService
+        },
+        "refusals": [_refusal(refusal) for refusal in refusals],
+    }
+
+
+def _refusal(refusal: Refusal) -> dict[str, Any]:
+    return {
+        "id": refusal.id,
+        "subject": refusal.subject,
+        "why": refusal.why,
+        "remedy": refusal.remedy,
+        "services": [service.value for service in TableService if service in refusal.services],
+    }
+
+
+def _frozen(group: FrozenGroup) -> dict[str, Any]:
+    return {
+        "partition_path": group.partition_path,
+        "file_id": group.file_id,
+        "instant": group.instant,
+        "why": group.why,
+        "damage": [damaged_as_json(file) for file in group.damage],
+    }
+
+
+def damaged_as_json(file: DamagedFile) -> dict[str, Any]:
+    return {
+        "path": file.path,
+        "instant": file.instant,
+        "kind": file.kind.value,
+        "expected_size": file.expected_size,
+        "size": file.size,
+        "remedy": file.remedy,
+    }
+
+
+def _table(snapshot: TableSnapshot) -> dict[str, Any]:
+    config = snapshot.config
+    return {
+        "base_path": snapshot.base_path,
+        "name": config.name,
+        "type": config.table_type,
+        "version": config.version.number,
+        "timeline_layout": config.layout,
+        "merge_mode": config.merge_mode,
+        "ordering_fields": list(config.ordering_fields),
+        "record_key_fields": list(config.record_key_fields),
+        "partition_fields": list(config.partition_fields),
+        "base_file_format": config.base_file_format,
+        "metadata_partitions": list(config.metadata_partitions),
+        "properties_source": snapshot.loaded_config.source,
+    }
+
+
+def _totals(snapshot: TableSnapshot) -> dict[str, int]:
+    slices = [slice_ for group in snapshot.file_groups for slice_ in group.slices]
+    return {
+        "partitions": len(snapshot.partitions),
+        "file_groups": len(snapshot.file_groups),
+        "file_slices": len(slices),
+        "base_files": sum(slice_.base_file is not None for slice_ in slices),
+        "base_bytes": sum(slice_.base_bytes for slice_ in slices),
+        "log_files": sum(len(slice_.log_files) for slice_ in slices),
+        "log_bytes": sum(slice_.log_bytes for slice_ in slices),
+    }
+
+
+def _timeline(snapshot: TableSnapshot, now: float) -> dict[str, Any]:
+    timeline = snapshot.timeline
+    furthest = sorted((*timeline.completed, *timeline.pending), key=lambda i: (i.time, i.comparable_action))
+    return {
+        "latest_time": timeline.latest_time,
+        "instants": [
+            {"time": i.time, "action": i.action, "state": i.state.value, "completion_time": i.completion_time}
+            for i in furthest
+        ],
+        "in_future": _in_future(snapshot, now),
+        "broken": [{"file": b.file, "state": b.instant.state.value, "why": b.why} for b in timeline.broken],
+        "unknown": list(timeline.unknown),
+    }
+
+
+def _in_future(snapshot: TableSnapshot, now: float) -> list[str]:
+    """Timeline files with a time that no clock of the writers can have shown yet; until it has passed nothing can be
+    published."""
+    zone = snapshot.zone.zone or _EARLIEST_ZONE
+    limit = format_instant_time(int((now + MAX_WAIT_SECONDS) * 1000), zone)
+    timed = ((max(comparable_time(i.time), i.completion_time or ""), i.file_name) for i in snapshot.timeline.instants)
+    return [file_name for time, file_name in sorted(timed) if time > limit]
+
+
+def _pending(snapshot: TableSnapshot) -> list[dict[str, Any]]:
+    """Pending instants with the number of file groups that their plans hold; None where no plan says."""
+    planned = Counter(snapshot.pending_compactions.values())
+    planned.update(snapshot.pending_log_compactions.values())
+    planned.update(snapshot.pending_clusterings.values())
+    return [
+        {"time": i.time, "action": i.action, "state": i.state.value, "file_groups": planned.get(i.time)}
+        for i in snapshot.timeline.pending
+    ]
+
+
+def _group(group: FileGroup, snapshot: TableSnapshot) -> dict[str, Any]:
+    group_id = (group.partition_path, group.file_id)
+    pending = {
+        "compaction": snapshot.pending_compactions.get(group_id),
+        "log_compaction": snapshot.pending_log_compactions.get(group_id),
+        "clustering": snapshot.pending_clusterings.get(group_id),
+    }
+    return {
+        "partition_path": group.partition_path,
+        "file_id": group.file_id,
+        "pending": {action: instant for action, instant in pending.items() if instant is not None},
+        "slices": [
+            {
+                "base_instant": slice_.base_instant,
+                "base_file": slice_.base_file and {"name": slice_.base_file.name, "size": slice_.base_file.size},
+                "log_files": [{"name": log.name.text, "size": log.size} for log in slice_.log_files],
+            }
+            for slice_ in group.slices
+        ],
+    }

@@ -1,0 +1,78 @@
+"""Are the logs that queries read whole? Every block head of the newest slices' logs, without merging anything.
+
+A file may be as long as its commit says and broken within. Which of its blocks are sound is seen without reading what
+they hold. Logs of groups that are frozen are not read: their damage is told already.
+
+Touches: reads block heads; writes nothing and takes no lock.
+Keeps:   1. damage is told only if a fresh snapshot still has that log, and it is damaged still;
+         2. a failed read ends the check, and a log that a cleaner removes meanwhile is not checked: neither is damage;
+         3. a block that we could not merge is no damage.
+Memory:  one block head at a time, and what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from lakeward.errors import NotFound, Unsupported
+from lakeward.read.log_scan import find_block_damage
+from lakeward.storage.storage import Storage
+from lakeward.table.damaged_file import DamagedFile
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.verify.check_report import Check, CheckReport, Problem
+
+LOGS = "logs"
+
+
+def check_logs(storage: Storage, snapshot: TableSnapshot, snapshot_now: Callable[[], TableSnapshot]) -> CheckReport:
+    """`snapshot_now` gives the table as it is now; asked where something is found."""
+    if snapshot.config.layout < 2:
+        # A log that grows keeps the torn block of a writer that died; nothing is wrong with it then.
+        return CheckReport(notes=("Blocks of logs are not checked: in a table of this version, torn ones are lawful.",))
+    logs = _logs_of(snapshot)
+    found = _Found(storage, snapshot.base_path)
+    found.read(logs)
+    damage = found.damage
+    if damage:
+        again = _Found(storage, snapshot.base_path)
+        again.read(sorted({file.path for file in damage} & set(_logs_of(snapshot_now()))))
+        damage = again.damage
+    problems = tuple(Problem(LOGS, file.path, f"{file.what}.", file.remedy) for file in damage)
+    return CheckReport((Check(LOGS, found.checked, len(logs), "log files"),), problems, tuple(found.notes))
+
+
+class _Found:
+    """What reading the heads of some logs comes to."""
+
+    def __init__(self, storage: Storage, base_path: str) -> None:
+        self._storage = storage
+        self._base_path = base_path
+        self.damage: list[DamagedFile] = []
+        self.notes: list[str] = []
+        self.checked = 0
+
+    def read(self, logs: Iterable[str]) -> None:
+        for path in logs:
+            # What is gone since the snapshot is not counted as checked.
+            with suppress(NotFound):
+                self._read_one(path)
+
+    def _read_one(self, path: str) -> None:
+        try:
+            for damaged in find_block_damage(self._storage, self._base_path, path):
+                self.damage.append(damaged)
+            self.checked += 1
+        except Unsupported as error:
+            self.notes.append(f"{error.what} What lies behind it in that log was not checked.")
+
+
+def _logs_of(snapshot: TableSnapshot) -> list[str]:
+    """Logs that queries read; logs of changes are none."""
+    return [
+        log.path
+        for group in snapshot.file_groups
+        for slice_ in group.read_slices
+        for log in slice_.log_files
+        if not log.name.is_cdc
+    ]

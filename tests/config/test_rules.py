@@ -1,0 +1,167 @@
+"""What one key alone cannot say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.config.config_files import read, settings_of, told
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "what"),
+    [
+        ("service.tick = '30s'", "1:9", "A lease of 1m is too short."),
+        ("spark.master = 'a'\nspark.remote = 'sc://b'", "2:7", "spark.master and spark.remote are both given."),
+        ("spark.conf.spark.speculation = true", "1:18", "spark.speculation is on."),
+        ("state.url = 'mysql://h/d'", "1:7", "state.url names no store that is known."),
+        ("state.url = 'lakeward.db'", "1:7", "state.url names no store that is known."),
+        (
+            "service.listen = '0.0.0.0:1'",
+            "1:9",
+            "0.0.0.0:1 can be reached by other machines, and no request is asked for a token.",
+        ),
+        (
+            "service.listen = '[::]:1'\nhttp.hosts = ['a']",
+            "1:9",
+            "[::]:1 can be reached by other machines, and no request is asked for a token.",
+        ),
+        ("http.token = '0123456789abcdef'", "1:6", "http.token is a secret."),
+        ("defaults.locks.wait = '5s'", "1:10", "[defaults] has no locks."),
+        (
+            "locks.provider = 'zookeeper'",
+            "1:7",
+            "ZooKeeper keeps the lock, and its servers are not given.",
+        ),
+        (
+            "locks.zookeeper.url = 'zk:2181'",
+            "1:17",
+            "ZooKeeper's servers are given, and not that ZooKeeper keeps the lock.",
+        ),
+        (
+            "[[tables]]\npath = '/a'\nlocks.provider = 'zookeeper'",
+            "3:7",
+            "ZooKeeper keeps the lock, and its servers are not given.",
+        ),
+        (
+            "locks.provider = 'zookeeper'\nlocks.zookeeper.url = 'zk'\n"
+            "[[tables]]\nmatch = 'a'\nlocks.zookeeper.lock_key = 'a'",
+            "5:17",
+            "locks.zookeeper.lock_key is given without base_path.",
+        ),
+        ("defaults.retry_max = '10s'", "1:10", "retry_first, 30s, is longer than retry_max, 10s."),
+        ("defaults.group = 'a'", "1:10", "There is no group a."),
+        ("service.memory = '100MiB'", "1:9", "memory, 512MiB, is more than all operations together may hold, 100MiB."),
+        (
+            "defaults.planner.hoodie.compaction.strategy = 'MyOwn'",
+            "1:36",
+            "MyOwn is not a compaction strategy that Lakeward knows.",
+        ),
+        ("[[tables]]\ninterval = '1s'", "1:1", "This entry of [[tables]] says of no table that it is meant."),
+        ("[[tables]]\nmatch = 'a'\npath = '/a'", "3:1", "match and path stand in one entry of [[tables]]."),
+        ("[[tables]]\nname = 'a'\nmatch = 'a'", "2:1", "match and name stand in one entry of [[tables]]."),
+        ("[[tables]]\npath = '/a'\n[[tables]]\npath = '/a/'", "4:1", "Two entries of [[tables]] have the path /a."),
+        (
+            "[[tables]]\npath = '/a'\nname = 'x'\n[[tables]]\npath = '/b'\nname = 'x'",
+            "6:1",
+            "Two entries of [[tables]] have the name x.",
+        ),
+        (
+            "[[tables]]\nmatch = 'a'\nmemory = '3GiB'",
+            "3:1",
+            "memory, 3GiB, is more than all operations together may hold, 2GiB.",
+        ),
+        ("[[tables]]\nmatch = 'a'\nplanner.planner.publish = 'x'", "3:17", "planner.publish cannot be 'x'."),
+        (
+            "[defaults]\nretry_first = '10m'\n[[tables]]\nmatch = 'a'\nretry_max = '5m'",
+            "5:1",
+            "retry_first, 10m, is longer than retry_max, 5m.",
+        ),
+    ],
+)
+def test_broken_rules(tmp_path: Path, text: str, place: str, what: str) -> None:
+    """One problem each, at the key that an operator would change first."""
+    assert told(read(tmp_path, text)) == {place: what}
+
+
+def test_who_may_look(tmp_path: Path) -> None:
+    """A token, a proxy's word or the loopback interface let a caller in; a token that can be guessed is none."""
+    everywhere = "service.listen = '0.0.0.0:1'\nhttp."
+    (tmp_path / "token").write_text("0123456789abcdef\n")
+    assert settings_of(tmp_path, f"{everywhere}token_file = 'token'").http_token == "0123456789abcdef"
+    assert settings_of(tmp_path, f"{everywhere}behind_proxy = true").http_token is None
+    assert (
+        settings_of(tmp_path, f"{everywhere}hosts = ['a']", {"LAKEWARD__HTTP__TOKEN": "x" * 16}).http_token == "x" * 16
+    )
+    for content in ("", "0123456789", "0123456789 abcdef", "0123456789abcdéf", "0123456789\nabcdef"):
+        (tmp_path / "token").write_text(content)
+        assert told(read(tmp_path, f"{everywhere}token_file = 'token'")) == {"2:6": "The token is none."}
+    (tmp_path / "token").unlink()
+    assert list(told(read(tmp_path, f"{everywhere}token_file = 'token'"))) == ["2:6"]
+
+
+def test_a_lock_in_zookeeper(tmp_path: Path) -> None:
+    """Servers for all, another lock for one table, a key for another: nothing is wrong with that."""
+    settings_of(
+        tmp_path,
+        """\
+        [locks]
+        writers = "share"
+        provider = "zookeeper"
+        [locks.zookeeper]
+        url = "zk1:2181,zk2:2181/lake"
+        [[tables]]
+        path = "/a"
+        locks = { zookeeper = { base_path = "/locks", lock_key = "a" } }
+        [[tables]]
+        path = "/b"
+        locks = { provider = "filesystem" }
+        """,
+    )
+
+
+@pytest.mark.parametrize("written", ["url = 'http://zk'", "base_path = 'locks/'", "lock_key = 'a/b'", "lock_key = ''"])
+def test_what_zookeeper_would_not_take(tmp_path: Path, written: str) -> None:
+    """Is told at its place."""
+    text = "locks.provider = 'zookeeper'\n[locks.zookeeper]\nurl = 'zk'\nbase_path = '/a'\n"
+    key = written.partition(" ")[0]
+    lines = [line for line in text.splitlines() if not line.startswith(f"{key} ")]
+    problems = told(read(tmp_path, "\n".join([*lines, written])))
+    assert any(f"locks.zookeeper.{key} cannot be" in what for what in problems.values())
+
+
+def test_what_defaults_break_is_told_once(tmp_path: Path) -> None:
+    """And not again for each entry on top of them."""
+    text = "[defaults]\nretry_first = '2h'\n[[tables]]\nmatch = 'a'\n[[tables]]\npath = '/b'"
+    assert list(told(read(tmp_path, text))) == ["2:1"]
+
+
+def test_a_named_table_is_checked_with_all_that_matches_it(tmp_path: Path) -> None:
+    """Two entries that are right alone may be wrong together."""
+    text = """\
+        [[tables]]
+        match = "/data/*"
+        retry_first = "20m"
+        [[tables]]
+        path = "/data/a"
+        retry_max = "10m"
+        """
+    assert list(told(read(tmp_path, text))) == ["6:1"]
+    settings_of(tmp_path, text.replace('"/data/a"', '"/other/a"'))
+
+
+def test_planner_settings_that_are_wrong_together(tmp_path: Path) -> None:
+    """A strategy and its regular expression are two keys; where they stand is told."""
+    text = """\
+        [defaults.planner]
+        hoodie.compaction.strategy = "PartitionRegexBasedCompactionStrategy"
+        hoodie.compaction.partition.path.regex = "["
+        """
+    assert list(told(read(tmp_path, text))) in (["2:19"], ["3:34"])
+
+
+def test_a_lease_of_exactly_enough_ticks(tmp_path: Path) -> None:
+    """Five chances to renew it."""
+    settings_of(tmp_path, "service.tick = '12s'")
+    assert told(read(tmp_path, "service.tick = '12.1s'"))

@@ -1,0 +1,95 @@
+"""What runs and what ended last, of this daemon and of those before it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import structlog
+from prometheus_client import CollectorRegistry
+
+from lakeward.config.job_kind import RETIRED, JobKind
+from lakeward.daemon.job_registry import JobRegistry, job_status_of
+from lakeward.daemon.job_watch import JobWatch
+from lakeward.daemon.metrics import Metrics
+from lakeward.daemon.scheduling.events import Job, JobOutcome, JobResult, ProblemKind, WorkProblem
+from lakeward.daemon.status import JobEnd, JobFigures
+from lakeward.state.records import JobRecord
+
+RECORD = JobRecord(
+    "old", "orders", "compaction", 10.0, "20270101", ended_at=20.0, result="committed", figures={"read_bytes": 7}
+)
+
+
+def watch(id_: str = "j1", table: str = "orders") -> JobWatch:
+    job = Job(id_, table, JobKind.COMPACTION, {}, 1, 1, 1, 64, deadline=100.0)
+    log = structlog.stdlib.get_logger("test")
+    return JobWatch(job, began_at=50.0, is_safe=lambda: True, metrics=Metrics(CollectorRegistry()), log=log)
+
+
+def end(book: JobRegistry, outcome: JobOutcome, at: float = 60.0) -> None:
+    book.end("j1", outcome, at=at, instants=("20270115",), figures=JobFigures(read_bytes=5))
+
+
+def test_a_job_runs_until_it_ends() -> None:
+    """Meanwhile its table is busy and its memory taken; afterwards it is the table's last one."""
+    book = JobRegistry()
+    book.begin(watch())
+    assert book.busy_tables == {"orders"} and book.memory_bytes == 64
+    assert [job.job_id for job in book.running("orders")] == ["j1"] and not book.running("others")
+
+    end(book, JobOutcome(JobResult.COMMITTED))
+
+    assert not book.busy_tables and book.memory_bytes == 0 and book.watch("j1") is None
+    last = book.last("orders")
+    assert last is not None and (last.end, last.instants, last.progress) == (JobEnd.COMMITTED, ("20270115",), None)
+    assert book.last_successes("orders") == {JobKind.COMPACTION: 60.0}
+
+
+def test_a_failure_is_last_and_no_success() -> None:
+    """Its end is the kind of its first problem, its error all of them."""
+    book = JobRegistry()
+    book.begin(watch())
+
+    end(
+        book,
+        JobOutcome(JobResult.FAILED, (WorkProblem(ProblemKind.LOST, "One."), WorkProblem(ProblemKind.FAILED, "Two."))),
+    )
+
+    last = book.last("orders")
+    assert last is not None and (last.end, last.error) == (JobEnd.LOST, "One. Two.")
+    assert book.last_successes("orders") == {}
+
+
+def test_what_the_store_remembers_counts_until_something_newer() -> None:
+    """Whatever comes first; what runs, as far as the store knows, has no end to show."""
+    book = JobRegistry()
+    book.learn([replace(RECORD, id="ghost", ended_at=None, result=None), RECORD])
+    last = book.last("orders")
+    assert last is not None and last.job_id == "old" and book.last_successes("orders") == {JobKind.COMPACTION: 20.0}
+
+    book.begin(watch())
+    end(book, JobOutcome(JobResult.COMMITTED))
+    book.learn([RECORD])
+
+    last = book.last("orders")
+    assert last is not None and last.job_id == "j1" and book.last_successes("orders") == {JobKind.COMPACTION: 60.0}
+
+
+def test_a_table_that_left_is_forgotten() -> None:
+    """A daemon that runs for years does not grow by the tables that it once saw."""
+    book = JobRegistry()
+    book.learn([RECORD])
+    book.forget("orders")
+    book.forget("orders")
+    assert book.last("orders") is None and book.last_successes("orders") == {}
+
+
+def test_a_job_as_the_store_remembers_it() -> None:
+    """Figures come back by their names; what only a newer release knows, which shares the store, breaks nothing."""
+    job = job_status_of(RECORD)
+    assert job is not None and (job.end, job.figures.read_bytes) == (JobEnd.COMMITTED, 7)
+    assert job_status_of(replace(RECORD, service="levitation")) is None
+    retired = job_status_of(replace(RECORD, service="metadata-service"))
+    assert retired is not None and retired.service in RETIRED, "rows of older releases are shown as they are"
+    odd = job_status_of(replace(RECORD, result="sublimated", figures={"height": 3}))
+    assert odd is not None and odd.end is None and odd.figures == JobFigures()

@@ -1,0 +1,410 @@
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import zipfile
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from lakeward.config.job_kind import JobKind
+from lakeward.daemon.scheduling.events import ParkedGroup, TableState
+from lakeward.daemon.status import ConfigStatus, JobEnd, JobFigures, ServicePhase
+from lakeward.daemon.web.pages import (
+    CHOICE_SIGNS,
+    END_SIGNS,
+    GROUPS_A_PAGE,
+    STATE_SIGNS,
+    TEMPLATES,
+    GroupQuery,
+    Pages,
+    concerns,
+    figures,
+    format_duration,
+    format_moment,
+    in_order,
+    meter,
+    page_of,
+    table_link,
+    table_of_link,
+    why,
+)
+from lakeward.plan.decision import Choice, Reason
+from tests.daemon.synthetic_status import (
+    LIMITATION,
+    NOW,
+    backlog,
+    decision,
+    detail,
+    groups,
+    hostile_tables,
+    job,
+    running_job,
+    service,
+    table,
+    varied_tables,
+)
+
+VOID = {"meta", "link", "br", "rect", "circle", "path"}
+
+
+class Page(HTMLParser):
+    """What a page is made of; complains where tags do not close."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self._open: list[str] = []
+        self.feed(html)
+        assert self._open == [], f"left open: {self._open}"
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag, f"{tag} closes something else"
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+
+@pytest.fixture(scope="module")
+def pages() -> Pages:
+    return Pages()
+
+
+def test_every_state_end_and_choice_has_a_sign_of_its_own_shape():
+    """Colour repeats what a word says already, and shapes differ where words are few."""
+    assert STATE_SIGNS.keys() == set(TableState)
+    assert END_SIGNS.keys() == set(JobEnd)
+    assert CHOICE_SIGNS.keys() == set(Choice)
+    assert len({sign.word for sign in STATE_SIGNS.values()}) == len(STATE_SIGNS)
+    drawn = set(re.findall(r'it\.shape == "(\w+)"', (TEMPLATES / "signs.html").read_text())) | {"minus"}
+    assert {sign.shape for signs in (STATE_SIGNS, END_SIGNS, CHOICE_SIGNS) for sign in signs.values()} == drawn
+    by_tone = {(sign.tone, sign.shape) for sign in STATE_SIGNS.values()}
+    assert len(by_tone) >= len(STATE_SIGNS) - 1, "only running and recovering look the same, and say it"
+
+
+def test_the_page_of_all_tables_says_everything_about_them(pages: Pages):
+    """Name, state, backlog, last job, progress of the running one, what is next and why."""
+    text = Page(pages.all_tables(service(*varied_tables(), limitations=(LIMITATION,)))).text
+
+    for shown in varied_tables():
+        assert shown.name in text
+        assert STATE_SIGNS[shown.state].word in text
+        if not shown.running:
+            assert shown.view.reason in text
+    assert "41 %" in text
+    assert "12 345 logs, 46.9 GiB" in text
+    assert "3 h 3 min of 1 h" in text
+    assert LIMITATION.what in text
+    assert LIMITATION.remedy in text
+
+
+def test_what_needs_attention_stands_first():
+    """A missed objective, then what is stopped, then what is odd, then what works, then what is not ours."""
+    names = [shown.name for shown in in_order(varied_tables(), NOW)]
+
+    assert names[0] == "clickstream.events_raw"
+    assert set(names[1:3]) == {"inventory", "legacy_cow"}
+    assert names[3] == "sessions"
+    assert set(names[-2:]) == {"archive_2019", "suppliers"}
+    assert names == [shown.name for shown in in_order(varied_tables()[::-1], NOW)]
+
+
+def test_nearer_to_the_objective_stands_before():
+    """Among equals."""
+    late, early = (table(name, backlog=backlog(oldest_unmerged_at=NOW - age)) for name, age in (("b", 900), ("a", 60)))
+
+    assert in_order([early, late], NOW) == [late, early]
+
+
+@pytest.mark.parametrize(
+    ("shown", "words"),
+    [
+        (table(), ()),
+        (table(state=TableState.PARKED), ("parked, nothing is done",)),
+        (table(backlog=backlog(oldest_unmerged_at=NOW - 3660)), ("objective missed by 1\u00a0min",)),
+        (table(backlog=backlog(damaged_files=1)), ("1 damaged file",)),
+        (table(view={"scan_overdue": True}), ("not polled for two intervals",)),
+        (table(view={"parked_groups": (ParkedGroup(("", "g"), "x", NOW),)}), ("1 file group parked",)),
+        (
+            table(last_job=job(service=JobKind.PLAN_EXPIRY, end=JobEnd.FAILED)),
+            ("last plan expiry: failed",),
+        ),
+        (table(last_job=job(end=JobEnd.TEMPORARY)), ()),
+        (table(state=TableState.REFUSED, last_job=job(end=JobEnd.REFUSED)), ("refused, nothing is done",)),
+    ],
+)
+def test_concerns_are_few_words_about_what_is_wrong(shown, words):
+    """Nothing is said where all is well, or where it mends itself."""
+    assert concerns(shown, NOW) == words
+
+
+def test_a_page_is_whole_html_and_needs_nothing_from_elsewhere(pages: Pages):
+    """One stylesheet and one icon of our own; no script, no style attribute; every table has a caption and scopes."""
+    for html in (
+        pages.all_tables(service(*varied_tables())),
+        pages.all_tables(service()),
+        pages.one_table(detail(), GroupQuery()),
+        pages.message("No such page", "x"),
+    ):
+        page = Page(html)
+        assert html.startswith("<!doctype html>") or html.lstrip().startswith("<!doctype html>")
+        assert page.all("html")[0]["lang"] == "en"
+        assert not page.all("script")
+        assert not page.all("img")
+        assert all("style" not in attributes for _, attributes in page.tags)
+        assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
+        links = [attributes["href"] for attributes in (*page.all("link"), *page.all("a"))]
+        assert all(link is not None and (link[0] in "/?#") and not link.startswith("//") for link in links)
+        assert len(page.all("caption")) == len(page.all("table"))
+        assert all("scope" in heading for heading in page.all("th"))
+        assert len(page.all("h1")) == 1
+        assert page.all("main")
+
+
+def test_times_are_relative_with_utc_behind_them(pages: Pages):
+    """For people, and for programs."""
+    html = pages.all_tables(service(table()))
+
+    assert f'<time datetime="2027-01-15T07:57:10Z" title="2027-01-15 07:57:10 UTC">2{chr(160)}min ago</time>' in html
+
+
+def test_a_page_is_made_anew_until_a_reader_holds_it_still(pages: Pages):
+    """A meta tag does it, since there is no script."""
+    fresh = Page(pages.all_tables(service()))
+    held = Page(pages.all_tables(service(), refresh=False))
+
+    assert {"http-equiv": "refresh", "content": "5"} in fresh.all("meta")
+    assert not [meta for meta in held.all("meta") if meta.get("http-equiv") == "refresh"]
+    held_table = pages.one_table(detail(), GroupQuery(page=2, refresh=False))
+    assert "http-equiv" not in held_table
+    others = [a["href"] or "" for a in Page(held_table).all("a") if (a["href"] or "").startswith("?")]
+    assert len([link for link in others if "refresh=off" not in link]) == 1, "the link that begins it again"
+
+
+def test_strangers_words_stay_words(pages: Pages):
+    """Names of tables, partitions, files, errors and reasons: none becomes a tag or an attribute."""
+    evil = "<script>alert(1)</script>\"'onload=x {{ 7 * 7 }} {% raw %}"
+    everything = detail(
+        hostile_tables()[0],
+        facts=(),
+        groups=tuple(replace(group, partition_path=evil, file_id=evil) for group in groups(3)),
+        jobs=(job(error=evil, instants=(evil,)), running_job()),
+    )
+    for html in (
+        pages.all_tables(service(*hostile_tables(), name=evil, config=ConfigStatus(evil, NOW, problem=evil))),
+        pages.one_table(everything, GroupQuery()),
+        pages.message(evil, evil),
+    ):
+        page = Page(html)
+        assert not page.all("script")
+        assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
+        assert "alert(1)" in page.text
+        assert "49" not in page.text.replace("149", "")
+
+
+@pytest.mark.parametrize("name", ["orders", "/data/lake/a", "s3://b/x y?z#1%2F", "表/ü", "..", "half\udce4", "a&b=c;d"])
+def test_the_link_of_a_table_leads_to_its_name(name: str):
+    """Whatever the name is; a base path is one, too."""
+    link = table_link(name)
+
+    assert re.fullmatch(r"/tables/[A-Za-z0-9_.~%-]*", link)
+    assert table_of_link(link) == name
+
+
+def test_a_table_says_all_about_its_file_groups(pages: Pages):
+    """Sizes, the decision, and its sentence."""
+    text = Page(pages.one_table(detail(groups=groups(4)), GroupQuery())).text
+
+    for group in groups(4):
+        assert group.file_id in text
+        assert group.decision is not None
+        assert why(group.decision) in text
+    assert "Its merge gave a wrong result." in text
+    assert "parked in" not in text
+    assert "4 file groups checked, all right" in text
+    assert "The disk was full. Free space on it." in text
+
+
+def test_a_table_that_was_not_scanned_at_has_a_page(pages: Pages):
+    """With nothing known, nothing is claimed."""
+    nothing = table("t", backlog=None, last_job=None, write_amplification=None, view={"scanned_at": None})
+    empty = detail(nothing, facts=(), plans=(), groups=(), jobs=(), events=(), holds=(), planned_at=None)
+
+    text = Page(pages.one_table(empty, GroupQuery())).text
+
+    assert "not known yet" in text
+    assert "It came after" not in Page(pages.one_table(replace(empty, groups=groups(5)), GroupQuery())).text
+    assert "No plan was made yet." in text
+
+
+def test_a_job_of_an_end_that_we_do_not_know_is_shown(pages: Pages):
+    """A newer release may share the store."""
+    strange = job(end=None)
+
+    assert "not known" in Page(pages.one_table(detail(jobs=(strange,)), GroupQuery())).text
+    assert "ended" in Page(pages.all_tables(service(table(last_job=strange)))).text
+
+
+def test_a_decision_that_lacks_its_numbers_still_has_a_reason():
+    """An older release may have stored it."""
+    assert why(decision(numbers={})) == "FULL: log-ratio"
+    assert why(decision(Choice.NONE, Reason.NO_LOGS)).startswith("NONE: there are no logs")
+
+
+def test_file_groups_come_a_page_at_a_time_and_each_is_on_one():
+    """No group is lost or shown twice by any order."""
+    all_groups = groups(GROUPS_A_PAGE * 2 + 7)
+    for sort in ("group", "base_bytes", "log_bytes", "logs", "slices", "decision"):
+        for descending in (False, True):
+            shown = [
+                group
+                for page in (1, 2, 3)
+                for group in page_of(all_groups, GroupQuery(sort=sort, descending=descending, page=page)).groups
+            ]
+            assert sorted(group.file_id for group in shown) == [group.file_id for group in all_groups]
+    sizes = [group.log_bytes for group in page_of(all_groups, GroupQuery()).groups]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+def test_file_groups_are_filtered_by_their_decision():
+    """And the numbers of the other choices stay those of all groups."""
+    page = page_of(groups(50), GroupQuery(choice="NONE"))
+
+    assert page.matching == 20
+    assert {group.decision.choice for group in page.groups if group.decision} == {Choice.NONE}
+    assert dict(page.numbers) == {"FULL": 10, "LOG": 10, "NONE": 20, "undecided": 10}
+    assert all(group.decision is None for group in page_of(groups(50), GroupQuery(choice="undecided")).groups)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "query"),
+    [
+        ({}, GroupQuery()),
+        ({"sort": "group"}, GroupQuery(sort="group", descending=False)),
+        ({"sort": "group", "order": "desc"}, GroupQuery(sort="group", descending=True)),
+        ({"sort": "__class__", "order": "x", "choice": "<b>", "page": "-1"}, GroupQuery()),
+        ({"page": "²"}, GroupQuery()),
+        ({"page": "9" * 5000}, GroupQuery()),
+        ({"page": "3", "choice": "LOG", "refresh": "off"}, GroupQuery(page=3, choice="LOG", refresh=False)),
+    ],
+)
+def test_parameters_that_make_no_sense_are_taken_as_not_given(parameters, query):
+    """A page is made of whatever comes."""
+    assert GroupQuery.parse(parameters) == query
+
+
+def test_a_page_beyond_the_last_is_the_last():
+    """Groups go away while an operator reads."""
+    page = page_of(groups(60), GroupQuery(page=99))
+
+    assert (page.page, page.first, page.last) == (2, 51, 60)
+    assert (page_of((), GroupQuery()).first, page_of((), GroupQuery()).last) == (0, 0)
+
+
+def test_a_link_keeps_what_it_does_not_change():
+    """Sorting begins on the first page again, and the same column turns round."""
+    query = GroupQuery(sort="logs", choice="LOG", page=4, refresh=False)
+
+    assert GroupQuery.parse(dict(part.split("=") for part in query.link()[1:].split("&"))) == query
+    assert "order=asc" in query.sort_link("logs")
+    assert "order=desc" in query.sort_link("base_bytes")
+    assert "page=" not in query.sort_link("group")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 s"),
+        (0.012, "12 ms"),
+        (1, "1 s"),
+        (8.14, "8.1 s"),
+        (9.99, "10 s"),
+        (42.7, "42 s"),
+        (60, "1 min"),
+        (3599, "59 min"),
+        (3600, "1 h"),
+        (7500, "2 h 5 min"),
+        (86_400, "1 d"),
+        (86_460, "1 d"),
+        (273_600, "3 d 4 h"),
+    ],
+)
+def test_durations_are_said_as_people_say_them(seconds: float, words: str):
+    """In two units at most, that no line break parts."""
+    assert format_duration(seconds) == words.replace(" ", "\u00a0")
+
+
+def test_moments_are_said_from_now():
+    """Past and to come."""
+    assert format_moment(NOW - 90, NOW) == "1\u00a0min ago"
+    assert format_moment(NOW + 20, NOW) == "in 20\u00a0s"
+    assert format_moment(NOW - 6.3, NOW) == "6\u00a0s ago"
+    assert format_moment(NOW + 0.4, NOW) == "now"
+
+
+def test_the_meter_shows_how_much_of_the_objective_is_used():
+    """Beyond it, where in the bar it was passed."""
+    assert meter(table(backlog=backlog(oldest_unmerged_at=NOW - 900)), NOW).filled == 25
+    assert meter(table(backlog=None), NOW).filled == 0
+    passed = meter(table(backlog=backlog(oldest_unmerged_at=NOW - 7200)), NOW)
+    assert (passed.filled, passed.mark, passed.breached) == (100, 50, True)
+
+
+def test_figures_say_only_what_there_is():
+    """A verification merged nothing, and says nothing of it."""
+    assert figures(job(figures=JobFigures())) == ""
+    wrong = figures(job(figures=JobFigures(groups_verified=4, groups_mismatched=1)))
+    assert wrong == "4 file groups checked, 1 wrong"
+    assert "3 FULL · 9 LOG · 62 logs of 180.0\u00a0MiB merged" in figures(job())
+
+
+@pytest.mark.parametrize(("phase", "words"), [(ServicePhase.STARTING, "starting"), (ServicePhase.STOPPING, "stopping")])
+def test_a_daemon_that_is_not_ready_says_so(pages: Pages, phase: ServicePhase, words: str):
+    """Before anything else."""
+    assert f"The daemon is {words}." in Page(pages.all_tables(service(phase=phase))).text
+
+
+def test_no_tables_is_no_empty_table(pages: Pages):
+    """It says what to write where."""
+    page = Page(pages.all_tables(service()))
+
+    assert not page.all("table")
+    assert "[[tables]]" in page.text
+
+
+@pytest.mark.slow
+def test_templates_and_stylesheet_are_in_the_wheel(tmp_path: Path):
+    """All of them, as they are here: a page needs nothing that is not installed."""
+    project = Path(__file__).parents[3]
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(tmp_path)]
+    subprocess.run(build, cwd=project, check=True, capture_output=True, timeout=120)
+    (wheel,) = tmp_path.glob("*.whl")
+
+    with zipfile.ZipFile(wheel) as archive:
+        packed = {
+            Path(name).name: archive.read(name)
+            for name in archive.namelist()
+            if name.startswith("lakeward/daemon/web/templates/")
+        }
+
+    assert packed == {path.name: path.read_bytes() for path in TEMPLATES.iterdir()}
+    assert {"tables.html", "table.html", "style.css"} <= packed.keys()

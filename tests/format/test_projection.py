@@ -1,0 +1,103 @@
+"""Projections: columns by name, promotions value by value, refusals of all others."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lakeward.errors import Unsupported
+from lakeward.format.projection import project
+
+
+def promoted(array: pa.Array, target: pa.DataType) -> list[Any]:
+    batch = pa.RecordBatch.from_arrays([array], names=["c"])
+    found = project(batch, pa.schema([pa.field("c", target)])).column(0)
+    found.validate(full=True)
+    assert found.type == target
+    return found.to_pylist()
+
+
+def test_project_goes_by_name():
+    """Columns come in the target's order; a missing one is null, one too many is dropped; so inside of structs."""
+    batch = pa.RecordBatch.from_pylist([{"b": 1, "s": {"y": 2, "gone": 3}, "gone": 4}, {"b": 2, "s": None, "gone": 5}])
+    struct_type = pa.struct([("x", pa.string()), ("y", pa.int64())])
+    target = pa.schema([("a", pa.string()), ("s", struct_type), ("b", pa.int64())])
+
+    assert project(batch, target).to_pylist() == [
+        {"a": None, "s": {"x": None, "y": 2}, "b": 1},
+        {"a": None, "s": None, "b": 2},
+    ]
+
+
+def test_promotions():
+    """The changes of type that Hudi makes while reading, value by value as Hudi makes them."""
+    ints = pa.array([-5, None, 2**31 - 1], pa.int32())
+    assert promoted(ints, pa.int64()) == [-5, None, 2**31 - 1]
+    assert promoted(ints, pa.float64()) == [-5.0, None, 2147483647.0]
+    assert promoted(ints, pa.float32()) == [-5.0, None, 2147483648.0]
+    assert promoted(ints, pa.string()) == ["-5", None, "2147483647"]
+    assert promoted(pa.array([2**63 - 1, -1]), pa.float64()) == [9.223372036854775807e18, -1.0]
+    floats = pa.array([1.1, None, -0.1, 3.4028235e38, 1e-45, float("inf"), float("-inf")], pa.float32())
+    assert promoted(floats, pa.float64()) == [1.1, None, -0.1, 3.4028235e38, 1e-45, float("inf"), float("-inf")]
+    assert str(promoted(pa.array([float("nan")], pa.float32()), pa.float64())) == "[nan]"
+    assert promoted(pa.array([b"\xc3\xbc", None]), pa.string()) == ["ü", None]
+    assert promoted(pa.array(["ü", None]), pa.binary()) == [b"\xc3\xbc", None]
+    money = pa.array([decimal.Decimal("1.25"), None], pa.decimal128(5, 2))
+    assert promoted(money, pa.decimal128(12, 3)) == [decimal.Decimal("1.250"), None]
+    assert promoted(ints, pa.decimal128(20, 2)) == [decimal.Decimal(-5), None, decimal.Decimal(2**31 - 1)]
+    moment = datetime.datetime(1969, 12, 31, 23, 59, 59, 999000)
+    assert promoted(pa.array([moment], pa.timestamp("ms")), pa.timestamp("us")) == [moment]
+
+
+def test_promotions_below_lists_structs_and_maps():
+    """Promotions reach every level, and slices of nested arrays keep their rows."""
+    element = pa.field("array", pa.struct([("v", pa.int32())]), nullable=False)
+    source = pa.array(
+        [[{"v": 1}], None, [], [{"v": None}, {"v": 3}], [{"v": 4}]],
+        pa.list_(element),
+    )
+    target = pa.list_(pa.field("element", pa.struct([("new", pa.string()), ("v", pa.float64())])))
+    rows = [
+        [{"new": None, "v": 1.0}],
+        None,
+        [],
+        [{"new": None, "v": None}, {"new": None, "v": 3.0}],
+        [{"new": None, "v": 4.0}],
+    ]
+    assert promoted(source, target) == rows
+    assert promoted(source.slice(1, 3), target) == rows[1:4]
+    maps = pa.array([[("a", 1)], None, [("b", None), ("c", 2)], []], pa.map_(pa.string(), pa.int32()))
+    assert promoted(maps.slice(1), pa.map_(pa.string(), pa.int64())) == [None, [("b", None), ("c", 2)], []]
+    structs = pa.array([{"x": 1}, None, {"x": None}, {"x": 4}], pa.struct([("x", pa.int32())]))
+    assert promoted(structs.slice(1, 3), pa.struct([("x", pa.int64())])) == [None, {"x": None}, {"x": 4}]
+
+
+@pytest.mark.parametrize(
+    ("array", "target"),
+    [
+        (pa.array([1], pa.int64()), pa.int32()),
+        (pa.array([1.5]), pa.float32()),
+        (pa.array([1.5]), pa.string()),
+        (pa.array([1.5], pa.float32()), pa.string()),
+        (pa.array([1.5]), pa.int64()),
+        (pa.array(["1"]), pa.int64()),
+        (pa.array([True]), pa.string()),
+        (pa.array([1], pa.timestamp("us")), pa.timestamp("us", "UTC")),
+        (pa.array([1], pa.timestamp("us")), pa.timestamp("ms")),
+        (pa.array([1], pa.int64()), pa.timestamp("us")),
+        (pa.array([b"\xff"]), pa.string()),
+        (pa.array([decimal.Decimal("1.25")]), pa.decimal128(5, 1)),
+        (pa.array([decimal.Decimal("99.25")]), pa.decimal128(3, 2)),
+        (pa.array([12345], pa.int32()), pa.decimal128(5, 2)),
+        (pa.array([[1]]), pa.int64()),
+        (pa.array([{"a": 1}]), pa.list_(pa.int64())),
+    ],
+)
+def test_other_changes_of_type_are_refused(array: pa.Array, target: pa.DataType):
+    """A change of type that is not proven, or a value that does not fit, is refused by the column's name."""
+    with pytest.raises(Unsupported, match="column c of"):
+        promoted(array, target)

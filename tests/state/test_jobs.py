@@ -1,0 +1,34 @@
+"""Jobs and their attempts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakeward.state.records import (
+    AttemptRecord,
+    JobRecord,
+)
+from lakeward.state.store import Store
+from tests.state.state_records import NOW
+
+
+def test_the_life_of_a_job(store: Store) -> None:
+    """Keeps of state/jobs: begun once, ended once: what comes later changes nothing."""
+    job = JobRecord("j1", "orders", "compaction", NOW, holder="h", token=1 << 41, operations=2, read_bytes=1 << 40)
+    store.jobs.begin(job)
+    store.jobs.begin(replace(job, service="again"))
+    store.jobs.begin(JobRecord("j2", "other", "compaction", NOW + 1))
+    attempt = AttemptRecord("a1", "j1", NOW + 1, holder="h", ended_at=NOW + 2, result="failed", error="disk")
+    store.jobs.record_attempt(attempt)
+    store.jobs.record_attempt(replace(attempt, result="done"))
+    assert store.jobs.running("h") == (job,)
+
+    store.jobs.end("j1", "failed", "disk", at=NOW + 2, instant="t9", figures={"rows": 3})
+    store.jobs.end("j1", "done", None, at=NOW + 3)
+
+    ended = replace(job, ended_at=NOW + 2, result="failed", error="disk", instant="t9", figures={"rows": 3})
+    assert store.jobs.find("j1") == ended
+    assert store.jobs.latest("orders") == (ended,)
+    assert [each.id for each in store.jobs.latest()] == ["j2", "j1"]
+    assert [each.id for each in store.jobs.running()] == ["j2"]
+    assert store.jobs.attempts("j1") == (attempt,)

@@ -1,0 +1,195 @@
+"""One operation: its output is checked before anybody can see it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from lakeward.errors import AlreadyExists, NotFound, VerificationFailed
+from lakeward.format.metadata.base_file_stats import read_bloom_filter
+from lakeward.format.parquet.base_file import BaseFileWriter
+from lakeward.format.stats.stats_value import StatsVersion
+from lakeward.merge.hash_merge import HashMerge
+from lakeward.read import file_slice as file_slice_module
+from lakeward.read.slice_input import SliceInput
+from lakeward.read.table_rules import merge_rules
+from lakeward.storage.local import LocalStorage
+from lakeward.table.index_definitions import IndexedColumns
+from lakeward.task import operation as operation_module
+from lakeward.task.operation import run_operation
+from lakeward.task.operation_spec import OperationSpec, finished_operations
+from tests.golden_tables import copy_golden, expected_rows
+from tests.our_reader import scan
+
+INSTANT = "20261121050000000"
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> OperationSpec:
+    base = copy_golden("v9", tmp_path / "table")
+    snapshot = scan(base)
+    (slice_,) = snapshot.latest_slices
+    assert slice_.base_file is not None
+    assert snapshot.schema is not None
+    folder = tmp_path / "attempt"
+    folder.mkdir()
+    return OperationSpec(
+        index=3,
+        slice=SliceInput(
+            base_path=str(base),
+            partition_path="p",
+            file_id=slice_.file_id,
+            base_file=slice_.base_file.path,
+            log_files=tuple(log.path for log in slice_.log_files),
+            instant=INSTANT,
+            schema=snapshot.schema,
+            rules=merge_rules(snapshot),
+        ),
+        attempt=77,
+        attempt_folder=str(folder),
+        input_bytes=slice_.base_bytes + slice_.log_bytes,
+    )
+
+
+def test_the_output_is_the_merged_slice(spec: OperationSpec) -> None:
+    """Rows as Hudi returns them, each with the new file's name; the name carries index, attempt and task attempt."""
+    result = run_operation(LocalStorage(), spec, task_attempt=2)
+    assert result.file_name == f"{spec.slice.file_id}_3-77-2_{INSTANT}.parquet"
+    rows = pq.read_table(Path(spec.attempt_folder) / result.file_name).to_pylist()
+    assert {row.pop("_hoodie_file_name") for row in rows} == {result.file_name}
+    assert sorted(rows, key=lambda row: row["_hoodie_record_key"]) == expected_rows("v9")
+    assert result.counts.rows == len(rows)
+    assert result.size_bytes == (Path(spec.attempt_folder) / result.file_name).stat().st_size
+
+
+@pytest.mark.parametrize(("golden", "kind"), [("v9", "SIMPLE"), ("v9_metadata", "DYNAMIC_V0")])
+def test_the_bloom_filter_is_of_the_kind_that_the_base_file_before_has(
+    spec: OperationSpec, tmp_path: Path, golden: str, kind: str
+) -> None:
+    """The table's writers are set to it; without a base file it is what they are by default."""
+    (base,) = (copy_golden(golden, tmp_path / "another") / "p").glob("*.parquet")
+    (Path(spec.slice.base_path) / str(spec.slice.base_file)).write_bytes(base.read_bytes())
+    for base_file, expected in ((spec.slice.base_file, kind), (None, "DYNAMIC_V0")):
+        of = replace(spec, slice=replace(spec.slice, base_file=base_file))
+        path = (
+            Path(spec.attempt_folder) / run_operation(LocalStorage(), of, task_attempt=0 if base_file else 1).file_name
+        )
+        with path.open("rb") as source:
+            found = read_bloom_filter(source, file_name=path.name)
+        assert found is not None and found[0] == expected
+
+
+def test_a_finished_operation_is_seen_in_the_folder(spec: OperationSpec) -> None:
+    """Two attempts of one task count once."""
+    storage = LocalStorage()
+    run_operation(storage, spec, 0)
+    run_operation(storage, spec, 1)
+    assert finished_operations(storage.list(spec.attempt_folder)) == {3: 4}
+
+
+def test_the_same_attempt_cannot_run_twice(spec: OperationSpec) -> None:
+    """Its file is created once."""
+    run_operation(LocalStorage(), spec, 0)
+    with pytest.raises(AlreadyExists):
+        run_operation(LocalStorage(), spec, 0)
+
+
+def test_a_task_whose_folder_is_gone_writes_nothing(spec: OperationSpec) -> None:
+    """The folder is never made by a task."""
+    with pytest.raises(NotFound):
+        run_operation(LocalStorage(), replace(spec, attempt_folder=spec.attempt_folder + "-undone"), 0)
+
+
+class ForgetfulWriter(BaseFileWriter):
+    """A planted encode bug: one value of one row is written wrong."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        names = batch.column("name").to_pylist()
+        names[0] = "planted"
+        index = batch.schema.get_field_index("name")
+        super().write(batch.set_column(index, batch.schema.field("name"), pa.array(names, batch.column("name").type)))
+
+
+class ShrinkingWriter(BaseFileWriter):
+    """Another one: the last row of a batch is not written."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        super().write(batch.slice(0, batch.num_rows - 1))
+
+
+@pytest.mark.parametrize("writer", [ForgetfulWriter, ShrinkingWriter])
+def test_a_planted_encode_bug_is_caught(
+    spec: OperationSpec, writer: type[BaseFileWriter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What reads back is not what was merged."""
+    monkeypatch.setattr(operation_module, "BaseFileWriter", writer)
+    with pytest.raises(VerificationFailed) as error:
+        run_operation(LocalStorage(), spec, 0)
+    assert error.value.exit_code == 6
+
+
+class LosingMerge(HashMerge):
+    """A planted merge bug: a row is lost on the way out."""
+
+    def batches(self, *args: object) -> Iterator[pa.RecordBatch]:
+        for batch in super().batches(*args):  # type: ignore[arg-type]
+            yield batch.filter(pc.not_equal(batch.column("_hoodie_record_key"), "k6"))
+
+
+class StaleMerge(HashMerge):
+    """Another one: a key keeps the base file's version although a log has a newer one."""
+
+    def batches(self, *args: object) -> Iterator[pa.RecordBatch]:
+        for batch in super().batches(*args):  # type: ignore[arg-type]
+            stale = pa.array(
+                [
+                    "base1" if key == "k1" else name
+                    for key, name in zip(
+                        batch.column("_hoodie_record_key").to_pylist(), batch.column("name").to_pylist(), strict=True
+                    )
+                ]
+            )
+            index = batch.schema.get_field_index("name")
+            yield batch.set_column(index, batch.schema.field("name"), stale)
+
+
+@pytest.mark.parametrize("merge", [LosingMerge, StaleMerge])
+def test_a_planted_merge_bug_is_caught(
+    spec: OperationSpec, merge: type[HashMerge], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file reads back as it was merged, and still the merge was wrong: counts or the sample say so."""
+    monkeypatch.setattr(file_slice_module, "HashMerge", merge)
+    with pytest.raises(VerificationFailed):
+        run_operation(LocalStorage(), spec, 0)
+
+
+def test_checks_can_be_left_out(spec: OperationSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without verification the planted bug gets through, so the tests above test the checks."""
+    monkeypatch.setattr(file_slice_module, "HashMerge", StaleMerge)
+    result = run_operation(LocalStorage(), replace(spec, verify=False), 0)
+    assert result.digest == ""
+    rows = pq.read_table(Path(spec.attempt_folder) / result.file_name).to_pylist()
+    assert json.dumps(rows[0]).count("base1") == 1
+
+
+def test_columns_are_measured_for_the_metadata_table(spec: OperationSpec) -> None:
+    """Indexed columns are measured in the file as it was written; by default none are."""
+    columns = {"_hoodie_record_key": "string", "ts": "long"}
+    assert run_operation(LocalStorage(), spec, 0).column_stats == ()
+
+    result = run_operation(LocalStorage(), replace(spec, indexed=IndexedColumns(columns, StatsVersion.V2)), 1)
+
+    measured = {str(record.column): record for record in result.column_stats}
+    assert measured.keys() == columns.keys()
+    rows = expected_rows("v9")
+    for column, record in measured.items():
+        values = [row[column] for row in rows]
+        assert (record.min_value, record.max_value) == (min(values), max(values))
+        assert (record.file_name, record.value_count) == (result.file_name, len(rows))

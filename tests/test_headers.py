@@ -1,0 +1,104 @@
+"""What headers and docstrings promise is held by the tests: each *Keeps* is named, each name is one thing.
+
+A test names a *Keeps* in its docstring, or in that of its file: `Keeps 2 of commit/transition`. Where a header has one
+sentence without a number it is `Keeps of commit/lock/audit`.
+"""
+
+import ast
+import inspect
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+TESTS = Path(__file__).parent
+PROJECT = TESTS.parent
+CODE = PROJECT / "service" / "lakeward"
+
+HELD_ROOMS = ("commit/", "merge/", "plan/", "execute/", "state/", "verify/", "daemon/scheduling/scheduler")
+
+KEEPS = re.compile(r"^Keeps:(.*?)(?=^\S|^\s*$|\Z)", re.MULTILINE | re.DOTALL)
+NUMBER = re.compile(r"^\s*(\d+)\. ", re.MULTILINE)
+MENTION = re.compile(r"Keeps (?:(\d+(?:(?:, | and |, and )\d+)*) )?of ([a-z_]+(?:/[a-z_0-9]+)+)")
+
+BEGINNING_WITHOUT_A_SUBJECT = re.compile(r"(Of|Those|As|By|Where)\b")
+NOT_A_NAME = re.compile(r"\b(whoever|nobody|somebody)\b", re.IGNORECASE)
+
+
+def docstrings(path: Path) -> Iterator[str]:
+    """Yields those of modules, classes and functions, and those below an attribute or a constant."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                yield inspect.cleandoc(text)
+
+
+def promised() -> set[str]:
+    promises = set()
+    for path in CODE.rglob("*.py"):
+        module = path.relative_to(CODE).with_suffix("").as_posix()
+        header = ast.get_docstring(ast.parse(path.read_text())) or ""
+        keeps = KEEPS.search(header)
+        if keeps is None or not module.startswith(HELD_ROOMS):
+            continue
+        numbers = NUMBER.findall(keeps[1])
+        promises |= {f"Keeps {number} of {module}" for number in numbers} or {f"Keeps of {module}"}
+    return promises
+
+
+def named() -> set[str]:
+    mentions = set()
+    for path in TESTS.rglob("test_*.py"):
+        for text in docstrings(path) if path != Path(__file__) else ():
+            for numbers, module in MENTION.findall(" ".join(text.split())):
+                mentions |= {f"Keeps {number} of {module}" for number in re.findall(r"\d+", numbers)} or {
+                    f"Keeps of {module}"
+                }
+    return mentions
+
+
+def test_each_keeps_is_named_by_a_test():
+    """A promise in a header that no test names is no promise, and a test names only promises that there are."""
+    promises, mentions = promised(), named()
+
+    assert len(promises) > 100, "headers are not read as they are written"
+    assert sorted(promises - mentions) == [], "no test names these"
+    held_mentions = {mention for mention in mentions if mention.partition(" of ")[2].startswith(HELD_ROOMS)}
+    assert sorted(held_mentions - promises) == [], "tests name these, and no header has them"
+
+
+def test_no_two_public_classes_share_a_name():
+    """A name that a reader finds is the one there is."""
+    places = defaultdict(list)
+    for path in sorted(CODE.rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(path.relative_to(CODE).as_posix())
+
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}
+
+
+def test_docstrings_have_a_subject():
+    """A docstring does not begin in the middle of a sentence, and names the process, writer or attempt that acts."""
+    found = [
+        f"{path.relative_to(PROJECT)}: {text.splitlines()[0]}"
+        for folder in (CODE, TESTS, PROJECT / "deploy", PROJECT / "benchmarks")
+        for path in sorted(folder.rglob("*.py"))
+        for text in docstrings(path)
+        if BEGINNING_WITHOUT_A_SUBJECT.match(text) or NOT_A_NAME.search(text)
+    ]
+
+    assert found == []
+
+
+def test_texts_name_who_acts():
+    """Comments, errors, pages and documents name the process, writer or attempt that acts, as docstrings do."""
+    documents = [*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md"), *CODE.rglob("*.html"), *CODE.rglob("*.py")]
+    found = [
+        f"{path.relative_to(PROJECT)}:{number}: {line.strip()}"
+        for path in sorted(documents)
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if NOT_A_NAME.search(line)
+    ]
+
+    assert found == []

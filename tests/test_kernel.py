@@ -1,0 +1,37 @@
+"""The decorator of all compiled kernels."""
+
+from __future__ import annotations
+
+import ctypes
+
+import pytest
+
+from lakeward.format.avro import decoder, encoder
+from lakeward.kernel import kernel, types
+from lakeward.merge import key_index
+
+holds_interpreter = ctypes.pythonapi.PyGILState_Check
+holds_interpreter.argtypes = ()
+holds_interpreter.restype = ctypes.c_int
+
+
+@pytest.mark.filterwarnings("ignore:Cannot cache compiled function")
+def test_a_running_kernel_does_not_hold_the_interpreter():
+    """Two threads decode at once: the interpreter itself, asked from inside of a kernel, says that it is not held.
+
+    Keeps of kernel: none holds the interpreter's lock.
+    """
+
+    @kernel(types.int32())
+    def ask():
+        return holds_interpreter()
+
+    assert holds_interpreter() == 1
+    assert ask() == 0
+    assert holds_interpreter() == 1
+
+
+def test_kernels_are_cached():
+    """Keeps of kernel: compiled code is kept on disk, for each kernel below a folder of its own."""
+    for compiled in (decoder._decode, encoder._encode, key_index._intern):
+        assert compiled.stats.cache_path

@@ -1,0 +1,79 @@
+"""Everything that can be checked without changing a table, put together."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lakeward.clock import SystemClock
+from lakeward.storage.local import LocalStorage
+from lakeward.verify.check_report import CheckReport
+from lakeward.verify.metadata_check import SampleSize
+from lakeward.verify.table_verification import verify_table
+from tests.golden_tables import copy_golden
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    return copy_golden("v9", tmp_path / "table")
+
+
+def verify(base: Path, *, merge_sample: int = 0) -> CheckReport:
+    return verify_table(
+        LocalStorage(),
+        str(base),
+        size=SampleSize(20, 100),
+        merge_sample=merge_sample,
+        clock=SystemClock(),
+        timezone="UTC",
+    )
+
+
+def test_a_sound_table(base: Path):
+    """Also where its rows are merged: four, of six keys that the files know."""
+    report = verify(base, merge_sample=2)
+    assert report.problems == ()
+    assert [check.name for check in report.checks] == ["table", "logs", "merge"]
+    assert report.checks[2].note == "4 rows, 6 keys merged twice"
+
+
+def test_what_merging_finds_is_a_problem(base: Path):
+    """The base file is gone."""
+    (path,) = (base / "p").glob("*.parquet")
+    path.write_bytes(path.read_bytes()[:-100])
+    assert {problem.check for problem in verify(base, merge_sample=1).problems} == {"table"}
+
+
+def test_broken_properties_and_timelines_are_problems(base: Path):
+    """Keeps of verify/table_verification: what only forbids us to compact is none: the table is copy-on-write here."""
+    properties = base / ".hoodie/hoodie.properties"
+    properties.write_bytes(properties.read_bytes().replace(b"MERGE_ON_READ", b"COPY_ON_WRITE"))
+    assert verify(base).problems == ()
+    (base / ".hoodie/hoodie.properties.backup").write_bytes(properties.read_bytes())
+    (problem,) = verify(base).problems
+    assert problem.subject == ".hoodie/hoodie.properties.backup"
+
+
+def test_two_base_files_of_one_instant(base: Path):
+    """Nothing tells which one counts."""
+    (path,) = (base / "p").glob("*.parquet")
+    file_id, _, rest = path.name.partition("_")
+    (base / "p" / f"{file_id}_9-9-9_{rest.rpartition('_')[2]}").write_bytes(path.read_bytes())
+    (problem,) = verify(base).problems
+    assert problem.subject == f"p/{file_id}"
+    assert "two base files" in problem.what
+
+
+def test_leftovers_are_notes(base: Path):
+    """A heartbeat of a writer that died, and a file of a write that never completed."""
+    heartbeat = base / ".hoodie/.heartbeat/20200101000000000"
+    heartbeat.parent.mkdir()
+    heartbeat.write_bytes(b"")
+    os.utime(heartbeat, (1, 1))
+    (base / "p" / "f1_0-0-0_20270101000000000.parquet").write_bytes(b"x")
+    report = verify(base)
+    assert report.problems == ()
+    assert "20200101000000000" in report.notes[0]
+    assert "f1_0-0-0_20270101000000000.parquet" in report.notes[1]
