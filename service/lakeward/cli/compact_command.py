@@ -12,7 +12,6 @@ from typing import Annotated
 
 import typer
 
-from lakeward.cli.compact_view import render_report, report_as_json
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.interrupts import interruptible
 from lakeward.cli.lock_options import StatedLocks, parse_option
@@ -29,10 +28,11 @@ from lakeward.cli.option_groups import with_option_groups
 from lakeward.cli.pairs import parse_pairs
 from lakeward.cli.parked_groups import ParkedGroups
 from lakeward.cli.plan_options import StatedPlan
-from lakeward.cli.plan_view import plan_as_json, render_plan
-from lakeward.cli.progress_view import open_view
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
-from lakeward.cli.terminal import Terminal
+from lakeward.cli.views.compact import render_report, report_as_json
+from lakeward.cli.views.plan import plan_as_json, render_plan
+from lakeward.cli.views.progress import open_view
+from lakeward.cli.views.terminal import Terminal
 from lakeward.clock import SystemClock
 from lakeward.commit.owner import Processes
 from lakeward.config.settings import Codec, SparkSettings, Writers

@@ -20,8 +20,8 @@ from rich.text import Text
 
 from lakeward.cli.configured_table import ConfigOption, resolve_table
 from lakeward.cli.store_options import DebugOption, JsonOption, UrlOption, opened_store, print_json, read_settings
-from lakeward.cli.table_view import WIDE_CELLS, Column, NameCell, new_table
-from lakeward.cli.terminal import Terminal
+from lakeward.cli.views.tables import WIDE_CELLS, Column, NameCell, new_table
+from lakeward.cli.views.terminal import Terminal
 from lakeward.clock import SystemClock
 from lakeward.config.settings import Settings
 from lakeward.errors import UsageError

@@ -6,9 +6,9 @@ Touches: stdout; the table, reading only.
 from __future__ import annotations
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.inspect_view import render
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
-from lakeward.cli.terminal import Terminal
+from lakeward.cli.views.inspect import render
+from lakeward.cli.views.terminal import Terminal
 from lakeward.clock import SystemClock
 from lakeward.verify.inspection import inspect_table
 

@@ -29,9 +29,9 @@ from lakeward.cli.plan_command import plan as plan_table
 from lakeward.cli.run_command import run as run_daemon
 from lakeward.cli.state_commands import state_app
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
-from lakeward.cli.terminal import shown
 from lakeward.cli.unschedule_command import unschedule as unschedule_plan
 from lakeward.cli.verify_command import verify as verify_table
+from lakeward.cli.views.terminal import shown
 from lakeward.dispatch.dispatcher import own_versions
 from lakeward.errors import LakewardError
 from lakeward.printable import encodings, printable, secrets_around

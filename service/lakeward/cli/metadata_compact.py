@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.cli.configured_table import ConfiguredTable
 from lakeward.cli.interrupts import interruptible
-from lakeward.cli.progress_view import open_view
 from lakeward.cli.store_options import print_json
-from lakeward.cli.terminal import Terminal
+from lakeward.cli.views.progress import open_view
+from lakeward.cli.views.terminal import Terminal
 from lakeward.clock import SystemClock
 from lakeward.commit.owner import Processes
 from lakeward.errors import BrokenFile, Unsupported, UsageError

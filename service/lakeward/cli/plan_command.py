@@ -16,9 +16,9 @@ from lakeward.cli.metadata_compact import metadata_trigger_as_json, metadata_tri
 from lakeward.cli.option_groups import with_option_groups
 from lakeward.cli.parked_groups import ParkedGroups
 from lakeward.cli.plan_options import StatedPlan
-from lakeward.cli.plan_view import explanations_as_json, plan_as_json, render_explanations, render_plan
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
-from lakeward.cli.terminal import Terminal
+from lakeward.cli.views.plan import explanations_as_json, plan_as_json, render_explanations, render_plan
+from lakeward.cli.views.terminal import Terminal
 from lakeward.clock import SystemClock
 from lakeward.commit.lock.file_system_lock import FileSystemLockOptions
 from lakeward.commit.owner import Processes

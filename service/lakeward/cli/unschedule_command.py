@@ -17,9 +17,9 @@ from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneO
 from lakeward.cli.interrupts import interruptible
 from lakeward.cli.lock_options import StatedLocks
 from lakeward.cli.option_groups import with_option_groups
-from lakeward.cli.progress_view import open_view
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
-from lakeward.cli.terminal import Terminal
+from lakeward.cli.views.progress import open_view
+from lakeward.cli.views.terminal import Terminal
 from lakeward.clock import SystemClock
 from lakeward.commit.owner import Processes
 from lakeward.commit.transition import ServiceAction

@@ -11,8 +11,8 @@ import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
-from lakeward.cli.terminal import Terminal
-from lakeward.cli.verify_view import render_verification, verification_as_json
+from lakeward.cli.views.terminal import Terminal
+from lakeward.cli.views.verify import render_verification, verification_as_json
 from lakeward.clock import SystemClock
 
 PROBLEMS_EXIT = 6

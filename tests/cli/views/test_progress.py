@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from lakeward.cli.progress_view import Bars, Lines, open_view
+from lakeward.cli.views.progress import Bars, Lines, open_view
 from lakeward.execute.progress import Merged
 from tests.clocks import SkippingClock
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from lakeward.cli.inspect_view import render
+from lakeward.cli.views.inspect import render
 from lakeward.storage.local import LocalStorage
 from lakeward.verify.inspection import inspect_table
 from tests.clocks import SkippingClock

@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from lakeward.cli.plan_view import decision_as_json
+from lakeward.cli.views.plan import decision_as_json
 from lakeward.commit.transition import ServiceAction
 from lakeward.execute.compaction.compactor import CompactedPlan, CompactionReport
 from lakeward.plan.decision import Choice, PlanOutcome

@@ -8,7 +8,7 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
-from lakeward.cli.terminal import Terminal, shown
+from lakeward.cli.views.terminal import Terminal, shown
 
 
 @pytest.mark.parametrize(

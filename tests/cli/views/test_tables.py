@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from lakeward.cli.inspect_view import render
-from lakeward.cli.plan_view import render_plan
-from lakeward.cli.table_view import cut
-from lakeward.cli.terminal import Terminal
+from lakeward.cli.views.inspect import render
+from lakeward.cli.views.plan import render_plan
+from lakeward.cli.views.tables import cut
+from lakeward.cli.views.terminal import Terminal
 from lakeward.plan.decision import Choice, Decision, Form, PlanOutcome, Reason
 from lakeward.storage.local import LocalStorage
 from lakeward.verify.inspection import inspect_table

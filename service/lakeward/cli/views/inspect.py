@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from lakeward.cli.table_view import WIDE_CELLS, Column, NameCell, id_cell, new_table
+from lakeward.cli.views.tables import WIDE_CELLS, Column, NameCell, id_cell, new_table
 from lakeward.quantities import format_size
 
 _INSTANTS_MAX = 12

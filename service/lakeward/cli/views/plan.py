@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from lakeward.cli.table_view import WIDE_CELLS, Column, NameCell, id_cell, new_table
+from lakeward.cli.views.tables import WIDE_CELLS, Column, NameCell, id_cell, new_table
 from lakeward.plan.decision import Choice, Decision, PlanOutcome
 from lakeward.plan.explain import explain
 from lakeward.quantities import format_size

@@ -19,7 +19,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from lakeward.cli.terminal import shown
+from lakeward.cli.views.terminal import shown
 
 ID_CELLS = 14
 """What is left of a file group's id on a narrow terminal: eight characters, the cut, five characters."""
