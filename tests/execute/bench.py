@@ -73,7 +73,6 @@ class Bench:
         self.guard: Callable[[], None] = lambda: None
         self.excluded: Mapping[GroupId, Reason] = {}
         self.planned_by: Mapping[str, str] = {}
-        self.snapshot: Callable[[], TableSnapshot] | None = None
 
     def compactor(self, planner: Planner = FULL, **options: object) -> Compactor:
         settings: dict[str, object] = {
@@ -97,7 +96,6 @@ class Bench:
             guard=lambda: self.guard(),
             excluded=self.excluded,
             planned_by=self.planned_by,
-            snapshot=self.snapshot,
         )
 
 

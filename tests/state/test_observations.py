@@ -25,9 +25,6 @@ def test_a_watched_table_remembers_since_when(store: Store) -> None:
     assert store.observations.watch("orders", "/lake/orders2", NOW + 10).first_watched_at == NOW + 10
     assert store.observations.decisions("orders") == ()
 
-    store.observations.forget("orders")
-    assert store.observations.tables() == ()
-
 
 def test_only_decisions_that_changed_are_written(store: Store) -> None:
     """Keeps 1 of state/observations: an unchanged decision keeps the time since which it reads like this; a group

@@ -257,9 +257,9 @@ class Worker:
             return _JOBS[job.service](self, table, job, guard, observer)
 
     def _recover(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
-        undone = self._compactor(table, job, guard, observer).recover().rolled_back
-        done = tuple(attempt.instant for attempt in undone)
-        return JobReport(JobResult.COMMITTED if done else JobResult.NOTHING, instants=done)
+        recovery = self._compactor(table, job, guard, observer).recover()
+        instants = tuple(attempt.instant for attempt in recovery.rolled_back)
+        return JobReport(JobResult.COMMITTED if instants else JobResult.NOTHING, instants=instants)
 
     def _expire_plans(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
         compactor = self._compactor(table, job, guard, observer)

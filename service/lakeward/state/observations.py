@@ -51,15 +51,6 @@ class Observations:
         (first_watched_at,) = self._access.write("watch", work)
         return WatchedTable(table, base_path, first_watched_at, at)
 
-    def forget(self, table: str) -> None:
-        """A table is not watched any more: what was seen of it goes, what was done and asked for stays."""
-
-        def work(connection: Connection) -> None:
-            connection.execute(delete(watched_tables).where(watched_tables.c.table_name == table))
-            _delete_observations(connection, table)
-
-        self._access.write("forget", work)
-
     def tables(self) -> tuple[WatchedTable, ...]:
         query = select(watched_tables).order_by(watched_tables.c.table_name)
         return tuple(watched_table_of(row) for row in self._access.rows("tables", query))

@@ -33,7 +33,6 @@ from tests.crash.compacting import LOG, check_finished, check_readable, everythi
 from tests.execute.bench import NOTHING, Bench, Watcher, pending_states
 from tests.faults import FaultyStorage
 from tests.golden_tables import GOLDEN, copy_golden
-from tests.our_reader import scan
 
 
 @pytest.fixture
@@ -384,7 +383,7 @@ def test_a_plan_that_was_written_anew_is_not_carried_out(pending_bench: Bench) -
 
     class Rewriting(Watcher):
         def phase(self, phase: Phase, seconds: float) -> None:
-            # The second look without the lock is the one at the slices of pending plans.
+            # The second scan without the lock is the one of the slices of pending plans.
             super().phase(phase, seconds)
             if self.phases[-2:] == [Phase.LOCK_HOLD, Phase.SCAN]:
                 rewrite()
@@ -396,12 +395,10 @@ def test_a_plan_that_was_written_anew_is_not_carried_out(pending_bench: Bench) -
     assert pending_states(pending_bench.base) == {State.REQUESTED}
 
 
-@pytest.mark.parametrize("given_snapshot", [False, True])
-def test_under_the_lock_only_the_plan_is_looked_at(bench: Bench, given_snapshot: bool) -> None:
+def test_under_the_lock_only_the_plan_is_scanned(bench: Bench) -> None:
     """A table has two partitions, in one of which is work: the other is listed under the lock once, to plan, and no
     base file that was known before is opened there."""
     shutil.copytree(bench.base / "p", bench.base / "q")
-    bench.snapshot = (lambda: scan(bench.base)) if given_snapshot else None
     storage = FaultyStorage()
     bench.storage = storage  # type: ignore[assignment]
     bench.compactor(FullPlanner(GroupFilter(partitions=("p",)))).compact()

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from lakeward.errors import Refused
+from lakeward.execute.progress import Phase
 from lakeward.format.timeline.compaction_plan import read_compaction_plan
 from lakeward.plan.decision import Choice, Reason
 from tests.crash.compacting import check_finished, instants
-from tests.execute.bench import GROUP, Bench, pending_states
+from tests.execute.bench import GROUP, Bench, Watcher, pending_states
 from tests.golden_tables import copy_golden
 from tests.our_reader import scan
 
@@ -39,28 +41,40 @@ def test_a_plan_says_who_planned_it(bench: Bench) -> None:
     assert plan.extra_metadata == {"planned_by_service": "night", "planned_by": "lakeward"}
 
 
-def test_a_given_snapshot_is_for_choosing_only(bench: Bench) -> None:
-    """A snapshot of before a write makes a plan that is made again under the lock, on the table as it is."""
-    old = scan(bench.base)
-    before = [slice_ for slice_ in old.latest_slices if slice_.log_files]
+def test_the_choice_is_made_again_under_the_lock(bench: Bench) -> None:
+    """A writer that ends between the choice and the lock has its rows in the plan, which names the table's files of
+    then."""
+    (slice_,) = [slice_ for slice_ in scan(bench.base).latest_slices if slice_.log_files]
     newest = max(bench.base.glob("p/.*.log.*"), key=lambda path: path.name)
     deltacommit = next(bench.base.glob(f".hoodie/timeline/{newest.name.split('_')[1].partition('.')[0]}_*.deltacommit"))
-    kept = deltacommit.read_bytes()
+    content = deltacommit.read_bytes()
     deltacommit.unlink()
-    older = scan(bench.base)
-    deltacommit.write_bytes(kept)
-    assert [len(s.log_files) for s in older.latest_slices] == [len(before[0].log_files) - 1]
-    bench.snapshot = lambda: older
+    assert [len(before.log_files) for before in scan(bench.base).latest_slices] == [len(slice_.log_files) - 1]
+    bench.watcher = BetweenChoiceAndLock(lambda: deltacommit.write_bytes(content))
     (plan,) = bench.compactor().compact().plans
-    assert plan.operations[0].counts.log_files == len(before[0].log_files)
+    assert plan.operations[0].counts.log_files == len(slice_.log_files)
     check_finished(bench.base)
 
 
-def test_a_given_snapshot_at_a_table_that_we_may_not_change_refuses(bench: Bench) -> None:
-    """The refusals are considered also when the caller took the snapshot. Keeps 1 of execute/compaction/scheduling."""
+def test_a_table_that_is_refused_since_the_choice_gets_no_plan(bench: Bench) -> None:
+    """Refusals are considered under the lock once more: a writer that upgraded the table meanwhile is the last one to
+    write to it. Keeps 1 of execute/compaction/scheduling."""
     properties = bench.base / ".hoodie/hoodie.properties"
-    properties.write_text(properties.read_text().replace("hoodie.table.version=9", "hoodie.table.version=10"))
-    snapshot = scan(bench.base)
-    bench.snapshot = lambda: snapshot
+    upgraded = properties.read_text().replace("hoodie.table.version=9", "hoodie.table.version=10")
+    bench.watcher = BetweenChoiceAndLock(lambda: properties.write_text(upgraded))
     with pytest.raises(Refused):
-        bench.compactor().preview()
+        bench.compactor().compact()
+    assert pending_states(bench.base) == set()
+
+
+class BetweenChoiceAndLock(Watcher):
+    """Lets something happen once: after the table was planned for, and before the plan is scheduled under the lock."""
+
+    def __init__(self, happen: Callable[[], object]) -> None:
+        super().__init__()
+        self._happen = happen
+
+    def phase(self, phase: Phase, seconds: float) -> None:
+        super().phase(phase, seconds)
+        if phase is Phase.PLAN and self.phases.count(Phase.PLAN) == 1:
+            self._happen()

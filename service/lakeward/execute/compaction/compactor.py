@@ -19,7 +19,7 @@ Source:  Hudi's compaction protocol (BaseHoodieTableServiceClient, Hudi 1.2).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -42,14 +42,11 @@ from lakeward.execute.pending_work import PendingWork
 from lakeward.execute.progress import Count, Observer, Phase
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.plan.decision import PlanOutcome, Reason
-from lakeward.plan.eligibility import TableService, find_refusals
 from lakeward.plan.planner import Planner
-from lakeward.plan.refusal import refuse
 from lakeward.storage.storage import Storage
 from lakeward.table.damaged_file import DamagedFile
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.service_instants import PLANNED_BY, groups_of
-from lakeward.table.snapshot import TableSnapshot
 from lakeward.task.operation_spec import OperationKind, OperationResult
 
 NOTHING_PLANNED = PlanOutcome((), ())
@@ -124,7 +121,6 @@ class Compactor:
         guard: Guard = lambda: None,
         excluded: Mapping[GroupId, Reason] | None = None,
         planned_by: Mapping[str, str] | None = None,
-        snapshot: Callable[[], TableSnapshot] | None = None,
     ) -> None:
         """
         Args:
@@ -134,8 +130,6 @@ class Compactor:
             guard: called before anything is published and while work goes on; stops it by raising an error of ours.
             excluded: file groups that nothing is done to, and why (`PARKED`, `PAUSED`).
             planned_by: more to write into our plans' extra metadata.
-            snapshot: of the table as it is now, for choices that are made again under the lock; a daemon has
-                one at hand. Under the lock the table is always read afresh.
         """
         self._table = ServicedTable.for_one_attempt(
             storage, base_path, options, clock=clock, processes=processes, observer=observer, guard=guard
@@ -145,11 +139,10 @@ class Compactor:
         self._run_operation = run_operation
         self._excluded = dict(excluded or {})
         self._planned_by = dict(planned_by or {})
-        self._given_snapshot = snapshot
 
     def preview(self) -> PlanOutcome:
         """The decisions `compact` would take now. Writes nothing. Raises `Refused`."""
-        outcome, _ = choose(self._table, self._planner, self._snapshot(), CheckedLogs(excluded=self._excluded))
+        outcome, _ = choose(self._table, self._planner, self._table.snapshot(), CheckedLogs(excluded=self._excluded))
         return outcome
 
     def recover(self) -> Recovery:
@@ -177,7 +170,7 @@ class Compactor:
             done = [self._carry_out(work, recovered=True) for work in pending]
             outcome = NOTHING_PLANNED
             if plan_anew:
-                outcome, checked = choose(self._table, self._planner, self._snapshot(), checked)
+                outcome, checked = choose(self._table, self._planner, self._table.snapshot(), checked)
                 if outcome.operations:
                     scheduled, outcome, checked = schedule(
                         self._table, self._planner, outcome, checked, self._choose_dispatcher, self._planned_by
@@ -204,7 +197,7 @@ class Compactor:
             return unschedule(self._table, instant, foreign=foreign)
 
     def _recover(self) -> Recovery:
-        self._snapshot()  # a refused table is not even locked
+        self._table.snapshot()  # a refused table is not even locked
         self._table.watch_ours()
         with self._table.locked() as fence:
             return recover(self._table, self._table.snapshot(only=()), fence=fence)
@@ -279,16 +272,6 @@ class Compactor:
         table.observer.step(f"{claim.name} has nothing left to do")
         seconds = table.clock.monotonic() - started
         return CompactedPlan(claim.instant, claim.action, None, recovered, (), kept.dropped, 0, 0, 0, seconds)
-
-    def _snapshot(self) -> TableSnapshot:
-        """A snapshot for choices that are made again under the lock."""
-        if self._given_snapshot is None:
-            return self._table.snapshot()
-        with self._table.measured(Phase.SCAN):
-            snapshot = self._given_snapshot()
-        self._table.cache.learn(snapshot)
-        refuse(self._table.base_path, find_refusals(snapshot, TableService.COMPACTION))
-        return snapshot
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
