@@ -7,46 +7,44 @@ Keeps:   nothing is written without a statement about the table's other writers,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Annotated
 
 import typer
 
+from lakeward.cli.compaction_options import compaction_options
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.interrupts import interruptible
 from lakeward.cli.lock_options import StatedLocks, parse_option
 from lakeward.cli.metadata_compact import (
     check_goes_with_metadata,
     metadata_report_as_json,
-    metadata_trigger_as_json,
     metadata_trigger_of,
     render_metadata_report,
-    render_metadata_trigger,
     service_metadata_now,
 )
 from lakeward.cli.option_groups import with_option_groups
 from lakeward.cli.pairs import parse_pairs
 from lakeward.cli.parked_groups import ParkedGroups
+from lakeward.cli.plan_command import show_preview
 from lakeward.cli.plan_options import StatedPlan
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
 from lakeward.cli.views.compact import render_report, report_as_json
-from lakeward.cli.views.plan import plan_as_json, render_plan
 from lakeward.cli.views.progress import open_view
 from lakeward.cli.views.terminal import Terminal
 from lakeward.clock import SystemClock
 from lakeward.commit.owner import Processes
-from lakeward.config.settings import Codec, SparkSettings, Writers
+from lakeward.config.settings import Codec, SparkSettings
 from lakeward.dispatch.dispatcher import Dispatcher
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.dispatch.spark import SparkDispatcher
 from lakeward.errors import LakewardError, VerificationFailed
 from lakeward.execute.compaction.compactor import Compactor
 from lakeward.execute.metadata.trigger import service_metadata
-from lakeward.execute.options import CompactionOptions
 from lakeward.plan.metadata_trigger import MetadataCompactAfter
 from lakeward.quantities import parse_duration, parse_size
 from lakeward.table.damaged_file import damaged_error
-from lakeward.table.listing import listing_source
 from lakeward.task.entry import run_operation_at
 
 
@@ -145,15 +143,13 @@ def compact(
     def choose_dispatcher(input_bytes: int) -> Dispatcher:
         return InProcessDispatcher() if input_bytes < local_bytes else spark
 
-    options = CompactionOptions(
-        writers_stopped=locks.writers is Writers.STOPPED,
-        lock=locks.options,
+    options = compaction_options(opened, locks, timezone=timezone)
+    options = replace(
+        options,
         wait_seconds=parse_option(parse_duration, "--wait", wait, 0.0),
-        timezone=timezone or configured.timezone,
-        listing=listing_source(opened.base_path, configured.listing),
-        codec=(codec or configured.codec).value,
-        verify=configured.verify if verify is None else verify,
-        memory_bytes=parse_option(parse_size, "--memory", memory, configured.memory),
+        codec=options.codec if codec is None else codec.value,
+        verify=options.verify if verify is None else verify,
+        memory_bytes=parse_option(parse_size, "--memory", memory, options.memory_bytes),
         accept_damaged_logs=accept_damaged_logs,
     )
     if metadata:
@@ -205,11 +201,7 @@ def compact(
     finally:
         spark.stop()
     if dry_run:
-        if as_json:
-            print_json({**plan_as_json(preview), "metadata_table": metadata_trigger_as_json(trigger)})
-        else:
-            render_plan(preview, console, explained=False)
-            render_metadata_trigger(trigger, console)
+        show_preview(preview, trigger, as_json=as_json)
         nothing = not preview.operations and not (trigger and trigger.is_due)
     else:
         if as_json:

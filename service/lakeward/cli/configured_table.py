@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from lakeward.config.file import load_settings
-from lakeward.config.settings import Settings, TableSettings
+from lakeward.config.settings import LockSettings, Settings, TableSettings
 from lakeward.errors import UsageError
 from lakeward.storage.opening import open_storage
 from lakeward.storage.storage import Storage
@@ -53,6 +53,12 @@ class ConfiguredTable:
     settings: Settings
     """Settings of the configuration, else all defaults."""
     table: TableSettings
+
+    @property
+    def locks(self) -> LockSettings:
+        """What the configuration says about the table's other writers."""
+        assert self.table.locks is not None, "Settings.table completes the locks"
+        return self.table.locks
 
 
 def open_table(text: str, config: Path | None) -> ConfiguredTable:

@@ -78,8 +78,7 @@ class StatedLocks:
 
     def over(self, opened: ConfiguredTable, *, dry_run: bool) -> LockSettings:
         """What is said here, and else in the configuration. Raises `UsageError` where neither says enough."""
-        configured = opened.table.locks
-        assert configured is not None, "Settings.table completes the locks"
+        configured = opened.locks
         if self.writers is not None and self.lock is not None:
             _refuse_statement("Give one of the two.", configured)
         if self.writers is None and self.lock is None and configured.writers is None and not dry_run:

@@ -6,11 +6,12 @@ Keeps:   nothing is written without a statement about the table's other writers,
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Annotated
 
 import typer
 
+from lakeward.cli.compaction_options import compaction_options
 from lakeward.cli.configured_table import ConfigOption, ConfiguredTable, TableArgument, TimezoneOption, open_table
 from lakeward.cli.lock_options import StatedLocks
 from lakeward.cli.metadata_compact import service_metadata_now
@@ -18,12 +19,10 @@ from lakeward.cli.option_groups import with_option_groups
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
 from lakeward.clock import SystemClock
 from lakeward.commit.owner import Processes
-from lakeward.config.settings import LockSettings, Writers
+from lakeward.config.settings import LockSettings
 from lakeward.execute.metadata.removal import Removal, preview_removal, remove_metadata
-from lakeward.execute.options import CompactionOptions
 from lakeward.plan.metadata_trigger import MetadataService
 from lakeward.quantities import format_size
-from lakeward.table.listing import listing_source
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, write nothing.")]
 
@@ -61,7 +60,9 @@ def compact(
     """
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
-    options = _options(opened, locks, timezone, opened.table.verify if verify is None else verify)
+    options = compaction_options(opened, locks, timezone=timezone)
+    if verify is not None:
+        options = replace(options, verify=verify)
     found = service_metadata_now(opened, options, MetadataService.COMPACTION, dry_run=dry_run, as_json=as_json)
     if exit_code and not found:
         raise typer.Exit(3)
@@ -87,7 +88,7 @@ def clean(
     """
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
-    options = _options(opened, locks, timezone, verify=opened.table.verify)
+    options = compaction_options(opened, locks, timezone=timezone)
     found = service_metadata_now(opened, options, MetadataService.CLEAN, dry_run=dry_run, as_json=as_json)
     if exit_code and not found:
         raise typer.Exit(3)
@@ -129,16 +130,6 @@ def rebuild(
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
     _remove(opened, partition, locks, dry_run=dry_run, as_json=as_json)
-
-
-def _options(opened: ConfiguredTable, locks: LockSettings, timezone: str | None, verify: bool) -> CompactionOptions:
-    return CompactionOptions(
-        writers_stopped=locks.writers is Writers.STOPPED,
-        lock=locks.options,
-        timezone=timezone or opened.table.timezone,
-        listing=listing_source(opened.base_path, opened.table.listing),
-        verify=verify,
-    )
 
 
 def _remove(

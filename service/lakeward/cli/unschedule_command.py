@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from lakeward.cli.compaction_options import compaction_options
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.interrupts import interruptible
 from lakeward.cli.lock_options import StatedLocks
@@ -23,15 +24,12 @@ from lakeward.cli.views.terminal import Terminal
 from lakeward.clock import SystemClock
 from lakeward.commit.owner import Processes
 from lakeward.commit.transition import ServiceAction
-from lakeward.config.settings import Writers
 from lakeward.errors import AttemptLost, LakewardError, Refused, TryLater, UsageError
 from lakeward.execute.compaction.unscheduling import Hindrance, StillScheduled, Unscheduled, preview_unscheduling
 from lakeward.execute.compaction.unscheduling import unschedule as unschedule_plan
-from lakeward.execute.options import CompactionOptions
 from lakeward.execute.pending_work import PendingWork, pending_work
 from lakeward.execute.serviced_table import ServicedTable, label
 from lakeward.plan.eligibility import TableService
-from lakeward.table.listing import listing_source
 
 
 @with_option_groups
@@ -57,12 +55,7 @@ def unschedule(
         serviced = ServicedTable.for_one_attempt(
             opened.storage,
             opened.base_path,
-            CompactionOptions(
-                writers_stopped=locks.writers is Writers.STOPPED,
-                lock=locks.options,
-                timezone=timezone or opened.table.timezone,
-                listing=listing_source(opened.base_path, opened.table.listing),
-            ),
+            compaction_options(opened, locks, timezone=timezone),
             clock=clock,
             processes=Processes(),
             observer=view,

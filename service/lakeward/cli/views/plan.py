@@ -44,7 +44,7 @@ def decision_as_json(decision: Decision) -> dict[str, Any]:
     }
 
 
-def render_plan(outcome: PlanOutcome, console: Console, *, explained: bool) -> None:
+def render_plan(outcome: PlanOutcome, console: Console, *, explained: bool = False) -> None:
     kinds = {"partition": Column.ELASTIC, "file group": Column.FIXED, "choice": Column.FIXED, "reason": Column.FIXED}
     kinds |= dict.fromkeys(("base", "logs", "log size"), Column.NUMBER)
     table = new_table(kinds, title="What compact would do now")
