@@ -288,6 +288,10 @@ class Attempt:
         else:
             self._heartbeat.remove(*judged)
 
+    def make_way(self, *judged: Owner | None) -> None:
+        """Attempts judged dead are over, and their plan stays, of whatever place: our own attempt at it follows."""
+        self._heartbeat.end(*judged)
+
     def forget(self, *judged: Owner | None) -> None:
         """Remove what is left of attempts of which nothing is on the timeline, once they are fenced off."""
         delete_staged(self._storage, Fate.GONE, find_staged(self._storage, self._place.root, self.instant))
@@ -297,10 +301,6 @@ class Attempt:
         """Take the plan off the timeline, once its attempts are rolled back. No process looks for a heartbeat then."""
         self.files.unschedule()
         self._heartbeat.remove()
-
-    def make_way(self, *judged: Owner | None) -> None:
-        """The same, where our own attempt at the instant follows: that of a clean, whose plan stays, too."""
-        self._heartbeat.end(*judged)
 
     def _delete_losers(self, publication: Publication, fence: Fence) -> None:
         names = frozenset(winner.file_name for winner in publication.winners)

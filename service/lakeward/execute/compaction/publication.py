@@ -85,7 +85,7 @@ class CompactionService:
 
     def prepare(self) -> None:
         table, claim, by_group = self._table, self._claim, self._by_group()
-        self.attempt.list_markers(_winner(target, by_group[target.group_id]) for target in claim.targets.of)
+        self.attempt.list_markers([_winner(target, by_group[target.group_id]) for target in claim.targets.of])
         results = [by_group[target.group_id] for target in claim.targets.of]
         snapshot = claim.snapshot
         if has_metadata_table(snapshot.config):
