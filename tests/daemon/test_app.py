@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -126,7 +127,7 @@ def test_a_day_in_the_life(folder: Path, daemon: Daemon) -> None:
     metrics = daemon.get("/metrics")[1]
     assert re.search(r'lakeward_jobs_total\{end="committed",service="compaction",table="[^"]*orders"\} 1\.0', metrics)
     daemon.wait_until("/metrics", f'lakeward_table_log_files{{table="{folder}/tables/orders"}} 0.0')
-    status, page = daemon.get(f"/tables/{urllib.request.quote(str(folder / 'tables/orders'), safe='')}")
+    status, page = daemon.get(f"/tables/{urllib.parse.quote(str(folder / 'tables/orders'), safe='')}")
     assert (status, "no logs to merge" in page) == (200, True)
 
     good = daemon.config.read_text()

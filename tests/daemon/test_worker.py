@@ -18,7 +18,7 @@ from lakeward.daemon.scheduling.job_traits import TRAITS
 from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.worker import Worker
 from lakeward.errors import Cancelled, Refused, TryLater, VerificationFailed
-from lakeward.execute.compaction.compactor import NOTHING_PLANNED, CompactedPlan, CompactionReport
+from lakeward.execute.compaction.compactor import NOTHING_PLANNED, CompactedPlan, CompactionReport, Compactor
 from lakeward.execute.progress import Count, Observer, Silent
 from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.plan.decision import Choice, Decision, PlanOutcome, Reason
@@ -275,7 +275,7 @@ def test_a_job_that_is_committed_stays_so(tmp_path: Path, monkeypatch: pytest.Mo
     partition, file_id = bench.group
     left = Decision(partition, file_id, Choice.NONE, Reason.UNSUPPORTED_LOGS)
     report = CompactionReport((plan_of(completed=True, recovered=False),), PlanOutcome((left,), ()))
-    monkeypatch.setattr(module.Compactor, "compact", lambda self: report)
+    monkeypatch.setattr(Compactor, "compact", lambda self: report)
 
     assert bench.run(JobKind.COMPACTION).result is JobResult.COMMITTED
     (decision,) = bench.plan().outcome.decisions

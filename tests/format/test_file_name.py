@@ -137,7 +137,7 @@ def test_hudis_own_files_are_understood(version: str) -> None:
     bases = [base for name in names if (base := parse_base_file(name)) is not None]
 
     assert (len(logs), len(bases)) == (3, 1)
-    assert {name.text for name in (*logs, *bases)} == set(names)
+    assert {log.text for log in logs} | {base.text for base in bases} == set(names)
 
 
 LEGAL_PARTITIONS = [

@@ -5,6 +5,7 @@ import itertools
 from dataclasses import dataclass
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -254,7 +255,7 @@ def test_equal_hashes_in_the_base_are_looked_at_again(monkeypatch):
     """Keys that only share a hash are no duplicates."""
     import lakeward.merge.hash_merge as module
 
-    monkeypatch.setattr(module, "hash_keys", lambda keys: module.np.full(len(keys), 7, dtype=module.np.uint64))
+    monkeypatch.setattr(module, "hash_keys", lambda keys: np.full(len(keys), 7, dtype=np.uint64))
 
     assert merged(Slice("long", [data(key, 1) for key in "abc"], [])) == [("a", 1), ("b", 1), ("c", 1)]
 

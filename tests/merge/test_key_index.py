@@ -43,7 +43,7 @@ def test_equal_hashes_do_not_make_equal_keys(monkeypatch):
     import lakeward.merge.key_index as module
 
     def no_hash(keys):
-        return module.np.zeros(len(keys), dtype=module.np.uint64)
+        return np.zeros(len(keys), dtype=np.uint64)
 
     monkeypatch.setattr(module, "hash_keys", no_hash)
     index = KeyIndex()

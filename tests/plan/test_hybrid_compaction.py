@@ -52,7 +52,7 @@ def test_every_case_keeps_what_holds_for_every_plan() -> None:
     for case in read_cases(CASES)[1]:
         table = read_table(case.table)
         outcome = table.plan()
-        groups = [(group.partition_path, group.file_id) for group in (*table.groups, *table.frozen)]
+        groups = [(group.partition_path, group.file_id) for some in (table.groups, table.frozen) for group in some]
         assert sorted(groups) == sorted((d.partition_path, d.file_id) for d in outcome.decisions), case.rule
         chosen = {(d.partition_path, d.file_id): d.choice for d in outcome.decisions if d.choice is not Choice.NONE}
         operations = {(o.partition_path, o.file_id): o for o in outcome.operations}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 import posixpath
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import BinaryIO
@@ -161,11 +161,11 @@ class MemoryStorage:
         del self._entries(parent(path))[posixpath.basename(path)]
         self.watch("delete", path)
 
-    def names(self, folder: str) -> list[str]:
+    def names(self, folder: str) -> Sequence[str]:
         """Names in `folder`, sorted."""
         return sorted(self._folders.get(folder, ()))
 
-    def walk(self, folder: str) -> list[str]:
+    def walk(self, folder: str) -> Sequence[str]:
         """The paths of all files below `folder`."""
         return sorted(
             posixpath.join(path, name)

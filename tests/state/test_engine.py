@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, create_engine, insert, select, text, update
+from sqlalchemy import Connection, QueuePool, create_engine, insert, select, text, update
 
 from lakeward.errors import LakewardError, StoreBroken, StoreUnavailable, UsageError
 from lakeward.state.engine import Database, open_database, parse_store_url, shown_url
@@ -314,6 +314,7 @@ def test_a_server_that_comes_back_is_written_to_again() -> None:
         assert database.read(count) == 2
         with pytest.raises(StoreUnavailable, match=r"hot standby|during recovery|read-only"):
             database.write(add_event, at=3.0)
+        assert isinstance(database.engine.pool, QueuePool)
         assert database.engine.pool.checkedin() == 0, "the next try asks anew which server takes writes"
         server.execute("SELECT pg_promote()")
         database.write(add_event, at=4.0)

@@ -18,6 +18,7 @@ from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.errors import Cancelled, Refused
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.parquet.base_file import BaseFileWriter, open_base_file
+from lakeward.read.file_slice import open_slice
 from lakeward.read.slice_input import SliceInput
 from lakeward.storage.local import LocalStorage
 from lakeward.task import slice_check
@@ -152,7 +153,7 @@ class TamperedMerge:
     """A merge whose first batch is something else, from the read with this number on."""
 
     def __init__(self, change: Callable[[pa.RecordBatch], list[pa.RecordBatch]], *, first: int) -> None:
-        self._open = slice_check.open_slice
+        self._open = open_slice
         self._change = change
         self._first = first
         self._opened = 0

@@ -41,7 +41,7 @@ def looked_at(base: Path) -> TableSnapshot:
 def assert_equal(seen: TableSnapshot, expected: TableSnapshot, because: str) -> None:
     """All but the files of instants that have not completed, and partitions that hold only such files: a view knows
     them as of the last listing."""
-    seen_by_all = {group.partition_path for group in (*expected.file_groups, *expected.frozen)}
+    seen_by_all = {group.partition_path for groups in (expected.file_groups, expected.frozen) for group in groups}
     hidden = {posixpath.dirname(path) for path in expected.uncommitted_files} - seen_by_all
     without = [
         replace(each, uncommitted_files=(), partitions=tuple(path for path in each.partitions if path not in hidden))
