@@ -35,8 +35,8 @@ def test_one_holder_at_a_time(store: Store, clock: SettableClock) -> None:
 
 
 def test_tokens_grow_for_ever(store: Store, clock: SettableClock) -> None:
-    """Keeps 2 of state/lease_rows: across release, take-over and a table that was forgotten; a renewal keeps its
-    token."""
+    """Keeps 2 of state/lease_rows: across release, take-over and a table that moved, whose observations go; a renewal
+    keeps its token."""
     tokens = []
     for n in range(4):
         lease = store.leases.acquire("orders", f"h{n}", 0.0 if n == 1 else SECONDS, clock.now())
@@ -44,7 +44,7 @@ def test_tokens_grow_for_ever(store: Store, clock: SettableClock) -> None:
         tokens.append(lease.token)
         if n != 1:  # that one ran out
             store.leases.release(lease)
-        store.observations.forget("orders")
+        store.observations.watch("orders", f"/lake/{n}", clock.now())
     assert tokens == sorted(set(tokens))
 
 
