@@ -148,7 +148,7 @@ def overtaken(lake: Lake, at: Callable[[str], bool], planner: Planner = FULL) ->
         if not slept and at(write):
             slept.append(len(sleeper.writes) + 1)  # it is not among them yet
             processes.kill_all()
-            with suppress(AttemptLost):  # it finds what was announced, finishes that, and says so
+            with suppress(AttemptLost):  # it finds an intent, rolls that forward, and says so
                 carry_out(lake.store(), processes, planner)
             carry_out(lake.store(), processes, planner)
 

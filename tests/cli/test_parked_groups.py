@@ -67,7 +67,7 @@ def choices(document: dict[str, Any]) -> dict[str, tuple[str, str]]:
 
 
 def test_the_others_go_on(lake: Lake) -> None:
-    """The run fails and parks the group; the next takes the plan back and compacts all others; a resume ends it."""
+    """The run fails and parks the group; the next unschedules the plan and compacts all others; a resume ends it."""
     error, _ = lake.compact(code=1)
     assert (error["code"], len(lake.pending())) == ("LW-BROKEN-FILE", 1)
     assert f"File group p0/{BAD} is parked until" in error["notes"][0]

@@ -68,7 +68,7 @@ def test_who_took_over_meanwhile_keeps_its_heartbeat(tmp_path: Path, ends: str) 
 
 
 def test_whose_place_was_taken_while_it_was_looked_at_is_gone(tmp_path: Path) -> None:
-    """B's heartbeat was put aside by mistake, and before it was put back C saw none: B finds that it is lost."""
+    """B's heartbeat was renamed by mistake, and before that was reverted C saw none: B finds that it is lost."""
     processes = ScriptedProcesses()
     a, b, c = (processes.new_owner() for _ in range(3))
     path = Path(heartbeat_path(str(tmp_path), INSTANT))
@@ -90,10 +90,10 @@ def test_whose_place_was_taken_while_it_was_looked_at_is_gone(tmp_path: Path) ->
     assert names(tmp_path) == [INSTANT]
 
 
-@pytest.mark.parametrize("whose", ["the dead one's", "the undoer's", "a successor's"])
-def test_in_an_object_store_it_is_the_undoers_own(whose: str) -> None:
-    """A took a dead heartbeat over, and was stopped over the undoing; B did so after it, and began anew. What the dead
-    one announced is not taken over, and goes with its heartbeat when it was finished."""
+@pytest.mark.parametrize("whose", ["the dead one's", "its remover's", "a successor's"])
+def test_in_an_object_store_it_is_its_removers_own(whose: str) -> None:
+    """A took a dead heartbeat over, and was stopped while it rolled back; B did so after it, and began anew. What the
+    dead one that stated its intent is not taken over, and goes with its heartbeat once it is rolled forward."""
     processes, base = ScriptedProcesses(), "s3://lake/t"
     dead, a, b = (processes.new_owner() for _ in range(3))
     objects = Objects()

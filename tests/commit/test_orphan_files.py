@@ -90,14 +90,14 @@ def test_what_was_moved_in_is_of_the_instant_and_of_the_plan(tmp_path: Path) -> 
     of commit/orphan_files."""
     (tmp_path / "p").mkdir()
     (tmp_path / "q").mkdir()
-    kept, stray = name_of("a-0"), name_of("a-0", token="0-7-1")
+    kept, orphan = name_of("a-0"), name_of("a-0", token="0-7-1")
     log = f".a-0_{PENDING}.log.1_0-7-0"
-    others = (name_of("a-0", instant="20260101000000000"), name_of("z-0"), f"{PENDING}.parquet", f"{stray}.crc")
-    for name in (kept, stray, log, *others):
+    others = (name_of("a-0", instant="20260101000000000"), name_of("z-0"), f"{PENDING}.parquet", f"{orphan}.crc")
+    for name in (kept, orphan, log, *others):
         (tmp_path / "p" / name).touch()
-    (tmp_path / "q" / stray).touch()
+    (tmp_path / "q" / orphan).touch()
     found = find_moved_in(LocalStorage(), str(tmp_path), PENDING, [("p", "a-0")], keep=frozenset({kept}))
-    assert found == [f"{tmp_path}/p/{log}", f"{tmp_path}/p/{stray}"]
+    assert found == [f"{tmp_path}/p/{log}", f"{tmp_path}/p/{orphan}"]
 
 
 def test_an_ended_heartbeat_goes_with_its_plan(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def child() -> Iterator[tuple[subprocess.Popen[bytes], Owner]]:
 
 
 def of_the_release_before(owner: Owner) -> Owner:
-    """The same process, as the release before spelled it."""
+    """The same process, as the release before wrote it."""
     fields = {name: value for name, value in asdict(owner).items() if name not in ("start_ticks", "time_namespace")}
     read = parse_owner(orjson.dumps(fields) + b"\n")
     assert read is not None

@@ -1,4 +1,4 @@
-"""What was announced is finished by another, unless others changed the table so that it would be wrong."""
+"""A commit intent is rolled forward by another process, unless others changed the table so that it would be wrong."""
 
 from __future__ import annotations
 
@@ -36,26 +36,26 @@ from tests.processes import ScriptedProcesses
 
 
 class Left:
-    """A table whose compaction died right after it had announced."""
+    """A table whose compaction died right after it had stated its intent."""
 
     def __init__(self, folder: Path) -> None:
         clean = Lake(folder, GOLDEN)
         self.lake = clean.copy()
         store = clean.store()
         carry_out(store, ScriptedProcesses())
-        announces = next(
+        states_intent = next(
             n for n, write in enumerate(store.writes) if write.startswith("replace") and "/.heart" in write
         )
         self.processes = ScriptedProcesses()
         with pytest.raises(Killed):
-            carry_out(self.lake.store(Fault(FaultKind.KILL, announces)), self.processes)
+            carry_out(self.lake.store(Fault(FaultKind.KILL, states_intent)), self.processes)
         self.processes.kill_all()
         self.store = self.lake.store()
         pending = [each.time for each in timeline(self.lake.fetched(), DATA_TIMELINE) if each.action == "compaction"]
         self.instant = pending[0]
         found = find_intent(self.store, BASE, self.instant)
         assert found is not None and found.metadata is not None
-        self.announced: CommitIntent = found
+        self.intent: CommitIntent = found
         self.metadata: str = found.metadata
         self.time = found.metadata.partition("_")[2].partition(".")[0]
         """The metadata table's completion time."""
@@ -117,14 +117,14 @@ def left(first: Left) -> Left:
     return copy
 
 
-def test_it_is_finished_as_it_was_announced(left: Left) -> None:
+def test_it_is_rolled_forward_as_its_intent_says(left: Left) -> None:
     """Its completed files get the names in the commit intent, the metadata table's first; a second time there is
     nothing to do."""
     assert left.finish()
-    assert left.files.find_completed() == f"{BASE}/{DATA_TIMELINE}/{left.announced.completed}"
+    assert left.files.find_completed() == f"{BASE}/{DATA_TIMELINE}/{left.intent.completed}"
     created = [write.rpartition("/")[2] for write in left.store.writes]
     assert created[:2] == [f"{left.instant}.deltacommit.{state}" for state in ("requested", "inflight")]
-    assert created[-2:] == [left.metadata, left.announced.completed]
+    assert created[-2:] == [left.metadata, left.intent.completed]
     assert left.finish()
     assert len(left.store.writes) == len(created)
     carry_out(left.lake.store(), left.processes)  # tidies up
@@ -132,12 +132,12 @@ def test_it_is_finished_as_it_was_announced(left: Left) -> None:
 
 
 def test_a_process_that_would_roll_it_back_rolls_it_forward(left: Left) -> None:
-    """What is announced is never undone."""
+    """An attempt that stated its intent is never rolled back."""
     attempt = left.attempt()
     assert not attempt.fence_off()
     attempt.roll_forward(fence=lambda: None)
     assert left.files.find_completed() is not None
-    assert find_intent(left.store, BASE, left.instant) == left.announced
+    assert find_intent(left.store, BASE, left.instant) == left.intent
 
 
 def test_the_lock_is_proved_before_each_timeline_changes(left: Left) -> None:
@@ -156,7 +156,7 @@ def test_the_lock_is_proved_before_each_timeline_changes(left: Left) -> None:
         assert proofs[-1] >= written
         names = [write.rpartition("/")[2] for write in left.store.writes]
         assert (left.metadata in names) == (fails == 3)
-        assert left.announced.completed not in names
+        assert left.intent.completed not in names
         left.store.writes.clear()
     assert left.finish()
 
@@ -225,7 +225,7 @@ def test_inflight_that_a_late_process_deleted(left: Left) -> None:
     left.store.delete(left.files.inflight)
     assert left.finish()
     assert left.files.is_inflight()
-    assert left.files.find_completed() == f"{BASE}/{DATA_TIMELINE}/{left.announced.completed}"
+    assert left.files.find_completed() == f"{BASE}/{DATA_TIMELINE}/{left.intent.completed}"
 
 
 def test_without_a_metadata_table_only_the_commit_is_finished(left: Left, tmp_path: Path) -> None:
@@ -233,22 +233,22 @@ def test_without_a_metadata_table_only_the_commit_is_finished(left: Left, tmp_pa
     left.change(tmp_path, lambda table: set_property(table, PARTITION_PROPERTY, ""))
     left.store.writes.clear()
     assert left.finish()
-    assert [write.rpartition("/")[2] for write in left.store.writes] == [left.announced.completed]
+    assert [write.rpartition("/")[2] for write in left.store.writes] == [left.intent.completed]
 
 
 def test_a_metadata_table_that_was_built_since(left: Left) -> None:
-    """Without our files: a commit that did not announce it must not be completed. Keeps 6 of
+    """Without our files: a commit whose intent did not name it must not be completed. Keeps 6 of
     commit/metadata/delta_commit."""
-    owner = next(each for each in left.processes.owners if each.attempt == left.announced.attempt)
+    owner = next(each for each in left.processes.owners if each.attempt == left.intent.attempt)
     left.store.delete(heartbeat_path(BASE, left.instant))
     beat = Heartbeat(left.store, BASE, left.instant, owner)
     beat.start()
-    beat.state_intent(left.announced.completed)
+    beat.state_intent(left.intent.completed)
     left.refuses(match="does not fit")
 
 
 def test_a_completed_file_of_another_is_left_alone(left: Left) -> None:
-    """Then there is nothing to finish, and nothing to undo."""
+    """Then there is nothing to roll forward, and nothing to roll back."""
     left.put(DATA_TIMELINE, f"{left.instant}_{left.after(9)}.commit")
     there = left.everything()
     assert left.finish()
@@ -303,16 +303,16 @@ def test_large_log_files_are_copied_in_parts(left: Left, monkeypatch: pytest.Mon
     assert len(logs) == 5
     for path in logs:
         assert left.store.read(path) == left.store.read(f"{left.folder}/{os.path.basename(path)}")
-    left.store.delete(f"{BASE}/{DATA_TIMELINE}/{left.announced.completed}")
+    left.store.delete(f"{BASE}/{DATA_TIMELINE}/{left.intent.completed}")
     left.store.writes.clear()
     assert left.finish()
     assert not [write for write in left.store.writes if write.startswith("close")]
     check_readable(left.lake.fetched())
 
 
-def test_timelines_are_untouched_by_what_announced_nothing(left: Left) -> None:
-    """It is taken over, and never announces again."""
-    owner = next(each for each in left.processes.owners if each.attempt == left.announced.attempt)
+def test_timelines_are_untouched_by_what_stated_no_intent(left: Left) -> None:
+    """An attempt without an intent is fenced off, and never states one again."""
+    owner = next(each for each in left.processes.owners if each.attempt == left.intent.attempt)
     left.store.delete(heartbeat_path(BASE, left.instant))
     Heartbeat(left.store, BASE, left.instant, owner).start()
     there = timeline(left.lake.fetched(), METADATA_TIMELINE)

@@ -56,14 +56,14 @@ keys = st.sampled_from(["a", "b-c", "d.e", 'f"g', "h i", "1", "'", "ü", ""])
 scalars = st.sampled_from(["1", "1.5", "true", "'x # ]'", '"y\\" }"', '"""z\n[a]\n""" ', "'''\nw'''", "07:32:00"])
 
 
-def spelled(key: str) -> str:
+def formatted(key: str) -> str:
     if key in ("a", "b-c", "1"):
         return key
     return f"'{key}'" if "'" not in key else '"' + key + '"'
 
 
 def inline(pairs: dict[str, str]) -> str:
-    return "{ " + ", ".join(f"{spelled(key)} = {value}" for key, value in pairs.items()) + " }"
+    return "{ " + ", ".join(f"{formatted(key)} = {value}" for key, value in pairs.items()) + " }"
 
 
 values = st.recursive(
@@ -78,10 +78,10 @@ values = st.recursive(
 
 @st.composite
 def documents(draw: st.DrawFn) -> str:
-    lines: list[str] = [f"{spelled(key)} = {value}" for key, value in draw(st.dictionaries(keys, values)).items()]
+    lines: list[str] = [f"{formatted(key)} = {value}" for key, value in draw(st.dictionaries(keys, values)).items()]
     for name in draw(st.lists(st.sampled_from(["t", "u", "t.v", "u.'w x'"]), max_size=5)):
         lines.append(draw(st.sampled_from([f"[{name}]", f"[[{name}]] # [", f"[[ {name} ]]"])))
-        lines += [f"{spelled(key)} . x = {value}" for key, value in draw(st.dictionaries(keys, values)).items()]
+        lines += [f"{formatted(key)} . x = {value}" for key, value in draw(st.dictionaries(keys, values)).items()]
     return "\n".join(lines)
 
 
@@ -98,7 +98,7 @@ def test_the_paths_are_those_of_the_document(text: str) -> None:
     for path, position in positions.items():
         if isinstance(key := path[-1], str):
             there = lines[position.line - 1][position.column - 1 :]
-            assert there.startswith((spelled(key), key))
+            assert there.startswith((formatted(key), key))
 
 
 def paths_in(value: Any, path: Path = ()) -> list[Path]:

@@ -61,7 +61,7 @@ def compact(
 ) -> None:
     """
     Args:
-        call: how a storage call's spelling begins, by fnmatch's rules, such as `link` or `create /t/*.inflight`.
+        call: how a storage call begins, by fnmatch's rules, such as `link` or `create /t/*.inflight`.
         effect: `stop`: this process stops itself right before the first such call; `kill`: it kills itself right after
             it; `none`.
         said: where it says which plans it carried out, or the error by which it ended.

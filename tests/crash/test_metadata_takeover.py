@@ -103,8 +103,8 @@ def lock(request: pytest.FixtureRequest) -> Iterator[Lock]:
 
 
 @pytest.fixture(params=["filesystem", pytest.param("zookeeper", marks=pytest.mark.services)])
-def patient_lock(request: pytest.FixtureRequest) -> Iterator[Lock]:
-    """It does not run out within a test."""
+def lasting_lock(request: pytest.FixtureRequest) -> Iterator[Lock]:
+    """A lock that does not run out within a test."""
     yield from opened(request, 60.0)
 
 
@@ -162,12 +162,12 @@ def test_who_is_stopped_past_its_lock_comes_too_late(base: Path, step: str, serv
     check_finished(base, service)
 
 
-def test_who_wakes_up_while_it_is_undone_comes_too_late(base: Path, lock: Lock) -> None:
-    """After the look for its commit, and before anything of it is deleted: that is what its folder is renamed for. Its
-    lock and its heartbeat were taken, and so it would find out; but it has looked at both already."""
+def test_a_process_that_wakes_up_while_it_is_rolled_back_comes_too_late(base: Path, lock: Lock) -> None:
+    """It wakes after its commit was looked for, and before anything of it is deleted: that is what its folder is
+    renamed for. Its lock and its heartbeat were taken, and so it would find out; but it has looked at both already."""
     with stopped(base, "commit", FULL_SERVICE, lock) as child:
         said: list[str] = []
-        storage = HookedStorage(MOMENTS["undo-metadata"].format(table=base), lambda: said.append(child.wake()))
+        storage = HookedStorage(MOMENTS["roll-back-metadata"].format(table=base), lambda: said.append(child.wake()))
         report = compact(base, storage, ScriptedProcesses(), lock=lock.expiring)
         assert child.exit_code == 75, said
         assert [plan.recovered for plan in report.plans] == [True]
@@ -176,11 +176,11 @@ def test_who_wakes_up_while_it_is_undone_comes_too_late(base: Path, lock: Lock) 
 
 MOMENTS = {
     "aside": "rename {table}/.hoodie/.temp/",
-    "undo-metadata": "make_folder {table}/.hoodie/.temp/",
-    "undo-metadata-inflight": "[dr]e[ln]*e {table}/.hoodie/*.deltacommit.inflight",
-    "undo-data-files": "remove {table}/p/",
-    "undo-folder": "delete_folder {table}/.hoodie/.temp/",
-    "undo-inflight": "delete {table}/.hoodie/timeline/",
+    "roll-back-metadata": "make_folder {table}/.hoodie/.temp/",
+    "roll-back-metadata-inflight": "[dr]e[ln]*e {table}/.hoodie/*.deltacommit.inflight",
+    "roll-back-data-files": "remove {table}/p/",
+    "roll-back-folder": "delete_folder {table}/.hoodie/.temp/",
+    "roll-back-inflight": "delete {table}/.hoodie/timeline/",
     "heartbeat": "create {table}/.hoodie/.heartbeat/",
     "begin": "create {table}/.hoodie/timeline/",
     **STEPS,
@@ -189,7 +189,7 @@ MOMENTS = {
 
 
 class HookedStorage(FaultyStorage):
-    """Something else happens right before the first call that is spelled so."""
+    """Something else happens right before the first call that reads like this."""
 
     def __init__(self, call: str, hook: Callable[[], None]) -> None:
         super().__init__()
@@ -286,7 +286,7 @@ def test_who_sleeps_while_it_takes_back(base: Path, moment: str) -> None:
     with pytest.raises(Killed):
         compact(base, dying, processes, lock=FileLock.options)
     processes.kill_all()
-    sleeper = Sleeper(base, MOMENTS["undo-metadata-inflight"], processes, FULL_SERVICE)
+    sleeper = Sleeper(base, MOMENTS["roll-back-metadata-inflight"], processes, FULL_SERVICE)
     FileLock().run_out(base)
     woken: list[dict[str, bytes]] = []
 
@@ -307,10 +307,10 @@ def test_who_sleeps_while_it_takes_back(base: Path, moment: str) -> None:
     check_finished(base, FULL_SERVICE)
 
 
-def test_two_at_once(base: Path, patient_lock: Lock) -> None:
+def test_two_at_once(base: Path, lasting_lock: Lock) -> None:
     """Two processes that begin together carry one plan out, once; both say that all is well."""
     with ExitStack() as both:
-        lock = replace(patient_lock.options, wait_seconds=60.0)
+        lock = replace(lasting_lock.options, wait_seconds=60.0)
         one, other = (
             both.enter_context(process(base, "", "none", lock=lock, wait_seconds=60.0)) for _ in ("one", "other")
         )
@@ -326,17 +326,17 @@ def test_two_at_once(base: Path, patient_lock: Lock) -> None:
     ids=["while-it-merges", "while-it-publishes"],
 )
 def test_while_one_is_alive_the_other_waits(
-    base: Path, call: str, refusal: type[LakewardError], patient_lock: Lock
+    base: Path, call: str, refusal: type[LakewardError], lasting_lock: Lock
 ) -> None:
     """And finds nothing to do when the first one has finished."""
-    with process(base, call.format(table=base), "stop", lock=patient_lock.options) as child:
+    with process(base, call.format(table=base), "stop", lock=lasting_lock.options) as child:
         before = contents(base)
         with pytest.raises(refusal):
-            compact(base, FaultyStorage(), ScriptedProcesses(), lock=patient_lock.options)
+            compact(base, FaultyStorage(), ScriptedProcesses(), lock=lasting_lock.options)
         assert contents(base) == before
         said = child.wake()
         assert child.exit_code == 0, said
-    assert compact(base, FaultyStorage(), ScriptedProcesses(), lock=patient_lock.options).plans == ()
+    assert compact(base, FaultyStorage(), ScriptedProcesses(), lock=lasting_lock.options).plans == ()
     check_finished(base, FULL_SERVICE)
 
 

@@ -68,8 +68,9 @@ def test_a_process_stopped_before_it_publishes_is_taken_over(base: Path) -> None
         assert everything(base) == before
 
 
-def test_a_process_that_wakes_up_while_it_is_being_undone_publishes_nothing(base: Path) -> None:
-    """After the look for its commit and before its files are deleted: the moment for which the folder goes first."""
+def test_a_process_that_wakes_up_while_it_is_rolled_back_publishes_nothing(base: Path) -> None:
+    """It wakes after its commit was looked for and before its files are deleted: the folder goes first for that
+    moment."""
     with process(base, "link", "stop") as child:
         age(base, SPARK_LOCK, ".hoodie/.heartbeat/*", seconds=600)
         said = ""
@@ -122,7 +123,7 @@ def test_two_processes_on_one_plan(base: Path) -> None:
     check_finished(base)
 
 
-def test_ctrl_c_undoes_the_attempt(base: Path) -> None:
+def test_ctrl_c_rolls_the_attempt_back(base: Path) -> None:
     """SIGINT in the middle of an operation: the plan stays, nothing else does."""
     with process(base, "open_output", "stop") as child:
         os.kill(child.pid, signal.SIGINT)

@@ -26,62 +26,62 @@ def watch(id_: str = "j1", table: str = "orders") -> JobWatch:
     return JobWatch(job, began_at=50.0, is_safe=lambda: True, metrics=Metrics(CollectorRegistry()), log=log)
 
 
-def end(book: JobRegistry, outcome: JobOutcome, at: float = 60.0) -> None:
-    book.end("j1", outcome, at=at, instants=("20270115",), figures=JobFigures(read_bytes=5))
+def end(jobs: JobRegistry, outcome: JobOutcome, at: float = 60.0) -> None:
+    jobs.end("j1", outcome, at=at, instants=("20270115",), figures=JobFigures(read_bytes=5))
 
 
 def test_a_job_runs_until_it_ends() -> None:
     """Meanwhile its table is busy and its memory taken; afterwards it is the table's last one."""
-    book = JobRegistry()
-    book.begin(watch())
-    assert book.busy_tables == {"orders"} and book.memory_bytes == 64
-    assert [job.job_id for job in book.running("orders")] == ["j1"] and not book.running("others")
+    jobs = JobRegistry()
+    jobs.begin(watch())
+    assert jobs.busy_tables == {"orders"} and jobs.memory_bytes == 64
+    assert [job.job_id for job in jobs.running("orders")] == ["j1"] and not jobs.running("others")
 
-    end(book, JobOutcome(JobResult.COMMITTED))
+    end(jobs, JobOutcome(JobResult.COMMITTED))
 
-    assert not book.busy_tables and book.memory_bytes == 0 and book.watch("j1") is None
-    last = book.last("orders")
+    assert not jobs.busy_tables and jobs.memory_bytes == 0 and jobs.watch("j1") is None
+    last = jobs.last("orders")
     assert last is not None and (last.end, last.instants, last.progress) == (JobEnd.COMMITTED, ("20270115",), None)
-    assert book.last_successes("orders") == {JobKind.COMPACTION: 60.0}
+    assert jobs.last_successes("orders") == {JobKind.COMPACTION: 60.0}
 
 
 def test_a_failure_is_last_and_no_success() -> None:
     """Its end is the kind of its first problem, its error all of them."""
-    book = JobRegistry()
-    book.begin(watch())
+    jobs = JobRegistry()
+    jobs.begin(watch())
 
     end(
-        book,
+        jobs,
         JobOutcome(JobResult.FAILED, (WorkProblem(ProblemKind.LOST, "One."), WorkProblem(ProblemKind.FAILED, "Two."))),
     )
 
-    last = book.last("orders")
+    last = jobs.last("orders")
     assert last is not None and (last.end, last.error) == (JobEnd.LOST, "One. Two.")
-    assert book.last_successes("orders") == {}
+    assert jobs.last_successes("orders") == {}
 
 
 def test_what_the_store_remembers_counts_until_something_newer() -> None:
     """Whatever comes first; what runs, as far as the store knows, has no end to show."""
-    book = JobRegistry()
-    book.learn([replace(RECORD, id="ghost", ended_at=None, result=None), RECORD])
-    last = book.last("orders")
-    assert last is not None and last.job_id == "old" and book.last_successes("orders") == {JobKind.COMPACTION: 20.0}
+    jobs = JobRegistry()
+    jobs.learn([replace(RECORD, id="ghost", ended_at=None, result=None), RECORD])
+    last = jobs.last("orders")
+    assert last is not None and last.job_id == "old" and jobs.last_successes("orders") == {JobKind.COMPACTION: 20.0}
 
-    book.begin(watch())
-    end(book, JobOutcome(JobResult.COMMITTED))
-    book.learn([RECORD])
+    jobs.begin(watch())
+    end(jobs, JobOutcome(JobResult.COMMITTED))
+    jobs.learn([RECORD])
 
-    last = book.last("orders")
-    assert last is not None and last.job_id == "j1" and book.last_successes("orders") == {JobKind.COMPACTION: 60.0}
+    last = jobs.last("orders")
+    assert last is not None and last.job_id == "j1" and jobs.last_successes("orders") == {JobKind.COMPACTION: 60.0}
 
 
 def test_a_table_that_left_is_forgotten() -> None:
     """A daemon that runs for years does not grow by the tables that it once saw."""
-    book = JobRegistry()
-    book.learn([RECORD])
-    book.forget("orders")
-    book.forget("orders")
-    assert book.last("orders") is None and book.last_successes("orders") == {}
+    jobs = JobRegistry()
+    jobs.learn([RECORD])
+    jobs.forget("orders")
+    jobs.forget("orders")
+    assert jobs.last("orders") is None and jobs.last_successes("orders") == {}
 
 
 def test_a_job_as_the_store_remembers_it() -> None:

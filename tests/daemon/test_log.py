@@ -246,8 +246,8 @@ def test_events_carry_what_they_are_about():
 def test_libraries_speak_through_the_same_door_and_quietly(name: str):
     """What they have to say of themselves is not asked for, even where we listen to our own details."""
     stream = configured(level=LogLevel.DEBUG)
-    stray = logging.StreamHandler(io.StringIO())
-    logging.getLogger(name).addHandler(stray)
+    other_handler = logging.StreamHandler(io.StringIO())
+    logging.getLogger(name).addHandler(other_handler)
     stream = configured(level=LogLevel.DEBUG)
 
     logging.getLogger(name).debug("chatter")
@@ -255,7 +255,7 @@ def test_libraries_speak_through_the_same_door_and_quietly(name: str):
     log().debug("detail")
 
     assert [event["event"] for event in events(stream)] == ["trouble", "detail"]
-    assert stray.stream.getvalue() == ""
+    assert other_handler.stream.getvalue() == ""
 
 
 def test_the_level_is_the_least_that_is_written():

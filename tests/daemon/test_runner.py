@@ -101,7 +101,7 @@ def test_lanes_do_not_wait_for_each_other(runner: ThreadRunner) -> None:
 
 
 def test_a_runner_that_stops_says_what_hangs() -> None:
-    """It waits for what has begun, begins nothing that waited, and gives up after its patience."""
+    """It waits for what has begun, begins nothing that waited, and stops waiting after its timeout."""
     runner, go_on, began = ThreadRunner(), threading.Event(), threading.Event()
     answers = Answers(runner)
 

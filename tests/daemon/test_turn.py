@@ -26,7 +26,7 @@ def test_a_thread_waits_for_the_one_that_is_there() -> None:
 
 
 def test_no_thread_waits_for_one_that_hangs() -> None:
-    """After his patience is over he begins beside it; and the turn is still the other's to give back."""
+    """After its timeout a thread begins beside the one that hangs, to which the turn still belongs."""
     turn, order = Turn(), []
     with turn.taken(timeout=0.0):
         with turn.taken(timeout=0.0):

@@ -177,7 +177,7 @@ def test_hudi_reads_them_and_goes_on(spark: SparkSession, twins: Twins, tmp_path
     "moved", [pytest.param(0, marks=pytest.mark.wide), 3], ids=["nothing moved in", "some files moved in"]
 )
 def test_hudi_finishes_what_we_died_over(spark: SparkSession, twins: Twins, tmp_path: Path, moved: int):
-    """Our plan is on the metadata table's timeline, begun: Hudi's next writer takes the attempt back and carries the
+    """Our plan is on the metadata table's timeline, begun: Hudi's next writer rolls the attempt back and carries the
     plan out, and what it lists is right; our next run clears the rest away."""
     clean = FaultyStorage()
     compact_metadata(twins.before.copy_to(tmp_path / "clean").path, clean)

@@ -26,7 +26,7 @@ from tests.metadata_golden import GOLDEN, METADATA_TIMELINE
 from tests.object_lake import carry_out
 from tests.object_tables import bring_back, fetch
 from tests.processes import ScriptedProcesses
-from tests.verify.metadata_lake import CLEAN, COMPACT, LOCK, Lake, Service, is_announcement, is_base_file
+from tests.verify.metadata_lake import CLEAN, COMPACT, LOCK, Lake, Service, is_base_file, states_intent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -101,7 +101,7 @@ def test_hudi_reads_it_and_goes_on(service: Service, spark: SparkSession, tmp_pa
     "at",
     [
         pytest.param(lambda write: write.endswith("compaction.inflight"), id="begun"),
-        pytest.param(is_announcement, id="announced"),
+        pytest.param(states_intent, id="intent-stated"),
         pytest.param(is_base_file, id="copied-one"),
     ],
 )

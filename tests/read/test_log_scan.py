@@ -24,7 +24,7 @@ NOW = "999"
 
 
 def count(story: str, *, instant: str = NOW) -> str:
-    """The blocks that count: `a2` is block a of instant 2, `m4(2,3)` stands for 2 and 3, `R5(2)` undoes 2."""
+    """The blocks that count: `a2` is block a of instant 2, `m4(2,3)` stands for 2 and 3, `R5(2)` rolls 2 back."""
     blocks = []
     for word in story.split():
         name, _, inner = word.partition("(")

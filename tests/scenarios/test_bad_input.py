@@ -427,7 +427,7 @@ def test_bad_input_is_refused_and_changes_nothing(
     out, told = capfd.readouterr()
     if exit_code == 0:
         assert json.loads(out)["compactions"] == []
-        told = next(line for line in told.splitlines() if line.startswith("left alone: "))
+        told = next(line for line in told.splitlines() if line.startswith("excluded: "))
     else:
         error = json.loads(told.splitlines()[-1])["error"]
         assert error["code"].startswith(case.code)

@@ -69,13 +69,14 @@ def test_a_service_survives_every_fault_in_s3(kind: FaultKind, service: Service,
     survive(kind, service, RemoteLake(tmp_path, bucket))
 
 
-def test_a_plan_is_taken_back(lake: Lake) -> None:
-    """With a dead attempt at it, wherever it died before it announced: nothing is left. After that it is finished."""
+def test_a_plan_is_unscheduled(lake: Lake) -> None:
+    """With a dead attempt at it, wherever it died before it stated its intent: nothing is left. After that it is rolled
+    forward."""
     store = lake.copy().store()
     carry_out(store, ScriptedProcesses())
     before = everything(lake.fetched())
-    announced = next(n for n, write in enumerate(store.writes) if write.startswith("replace") and "heartbeat" in write)
-    for number in range(announced - 3, announced + 1):
+    stated = next(n for n, write in enumerate(store.writes) if write.startswith("replace") and "heartbeat" in write)
+    for number in range(stated - 3, stated + 1):
         table, processes = lake.copy(), ScriptedProcesses()
         with pytest.raises(Killed):
             carry_out(table.store(Fault(FaultKind.KILL, number)), processes)
@@ -83,7 +84,7 @@ def test_a_plan_is_taken_back(lake: Lake) -> None:
         (instant,) = {i.time for i in instants(table.fetched()) if i.action == "compaction"}
         options = {"lock": StorageLockOptions(wait_seconds=0.0)}
         again = compactor(BASE, table.store(), processes, **options)  # type: ignore[arg-type]
-        if number < announced:
+        if number < stated:
             again.unschedule(instant)
             assert [path for path in everything(table.fetched()) if "/.locks/" not in path] == before
         else:
@@ -96,7 +97,7 @@ def test_a_plan_is_taken_back(lake: Lake) -> None:
 # ------------------------------------------------------------------------------------------- two that believe in it
 
 
-def announces(write: str) -> bool:
+def states_intent(write: str) -> bool:
     return write.startswith("replace") and "/.heartbeat/" in write
 
 
@@ -108,9 +109,10 @@ def stages(write: str) -> bool:
     return write.endswith("/commit")
 
 
-@pytest.mark.parametrize("at", [stages, announces])
-def test_who_is_overtaken_before_it_announces_publishes_nothing(lake: Lake, at: Callable[[str], bool]) -> None:
-    """t0 A is about to announce and is stopped; t1 B takes its heartbeat, undoes it and publishes; t2 A wakes."""
+@pytest.mark.parametrize("at", [stages, states_intent])
+def test_an_attempt_overtaken_before_its_intent_publishes_nothing(lake: Lake, at: Callable[[str], bool]) -> None:
+    """t0 A is about to state its intent and is stopped; t1 B takes its heartbeat, rolls it back and publishes; t2 A
+    wakes."""
     writes, error = overtaken(lake, at)
     assert isinstance(error, AttemptLost | LockLost)
     assert not any(publishes(write) for write in writes)
@@ -118,8 +120,9 @@ def test_who_is_overtaken_before_it_announces_publishes_nothing(lake: Lake, at: 
     check_finished(lake.fetched())
 
 
-def test_who_is_overtaken_after_it_announced_finds_it_done(lake: Lake) -> None:
-    """t0 A has announced and is stopped; t1 B creates the file that A named; t2 A wakes and finds its own commit."""
+def test_an_attempt_overtaken_after_its_intent_finds_it_done(lake: Lake) -> None:
+    """t0 A has stated its intent and is stopped; t1 B creates the file that A named; t2 A wakes and finds its own
+    commit."""
     _, error = overtaken(lake, publishes)
     assert error is None
     check_finished(lake.fetched())
@@ -166,7 +169,7 @@ def test_a_task_that_wakes_too_late_leaves_nothing(lake: Lake) -> None:
             sink.write(b"rows")
             meanwhile()
 
-    with pytest.raises(AttemptLost):  # undone before it began
+    with pytest.raises(AttemptLost):  # rolled back before it began
         attempt_to_write(lambda: None)
     alive = Heartbeat(store, BASE, spec.slice.instant, owner)
     for change in (alive.end, lambda: alive.state_intent("1_2.commit"), lambda: become_another(store, spec, processes)):

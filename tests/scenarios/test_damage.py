@@ -116,7 +116,7 @@ def test_a_damaged_group_is_left_alone_and_the_others_go_on(bench: Bench, name: 
 
 
 def test_what_is_wrong_is_said_once(bench: Bench) -> None:
-    """File, offset, instant and remedy; the decision about the group says why it is left alone."""
+    """File, offset, instant and remedy; the decision about the group says why it is excluded."""
     garble(newest_log(bench.base))
     report = bench.compactor().compact()
     (file,) = report.damage
@@ -195,7 +195,7 @@ def test_a_broken_header_and_a_base_file_are_never_accepted(bench: Bench) -> Non
 
 
 def test_a_read_error_is_no_damage(bench: Bench) -> None:
-    """The storage fails while block heads are read: the run fails with its error, and nothing is left alone."""
+    """The storage fails while block heads are read: the run fails with its error, and nothing is excluded."""
     counting = FaultyStorage()
     bench.storage = counting
     bench.compactor().preview()

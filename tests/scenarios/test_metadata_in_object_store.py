@@ -1,5 +1,5 @@
 """A table with a metadata table in an object store: stopped at every write, overtaken at every write, and changed by
-others between what was announced and what is published."""
+others between what an intent says and what is published."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def publishing(writes: list[str]) -> range:
     return range(first, 1 + next(n for n, write in enumerate(writes) if write.startswith("delete")))
 
 
-def announcing(writes: list[str]) -> int:
+def intent_of(writes: list[str]) -> int:
     return next(n for n, write in enumerate(writes) if write.startswith("replace") and "/.heartbeat/" in write)
 
 
@@ -127,18 +127,18 @@ def test_who_is_overtaken_does_no_harm(service: Service, lake: Lake) -> None:
     """Stopped at whatever write from the last that prepares, taken for dead, the work done by another, and then awake
     again: there is one commit on each timeline, and each file group of the metadata table has one log of it."""
     writes = writes_of(lake, service)
-    announces = announcing(writes)
-    for number in range(announces - 1, publishing(writes).stop):
+    stated = intent_of(writes)
+    for number in range(stated - 1, publishing(writes).stop):
         table = lake.copy()
         _, error = overtaken(table, partial(is_nth, iter(range(len(writes))), number), service.planner)
         try:
-            # What it had announced it may find done; else it lost.
-            assert error is not None or number > announces
+            # What its intent said it may find done; else it lost.
+            assert error is not None or number > stated
             check_readable(table.fetched())
             carry_out(table.store(), ScriptedProcesses(), service.planner)  # tidies up after it
             service.check_finished(table.fetched())
         except BaseException as failed:
-            failed.add_note(f"stopped at write {number} (announced at {announces}): {writes[number]}")
+            failed.add_note(f"stopped at write {number} (intent stated at {stated}): {writes[number]}")
             raise
 
 
@@ -146,11 +146,11 @@ def is_nth(numbers: Iterable[int], number: int, write: str) -> bool:
     return next(iter(numbers)) == number
 
 
-def test_before_it_is_announced_nothing_is_in_the_metadata_table(lake: Lake) -> None:
+def test_before_its_intent_is_stated_nothing_is_in_the_metadata_table(lake: Lake) -> None:
     """And nothing is created on either timeline but by its one name."""
     writes = writes_of(lake, FULL)
-    announces = announcing(writes)
-    before, after = writes[:announces], writes[announces:]
+    stated = intent_of(writes)
+    before, after = writes[:stated], writes[stated:]
     assert [write for write in before if f"/{METADATA}/" in write] == []
     created = [write.removeprefix("create ") for write in after if write.startswith("create ")]
     logs = [path for path in created if parse_log_file(path.rpartition("/")[2]) is not None]
@@ -164,10 +164,11 @@ def test_before_it_is_announced_nothing_is_in_the_metadata_table(lake: Lake) -> 
 # ------------------------------------------------------------------------------------- what others did in between
 
 
-def announced(lake: Lake, processes: ScriptedProcesses) -> tuple[str, str]:
-    """Its process died right after it announced. Returns the instant and the metadata table's completion time."""
+def died_with_intent(lake: Lake, processes: ScriptedProcesses) -> tuple[str, str]:
+    """Its process died right after it stated its intent. Returns the instant and the metadata table's completion
+    time."""
     with pytest.raises(Killed):
-        carry_out(lake.store(Fault(FaultKind.KILL, announcing(writes_of(lake, FULL)))), processes)
+        carry_out(lake.store(Fault(FaultKind.KILL, intent_of(writes_of(lake, FULL)))), processes)
     processes.kill_all()
     table = lake.fetched()
     (instant,) = {i.time for i in timeline(table, DATA_TIMELINE) if i.action == "compaction"}
@@ -179,7 +180,7 @@ def announced(lake: Lake, processes: ScriptedProcesses) -> tuple[str, str]:
 def test_a_table_whose_metadata_table_was_compacted_since_waits(lake: Lake) -> None:
     """Readers would not see the records behind the new base files. Without a metadata table it is rolled forward."""
     processes = ScriptedProcesses()
-    _, completed = announced(lake, processes)
+    _, completed = died_with_intent(lake, processes)
     compacted = f"{BASE}/{METADATA_TIMELINE}/{int(completed) + 1}.compaction.requested"
     lake.store().create(compacted, b"plan")
     before = everything(lake.fetched())

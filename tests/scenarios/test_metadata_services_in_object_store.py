@@ -1,5 +1,5 @@
 """The metadata table's own services in an object store: stopped at every write, overtaken at every write, and changed
-by others after a result was announced. Readers see no difference, and in the end each instant is completed once."""
+by others after an intent was stated. Readers see no difference, and in the end each instant is completed once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tests.metadata_golden import METADATA, METADATA_TIMELINE
 from tests.object_lake import BASE, KINDS
 from tests.object_tables import bring, fetch
 from tests.processes import ScriptedProcesses
-from tests.verify.metadata_lake import CLEAN, COMPACT, LOCK, Lake, Service, is_announcement, is_base_file
+from tests.verify.metadata_lake import CLEAN, COMPACT, LOCK, Lake, Service, is_base_file, states_intent
 
 GOLDEN = ("v9_metadata", "v8_metadata")
 
@@ -80,26 +80,26 @@ def test_what_stands_afterwards_is_what_stood_before(service: Service, golden: s
 
 
 @services
-def test_nothing_is_where_readers_look_before_it_is_announced(service: Service, lake_of: LakeOf) -> None:
+def test_nothing_is_where_readers_look_before_the_intent_is_stated(service: Service, lake_of: LakeOf) -> None:
     """But the plan. What is completed then has one name."""
     lake = lake_of(service)
     writes = lake.writes()
-    announces = next(n for n, write in enumerate(writes) if is_announcement(write))
-    before = [write for write in writes[:announces] if f"/{METADATA}/" in write and "/.temp/" not in write]
+    intent = next(n for n, write in enumerate(writes) if states_intent(write))
+    before = [write for write in writes[:intent] if f"/{METADATA}/" in write and "/.temp/" not in write]
     created = [write for write in before if not write.startswith("delete")]
     assert [write.partition(f".{service.action}.")[2] for write in created] == ["requested", "inflight"]
-    assert any(map(is_base_file, writes[announces:])) == (service is COMPACT)
-    assert [write for write in writes[announces:] if write.startswith(("create", "close")) and "/timeline/" in write][
+    assert any(map(is_base_file, writes[intent:])) == (service is COMPACT)
+    assert [write for write in writes[intent:] if write.startswith(("create", "close")) and "/timeline/" in write][
         1:
     ] == []
 
 
-def test_deletions_come_before_the_announcement(lake_of: LakeOf) -> None:
+def test_deletions_come_before_the_commit_intent(lake_of: LakeOf) -> None:
     """A process that finds the commit intent only completes the clean."""
     lake = lake_of(CLEAN)
     deletions = [n for n, write in enumerate(lake.writes()) if write.startswith("delete") and f".{HFILE}" in write]
-    announces = next(n for n, write in enumerate(lake.writes()) if is_announcement(write))
-    assert deletions and max(deletions) < announces
+    intent = next(n for n, write in enumerate(lake.writes()) if states_intent(write))
+    assert deletions and max(deletions) < intent
 
 
 @pytest.mark.crash
@@ -181,33 +181,33 @@ def test_who_is_overtaken_does_no_harm(service: Service, lake_of: LakeOf) -> Non
     each instant is completed once, by the process with the commit intent, and nothing else of it is left."""
     first = lake_of(service)
     writes = first.writes()
-    announces = next(n for n, write in enumerate(writes) if is_announcement(write))
+    intent = next(n for n, write in enumerate(writes) if states_intent(write))
     for number in range(len(writes)):
         lake = first.copy()
         _, error = lake.overtaken(partial(is_nth, number))
         try:
             lake.check_read()
-            # The process that was overtaken may have left a plan of its own, which is ended or taken back.
+            # The process that was overtaken may have left a plan of its own, which is ended or rolled back.
             for run in (compact_metadata, service.run, compact_metadata):
                 run(BASE, lake.store(), lock=LOCK)
             table = lake.check_read()
             completed = service.completed(table)
             assert len(completed) == len(set(completed))
             assert metadata_leftovers(table) == []
-            if number > announces:
+            if number > intent:
                 lake.check_ended()
             elif service is COMPACT and number > 1:
                 assert error is not None
         except BaseException as failed:
-            failed.add_note(f"stopped before write {number} (announced at {announces}): {writes[number]}, {error!r}")
+            failed.add_note(f"stopped before write {number} (intent stated at {intent}): {writes[number]}, {error!r}")
             raise
 
 
 @pytest.mark.parametrize(
     ("service", "at"),
     [
-        pytest.param(COMPACT, is_announcement, id="compact-announced"),
-        pytest.param(CLEAN, is_announcement, id="clean-announced"),
+        pytest.param(COMPACT, states_intent, id="compact-intent-stated"),
+        pytest.param(CLEAN, states_intent, id="clean-intent-stated"),
         pytest.param(CLEAN, lambda write: write.endswith("clean.inflight"), id="clean-begun"),
         pytest.param(COMPACT, lambda write: write.endswith("compaction.inflight"), id="compact-begun"),
     ],
@@ -242,10 +242,10 @@ def is_nth(number: int, store: MemoryObjects, write: str) -> bool:
 @services
 def test_who_completes_while_it_is_taken_over_has_completed(service: Service, lake_of: LakeOf) -> None:
     """t0 B sees that A is dead, and is about to shut it out; t1 A, who was only stopped, publishes and tidies up; t2 B
-    finds nothing announced, for the heartbeat is gone, but must not take back what is complete. Keeps 3 of
+    finds no intent, for the heartbeat is gone, but must not roll back what is complete. Keeps 3 of
     commit/attempt."""
     lake = lake_of(service)
-    # The last write before the announcement.
+    # The last write before the commit intent.
     processes = lake.died(lambda write: write.endswith("compaction.inflight" if service is COMPACT else "/commit"))
     instant, sleeper, late = lake.instant(), lake.store(), lake.store()
     first = Attempt(
@@ -264,7 +264,7 @@ def test_who_completes_while_it_is_taken_over_has_completed(service: Service, la
     meanwhile = iter([True])
 
     def publish(write: str) -> None:
-        if is_announcement(write) and next(meanwhile, False):
+        if states_intent(write) and next(meanwhile, False):
             first.publish(publication, clock=SkippingClock(), fence=lambda: None)
             first.clear()
 
@@ -278,8 +278,8 @@ def test_who_completes_while_it_is_taken_over_has_completed(service: Service, la
 
 
 def test_what_was_prepared_stays_until_the_clean_is_complete(lake_of: LakeOf) -> None:
-    """t0 B ends a clean, is about to remove what A prepared, and is stopped; t1 C ends it, announces and dies; t2 B
-    removes what lies there: what C prepared, from which D would have had to complete it."""
+    """t0 B ends a clean, is about to remove what A prepared, and is stopped; t1 C ends it, states its intent and dies;
+    t2 B removes what lies there: what C prepared, from which D would have had to complete it."""
     lake = lake_of(CLEAN)
     processes, store = lake.died(lambda write: write.endswith("/commit")), lake.store()
     lake.run(store, processes)
@@ -289,24 +289,24 @@ def test_what_was_prepared_stays_until_the_clean_is_complete(lake_of: LakeOf) ->
 
 
 @services
-def test_what_was_announced_is_finished_by_its_name(service: Service, lake_of: LakeOf) -> None:
+def test_an_intent_is_rolled_forward_by_its_name(service: Service, lake_of: LakeOf) -> None:
     """The next process completes it under that name, and does not do it once more."""
     lake = lake_of(service)
-    processes = lake.died(is_announcement)
+    processes = lake.died(states_intent)
     instant = lake.instant()
-    announced = find_intent(lake.store(), BASE, instant)
-    assert announced is not None
+    intent = find_intent(lake.store(), BASE, instant)
+    assert intent is not None
     lake.check_read()
     lake.run(processes=processes)
-    assert f"{BASE}/{METADATA_TIMELINE}/{announced.completed}" in lake.objects.data
+    assert f"{BASE}/{METADATA_TIMELINE}/{intent.completed}" in lake.objects.data
     lake.check_ended()
 
 
 @services
-def test_what_was_not_announced_cannot_be_any_more(service: Service, lake_of: LakeOf) -> None:
-    """t0 A is about to announce; t1 B shuts it out; t2 A wakes: it announces nothing and creates nothing."""
+def test_an_intent_that_was_not_stated_cannot_be_any_more(service: Service, lake_of: LakeOf) -> None:
+    """t0 A is about to state its intent; t1 B fences it off; t2 A wakes: it states none and creates nothing."""
     lake = lake_of(service)
-    writes, error = lake.overtaken(lambda store, write: is_announcement(write))
+    writes, error = lake.overtaken(lambda store, write: states_intent(write))
     assert isinstance(error, AttemptLost)
     assert not [write for write in writes if f"/{METADATA}/" in write and "/.temp/" not in write]
     lake.check_ended()
@@ -315,11 +315,11 @@ def test_what_was_not_announced_cannot_be_any_more(service: Service, lake_of: La
 # ------------------------------------------------------------------------------------- what others did in between
 
 
-def test_what_was_announced_and_does_not_fit_any_more_waits(lake_of: LakeOf) -> None:
+def test_an_intent_that_does_not_fit_any_more_waits(lake_of: LakeOf) -> None:
     """A log that was merged is gone: an operator restored the metadata table. Without one, nothing is left of it. Keeps
     2 of execute/metadata/recovery."""
     lake = lake_of(COMPACT)
-    processes = lake.died(is_announcement)
+    processes = lake.died(states_intent)
     (slice_,) = look(lake.before).slices["files"]
     lake.store().delete(f"{BASE}/{METADATA}/{slice_.log_files[-1].path}")
     before = set(lake.objects.data)
@@ -333,10 +333,10 @@ def test_what_was_announced_and_does_not_fit_any_more_waits(lake_of: LakeOf) -> 
     assert not (lake.fetched() / METADATA).exists()
 
 
-def test_what_was_announced_on_a_metadata_table_that_is_another_now_is_forgotten(lake_of: LakeOf) -> None:
+def test_an_intent_on_a_metadata_table_that_is_another_now_is_forgotten(lake_of: LakeOf) -> None:
     """It was removed and built anew; only the heartbeat is still there."""
     lake = lake_of(COMPACT)
-    processes = lake.died(is_announcement)
+    processes = lake.died(states_intent)
     heartbeat = {path: of for path, of in lake.objects.data.items() if "/.heartbeat/" in path}
     assert heartbeat
     lake = lake_of(COMPACT)
@@ -345,7 +345,7 @@ def test_what_was_announced_on_a_metadata_table_that_is_another_now_is_forgotten
     lake.check_ended()
 
 
-def test_what_hudi_rolled_back_after_it_was_announced_is_finished(lake_of: LakeOf) -> None:
+def test_what_hudi_rolled_back_after_its_intent_was_stated_is_rolled_forward(lake_of: LakeOf) -> None:
     """Its executor died between the rollback and carrying the plan out again: some files of ours are gone."""
     lake = lake_of(COMPACT)
     copied = [write for write in lake.writes() if is_base_file(write)]

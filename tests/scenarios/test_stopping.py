@@ -73,7 +73,7 @@ def test_cancelled_while_waiting_for_the_lock(bench: Bench) -> None:
     assert bench.clock.slept < 5
 
 
-def test_an_attempt_that_cannot_be_undone_is_left_for_the_next_run(bench: Bench) -> None:
+def test_an_attempt_that_cannot_be_rolled_back_is_left_for_the_next_run(bench: Bench) -> None:
     """Another process holds the lock just then: the error stays the one that stopped us, with a note."""
 
     def stop(spec: OperationSpec, task_attempt: int) -> OperationResult:
@@ -92,7 +92,7 @@ def test_an_attempt_that_cannot_be_undone_is_left_for_the_next_run(bench: Bench)
     check_finished(bench.base)
 
 
-def test_undoing_is_not_stopped_by_what_stopped_the_work(bench: Bench) -> None:
+def test_a_rollback_is_not_stopped_by_what_stopped_the_work(bench: Bench) -> None:
     """The lease stays lost while another process holds the lock for a moment: what was begun is rolled back all the
     same. Keeps 2 of execute/serviced_table."""
     lock = bench.base / ".hoodie/lock"
@@ -140,7 +140,7 @@ def test_the_observer_hears_of_every_phase(bench: Bench) -> None:
 
 
 def test_the_observer_hears_of_what_was_rolled_back(bench: Bench) -> None:
-    """An attempt given up is one undone; a lock that is held is neither a conflict nor a loss."""
+    """An attempt that failed counts as rolled back; a lock that is held is neither a conflict nor a loss."""
 
     def fail(spec: OperationSpec, task_attempt: int) -> OperationResult:
         raise VerificationFailed("bad")

@@ -166,7 +166,7 @@ def test_a_lost_commit_on_sqlite_is_not_done_twice(tmp_path: Path, capfd: pytest
 
 
 def test_a_failed_write_leaves_nothing(database: Database) -> None:
-    """One transaction: an error in it takes all of it back, with the write's id."""
+    """One transaction: an error in it rolls all of it back, with the write's id."""
 
     def work(connection: Connection) -> None:
         add_event(connection)
@@ -372,5 +372,5 @@ def test_urls_are_shown_as_they_are_written() -> None:
 
 
 def test_a_store_says_where_it_is(store: Store) -> None:
-    """Its name is the URL that was given, in its one spelling."""
+    """Its name is the URL that was given, in its one form."""
     assert store.name.startswith(("postgresql://", "sqlite:///"))

@@ -234,7 +234,7 @@ def test_a_task_whose_folder_is_gone_writes_nothing(table: Table) -> None:
     """The folder is never made by a task."""
     spec = table.spec("400")
     with pytest.raises(NotFound):
-        run_operation(STORAGE, replace(spec, attempt_folder=spec.attempt_folder + "-undone"), 0)
+        run_operation(STORAGE, replace(spec, attempt_folder=spec.attempt_folder + "-fenced-off"), 0)
 
 
 KEYS = st.sampled_from("abc")

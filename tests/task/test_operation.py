@@ -104,7 +104,7 @@ def test_the_same_attempt_cannot_run_twice(spec: OperationSpec) -> None:
 def test_a_task_whose_folder_is_gone_writes_nothing(spec: OperationSpec) -> None:
     """The folder is never made by a task."""
     with pytest.raises(NotFound):
-        run_operation(LocalStorage(), replace(spec, attempt_folder=spec.attempt_folder + "-undone"), 0)
+        run_operation(LocalStorage(), replace(spec, attempt_folder=spec.attempt_folder + "-fenced-off"), 0)
 
 
 class ForgetfulWriter(BaseFileWriter):

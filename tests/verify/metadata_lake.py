@@ -145,7 +145,7 @@ class Lake:
         return found
 
 
-def is_announcement(write: str) -> bool:
+def states_intent(write: str) -> bool:
     return write.startswith("replace") and "/.heartbeat/" in write
 
 

@@ -147,8 +147,8 @@ class Attempt:
             if self._place.keeps_plans:
                 self.files.begin()
         except (AlreadyExists, AttemptLost) as error:
-            # t0 we prove the lock ours and are stopped; t1 it runs out, and another process begins, or takes the plan
-            # back, so that no process would look for our heartbeat any more; t2 we wake up.
+            # t0 we prove the lock ours and are stopped; t1 it runs out, and another process begins, or
+            # unschedules the plan, so that no process would look for our heartbeat any more; t2 we wake up.
             self._heartbeat.end()
             raise AttemptLost(
                 f"We cannot begin {self.action.pending} {self.instant} any more.",

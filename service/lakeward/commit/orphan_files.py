@@ -9,7 +9,7 @@
 
 What may go depends on what became of the instant (`Fate`), and `MAY_GO` is the whole rule: a pair that is not in it
 stays. Each caller says which fate it has proved, and how: the timeline as it lists it under the table lock, or
-`Fencing.fence_off`. `.inflight` and `.requested` are no orphans; `commit/transition.py` takes them back.
+`Fencing.fence_off`. `.inflight` and `.requested` are no orphans; `commit/transition.py` removes them.
 
 Touches: the files above, of our own attempts; under the table lock.
 Keeps:   1. a file is deleted only by a reason in `MAY_GO`;

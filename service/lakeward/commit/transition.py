@@ -97,7 +97,7 @@ class TimelineFiles:
         if self._storage.stat(self.requested) is None:
             raise gone(self.requested)
         create(self._storage, self.inflight, b"")
-        # t0 we see the plan and are stopped; t1 our lock runs out, and another process takes the plan back; t2 we wake
+        # t0 we see the plan and are stopped; t1 our lock runs out, and another process unschedules the plan; t2 we wake
         # up. An `.inflight` without its plan would be left for good.
         if self._storage.stat(self.requested) is None:
             self._storage.delete(self.inflight)
@@ -152,11 +152,11 @@ class TimelineFiles:
         self._check_read_back(target, content)
 
     def roll_back(self) -> None:
-        """Take `begin` back; the plan stays."""
+        """Revert `begin`; the plan stays."""
         self._storage.delete(self.inflight)
 
     def unschedule(self) -> None:
-        """Take `request` back. A compaction's plan opens file slices; the caller saw that none is needed.
+        """Revert `request`. A compaction's plan opens file slices; the caller saw that none is needed.
 
         What was begun is rolled back first. Raises `AttemptLost` where it is begun again:
 

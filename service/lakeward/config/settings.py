@@ -87,7 +87,7 @@ def _metadata_after(value: object) -> object:
 
 
 def _verbatim(value: object) -> object:
-    """A value that another program reads as text: numbers and booleans in TOML's spelling."""
+    """A value that another program reads as text: numbers and booleans as TOML writes them."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | float) else value

@@ -73,7 +73,7 @@ class Controls:
         self._access.write("end_control", lambda connection: execute(connection, statement))
 
     def park(self, parked: ParkedRecord) -> None:
-        """Leave a table or a file group alone for a while; once more for the same one replaces it."""
+        """Keep a table or a file group out of plans for a while; parking the same one again replaces it."""
         row = fields_of(parked)
         partition_path, file_id = row.pop("file_group") or ("", TABLE_ITSELF)
         row |= {"partition_path": partition_path, "file_id": file_id, "reason": cut(parked.reason)}
@@ -81,7 +81,7 @@ class Controls:
         self._access.write("park", lambda connection: self._access.upsert(connection, parked_groups, [row]))
 
     def unpark(self, table: str, file_group: FileGroupKey | None = None) -> None:
-        """Take a file group back, or without one the table itself, whose file groups stay as they are."""
+        """Let a file group be tried again, or without one the table itself, whose file groups stay as they are."""
         self._access.write("unpark", lambda connection: _unpark(connection, table, file_group))
 
     def parked(self, now: float) -> tuple[ParkedRecord, ...]:

@@ -186,7 +186,9 @@ class _Checking:
             self._problems.append(_broken(RECORD_INDEX, error))
             return
         keys = sum(map(len, sample.values()))
-        note = f"with 95 % confidence fewer than {spell_share(error_bound(keys))} of all keys are wrong" if keys else ""
+        note = (
+            f"with 95 % confidence fewer than {format_share(error_bound(keys))} of all keys are wrong" if keys else ""
+        )
         before = len(self._problems)
         self._twice(
             lambda view: check_rows_in_index(view, sample),
@@ -225,7 +227,7 @@ def error_bound(keys: int) -> float:
     return min(1.0, _CONFIDENCE_EVENTS / keys) if keys else 1.0
 
 
-def spell_share(share: float) -> str:
+def format_share(share: float) -> str:
     return f"{share * 100:.2g} %"
 
 

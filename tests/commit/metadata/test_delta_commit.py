@@ -107,7 +107,7 @@ class Overtaken(FaultyStorage):
 @pytest.mark.parametrize("rolled_back_by_both", [True, False])
 def test_who_sleeps_over_it_takes_nothing_of_a_later_attempt(left: Left, state: str, rolled_back_by_both: bool):
     """t0 A has proved its lock and is stopped; t1 B, the lock being its own by now, begins anew under the same instant
-    and has log files in their places; t2 A wakes up. B may or may not have found something to take back itself. Keeps 5
+    and has log files in their places; t2 A wakes up. B may or may not have found something to roll back itself. Keeps 5
     of commit/metadata/delta_commit."""
     timeline = left.base / METADATA_TIMELINE
     theirs = [timeline / f"{left.instant}.deltacommit.{each}" for each in ("requested", "inflight")]

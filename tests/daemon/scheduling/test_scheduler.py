@@ -819,7 +819,7 @@ def test_pause_lets_a_job_finish():
     assert stage.state("a") is TableState.PAUSED
 
 
-def test_cancel_is_not_undone_at_once():
+def test_a_cancelled_job_does_not_begin_again_at_once():
     """A job that was cancelled is not begun again at once, and with `until` not before it."""
     stage = Stage()
     stage.recovered("a", "b", retry_first=30.0)
@@ -866,7 +866,7 @@ def test_pause_of_a_group_of_tables():
 
 
 def test_paused_file_group_is_excluded():
-    """Jobs and plans leave a paused file group alone until it is resumed."""
+    """Jobs and plans exclude a paused file group until it is resumed."""
     stage = Stage()
     stage.recovered("a")
     target = ControlTarget(ControlTargetKind.FILE_GROUP, "a", GROUP)

@@ -43,7 +43,7 @@ class StillClock:
 
 @dataclass
 class Daemon:
-    """What the door is made of, to be changed by a test."""
+    """What the server is made of, to be changed by a test."""
 
     status: ServiceStatus = field(default_factory=lambda: service(*varied_tables()))
     outcome: ReloadOutcome = field(default_factory=lambda: ReloadOutcome(True))

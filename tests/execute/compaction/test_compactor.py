@@ -138,7 +138,7 @@ def test_a_wrong_result_leaves_what_is_needed_to_repeat_it(bench: Bench, tmp_pat
     assert told["versions"]["packages"]
 
 
-def test_an_interrupt_undoes_the_attempt(bench: Bench) -> None:
+def test_an_interrupt_rolls_the_attempt_back(bench: Bench) -> None:
     """Ctrl-C while merging leaves the plan only."""
 
     def interrupt(spec: OperationSpec, task_attempt: int) -> OperationResult:
@@ -277,15 +277,15 @@ def test_what_the_dead_attempt_of_another_engine_left_is_removed(pending_bench: 
     """Its .inflight, its markers, and the base file that it had already written into the partition."""
     base = pending_bench.base
     (base / ".hoodie/timeline/20261121043710038.compaction.inflight").touch()
-    stray = "ebf517f7-02cc-4e03-aec7-b7450919b7fd-0_0-55-66_20261121043710038.parquet"
-    (base / "p" / stray).write_bytes(b"half a file")
+    orphan = "ebf517f7-02cc-4e03-aec7-b7450919b7fd-0_0-55-66_20261121043710038.parquet"
+    (base / "p" / orphan).write_bytes(b"half a file")
     other = "99999999-02cc-4e03-aec7-b7450919b7fd-0_0-55-66_20261121043710038.parquet"
     (base / "p" / other).write_bytes(b"of a group that is not in the plan")
-    marker = base / ".hoodie/.temp/20261121043710038/p" / f"{stray}.marker.MERGE"
+    marker = base / ".hoodie/.temp/20261121043710038/p" / f"{orphan}.marker.MERGE"
     marker.parent.mkdir(parents=True)
     marker.touch()
     pending_bench.compactor().compact()
-    assert not (base / "p" / stray).exists()
+    assert not (base / "p" / orphan).exists()
     assert (base / "p" / other).exists()
     assert not marker.exists()
 

@@ -1,4 +1,4 @@
-"""Recovery by itself: what processes of ours left is rolled back, nothing is begun, everybody else is left alone."""
+"""Recovery by itself: what processes of ours left is rolled back, nothing is begun, and other engines are let be."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def die_while_merging(bench: Bench, planner: object) -> None:
 
 
 @pytest.mark.parametrize(("planner", "action"), [(FULL, "compaction"), (LOG, "logcompaction")], ids=["full", "log"])
-def test_a_dead_attempt_of_ours_is_undone_and_nothing_begun(bench: Bench, planner: object, action: str) -> None:
-    """The plan stays, and is told as pending; a second time there is nothing to undo. Keeps 2 of
+def test_a_dead_attempt_of_ours_is_rolled_back_and_nothing_begun(bench: Bench, planner: object, action: str) -> None:
+    """The plan stays, and is told as pending; a second time there is nothing to roll back. Keeps 2 of
     execute/compaction/recovery."""
     before = everything(bench.base)
     die_while_merging(bench, planner)
@@ -89,7 +89,7 @@ def test_an_attempt_of_another_engine_is_left_alone(pending_bench: Bench) -> Non
     assert everything(pending_bench.base) == before
 
 
-def test_our_dead_attempt_at_a_plan_of_another_engine_is_undone(pending_bench: Bench) -> None:
+def test_our_dead_attempt_at_a_plan_of_another_engine_is_rolled_back(pending_bench: Bench) -> None:
     """The plan is Hudi's, the attempt was ours: its heartbeat says so, even when nothing else is left of it."""
     owner = pending_bench.processes.new_owner()
     path = Path(heartbeat_path(str(pending_bench.base), PENDING))
@@ -139,9 +139,9 @@ def test_a_refused_table_is_not_even_locked(bench: Bench) -> None:
     assert everything(bench.base) == before
 
 
-def test_an_undoing_that_slept_deletes_nothing_of_a_later_attempt(bench: Bench) -> None:
-    """Stopped between putting the dead attempt aside and deleting its files, it wakes up when its lock is gone and the
-    plan was carried out by another process, under the same instant."""
+def test_a_rollback_that_slept_deletes_nothing_of_a_later_attempt(bench: Bench) -> None:
+    """Stopped between fencing the dead attempt off and deleting its files, a process wakes up when its lock is gone and
+    the plan was carried out by another process, under the same instant."""
     die_while_merging(bench, FULL)
     bench.processes.kill_all()
 

@@ -23,8 +23,8 @@ def bench(tmp_path: Path) -> Bench:
 
 
 @pytest.mark.parametrize("reason", [Reason.PARKED, Reason.PAUSED])
-def test_a_group_to_be_left_alone_is_not_planned(bench: Bench, reason: Reason) -> None:
-    """And the decision says what was due, and why it is not done. Keeps 4 of execute/compaction/compactor."""
+def test_an_excluded_group_is_not_planned(bench: Bench, reason: Reason) -> None:
+    """The decision says what was due, and why it is not done. Keeps 4 of execute/compaction/compactor."""
     bench.excluded = {GROUP: reason}
     (decision,) = bench.compactor().compact().outcome.decisions
     assert (decision.choice, decision.reason, decision.instead_of) == (Choice.NONE, reason, Choice.FULL)

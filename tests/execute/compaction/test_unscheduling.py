@@ -100,13 +100,13 @@ def test_a_living_attempt_keeps_its_plan(pending_bench: Bench) -> None:
     refuse(pending_bench, PENDING, "the heartbeat is 10 s old", foreign=True)
 
 
-def test_a_dead_attempt_is_undone_first(pending_bench: Bench) -> None:
+def test_a_dead_attempt_is_rolled_back_first(pending_bench: Bench) -> None:
     """Its files, its markers, its .inflight and its heartbeat go before the plan does."""
     base = pending_bench.base
     (base / f".hoodie/timeline/{PENDING}.compaction.inflight").touch()
-    stray = base / "p" / f"{GROUP[1]}_0-55-66_{PENDING}.parquet"
-    stray.write_bytes(b"half a file")
-    marker = base / ".hoodie/.temp" / PENDING / "p" / f"{stray.name}.marker.MERGE"
+    orphan = base / "p" / f"{GROUP[1]}_0-55-66_{PENDING}.parquet"
+    orphan.write_bytes(b"half a file")
+    marker = base / ".hoodie/.temp" / PENDING / "p" / f"{orphan.name}.marker.MERGE"
     marker.parent.mkdir(parents=True)
     marker.touch()
     beat(pending_bench, age_seconds=600)
@@ -116,7 +116,7 @@ def test_a_dead_attempt_is_undone_first(pending_bench: Bench) -> None:
     check_readable(base)
 
 
-def test_what_an_undoing_left_goes_along(pending_bench: Bench) -> None:
+def test_what_a_rollback_left_goes_along(pending_bench: Bench) -> None:
     """A process rolled a dead attempt back and died over its own folder: no process scans for that when the plan is
     gone."""
     folder = pending_bench.base / ".hoodie/.temp" / PENDING
@@ -126,7 +126,7 @@ def test_what_an_undoing_left_goes_along(pending_bench: Bench) -> None:
 
 
 def test_a_completed_plan_stays(pending_bench: Bench) -> None:
-    """There is nothing to take back."""
+    """A plan that is completed cannot be unscheduled."""
     pending_bench.compactor().compact()
     refuse(pending_bench, PENDING, "completed, or gone already", foreign=True)
 
@@ -165,8 +165,8 @@ def test_a_group_to_be_left_alone_frees_the_others_of_our_plan(bench: Bench) -> 
     check_finished(bench.base)
 
 
-def test_a_group_to_be_left_alone_in_a_plan_of_another_engine_waits(pending_bench: Bench) -> None:
-    """We neither carry that plan out nor take it back."""
+def test_an_excluded_group_in_a_plan_of_another_engine_waits(pending_bench: Bench) -> None:
+    """Such a plan is neither carried out nor unscheduled."""
     pending_bench.excluded = {GROUP: Reason.PAUSED}
     before = everything(pending_bench.base)
     report = pending_bench.compactor().compact()

@@ -1,4 +1,4 @@
-"""What rollbacks and restores say that they took back."""
+"""What rollbacks and restores say that they rolled back."""
 
 from __future__ import annotations
 

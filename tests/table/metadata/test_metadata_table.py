@@ -84,7 +84,7 @@ def test_an_empty_rollback_says_by_its_plan_what_it_took_back(table: MetadataFil
 
 
 def test_a_restore_is_many_rollbacks(table: MetadataFiles):
-    """What each of them took back counts."""
+    """What each of them rolled back counts."""
     table.delta("05", "06", **LOG)
     texts = {"type": "array", "items": "string"}
     rollback = {"type": "record", "name": "B", "fields": [{"name": "commitsRollback", "type": texts}]}
@@ -98,7 +98,7 @@ def test_a_restore_is_many_rollbacks(table: MetadataFiles):
 
 
 def test_rollbacks_before_the_last_compaction_are_not_read(table: MetadataFiles):
-    """What they took back is not in a log any more. Later ones must be readable."""
+    """What they rolled back is not in a log any more. Later ones must be readable."""
     table.data("04_05.rollback", content=b"no Avro")
     table.compaction("06", "07", **LOG)
     table.load()

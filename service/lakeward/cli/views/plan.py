@@ -57,7 +57,7 @@ def render_plan(outcome: PlanOutcome, console: Console, *, explained: bool = Fal
             id_cell(decision.file_id, console),
             _COLOURS[decision.choice].format(decision.choice),
             reason if instant is None else f"{reason} {instant}",
-            *(str(spell(decision.numbers[name])) for name, spell in columns if name in decision.numbers),
+            *(str(formatted(decision.numbers[name])) for name, formatted in columns if name in decision.numbers),
         )
     console.print(table)
     if explained:

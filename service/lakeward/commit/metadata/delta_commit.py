@@ -186,7 +186,7 @@ def check_not_rolled_back(storage: Storage, folder: str, instant: str, timeline:
         if pending.action == "restore" or read_rollback_plan(storage.read(requested), file=requested) == instant:
             raise Conflict(
                 f"{pending.action} {pending.time} of the metadata table is under way or was interrupted.",
-                why=f"It takes {instant} back, whose commit we are about to write or to remove.",
+                why=f"It rolls {instant} back, whose commit we are about to write or to remove.",
                 remedy="Let a Hudi writer of the table finish it, and run the command again.",
             )
 

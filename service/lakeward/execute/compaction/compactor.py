@@ -185,7 +185,7 @@ class Compactor:
         )
 
     def unschedule(self, instant: str, *, foreign: bool = False) -> Unscheduled | StillScheduled:
-        """Take the pending plan of `instant` back, with what a dead attempt at it left, so that its groups are free.
+        """Remove the pending plan of `instant`, with what a dead attempt at it left, so that its groups are free.
 
         Args:
             foreign: also when another engine planned it, which must not be about to carry it out.
@@ -261,7 +261,7 @@ class Compactor:
         )
 
     def _ended_without_work(self, claim: Claim, kept: Targets, recovered: bool, started: float) -> CompactedPlan:
-        """Nothing of a log compaction can be carried out any more: roll back, and take a plan of ours back."""
+        """Nothing of a log compaction can be carried out any more: roll back, and unschedule a plan of ours."""
         table = self._table
         with table.locked(to_roll_back=True) as fence:
             claim.attempt.check_ours()

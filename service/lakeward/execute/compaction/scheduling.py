@@ -44,7 +44,7 @@ from lakeward.task.operation_spec import OperationKind
 
 @dataclass(frozen=True, slots=True)
 class CheckedLogs:
-    """Log files whose block heads were read, and the file groups to leave alone, for what was found or as told."""
+    """Log files whose block heads were read, and the file groups to exclude, for what was found or as told."""
 
     seen: frozenset[tuple[str, ...]] = frozenset()
     """Partition path and names."""
@@ -83,7 +83,7 @@ def choose(
                         table, snapshot, group_id, paths, Choice(fresh[logs].operation_type or Choice.FULL)
                     )
                 except Unsupported as error:
-                    table.observer.step(f"left alone: {error}")
+                    table.observer.step(f"excluded: {error}")
                     checked = replace(checked, excluded={**checked.excluded, group_id: Reason.UNSUPPORTED_LOGS})
                 else:
                     if damage:

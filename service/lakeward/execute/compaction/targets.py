@@ -113,7 +113,7 @@ def _full_target(instant: str, operation: CompactionOperation, slice_: FileSlice
             f"in partition '{operation.partition_path}'.",
             why=f"It plans {operation.base_file} with {sorted(operation.log_files)}, "
             f"the table has {base_file} with {sorted(logs)}.",
-            remedy="If Lakeward planned it, `lakeward unschedule` takes it back; else let the engine that did carry it "
+            remedy="If Lakeward planned it, `lakeward unschedule` removes it; else let the engine that did carry it "
             "out or roll it back. Nothing was written.",
             file_group=(operation.partition_path, operation.file_id),
         )

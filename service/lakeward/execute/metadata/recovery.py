@@ -103,7 +103,7 @@ def _check_no_rollback(metadata: MetadataTable) -> None:
         if instant.action in ("rollback", "restore"):
             raise TryLater(
                 f"{instant.action} {instant.time} of the metadata table is under way or was interrupted.",
-                why="It takes something back there, and until it has ended it is not known which files stay.",
+                why="It rolls something back there, and until it has ended it is not known which files stay.",
                 remedy="Let a Hudi writer of the table finish it, and run the command again.",
             )
 

@@ -1,7 +1,7 @@
-"""Which instants a rollback or a restore took back: Avro files in both layouts.
+"""Which instants a rollback or a restore rolled back: Avro files in both layouts.
 
     completed rollback     commitsRollback: instants
-    completed restore      the rollbacks it consists of, by the instant that each one took back
+    completed restore      the rollbacks it consists of, by the instant that each one rolled back
     requested rollback     instantToRollback: the one it is going to roll back
 
 Touches: nothing.

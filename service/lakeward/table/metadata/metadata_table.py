@@ -5,7 +5,7 @@ commit completes before the commit does, so a completed block counts only if its
 
     completed on the data table's timeline, whatever its action
     or a completed delta commit of the metadata table that is not pending on the data table
-    or one that a completed rollback or restore of the data table took back, later than the last compaction here
+    or one that a completed rollback or restore of the data table rolled back, later than the last compaction here
     or a rollback, restore or initial build of the metadata table
 
 By the second rule an instant that the data table archived, or never had (an index build), counts; it is also why the
@@ -159,7 +159,7 @@ def latest_compaction(metadata: Timeline) -> str | None:
 def _rolled_back(
     storage: Storage, base_path: str, config: TableConfig, data: Timeline, metadata: Timeline, valid: frozenset[str]
 ) -> frozenset[str]:
-    """What rollbacks and restores of the data table took back since the metadata table was last compacted.
+    """What rollbacks and restores of the data table rolled back since the metadata table was last compacted.
 
     It matters for a plan that was rolled back and stayed on the timeline: its instant is pending, and what its next
     attempt writes here counts from the moment it is complete here.

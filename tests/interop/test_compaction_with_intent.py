@@ -81,7 +81,7 @@ class Story:
     [
         pytest.param(
             lambda write: write.startswith("replace") and "/.heartbeat/" in write,
-            id="announced",
+            id="intent-stated",
             marks=pytest.mark.wide,
         ),
         pytest.param(lambda write: "/metadata/column_stats/.col-stats-0001-0" in write, id="half-copied"),
