@@ -67,9 +67,8 @@ from lakeward.verify.sample_verification import RunCheck, verify_sample
 if TYPE_CHECKING:
     from lakeward.execute.metadata.services import MetadataDone
 
-FIRST_SCAN_TIMEOUT_SECONDS = 10.0
-PLAN_TIMEOUT_SECONDS = 1.0
-"""Commits wait for their plan, so it waits for others no longer than this."""
+TURN_SECONDS = 1.5
+"""How long one table keeps others from a first scan or a plan; all threads in a row stay below a poll's deadline."""
 
 
 class Dispatchers(Protocol):
@@ -154,7 +153,7 @@ class Worker:
     def _poll(self, table: ServedTable) -> PollReport:
         started, cache = self._clock.monotonic(), self.caches.of(table.name)
         is_first = not self._watcher.is_watched(table.name)
-        with self._turn.taken(timeout=FIRST_SCAN_TIMEOUT_SECONDS) if is_first else nullcontext():
+        with self._turn.taken(timeout=TURN_SECONDS) if is_first else nullcontext():
             polled = self._watcher.poll(
                 table.name,
                 table.base_path,
@@ -169,7 +168,7 @@ class Worker:
 
     def plan(self, table: ServedTable, excluded: Mapping[GroupId, Reason], guard: Guard) -> PlanReport:
         """Decide for every file group, on what the last poll saw. Writes nothing. Raises `Refused`."""
-        with log_context(table=table.name), self._turn.taken(timeout=PLAN_TIMEOUT_SECONDS):
+        with log_context(table=table.name), self._turn.taken(timeout=TURN_SECONDS):
             return self._plan(table, excluded, guard)
 
     def _plan(self, table: ServedTable, excluded: Mapping[GroupId, Reason], guard: Guard) -> PlanReport:
