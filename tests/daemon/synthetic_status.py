@@ -29,7 +29,7 @@ from lakeward.daemon.status import (
 )
 from lakeward.plan.decision import Choice, Decision, Reason
 from lakeward.plan.metadata_trigger import MetadataTrigger
-from lakeward.table.backlog import Backlog, PendingPlan
+from lakeward.table.backlog import Backlog, GroupBacklog, PendingPlan
 
 NOW = 1_800_000_000.0
 
@@ -42,6 +42,8 @@ def backlog(**changes: Any) -> Backlog:
         slices=52,
         log_files=120,
         log_bytes=310 * MIB,
+        superseded_log_files=17,
+        superseded_log_bytes=40 * MIB,
         base_bytes=5200 * MIB,
         oldest_unmerged_at=NOW - 1500,
         pending_plans=(),
@@ -259,9 +261,13 @@ def groups(number: int) -> tuple[GroupStatus, ...]:
             partition_path=f"dt=2027-01-{1 + index % 28:02}",
             file_id=f"{index:08x}-95b0-4c8e-8c5e-1f6b0b3a4d55-0",
             slices=1 + index % 3,
-            base_bytes=(index * 7919 % 400) * MIB,
-            log_files=index % 11,
-            log_bytes=(index % 11) * (index * 31 % 17) * MIB,
+            backlog=GroupBacklog(
+                base_bytes=(index * 7919 % 400) * MIB,
+                log_files=index % 11,
+                log_bytes=(index % 11) * (index * 31 % 17) * MIB,
+                superseded_log_files=index % 3,
+                superseded_log_bytes=(index % 3) * MIB,
+            ),
             decision=kinds[index % len(kinds)],
         )
         for index in range(number)

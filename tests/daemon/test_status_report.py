@@ -25,6 +25,7 @@ from lakeward.state.records import (
     TargetKind,
 )
 from lakeward.state.store import Store, open_store
+from lakeward.table.backlog import GroupBacklog
 from lakeward.table.file_group import FrozenGroup
 from tests.clocks import SettableClock
 from tests.daemon import synthetic_status as synthetic
@@ -115,12 +116,7 @@ def test_a_detail_is_what_the_store_and_the_last_scan_know(store: Store) -> None
     detail = table_detail(synthetic.table("orders", running=(synthetic.running_job(),)), snapshot, store, now=NOW)
 
     (shown,) = detail.groups
-    assert (shown.partition_path, shown.file_id, shown.base_bytes, shown.log_files, shown.log_bytes) == (
-        *GROUP,
-        100,
-        2,
-        30,
-    )
+    assert (shown.partition_path, shown.file_id, shown.backlog) == (*GROUP, GroupBacklog(100, 2, 30, 0, 0))
     assert shown.decision is not None and shown.decision.reason is Reason.PARKED
     assert shown.hold is not None and shown.hold.reason == "rows differ"
     assert [(hold.kind, hold.reason, hold.by) for hold in detail.holds] == [

@@ -46,12 +46,13 @@ def test_logs_that_completed_too_late_are_not_there() -> None:
 
 
 def test_an_output_is_live_in_its_sources_stead() -> None:
-    """Keeps 2 of plan/slice_profile: at the place of the newest of them; it is no delta commit, its sources stay
+    """Keeps 2 of table/live_logs: at the place of the newest of them; it is no delta commit, its sources stay
     ones."""
     merged = profile([(2, 5), (3, 7), (4, 1), (5, 9)], (5, (2, 3)))
     assert live(merged) == [minute(5), minute(4)]
     assert [merged.place(log) for log in merged.live] == [minute(3), minute(4)]
     assert (merged.log_bytes, merged.delta_commits, len(merged.log_files)) == (10, 3, 4)
+    assert [log.instant for log in merged.logs.superseded] == [minute(2), minute(3)]
 
 
 def test_an_output_of_an_output_is_at_the_place_of_what_was_written() -> None:
@@ -62,8 +63,10 @@ def test_an_output_of_an_output_is_at_the_place_of_what_was_written() -> None:
 
 
 def test_an_output_without_its_sources_has_no_effect() -> None:
-    """Keeps 1 of plan/slice_profile: A FULL took them into the base; what the output holds is there too."""
-    assert live(profile([(4, 1), (5, 9)], (5, (2, 3)))) == [minute(4)]
+    """Keeps 1 of table/live_logs: A FULL took them into the base; what the output holds is there too."""
+    late = profile([(4, 1), (5, 9)], (5, (2, 3)))
+    assert live(late) == [minute(4)]
+    assert [log.instant for log in late.logs.superseded] == [minute(5)]
 
 
 def test_a_log_compaction_whose_output_is_not_in_the_slice_says_nothing() -> None:

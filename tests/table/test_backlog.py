@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from lakeward.table.backlog import PendingPlan, backlog_of
+from lakeward.table.backlog import PendingPlan, backlog_of, backlog_of_group
 from lakeward.table.file_group import FileGroup, FileSlice
 from lakeward.table.timeline import Timeline
+from lakeward.table.timeline_reader import LogCompaction
 from lakeward.table.timezone import TimelineZone, ZoneSource
 from tests.synthetic_table import completed, file_group, minute, pending, snapshot_of
 
@@ -56,6 +57,29 @@ def test_under_a_pending_compaction_the_slice_below_counts_too() -> None:
     assert (backlog.log_files, backlog.log_bytes, backlog.base_bytes) == (2, 15, 100)
     assert backlog.oldest_unmerged_at == datetime(2026, 1, 1, 0, 2, tzinfo=UTC).timestamp()
     assert backlog.pending_plans == (PendingPlan(minute(3), "compaction", 17.0),)
+
+
+def test_what_a_log_compaction_superseded_is_a_figure_of_its_own() -> None:
+    """Readers merge the output. Keeps 1 of table/backlog: a table's figures are the sums of its groups'. The oldest
+    unmerged record is still the one in the superseded log: no base file has taken it in."""
+    logs = [(minute(time), size) for time, size in ((2, 10), (3, 20), (4, 5), (5, 28))]
+    merged = file_group("p", "a-0", base=(minute(1), 100), logs=logs)
+    sources = frozenset(log.name.text for log in merged.slices[0].log_files[:2])
+    written = [instant for time in (2, 3, 4, 5) for instant in completed(minute(time), "deltacommit")]
+    groups = [merged, file_group("p", "b-0", base=(minute(1), 50), logs=[(minute(2), 7)])]
+    compactions = {("p", "a-0"): (LogCompaction(minute(5), sources),)}
+    snapshot = snapshot_of(groups, [*completed(minute(1), "commit"), *written], log_compactions=compactions)
+
+    backlog = backlog_of(snapshot)
+
+    assert (backlog.log_files, backlog.log_bytes) == (3, 5 + 28 + 7)
+    assert (backlog.superseded_log_files, backlog.superseded_log_bytes) == (2, 30)
+    each = [backlog_of_group(group, compactions.get((group.partition_path, group.file_id), ())) for group in groups]
+    for name in each[0].numbers:
+        assert getattr(backlog, name) == sum(getattr(group, name) for group in each)
+    assert backlog.read_amplification == (150 + 40) / 150
+    assert backlog.space_amplification == (150 + 70) / (150 + 40)
+    assert backlog.oldest_unmerged_at == datetime(2026, 1, 1, 0, 2, tzinfo=UTC).timestamp()
 
 
 def test_groups_of_logs_only_and_empty_tables() -> None:

@@ -265,11 +265,29 @@ TABLE_GAUGES = (
         _state,
     ),
     TableGauge(
-        _gauge("lakeward_table_log_files", "Log files of the newest file slices.", "table"), _backlog("log_files")
+        _gauge("lakeward_table_log_files", "Live log files of the newest file slices: what readers merge.", "table"),
+        _backlog("log_files"),
     ),
     TableGauge(
-        _gauge("lakeward_table_log_bytes", "Bytes of the log files of the newest file slices.", "table"),
+        _gauge("lakeward_table_log_bytes", "Bytes of the live log files of the newest file slices.", "table"),
         _backlog("log_bytes"),
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_superseded_log_files",
+            "Log files of the newest file slices that a log compaction has superseded: readers open their heads and "
+            "merge nothing of them.",
+            "table",
+        ),
+        _backlog("superseded_log_files"),
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_superseded_log_bytes",
+            "Bytes of these superseded log files, which stay on storage until their file slice is cleaned.",
+            "table",
+        ),
+        _backlog("superseded_log_bytes"),
     ),
     TableGauge(
         _gauge("lakeward_table_base_bytes", "Bytes of the base files of the newest file slices.", "table"),

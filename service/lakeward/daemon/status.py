@@ -9,7 +9,7 @@ for the loop, and the loop waits for no reader.
       |    `- JobStatus       what runs, and what ended last
       `- Limitation           what this daemon cannot do now, and the remedy
     TableDetail               made when a request asks for a table's page
-      |- GroupStatus          a file group: its newest slice, and the last decision about it
+      |- GroupStatus          a file group: its backlog, and the last decision about it
       |- JobStatus, PlanStatus, EventStatus
       `- HoldStatus           a pause or a parking, with its reason and expiry
 
@@ -27,7 +27,7 @@ from enum import StrEnum
 from lakeward.config.job_kind import JobKind
 from lakeward.daemon.scheduling.events import JobOutcome, JobResult, TableState, TableView
 from lakeward.plan.decision import Decision
-from lakeward.table.backlog import Backlog
+from lakeward.table.backlog import Backlog, GroupBacklog
 from lakeward.table.file_system_view import GroupId
 
 
@@ -276,14 +276,13 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """A file group: the sizes of its newest slice, and what was decided about it last."""
+    """A file group, and what was decided about it last."""
 
     partition_path: str
     file_id: str
     slices: int
-    base_bytes: int
-    log_files: int
-    log_bytes: int
+    backlog: GroupBacklog
+    """What readers of the group read, in figures."""
     decision: Decision | None
     """None for a group that no plan has seen yet."""
     hold: HoldStatus | None = None

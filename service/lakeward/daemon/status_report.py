@@ -24,7 +24,7 @@ from lakeward.daemon.status import (
 from lakeward.plan.decision import Choice, Decision, Reason, decide_frozen
 from lakeward.state.records import ControlKind, ControlRecord, DecisionRecord, ObservedPlan, TargetKind
 from lakeward.state.store import Store
-from lakeward.table.backlog import Backlog
+from lakeward.table.backlog import Backlog, GroupBacklog, backlog_of_group
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
@@ -170,23 +170,12 @@ def _groups(
     found = []
     for group in snapshot.file_groups:
         group_id = (group.partition_path, group.file_id)
-        slice_ = group.latest_slice
-        found.append(
-            GroupStatus(
-                group.partition_path,
-                group.file_id,
-                len(group.slices),
-                slice_.base_bytes if slice_ is not None else 0,
-                len(slice_.log_files) if slice_ is not None else 0,
-                slice_.log_bytes if slice_ is not None else 0,
-                decisions.get(group_id),
-                holds.get(group_id),
-            )
-        )
+        backlog = backlog_of_group(group, snapshot.log_compactions.get(group_id, ()))
+        found.append(GroupStatus(*group_id, len(group.slices), backlog, decisions.get(group_id), holds.get(group_id)))
     # Of these only the decision is known, which needs no plan.
     for decision in decide_frozen(snapshot.frozen):
         group_id = (decision.partition_path, decision.file_id)
-        found.append(GroupStatus(*group_id, 0, 0, 0, 0, decision, holds.get(group_id)))
+        found.append(GroupStatus(*group_id, 0, GroupBacklog(0, 0, 0, 0, 0), decision, holds.get(group_id)))
     return tuple(found)
 
 

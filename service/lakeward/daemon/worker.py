@@ -413,7 +413,7 @@ def _compacted(report: CompactionReport) -> JobReport:
         log_operations=sum(operation.kind is OperationKind.LOG for operation in operations),
         read_bytes=sum(operation.input_bytes for operation in operations),
         written_bytes=sum(operation.size_bytes for operation in operations),
-        log_files=sum(count.log_files for count in counts),
+        log_files=sum(plan.merged_log_files for plan in done),
         log_bytes=sum(plan.merged_log_bytes for plan in done),
         rows_written=sum(count.rows for count in counts),
         rows_inserted=sum(count.inserted for count in counts),

@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from lakeward.format.timeline.compaction_plan import MEBIBYTE, CompactionOperation, CompactionPlan
+from lakeward.plan.cost import Cost
 from lakeward.table.file_group import FileSlice, FrozenGroup, LogFile
 
 LOG_STRATEGY = "org.apache.hudi.table.action.compact.LogCompactionExecutionHelper"
@@ -165,32 +166,21 @@ def decide_frozen(groups: Iterable[FrozenGroup]) -> list[Decision]:
 def _keeps_logs(decision: Decision) -> bool:
     if decision.choice is Choice.FULL:
         return False
-    logs = decision.numbers.get("log_files", 0) + decision.numbers.get("merged_log_files", 0)
+    logs = decision.numbers.get("log_files", 0) + decision.numbers.get("superseded_log_files", 0)
     return decision.reason is Reason.FROZEN or logs > 0
 
 
-def full_operation(slice_: FileSlice, logs: tuple[LogFile, ...] | None = None) -> CompactionOperation:
-    """Base file and logs of a slice, all of them unless `logs` says which, into a new base file."""
-    logs = slice_.log_files if logs is None else logs
-    log_bytes = sum(log.size for log in logs)
-    return _operation(
-        slice_,
-        logs,
-        Choice.FULL,
-        read_bytes=slice_.base_bytes + log_bytes,
-        write_bytes=slice_.base_bytes or log_bytes,
-    )
+def full_operation(slice_: FileSlice, logs: tuple[LogFile, ...], cost: Cost) -> CompactionOperation:
+    """Base file and logs of a slice into a new base file; superseded logs are named, too, and cost nothing."""
+    return _operation(slice_, logs, Choice.FULL, cost)
 
 
-def log_operation(slice_: FileSlice, run: tuple[LogFile, ...]) -> CompactionOperation:
+def log_operation(slice_: FileSlice, run: tuple[LogFile, ...], cost: Cost) -> CompactionOperation:
     """The logs of `run` into one log; the base file is named, as Hudi does, and not read."""
-    run_bytes = sum(log.size for log in run)
-    return _operation(slice_, run, Choice.LOG, read_bytes=run_bytes, write_bytes=run_bytes)
+    return _operation(slice_, run, Choice.LOG, cost)
 
 
-def _operation(
-    slice_: FileSlice, logs: tuple[LogFile, ...], choice: Choice, *, read_bytes: int, write_bytes: int
-) -> CompactionOperation:
+def _operation(slice_: FileSlice, logs: tuple[LogFile, ...], choice: Choice, cost: Cost) -> CompactionOperation:
     return CompactionOperation(
         partition_path=slice_.partition_path,
         file_id=slice_.file_id,
@@ -201,9 +191,9 @@ def _operation(
         metrics={
             "TOTAL_LOG_FILES": float(len(logs)),
             "TOTAL_LOG_FILES_SIZE": float(sum(log.size for log in logs)),
-            "TOTAL_IO_READ_MB": read_bytes / MEBIBYTE,
-            "TOTAL_IO_WRITE_MB": write_bytes / MEBIBYTE,
-            "TOTAL_IO_MB": (read_bytes + write_bytes) / MEBIBYTE,
+            "TOTAL_IO_READ_MB": cost.read_bytes / MEBIBYTE,
+            "TOTAL_IO_WRITE_MB": cost.write_bytes / MEBIBYTE,
+            "TOTAL_IO_MB": cost.io_bytes / MEBIBYTE,
         },
         operation_type=choice.value,
     )

@@ -14,9 +14,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from lakeward.plan.cost import full_cost
+from lakeward.format.timeline.compaction_plan import CompactionOperation
+from lakeward.plan.cost import Cost, full_cost
 from lakeward.plan.decision import Choice, Decision, PlanOutcome, Reason, decide_frozen, full_operation
 from lakeward.plan.selection import GroupFilter
+from lakeward.table.backlog import GroupBacklog, backlog_of_group
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
@@ -26,29 +28,37 @@ def plan_full_compaction(
     snapshot: TableSnapshot, groups: GroupFilter, *, excluded: Mapping[GroupId, Reason] | None = None
 ) -> PlanOutcome:
     """FULL for each selected file group that has log files, nothing pending, and is not excluded."""
-    slices = sorted(snapshot.latest_slices, key=lambda slice_: (slice_.partition_path, slice_.file_id))
-    decisions = [_decide(snapshot, slice_, groups, excluded or {}) for slice_ in slices]
-    operations = [
-        full_operation(slice_)
-        for slice_, decision in zip(slices, decisions, strict=True)
-        if decision.choice is Choice.FULL
-    ]
+    decisions: list[Decision] = []
+    operations: list[CompactionOperation] = []
+    for group in sorted(snapshot.file_groups, key=lambda group: (group.partition_path, group.file_id)):
+        if (latest := group.latest_slice) is None:
+            continue
+        numbers = backlog_of_group(group, snapshot.log_compactions.get(latest.group_id, ()))
+        decision = _decide(snapshot, latest, numbers, groups, excluded or {})
+        if decision.choice is Choice.FULL:
+            cost = _cost(numbers)
+            decision = replace(decision, numbers=dict(decision.numbers) | cost.numbers)
+            operations.append(full_operation(latest, latest.log_files, cost))
+        decisions.append(decision)
     decisions += decide_frozen(snapshot.frozen)
     return PlanOutcome(tuple(decisions), tuple(operations))
 
 
+def _cost(backlog: GroupBacklog) -> Cost:
+    return full_cost(base_bytes=backlog.base_bytes, log_bytes=backlog.log_bytes, logs=backlog.log_files)
+
+
 def _decide(
-    snapshot: TableSnapshot, latest: FileSlice, groups: GroupFilter, excluded: Mapping[GroupId, Reason]
+    snapshot: TableSnapshot,
+    latest: FileSlice,
+    backlog: GroupBacklog,
+    groups: GroupFilter,
+    excluded: Mapping[GroupId, Reason],
 ) -> Decision:
-    group_id = (latest.partition_path, latest.file_id)
-    numbers: dict[str, int | float] = {
-        "base_bytes": latest.base_bytes,
-        "log_files": len(latest.log_files),
-        "log_bytes": latest.log_bytes,
-    }
+    group_id = latest.group_id
 
     def none(reason: Reason, instant: str | None = None) -> Decision:
-        return Decision(*group_id, Choice.NONE, reason, numbers, instant)
+        return Decision(*group_id, Choice.NONE, reason, backlog.numbers, instant)
 
     if not groups.selects(latest):
         return none(Reason.NOT_SELECTED)
@@ -63,5 +73,4 @@ def _decide(
         return none(Reason.NO_LOGS)
     if (reason_against := excluded.get(group_id)) is not None:
         return replace(none(reason_against), instead_of=Choice.FULL)
-    cost = full_cost(base_bytes=latest.base_bytes, log_bytes=latest.log_bytes, logs=len(latest.log_files))
-    return Decision(*group_id, Choice.FULL, Reason.HAS_LOGS, numbers | cost.numbers)
+    return Decision(*group_id, Choice.FULL, Reason.HAS_LOGS, backlog.numbers)

@@ -44,7 +44,8 @@ from lakeward.plan.log_prefix import LOGS_MIN, PendingWrites, files_of_run, pend
 from lakeward.plan.selection import GroupFilter, Selection
 from lakeward.plan.slice_profile import SliceProfile, profile_slice
 from lakeward.plan.trigger import Firing, Trigger, group_fires, table_fires
-from lakeward.table.file_group import FileSlice, LogFile
+from lakeward.table.backlog import backlog_of_group
+from lakeward.table.file_group import FileGroup, FileSlice, LogFile
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import COMMIT_TIME_ORDERING
@@ -101,8 +102,8 @@ class HybridCompactionPlanGenerator:
                 it, it is parked, or its logs were opened and cannot be merged.
         """
         planning = _Planning(snapshot, self._options, at, excluded or {})
-        slices = sorted(snapshot.latest_slices, key=lambda slice_: (slice_.partition_path, slice_.file_id))
-        candidates = [planning.decide(slice_) for slice_ in slices]
+        groups = sorted(snapshot.file_groups, key=lambda group: (group.partition_path, group.file_id))
+        candidates = [planning.decide(group, slice_) for group in groups if (slice_ := group.latest_slice) is not None]
 
         key = self._options.selection.order()
         wanted = [index for index, candidate in enumerate(candidates) if candidate.cost is not None]
@@ -137,9 +138,10 @@ class _Candidate:
         return self.cost.benefit if self.cost is not None else 0
 
     def operation(self) -> CompactionOperation:
+        assert self.cost is not None, "the choice is not NONE"
         if self.decision.choice is Choice.LOG:
-            return log_operation(self.profile.slice, self.run)
-        return full_operation(self.profile.slice, self.profile.log_files)
+            return log_operation(self.profile.slice, self.run, self.cost)
+        return full_operation(self.profile.slice, self.profile.log_files, self.cost)
 
 
 class _Planning:
@@ -174,13 +176,16 @@ class _Planning:
         if options.table_trigger is not None:
             self._table_firing = table_fires(options.table_trigger, snapshot.timeline, self._ages)
 
-    def decide(self, slice_: FileSlice) -> _Candidate:
+    def decide(self, group: FileGroup, slice_: FileSlice) -> _Candidate:
+        """`slice_` is the group's latest."""
         options = self._options
         group_id = (slice_.partition_path, slice_.file_id)
         profile = profile_slice(slice_, self._snapshot.log_compactions.get(group_id, ()), late=self._late)
         if slice_.base_file is not None:
             profile = replace(profile, base_rows=self._snapshot.base_rows.get(slice_.base_file.path))
         numbers = self._numbers(profile)
+        if len(group.read_slices) > 1:  # under a pending compaction
+            numbers |= backlog_of_group(group, self._snapshot.log_compactions.get(group_id, ())).numbers
 
         if not options.groups.selects(slice_):
             return self._none(profile, numbers, Reason.NOT_SELECTED)
@@ -290,7 +295,8 @@ class _Planning:
             "log_bytes": profile.log_bytes,
             "median_log_bytes": profile.median_log_bytes,
             "largest_log_bytes": profile.largest_log_bytes,
-            "merged_log_files": len(profile.log_files) - len(profile.live),
+            "superseded_log_files": len(profile.log_files) - len(profile.live),
+            "superseded_log_bytes": sum(log.size for log in profile.log_files) - profile.log_bytes,
             "delta_commits": profile.delta_commits,
             "oldest_log_seconds": self._ages.seconds_since(profile.oldest_log_instant),
             "base_seconds": self._ages.seconds_since(profile.slice.base_instant),

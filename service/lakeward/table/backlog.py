@@ -1,17 +1,25 @@
-"""What waits to be merged on a table, in few numbers: for metrics, pages, and to see whether services keep up.
+"""What waits to be merged on a table, in few numbers: the one definition behind pages, metrics, plans and reports.
+
+What readers merge are live logs (`table/live_logs.py`). Those that a log compaction has superseded are figures of
+their own: bytes on storage, and heads that are opened. A log is unmerged until a base file has taken it in, so the
+oldest unmerged record may be in a superseded one.
 
 Touches: nothing.
+Keeps:   1. a table's backlog is the sum of its groups' backlogs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import tzinfo
 
 from lakeward.errors import BrokenFile
 from lakeward.format.timeline.instant import Instant, State, comparable_time, parse_instant_time
-from lakeward.table.file_group import FileGroup, FileSlice
+from lakeward.table.file_group import FileGroup
+from lakeward.table.live_logs import live_logs
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.timeline_reader import LogCompaction
 
 # Written, run and completed by services; a pending one holds its file groups.
 _PLANNED_ACTIONS = frozenset({"compaction", "logcompaction", "clustering"})
@@ -26,13 +34,67 @@ class PendingPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupBacklog:
+    """What readers of a file group read: its latest slice, and under a pending compaction the slices down to a base
+    file."""
+
+    base_bytes: int
+    log_files: int
+    """Live logs."""
+    log_bytes: int
+    superseded_log_files: int
+    superseded_log_bytes: int
+
+    @property
+    def read_bytes(self) -> int:
+        return self.base_bytes + self.log_bytes
+
+    @property
+    def merged_bytes(self) -> int:
+        """What a reader would read if all was merged, as far as that is known before."""
+        return self.base_bytes or self.log_bytes
+
+    @property
+    def numbers(self) -> dict[str, int | float]:
+        """The figures in the form that they have among the numbers of a decision."""
+        return {
+            "base_bytes": self.base_bytes,
+            "log_files": self.log_files,
+            "log_bytes": self.log_bytes,
+            "superseded_log_files": self.superseded_log_files,
+            "superseded_log_bytes": self.superseded_log_bytes,
+        }
+
+
+def backlog_of_group(group: FileGroup, log_compactions: Sequence[LogCompaction]) -> GroupBacklog:
+    base_bytes = log_files = log_bytes = superseded_files = superseded_bytes = 0
+    for slice_ in group.read_slices:
+        base_bytes += slice_.base_bytes
+        logs = live_logs(slice_, log_compactions)
+        log_files += len(logs.live)
+        log_bytes += sum(log.size for log in logs.live)
+        superseded = logs.superseded
+        superseded_files += len(superseded)
+        superseded_bytes += sum(log.size for log in superseded)
+    return GroupBacklog(base_bytes, log_files, log_bytes, superseded_files, superseded_bytes)
+
+
+def read_amplification(*, read_bytes: float, merged_bytes: float) -> float:
+    """Bytes that a reader reads per byte that it would read if all was merged; 1.0 where there is nothing to read."""
+    return _ratio(read_bytes, merged_bytes)
+
+
+@dataclass(frozen=True, slots=True)
 class Backlog:
     file_groups: int
     """File groups that readers see; frozen ones are not counted."""
     slices: int
     log_files: int
-    """Log files of latest slices, and of the slices under a pending compaction."""
+    """Live logs of latest slices, and of the slices under a pending compaction."""
     log_bytes: int
+    superseded_log_files: int
+    """Logs of these slices that readers do not merge any more."""
+    superseded_log_bytes: int
     base_bytes: int
     oldest_unmerged_at: float | None
     """Seconds since the epoch, when the oldest log completed that no base file has taken in."""
@@ -40,63 +102,59 @@ class Backlog:
     timeline_length: int
     """Instants on the active timeline."""
     read_amplification: float
-    """Bytes that a reader reads per byte of base files that it would read if all were merged; 1.0 with no logs."""
+    """Bytes that a reader reads per byte that it would read if all was merged; 1.0 with no logs."""
     space_amplification: float
-    """Bytes on disk per byte that a reader reads; 1.0 where no older slice is kept."""
+    """Bytes on disk per byte that a reader reads; 1.0 where no older slice and no superseded log is kept."""
     damaged_files: int = 0
     """Files of newest slices that are not what their commits say; their groups are excluded."""
 
 
 def backlog_of(snapshot: TableSnapshot) -> Backlog:
-    log_files = log_bytes = base_bytes = slices = read_bytes = all_bytes = merged_bytes = 0
-    oldest: str | None = None
-    zone = snapshot.zone.zone
-    seen: dict[str, str] = {}
-    for group in snapshot.file_groups:
-        base, logs = 0, 0
-        slices += len(group.slices)
-        for slice_ in _read_together(group):
-            base += slice_.base_bytes
-            for log in slice_.log_files:
-                log_files += 1
-                logs += log.size
-                if (moment := seen.get(log.instant)) is None:
-                    completed = snapshot.timeline.completion_time(log.instant) or log.instant
-                    moment = seen[log.instant] = comparable_time(completed)
-                oldest = moment if oldest is None or moment < oldest else oldest
-        base_bytes += base
-        log_bytes += logs
-        read_bytes += base + logs
-        merged_bytes += base or logs
-        all_bytes += sum(slice_.base_bytes + slice_.log_bytes for slice_ in group.slices)
+    groups = [
+        backlog_of_group(group, snapshot.log_compactions.get((group.partition_path, group.file_id), ()))
+        for group in snapshot.file_groups
+    ]
+    read_bytes = sum(group.read_bytes for group in groups)
+    slices = [slice_ for group in snapshot.file_groups for slice_ in group.slices]
     instants = {(instant.time, instant.comparable_action) for instant in snapshot.timeline.instants}
     return Backlog(
         file_groups=len(snapshot.file_groups),
-        slices=slices,
-        log_files=log_files,
-        log_bytes=log_bytes,
-        base_bytes=base_bytes,
-        oldest_unmerged_at=None if oldest is None or zone is None else _moment(oldest, zone),
+        slices=len(slices),
+        log_files=sum(group.log_files for group in groups),
+        log_bytes=sum(group.log_bytes for group in groups),
+        superseded_log_files=sum(group.superseded_log_files for group in groups),
+        superseded_log_bytes=sum(group.superseded_log_bytes for group in groups),
+        base_bytes=sum(group.base_bytes for group in groups),
+        oldest_unmerged_at=_oldest_unmerged_at(snapshot),
         pending_plans=tuple(
             PendingPlan(instant.time, instant.action, _requested_at(snapshot, instant))
             for instant in snapshot.timeline.pending
             if instant.action in _PLANNED_ACTIONS
         ),
         timeline_length=len(instants),
-        read_amplification=_ratio(read_bytes, merged_bytes),
-        space_amplification=_ratio(all_bytes, read_bytes),
+        read_amplification=read_amplification(
+            read_bytes=read_bytes, merged_bytes=sum(group.merged_bytes for group in groups)
+        ),
+        space_amplification=_ratio(sum(slice_.base_bytes + slice_.log_bytes for slice_ in slices), read_bytes),
         damaged_files=len(snapshot.damage),
     )
 
 
-def _read_together(group: FileGroup) -> list[FileSlice]:
-    """The latest slice, and under one that a pending compaction opened the slices down to a base file."""
-    together = []
-    for slice_ in group.slices:
-        together.append(slice_)
-        if slice_.base_file is not None:
-            break
-    return together
+def _oldest_unmerged_at(snapshot: TableSnapshot) -> float | None:
+    zone = snapshot.zone.zone
+    if zone is None:
+        return None
+    oldest: str | None = None
+    seen: set[str] = set()
+    for group in snapshot.file_groups:
+        for slice_ in group.read_slices:
+            for log in slice_.log_files:
+                if log.instant in seen:
+                    continue
+                seen.add(log.instant)
+                moment = comparable_time(snapshot.timeline.completion_time(log.instant) or log.instant)
+                oldest = moment if oldest is None or moment < oldest else oldest
+    return None if oldest is None else _moment(oldest, zone)
 
 
 def _requested_at(snapshot: TableSnapshot, instant: Instant) -> float | None:
@@ -111,5 +169,5 @@ def _moment(instant: str, zone: tzinfo) -> float | None:
         return None
 
 
-def _ratio(part: int, whole: int) -> float:
+def _ratio(part: float, whole: float) -> float:
     return part / whole if whole else 1.0

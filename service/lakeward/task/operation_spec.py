@@ -41,7 +41,7 @@ class OperationSpec:
     """The attempt's number, part of the write token."""
     attempt_folder: str
     input_bytes: int
-    """Size of the slice's files."""
+    """Size of the files that are merged: superseded logs are not."""
     codec: str = "zstd"
     verify: bool = True
     kind: OperationKind = OperationKind.FULL

@@ -18,6 +18,7 @@ from lakeward.commit.instant_time import MAX_WAIT_SECONDS
 from lakeward.format.timeline.instant import comparable_time, format_instant_time
 from lakeward.plan.eligibility import Refusal, TableService, find_all_refusals
 from lakeward.storage.storage import Storage
+from lakeward.table.backlog import backlog_of
 from lakeward.table.damaged_file import DamagedFile
 from lakeward.table.file_group import FileGroup, FrozenGroup
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
@@ -48,6 +49,7 @@ def report(snapshot: TableSnapshot, *, now: float) -> dict[str, Any]:
             ],
         },
         "totals": _totals(snapshot),
+        "backlog": _backlog(snapshot),
         "timeline": _timeline(snapshot, now),
         "pending": _pending(snapshot),
         "partitions": list(snapshot.partitions),
@@ -128,6 +130,19 @@ def _totals(snapshot: TableSnapshot) -> dict[str, int]:
         "base_bytes": sum(slice_.base_bytes for slice_ in slices),
         "log_files": sum(len(slice_.log_files) for slice_ in slices),
         "log_bytes": sum(slice_.log_bytes for slice_ in slices),
+    }
+
+
+def _backlog(snapshot: TableSnapshot) -> dict[str, Any]:
+    """What readers of the newest slices merge, and what is superseded; `totals` counts all files of all slices."""
+    backlog = backlog_of(snapshot)
+    return {
+        "base_bytes": backlog.base_bytes,
+        "log_files": backlog.log_files,
+        "log_bytes": backlog.log_bytes,
+        "superseded_log_files": backlog.superseded_log_files,
+        "superseded_log_bytes": backlog.superseded_log_bytes,
+        "read_amplification": round(backlog.read_amplification, 4),
     }
 
 

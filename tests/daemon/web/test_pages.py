@@ -281,7 +281,7 @@ def test_file_groups_come_a_page_at_a_time_and_each_is_on_one():
                 for group in page_of(all_groups, GroupQuery(sort=sort, descending=descending, page=page)).groups
             ]
             assert sorted(group.file_id for group in shown) == [group.file_id for group in all_groups]
-    sizes = [group.log_bytes for group in page_of(all_groups, GroupQuery()).groups]
+    sizes = [group.backlog.log_bytes for group in page_of(all_groups, GroupQuery()).groups]
     assert sizes == sorted(sizes, reverse=True)
 
 

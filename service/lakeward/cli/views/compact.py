@@ -90,6 +90,8 @@ def _plan_as_json(plan: CompactedPlan) -> dict[str, Any]:
         "seconds": round(plan.seconds, 3),
         "input_bytes": plan.input_bytes,
         "output_bytes": plan.output_bytes,
+        "merged_log_files": plan.merged_log_files,
+        "merged_log_bytes": plan.merged_log_bytes,
         "read_bytes_before": plan.read_bytes_before,
         "read_bytes_after": plan.read_bytes_after,
         "base_bytes_left": plan.base_bytes_left,

@@ -30,7 +30,7 @@ def render(report: dict[str, Any], console: Console) -> None:
 
 
 def _head(report: dict[str, Any], console: Console) -> None:
-    table, zone, totals = report["table"], report["timezone"], report["totals"]
+    table, zone, totals, backlog = report["table"], report["timezone"], report["totals"], report["backlog"]
     console.print(Text(table["name"] or table["base_path"], style="bold"), Text(table["base_path"], style="dim"))
     ordering = f" by {', '.join(table['ordering_fields'])}" if table["ordering_fields"] else ""
     grid = Table.grid(padding=(0, 2))
@@ -46,6 +46,13 @@ def _head(report: dict[str, Any], console: Console) -> None:
         f"{_count(totals['base_files'], 'base file')} of {format_size(totals['base_bytes'])}, "
         f"{_count(totals['log_files'], 'log')} of {format_size(totals['log_bytes'])}",
     }
+    if backlog["log_files"]:
+        rows["to merge"] = f"{_count(backlog['log_files'], 'log')} of {format_size(backlog['log_bytes'])}"
+        if backlog["superseded_log_files"]:
+            rows["to merge"] += (
+                f", beside {_count(backlog['superseded_log_files'], 'superseded log')} of "
+                f"{format_size(backlog['superseded_log_bytes'])}"
+            )
     if zone["evidence"]:
         told = (f"{each['kind'].replace('-', ' ')} {each['offset'] or 'tell none'}" for each in zone["evidence"])
         rows["offset by"] = ", ".join(told)

@@ -13,6 +13,7 @@ from lakeward.cli.views.tables import WIDE_CELLS, Column, NameCell, id_cell, new
 from lakeward.plan.decision import Choice, Decision, PlanOutcome
 from lakeward.plan.explain import explain
 from lakeward.quantities import format_size
+from lakeward.table.backlog import read_amplification
 
 
 def plan_as_json(outcome: PlanOutcome) -> dict[str, Any]:
@@ -64,7 +65,7 @@ def render_plan(outcome: PlanOutcome, console: Console, *, explained: bool = Fal
         render_explanations(outcome, console)
     predicted = _predicted(outcome)
     console.print(
-        f"{_count(outcome, Choice.FULL)} FULL, {_count(outcome, Choice.LOG)} LOG, "
+        f"{_unmerged(predicted)} {_count(outcome, Choice.FULL)} FULL, {_count(outcome, Choice.LOG)} LOG, "
         f"{_count(outcome, Choice.NONE)} excluded. To read {format_size(predicted['read_bytes'])}, to write "
         f"{format_size(predicted['write_bytes'])}; rewriting every slice that has logs would write "
         f"{format_size(predicted['write_bytes_if_all_full'])}. "
@@ -73,6 +74,14 @@ def render_plan(outcome: PlanOutcome, console: Console, *, explained: bool = Fal
         f"{predicted['read_amplification_after']:.2f} times after. Nothing written.",
         highlight=False,
     )
+
+
+def _unmerged(predicted: dict[str, float]) -> str:
+    logs, size = int(predicted["log_files"]), format_size(predicted["log_bytes"])
+    said = f"Readers merge {logs:,} log{'' if logs == 1 else 's'} of {size}"
+    if not (superseded := int(predicted["superseded_log_files"])):
+        return f"{said}."
+    return f"{said}; {superseded:,} superseded of {format_size(predicted['superseded_log_bytes'])} lie beside them."
 
 
 def render_explanations(outcome: PlanOutcome, console: Console) -> None:
@@ -89,23 +98,32 @@ def _count(outcome: PlanOutcome, choice: Choice) -> int:
 
 
 def _predicted(outcome: PlanOutcome) -> dict[str, float]:
-    """Sums over the decisions; the read amplification is bytes of bases and live logs over bytes of bases."""
-    base = logs = logs_after = write = all_full = seconds = 0.0
+    """Sums over the decisions, by the definitions of `table/backlog.py`."""
+    seconds = 0.0
+    log_files = log_bytes = superseded_files = superseded_bytes = read = read_after = merged = write = all_full = 0
     for decision in outcome.decisions:
         numbers = decision.numbers
-        base_bytes, log_bytes = numbers.get("base_bytes", 0), numbers.get("log_bytes", 0)
-        base += base_bytes
-        logs += log_bytes
-        write += numbers.get("write_bytes", 0)
+        base, logs = int(numbers.get("base_bytes", 0)), int(numbers.get("log_bytes", 0))
+        log_files += int(numbers.get("log_files", 0))
+        log_bytes += logs
+        superseded_files += int(numbers.get("superseded_log_files", 0))
+        superseded_bytes += int(numbers.get("superseded_log_bytes", 0))
+        read += base + logs
+        merged += base or logs
+        write += int(numbers.get("write_bytes", 0))
         seconds += numbers.get("core_seconds", 0)
-        all_full += (base_bytes or log_bytes) if log_bytes else 0
+        all_full += (base or logs) if logs else 0
         # Merging logs removes what they have in common, and how much that is is not known before: counted as nothing.
-        logs_after += 0 if decision.choice is Choice.FULL else log_bytes
+        read_after += (base or logs) if decision.choice is Choice.FULL else base + logs
     return {
+        "log_files": log_files,
+        "log_bytes": log_bytes,
+        "superseded_log_files": superseded_files,
+        "superseded_log_bytes": superseded_bytes,
         "read_bytes": outcome.input_bytes,
         "write_bytes": write,
         "write_bytes_if_all_full": all_full,
         "core_seconds": round(seconds, 3),
-        "read_amplification_before": round((base + logs) / base, 4) if base else 0.0,
-        "read_amplification_after": round((base + logs_after) / base, 4) if base else 0.0,
+        "read_amplification_before": round(read_amplification(read_bytes=read, merged_bytes=merged), 4),
+        "read_amplification_after": round(read_amplification(read_bytes=read_after, merged_bytes=merged), 4),
     }

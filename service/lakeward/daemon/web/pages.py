@@ -149,6 +149,8 @@ class Summary:
     running: int
     log_files: int
     log_bytes: int
+    superseded_log_files: int
+    superseded_log_bytes: int
     oldest_age: float | None
     concerned: int
 
@@ -161,6 +163,8 @@ def summarise(status: ServiceStatus) -> Summary:
         running=len(status.running),
         log_files=sum(backlog.log_files for backlog in backlogs),
         log_bytes=sum(backlog.log_bytes for backlog in backlogs),
+        superseded_log_files=sum(backlog.superseded_log_files for backlog in backlogs),
+        superseded_log_bytes=sum(backlog.superseded_log_bytes for backlog in backlogs),
         oldest_age=max(ages, default=None),
         concerned=sum(bool(concerns(table, status.at)) for table in status.tables),
     )
@@ -173,9 +177,9 @@ _UNDECIDED = "undecided"
 _DECISION_ORDER: Mapping[str, int] = {Choice.FULL.value: 0, Choice.LOG.value: 1, Choice.NONE.value: 2, _UNDECIDED: 3}
 
 _SORTS: Mapping[str, Callable[[GroupStatus], Any]] = {
-    "logs": lambda group: (group.log_files, group.log_bytes),
-    "log_bytes": lambda group: (group.log_bytes, group.log_files),
-    "base_bytes": lambda group: group.base_bytes,
+    "logs": lambda group: (group.backlog.log_files, group.backlog.log_bytes),
+    "log_bytes": lambda group: (group.backlog.log_bytes, group.backlog.log_files),
+    "base_bytes": lambda group: group.backlog.base_bytes,
     "slices": lambda group: group.slices,
     "group": lambda group: (group.partition_path, group.file_id),
     "decision": lambda group: _DECISION_ORDER[_choice(group)],

@@ -71,8 +71,9 @@ class CompactedPlan:
     """Bytes of the base files that a full compaction of the same slices would have rewritten, and LOG operations did
     not."""
     seconds: float
+    merged_log_files: int = 0
+    """Logs that readers merged before, and merge no more."""
     merged_log_bytes: int = 0
-    """Bytes of the logs that no reader merges any more."""
 
     @property
     def input_bytes(self) -> int:
@@ -253,11 +254,12 @@ class Compactor:
             recovered=recovered,
             operations=tuple(results),
             dropped=kept.dropped,
-            read_bytes_before=sum(target.slice.base_bytes + target.slice.log_bytes for target in kept.of),
+            read_bytes_before=sum(target.read_bytes for target in kept.of),
             read_bytes_after=sum(target.kept_bytes for target in kept.of) + sum(r.size_bytes for r in results),
             base_bytes_left=sum(t.slice.base_bytes for t in kept.of if t.kind is OperationKind.LOG),
             seconds=table.clock.monotonic() - started,
-            merged_log_bytes=sum(log.size for target in kept.of for log in target.logs),
+            merged_log_files=sum(len(target.merged) for target in kept.of),
+            merged_log_bytes=sum(log.size for target in kept.of for log in target.merged),
         )
 
     def _ended_without_work(self, claim: Claim, kept: Targets, recovered: bool, started: float) -> CompactedPlan:

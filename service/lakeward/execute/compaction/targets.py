@@ -22,6 +22,7 @@ from lakeward.plan.slice_profile import profile_slice
 from lakeward.table.damaged_file import damaged_error
 from lakeward.table.file_group import FileSlice, LogFile
 from lakeward.table.file_system_view import GroupId
+from lakeward.table.live_logs import live_logs
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.task.operation_spec import OperationKind
 
@@ -34,7 +35,9 @@ class Target:
     slice: FileSlice
     """The slice on storage."""
     logs: tuple[LogFile, ...]
-    """Logs that are merged, in comparator order."""
+    """Logs that the plan names, in comparator order."""
+    live: frozenset[str]
+    """Names of the slice's logs whose content readers merge."""
 
     @property
     def group_id(self) -> tuple[str, str]:
@@ -42,13 +45,24 @@ class Target:
 
     @property
     def input_bytes(self) -> int:
+        """What is merged: superseded logs are not."""
         base_bytes = self.slice.base_bytes if self.kind is OperationKind.FULL else 0
-        return base_bytes + sum(log.size for log in self.logs)
+        return base_bytes + sum(log.size for log in self.merged)
+
+    @property
+    def merged(self) -> tuple[LogFile, ...]:
+        """The live logs among those that the plan names, which no reader merges any more afterwards."""
+        return tuple(log for log in self.logs if log.name.text in self.live)
+
+    @property
+    def read_bytes(self) -> int:
+        """What a reader of the slice reads before."""
+        return self.slice.base_bytes + sum(log.size for log in self.slice.log_files if log.name.text in self.live)
 
     @property
     def kept_bytes(self) -> int:
         """What a reader of the slice reads beside the operation's output: for LOG the base and the later logs."""
-        return self.slice.base_bytes + self.slice.log_bytes - self.input_bytes
+        return self.read_bytes - self.input_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +100,14 @@ def find_targets(snapshot: TableSnapshot, instant: str, plan: CompactionPlan, ac
             raise damaged_error(damage, file_group=(operation.partition_path, operation.file_id))
         slice_ = slices.get((operation.partition_path, operation.file_id, operation.base_instant or ""))
         if kind_of(operation, action) is OperationKind.FULL:
-            targets.append(_full_target(instant, operation, slice_))
+            targets.append(_full_target(snapshot, instant, operation, slice_))
         elif (why := _stands_against(now, instant, operation, slice_)) is not None:
             dropped.append(Dropped(operation.partition_path, operation.file_id, why))
         else:
             assert slice_ is not None
             named = set(operation.log_files)
             logs = tuple(log for log in slice_.log_files if log.name.text in named)
-            targets.append(Target(OperationKind.LOG, slice_, logs))
+            targets.append(Target(OperationKind.LOG, slice_, logs, _live(snapshot, slice_)))
     return Targets(tuple(targets), tuple(dropped))
 
 
@@ -104,7 +118,14 @@ def kind_of(operation: CompactionOperation, action: ServiceAction) -> OperationK
     return OperationKind(operation.operation_type or OperationKind.FULL)
 
 
-def _full_target(instant: str, operation: CompactionOperation, slice_: FileSlice | None) -> Target:
+def _live(snapshot: TableSnapshot, slice_: FileSlice) -> frozenset[str]:
+    logs = live_logs(slice_, snapshot.log_compactions.get(slice_.group_id, ()))
+    return frozenset(log.name.text for log in logs.live)
+
+
+def _full_target(
+    snapshot: TableSnapshot, instant: str, operation: CompactionOperation, slice_: FileSlice | None
+) -> Target:
     base_file = slice_.base_file.name if slice_ is not None and slice_.base_file is not None else None
     logs = {log.name.text for log in slice_.log_files} if slice_ is not None else set()
     if slice_ is None or base_file != operation.base_file or logs != set(operation.log_files):
@@ -117,7 +138,7 @@ def _full_target(instant: str, operation: CompactionOperation, slice_: FileSlice
             "out or roll it back. Nothing was written.",
             file_group=(operation.partition_path, operation.file_id),
         )
-    return Target(OperationKind.FULL, slice_, slice_.log_files)
+    return Target(OperationKind.FULL, slice_, slice_.log_files, _live(snapshot, slice_))
 
 
 @dataclass(frozen=True, slots=True)

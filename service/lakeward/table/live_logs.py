@@ -1,0 +1,85 @@
+"""Which logs of a file slice readers merge, and which a log compaction has superseded; no log is opened for it.
+
+A log compaction leaves its source logs where they are, and readers take the output in their stead, at the place of
+the newest source. So a slice has more files than *live* logs:
+
+    files     t1  t2  t3  t4 (merged t1 t2)     live    t4 at the place of t2, then t3     superseded    t1, t2
+
+Which logs an output stands for is in its plan, on the timeline. When that is archived the sources count as live
+again: then a slice seems to hold more logs than it does, and may get a LOG too early, never a wrong one.
+
+Touches: nothing.
+Keeps:   1. every log of the slice is live, or superseded: merged into an output, or an output of no effect;
+         2. the live logs are in the order in which readers merge them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+from lakeward.format.timeline.instant import comparable_time
+from lakeward.table.file_group import FileSlice, LogFile
+from lakeward.table.timeline_reader import LogCompaction
+
+_NOTHING_MERGED: Mapping[str, tuple[LogFile, ...]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class LiveLogs:
+    files: tuple[LogFile, ...]
+    """All logs that were asked about, in comparator order."""
+    live: tuple[LogFile, ...]
+    """Logs among them whose content readers merge, in that order."""
+    merged: Mapping[str, tuple[LogFile, ...]]
+    """Maps the name of an output of log compaction to the logs it stands for, outputs among them included."""
+    outputs: frozenset[str] = frozenset()
+    """Instants of log compactions, those of no effect included."""
+
+    @property
+    def superseded(self) -> tuple[LogFile, ...]:
+        """Logs that lie on storage, and of which readers open no more than the heads of their blocks."""
+        if len(self.live) == len(self.files):
+            return ()
+        live = {log.name.text for log in self.live}
+        return tuple(log for log in self.files if log.name.text not in live)
+
+    def place(self, log: LogFile) -> str:
+        """The instant at whose place readers merge a live log: its own, or that of its newest source."""
+        if not (sources := self.merged.get(log.name.text)):
+            return log.instant
+        written = (source.instant for source in sources if source.name.text not in self.merged)
+        return max(written, key=comparable_time)
+
+
+def live_logs(
+    slice_: FileSlice, log_compactions: Sequence[LogCompaction] = (), *, late: AbstractSet[str] = frozenset()
+) -> LiveLogs:
+    """`late` are instants of writes whose logs are left out."""
+    logs = slice_.log_files
+    if late:
+        logs = tuple(log for log in logs if log.instant not in late)
+    if not log_compactions:
+        return LiveLogs(logs, logs, _NOTHING_MERGED)
+
+    by_name = {log.name.text: log for log in logs}
+    merged: dict[str, tuple[LogFile, ...]] = {}
+    outputs = frozenset(compaction.instant for compaction in log_compactions)
+    output_names = {log.instant: name for name, log in by_name.items() if log.instant in outputs}
+    hidden: set[str] = set()
+    for compaction in log_compactions:
+        output = output_names.get(compaction.instant)
+        if output is None:
+            continue
+        if not compaction.log_files <= by_name.keys():
+            # A full compaction took its sources away from under it: readers never use it.
+            hidden.add(output)
+            continue
+        merged[output] = tuple(by_name[name] for name in sorted(compaction.log_files))
+        hidden |= compaction.log_files
+    live = tuple(log for name, log in by_name.items() if name not in hidden)
+    found = LiveLogs(logs, live, merged, outputs)
+    # An output stands at the place of its newest source, which may lie before logs of older instants than its own.
+    in_order = sorted(live, key=lambda log: (comparable_time(found.place(log)), log.name.sort_key))
+    return LiveLogs(logs, tuple(in_order), merged, outputs)
