@@ -1,10 +1,10 @@
-"""What it costs to hold a table's files against its commits: one look with the check, and the check alone.
+"""What it costs to hold a table's files against its commits: one scan with the check, and the check alone.
 
     python -m benchmarks.damage_check [--groups N]
 
 The table is on disk as `benchmarks/watching.py` makes it: base files of which only the footer is real, four logs for
-each file group, thirty commits. The CPU is measured of the first look at it, of reading what its commits wrote, and of
-the comparison with the listing; then of a second look that remembers the first, as the one under the lock does.
+each file group, thirty commits. The CPU is measured of its first scan, of reading what its commits wrote, and of
+the comparison with the listing; then of a second scan that remembers the first, as the one under the lock does.
 
 Touches: a temporary folder.
 """
@@ -46,11 +46,11 @@ def measure(base: Path, groups: int) -> dict[str, object]:
     WrittenTable(base, groups, seed=1)
     storage, cache = LocalStorage(), SnapshotCache()
 
-    def look() -> TableSnapshot:
+    def scan() -> TableSnapshot:
         return take_snapshot(storage, str(base), clock=SystemClock(), cache=cache)
 
-    snapshot, first_seconds = _timed(look)
-    _, second_seconds = _timed(look)
+    snapshot, first_seconds = _timed(scan)
+    _, second_seconds = _timed(scan)
     assert not snapshot.damage, "what the benchmark wrote is sound"
     reader = TimelineReader(storage, str(base), snapshot.config, snapshot.timeline)
     written, read_seconds = _timed(lambda: list(reader.written_files()))
@@ -63,11 +63,11 @@ def measure(base: Path, groups: int) -> dict[str, object]:
         "file_groups": groups,
         "commits": len(written),
         "write_stats": stats,
-        "first_look_cpu_seconds": round(first_seconds, 3),
+        "first_scan_cpu_seconds": round(first_seconds, 3),
         "of_it_reading_commits_cpu_seconds": round(read_seconds, 3),
         "of_it_comparing_cpu_seconds": round(compare_seconds, 3),
         "microseconds_per_write_stat": round((read_seconds + compare_seconds) / stats * 1e6, 1),
-        "second_look_cpu_seconds": round(second_seconds, 3),
+        "second_scan_cpu_seconds": round(second_seconds, 3),
         "machine": machine(),
     }
 

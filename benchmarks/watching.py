@@ -1,16 +1,16 @@
-"""What it costs to watch many tables: idle CPU and memory, a look after a commit, and a plan after it.
+"""What it costs to watch many tables: idle CPU and memory, a poll after a commit, and a plan after it.
 
     python -m benchmarks.watching [--tables N] [--groups N] [--commits N] [--seconds N]
 
 The tables are on disk as a service sees them: real timeline files, base files of which only the footer is real, logs
 without content. `lakeward run` finds and plans them all, in shadow, so that nothing is compacted; then nothing happens
-for a while, each table being looked at every 10 seconds. Then, in a process that has the watcher and the planner only,
+for a while, each table being polled every 10 seconds. Then, in a process that has the watcher and the planner only,
 commits of one file group arrive at random tables.
 
     idle CPU        of one core, of the whole daemon, while nothing changes
     memory          resident, of the whole daemon, after the idle time
-    refresh         from the look that finds a commit to the table being up to date
-    commit to plan  from that look to the plan; how long a commit waits for the look is the interval
+    refresh         from the poll that finds a commit to the table being up to date
+    commit to plan  from that poll to the plan; how long a commit waits for the poll is the interval
 
 Bounds: 1 % of a core, 250 MB, 20 ms at p99, 2 s at p99. Prints JSON and writes it to `benchmarks/results`; exits 1 when
 a bound is broken.

@@ -1,8 +1,8 @@
 """The watching half of `benchmarks.watching`: started by it, told by lines what to do.
 
-<- [base paths]        look at all, plan all
+<- [base paths]        poll all, plan all
 -> ready
-<- base path           a commit was made there: look, plan
+<- base path           a commit was made there: poll, plan
 -> planned             ... and so on, until the input ends
 -> {figures}
 """

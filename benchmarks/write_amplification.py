@@ -189,7 +189,7 @@ class Side:
         group.compactions.append(LogCompaction(at, sources))
         self.logs += 1
 
-    def look(self) -> None:
+    def scan(self) -> None:
         live = [len(group.live) for group in self.groups]
         base = sum(group.base[1] for group in self.groups if group.base)
         self.live_seen.append(sum(live))
@@ -235,7 +235,7 @@ def replay(workload: Workload, plan: Callable[[Side, str], None], seed: int) -> 
             side.write(at, write)
         if commit % EVERY == EVERY - 1:
             plan(side, minute(11 + 2 * commit))
-        side.look()
+        side.scan()
     return side
 
 

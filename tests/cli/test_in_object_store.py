@@ -25,7 +25,7 @@ def table(bucket: str, tmp_path: Path) -> str:
     return bring(copy_golden("v9", tmp_path / "golden"), ObjectStore(parse_object_url(bucket)), f"{bucket}/a/orders")
 
 
-def test_looking(table: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect(table: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Under either spelling, and with a slash at the end."""
     for url in (table, table.replace("s3://", "s3a://") + "/"):
         assert run(["inspect", url, "--json"]) == 0

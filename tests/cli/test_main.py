@@ -189,7 +189,7 @@ def name_partition(table: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["\\", "\n", "\x1b", "{"])
 def test_partitions_of_any_name(table: Path, name: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """What Hudi writes we plan, compact and look at; what is printed for people commands no terminal."""
+    """What Hudi writes we plan, compact and inspect; what is printed for people commands no terminal."""
     name_partition(table, name)
     assert run(["explain", str(table)]) == 0
     assert run(["inspect", str(table)]) == 0

@@ -1,4 +1,4 @@
-"""Timeline files are created once; an unknown outcome is looked at before anything else happens."""
+"""Timeline files are created once; an unknown outcome is read before anything else happens."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_nothing_is_created_twice(tmp_path: Path) -> None:
         steps.begin()
 
 
-def test_a_lost_reply_is_looked_at(tmp_path: Path) -> None:
+def test_a_lost_reply_is_followed_by_a_read(tmp_path: Path) -> None:
     """The file is there with our content: done. Keeps 1 of commit/creation."""
     files(tmp_path, FaultyStorage(Fault(FaultKind.LOST_REPLY, 0))).request(b"plan")
     assert (tmp_path / f"{INSTANT}.compaction.requested").read_bytes() == b"plan"
@@ -81,7 +81,7 @@ def test_a_call_that_did_nothing_fails(tmp_path: Path) -> None:
 
 
 def test_when_the_outcome_is_unknown_nothing_is_assumed(tmp_path: Path) -> None:
-    """The reply is lost and the look afterwards fails: the outcome is unknown, and the error says what to do."""
+    """The reply is lost and the read afterwards fails: the outcome is unknown, and the error says what to do."""
 
     class Blind(FaultyStorage):
         def read(self, path: str) -> bytes:
@@ -123,7 +123,8 @@ def test_a_log_compaction_has_names_of_its_own_and_can_be_unscheduled(tmp_path: 
 
 
 def test_no_inflight_stays_without_its_plan(tmp_path: Path) -> None:
-    """The plan was unscheduled between the look for it and `.inflight`, which is never rolled back without a plan."""
+    """The plan was unscheduled between the scan that found it and `.inflight`, which is never rolled back without a
+    plan."""
 
     class Overtaken(FaultyStorage):
         def create(self, path: str, data: bytes) -> None:

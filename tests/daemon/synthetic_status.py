@@ -104,7 +104,7 @@ def table(
         table=name,
         group="default",
         state=state,
-        reason=reason or "Nothing is due; it is looked at again when its timeline changes.",
+        reason=reason or "Nothing is due; it is planned for again when its timeline changes.",
         next_action="poll",
         next_action_at=NOW + 7,
         scanned_at=NOW - 3,

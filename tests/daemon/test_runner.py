@@ -89,7 +89,7 @@ def test_the_stores_lane_keeps_its_order(runner: ThreadRunner) -> None:
 
 
 def test_lanes_do_not_wait_for_each_other(runner: ThreadRunner) -> None:
-    """A job that hangs holds up neither looks nor the renewal of leases."""
+    """A job that hangs holds up neither polls nor the renewal of leases."""
     answers, go_on = Answers(runner), threading.Event()
     answers.submit(Lane.JOB, lambda: go_on.wait(TIMEOUT_SECONDS))
     answers.submit(Lane.SCAN, lambda: "scan")

@@ -1,4 +1,4 @@
-"""A watched table that real Hudi writes and services: after each thing that it does, the view is what a look shows."""
+"""A watched table that real Hudi writes and services: after each thing that it does, the view is what a scan shows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def rows(spark: SparkSession, keys: range, ts: int) -> DataFrame:
 
 
 class Story:
-    """The table, and the view that looks after each thing that Hudi did to it."""
+    """The table, and the view that is refreshed after each thing that Hudi did to it."""
 
     def __init__(self, spark: SparkSession, path: Path, shape: TableShape) -> None:
         self.spark = spark
@@ -39,7 +39,7 @@ class Story:
         self.view = IncrementalView(LocalStorage(), str(path), clock=SkippingClock())
         self.ts = 10
 
-    def look(self) -> Change:
+    def refresh(self) -> Change:
         change = self.view.refresh()
         assert self.view.snapshot() == take_snapshot(LocalStorage(), str(self.table.path), clock=SkippingClock())
         return change
@@ -47,11 +47,11 @@ class Story:
     def write(self, keys: range, operation: str = "upsert", **options: str) -> Change:
         self.ts += 1
         self.table.write(rows(self.spark, keys, self.ts), operation, **options)
-        return self.look()
+        return self.refresh()
 
     def call(self, procedure: str) -> Change:
         self.spark.sql(f"CALL {procedure}").collect()
-        return self.look()
+        return self.refresh()
 
     @contextmanager
     def client(self) -> Iterator[Any]:
@@ -71,14 +71,14 @@ class Story:
         with self.client() as client:
             instant = client.scheduleLogCompaction(self.spark._jvm.org.apache.hudi.common.util.Option.empty())  # type: ignore[union-attr]
             assert instant.isPresent()
-            assert is_small(self.look())
+            assert is_small(self.refresh())
             client.logCompact(instant.get(), True)
-        return self.look()
+        return self.refresh()
 
     def roll_back(self, instant: str) -> Change:
         with self.client() as client:
             assert client.rollback(instant)
-        return self.look()
+        return self.refresh()
 
 
 def is_small(change: Change) -> bool:
@@ -96,10 +96,10 @@ def test_a_view_of_a_table_that_hudi_services(spark: SparkSession, tmp_path: Pat
     assert is_small(story.log_compact())
 
     story.table.schedule_compaction()
-    assert is_small(story.look())
+    assert is_small(story.refresh())
     assert is_small(story.write(range(6)))
     story.table.compact_pending(story.view.backlog.pending_plans[0].instant)
-    assert is_small(story.look())
+    assert is_small(story.refresh())
     assert [
         i.action for i in foreign_instants(story.view.service_instants(), ServiceName("l", "s"), watched_since=0)
     ] == [
@@ -113,7 +113,7 @@ def test_a_view_of_a_table_that_hudi_services(spark: SparkSession, tmp_path: Pat
     story.table.write(
         rows(spark, range(1), 1), "delete_partition", **{"hoodie.datasource.write.partitions.to.delete": "d2"}
     )
-    assert not story.look().rebuilt
+    assert not story.refresh().rebuilt
     story.write(range(12), **CLEANED)
 
     assert story.roll_back(story.table.completed_instants()[-1][0]).rebuilt

@@ -251,7 +251,7 @@ def test_a_base_file_with_a_key_twice_is_refused(base_rows, blocks):
         fast_merge(slice_, base_rows=base_rows)
 
 
-def test_equal_hashes_in_the_base_are_looked_at_again(monkeypatch):
+def test_equal_hashes_in_the_base_are_compared_again(monkeypatch):
     """Keys that only share a hash are no duplicates."""
     import lakeward.merge.hash_merge as module
 

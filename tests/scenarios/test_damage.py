@@ -155,7 +155,7 @@ def test_a_pending_plan_of_ours_is_taken_back(tmp_path: Path) -> None:
 
 
 def test_a_log_that_is_cut_while_it_is_merged_is_not_published(bench: Bench) -> None:
-    """The look before the commit sees its size; the plan stays, and nothing else."""
+    """The scan before the commit sees its size; the plan stays, and nothing else."""
 
     def cut_meanwhile(spec: OperationSpec, task_attempt: int) -> OperationResult:
         result = run_operation(bench.storage, spec, task_attempt)

@@ -29,7 +29,7 @@ from tests.clocks import SkippingClock
 from tests.crash.compacting import everything
 from tests.execute.metadata.compacting_metadata import compact_metadata, serviced_table
 from tests.execute.metadata.test_cleaning import files, older_files
-from tests.execute.metadata.test_compaction import compactions, look, metadata_leftovers, records
+from tests.execute.metadata.test_compaction import compactions, metadata_leftovers, records, scan_metadata
 from tests.faults import Fault, FaultKind, Killed
 from tests.memory_objects import MemoryObjects, Objects
 from tests.metadata_golden import METADATA, METADATA_TIMELINE
@@ -156,7 +156,7 @@ class Unreadable(MemoryObjects):
 @pytest.mark.wide
 @services
 def test_it_survives_every_failing_call(service: Service, lake_of: LakeOf) -> None:
-    """Also a look that fails, of a process that lives on."""
+    """A scan that fails, in a process that lives on, is no more than that."""
     first = lake_of(service)
     clean = Unreadable(first.copy().objects)
     first.run(clean)
@@ -320,7 +320,7 @@ def test_an_intent_that_does_not_fit_any_more_waits(lake_of: LakeOf) -> None:
     2 of execute/metadata/recovery."""
     lake = lake_of(COMPACT)
     processes = lake.died(states_intent)
-    (slice_,) = look(lake.before).slices["files"]
+    (slice_,) = scan_metadata(lake.before).slices["files"]
     lake.store().delete(f"{BASE}/{METADATA}/{slice_.log_files[-1].path}")
     before = set(lake.objects.data)
     for _ in range(2):

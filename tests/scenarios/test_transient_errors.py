@@ -1,4 +1,4 @@
-"""A read that fails once is the storage's failure: never taken for corruption, and over with the next look."""
+"""A read that fails once is the storage's failure: never taken for corruption, and over with the next scan."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def base(tmp_path: Path) -> Path:
     return put_log(table, block(5, HEADERS, parquet(row("k1"), row("k9"))))  # type: ignore[arg-type]
 
 
-def look(base: Path, storage: LocalStorage) -> TableSnapshot:
+def take(base: Path, storage: LocalStorage) -> TableSnapshot:
     return take_snapshot(storage, str(base), timezone="UTC", clock=SkippingClock())
 
 
@@ -103,12 +103,12 @@ def rows(base: Path, snapshot: TableSnapshot, storage: LocalStorage) -> list[dic
         return [one for batch in merged.batches() for one in batch.to_pylist()]
 
 
-def test_a_read_that_fails_in_a_look_ends_the_look(base: Path) -> None:
+def test_a_read_that_fails_in_a_scan_ends_the_scan(base: Path) -> None:
     """Nothing is called broken or frozen that could not be read at that moment."""
-    whole = look(base, LocalStorage())
+    whole = take(base, LocalStorage())
     for storage in failing_ever_later():
         try:
-            seen = look(base, storage)
+            seen = take(base, storage)
         except OSError as error:
             assert error.errno == errno.ESTALE
             continue
@@ -119,7 +119,7 @@ def test_a_read_that_fails_in_a_look_ends_the_look(base: Path) -> None:
 
 def test_a_read_that_fails_in_a_merge_is_the_storages(base: Path) -> None:
     """Whatever was being read, the error says so with its number: Parquet, Avro or heads of blocks."""
-    snapshot = look(base, LocalStorage())
+    snapshot = take(base, LocalStorage())
     whole = rows(base, snapshot, LocalStorage())
     for storage in failing_ever_later():
         try:
@@ -134,7 +134,7 @@ def test_a_read_that_fails_in_a_merge_is_the_storages(base: Path) -> None:
 
 def test_a_read_that_fails_in_a_sample_is_the_storages(base: Path) -> None:
     """The same for the keys by which a table is verified."""
-    snapshot = look(base, LocalStorage())
+    snapshot = take(base, LocalStorage())
     for storage in failing_ever_later():
         try:
             sample_keys(storage, snapshot, [BASE_FILE], 3, 1)

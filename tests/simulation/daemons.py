@@ -674,9 +674,9 @@ class DaemonsRun:
             world.run(seconds=INTERVAL)
             self._note_scans()
         for table in self.tables:
-            looked = self.scanned_at.get(table.base_path)
-            if looked is None or world.wall - looked > NOTICE_SECONDS:
-                world.broken(f"{table.base_path} was last looked at {world.wall - (looked or 0):.0f} s ago")
+            scanned = self.scanned_at.get(table.base_path)
+            if scanned is None or world.wall - scanned > NOTICE_SECONDS:
+                world.broken(f"{table.base_path} was last polled {world.wall - (scanned or 0):.0f} s ago")
 
     def _check_store(self) -> None:
         """What the store says of jobs is what the timelines say."""

@@ -257,7 +257,7 @@ def test_alembic_alone_cannot_migrate() -> None:
         command.upgrade(migration._config(None), "head")
 
 
-def test_a_lost_reply_of_the_migration_is_looked_at(tmp_path: Path) -> None:
+def test_a_lost_reply_of_the_migration_is_followed_by_a_read(tmp_path: Path) -> None:
     """Once more finds it done."""
     database = open_database(f"sqlite:///{tmp_path}/lakeward.db")
     _lose_first_commit(database)

@@ -199,7 +199,7 @@ def test_a_server_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "hunter2" not in str(error.value)
 
 
-# ---------------------------------------------------------------------------------------------- listing and looking
+# ---------------------------------------------------------------------------------------------- listing and reading
 
 
 def test_listing_and_looking(bucket: str, s3_server: S3Server) -> None:

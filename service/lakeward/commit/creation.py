@@ -1,7 +1,7 @@
-"""Create a file once, with all of its content, and look before acting where a reply was lost.
+"""Create a file once, with all of its content, and read before acting where a reply was lost.
 
 Touches: the file that is created, and nothing that was there before.
-Keeps:   1. a create that ended in anything but success is looked at before anything else happens;
+Keeps:   1. a create that ended in anything but success is read before anything else happens;
          2. a file that stands there with other content is never taken for ours.
 """
 
@@ -38,8 +38,8 @@ def confirm(storage: Storage, path: str, content: bytes, error: Exception) -> No
     except (LakewardError, OSError) as second:
         raise OutcomeUnknown(
             f"It is not known whether {path} was created.",
-            why=f"The create failed ({error}) and so did the look afterwards ({second}).",
-            remedy="Run the command again when the storage answers; it looks first. Nothing was deleted.",
+            why=f"The create failed ({error}) and so did the read afterwards ({second}).",
+            remedy="Run the command again when the storage answers; it reads first. Nothing was deleted.",
         ) from error
     if found != content:
         raise error

@@ -1,4 +1,4 @@
-"""For how long something has not changed, as this process saw it: two looks, apart by a clock that is never set.
+"""For how long something has not changed, as this process saw it: two readings, apart by a clock that is never set.
 
 The age of a file is the difference of two wall clocks, and grows by ten minutes when one of them is set forward by ten,
 or when the machine wakes up from that long a sleep. A process that lives and is bound to give a sign each interval has

@@ -11,14 +11,14 @@ from typing import Protocol
 
 
 class Phase(StrEnum):
-    """Parts of the work whose seconds are told apart. They nest: a commit waits for the lock, holds it, and looks."""
+    """Parts of the work whose seconds are told apart. They nest: a commit waits for the lock, holds it, and scans."""
 
     LOCK_WAIT = "lock_wait"
     LOCK_HOLD = "lock_hold"
     SCAN = "look"
     """Reading what the table is now."""
     PLAN = "plan"
-    """Choosing, with a look into the logs that are to be merged."""
+    """Choosing, with a read of the heads of the logs that are to be merged."""
     SCHEDULE = "schedule"
     CLAIM = "claim"
     """Waiting for a living attempt of another process is in it."""

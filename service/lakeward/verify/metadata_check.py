@@ -119,10 +119,10 @@ class _Checking:
     """One run: each check on the first snapshot, and where it finds something on a second one."""
 
     def __init__(
-        self, first: MetadataView, look_again: Callable[[], MetadataView], size: SampleSize, problems: Iterable[Problem]
+        self, first: MetadataView, scan_again: Callable[[], MetadataView], size: SampleSize, problems: Iterable[Problem]
     ) -> None:
         self._first = first
-        self._look_again = look_again
+        self._scan_again = scan_again
         self._size = size
         self._problems = list(problems)
         self._checks: list[Check] = []
@@ -168,8 +168,8 @@ class _Checking:
             try:
                 first = set(check(self._first))
             except NotFound:  # a service of the metadata table removed files since that snapshot
-                first = set(check(self._look_again()))
-            found = [problem for problem in check(self._look_again()) if problem in first] if first else []
+                first = set(check(self._scan_again()))
+            found = [problem for problem in check(self._scan_again()) if problem in first] if first else []
         except BrokenFile as error:
             found = [_broken(name.partition(" ")[0], error)]
         except Unsupported as error:

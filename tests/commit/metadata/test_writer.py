@@ -1,4 +1,4 @@
-"""The metadata table's part of a commit: what is prepared, what is looked at again under the lock, when it fails."""
+"""The metadata table's part of a commit: what is prepared, what is read again under the lock, when it fails."""
 
 from __future__ import annotations
 

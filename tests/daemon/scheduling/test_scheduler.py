@@ -636,7 +636,7 @@ def test_jobs_that_find_nothing_back_off():
 
 
 def test_refused_plan():
-    """A refused table is polled, looked at again after `retry_max`, at once when it changed, and recorded once."""
+    """A refused table is polled, planned for again after `retry_max`, at once when it changed, and recorded once."""
     stage = Stage()
     stage.recovered("a", retry_max=1000.0)
     stage.polled("a")
@@ -1023,7 +1023,7 @@ def test_table_added_again_waits_for_its_old_job():
 
 
 def test_disabled_table():
-    """A disabled table is neither looked at nor run; enabled again, both."""
+    """A disabled table is neither polled nor serviced; enabled again, both."""
     stage = Stage()
     stage.recovered("a")
     stage.planned("a", None)

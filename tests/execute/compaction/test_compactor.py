@@ -369,7 +369,7 @@ def test_an_attempt_that_was_taken_over_while_it_merged_touches_nothing(bench: B
 
 
 def test_a_plan_that_was_written_anew_is_not_carried_out(pending_bench: Bench) -> None:
-    """Between the look that found it and the claim: only the partitions of the plan that was found are listed."""
+    """Between the scan that found it and the claim: only the partitions of the plan that was found are listed."""
     path = pending_bench.base / ".hoodie/timeline/20261121043710038.compaction.requested"
     plan = read_compaction_plan(path.read_bytes(), file=path.name)
     (operation,) = plan.operations
@@ -449,7 +449,7 @@ def test_a_process_that_is_overtaken_while_it_begins_has_lost_its_attempt(pendin
 
 
 def test_what_came_while_the_commit_was_prepared_is_in_it(bench: Bench) -> None:
-    """A writer completes between the last look without the lock and the lock: the commit carries its schema."""
+    """A writer completes between the last scan without the lock and the lock: the commit carries its schema."""
     newest = max(bench.base.glob(".hoodie/timeline/*.deltacommit"))
     metadata = read_commit_metadata(newest.read_bytes(), file=newest.name, layout=2)
     schema = json.loads(metadata.schema or "")

@@ -25,9 +25,9 @@ from tests.execute.metadata.test_compaction import (
     GOLDEN,
     a_delta_commit,
     copy_of,
-    look,
     metadata_leftovers,
     records,
+    scan_metadata,
 )
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
 from tests.golden_tables import copy_golden
@@ -65,7 +65,7 @@ def files(base: Path) -> set[str]:
 def older_files(base: Path) -> set[str]:
     """Files of all slices but the newest of each file group, and the one before it where the last commit made the
     newest."""
-    table = look(base)
+    table = scan_metadata(base)
     last = max(instant.time for instant in table.timeline.completed_writes)
     slices = []
     for group in (group for of in table.groups.values() for group in of):
@@ -219,7 +219,7 @@ def test_files_that_readers_read_again_are_not_deleted(base: Path):
     1 of execute/metadata/cleaning."""
     processes = ScriptedProcesses()
     stopped_before_a_deletion(base, processes, 0)
-    (group,) = look(base).groups["files"]
+    (group,) = scan_metadata(base).groups["files"]
     for slice_ in group.slices[:2]:
         for name in file_names(slice_):
             (base / METADATA / "files" / name).unlink()

@@ -75,7 +75,7 @@ def copy_of(golden: Path, base: Path) -> Path:
     return Path(shutil.copytree(golden, base))
 
 
-def look(base: Path) -> MetadataTable:
+def scan_metadata(base: Path) -> MetadataTable:
     storage, clock = LocalStorage(), SkippingClock()
     snapshot = take_snapshot(storage, str(base), timezone="UTC", clock=clock)
     return load_metadata_table(storage, str(base), snapshot.config, snapshot.timeline, clock=clock)
@@ -83,14 +83,14 @@ def look(base: Path) -> MetadataTable:
 
 def records(base: Path) -> dict[str, list[tuple[str, MetadataRecord]]]:
     """What a reader finds in each partition."""
-    table = look(base)
+    table = scan_metadata(base)
     reader = MetadataReader(LocalStorage(), table)
     return {partition: list(reader.scan(partition)) for partition in table.slices}
 
 
 def slices_of(base: Path) -> dict[GroupId, FileSlice]:
     """The newest one of each file group."""
-    return {slice_.group_id: slice_ for slices in look(base).slices.values() for slice_ in slices}
+    return {slice_.group_id: slice_ for slices in scan_metadata(base).slices.values() for slice_ in slices}
 
 
 def compactions(base: Path, state: State = State.COMPLETED) -> list[str]:
@@ -229,7 +229,7 @@ def test_a_commit_beside_us_lies_on_top(base: Path):
     done = compactor.compact()
 
     assert done is not None
-    (slice_,) = look(base).slices["files"]
+    (slice_,) = scan_metadata(base).slices["files"]
     assert slice_.base_file is not None and slice_.base_file.instant == done.instant
     assert len(slice_.log_files) == 1
 
@@ -256,7 +256,7 @@ def test_a_log_that_completed_before_our_instant(base: Path):
 
 def test_a_log_of_ours_that_was_taken_away(base: Path):
     """A rollback beside us: what we merged must not come back."""
-    (slice_,) = look(base).slices["files"]
+    (slice_,) = scan_metadata(base).slices["files"]
 
     def take_away() -> None:
         (base / METADATA / slice_.log_files[-1].path).unlink()
@@ -268,14 +268,14 @@ def test_a_log_of_ours_that_was_taken_away(base: Path):
 
 def test_a_slice_that_is_later_than_a_plan_does_not_change_it(base: Path):
     """It hides what is made of the older ones, whatever that is. One that is not there any more does."""
-    before = look(base)
+    before = scan_metadata(base)
     slices = [slice_ for of in before.slices.values() for slice_ in of if slice_.log_files]
     plan, instant = metadata_compaction_plan(slices, {}), before.timeline.latest_time
     assert instant is not None
     assert changed_operation(plan, f"{int(instant) + 1}", before) is None
     done = compact_metadata(base, LocalStorage())
     assert done is not None
-    after = look(base)
+    after = scan_metadata(base)
     assert changed_operation(plan, f"{int(instant) + 1}", after) is None
     assert changed_operation(plan, f"{int(done.instant) + 1}", after) is not None
     assert changed_operation(plan, instant, replace(after, slices={})) == plan.operations[0]

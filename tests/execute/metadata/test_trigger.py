@@ -42,7 +42,7 @@ def table(tmp_path: Path) -> Path:
     return copy_golden(GOLDEN, tmp_path / "table")
 
 
-def look(table: Path, after: MetadataCompactAfter = AUTO, cache: TimelineCache | None = None) -> MetadataTrigger | None:
+def scan(table: Path, after: MetadataCompactAfter = AUTO, cache: TimelineCache | None = None) -> MetadataTrigger | None:
     storage, clock = FaultyStorage(), SkippingClock()
     config = load_table_config(storage, str(table), clock=clock).config
     return scan_trigger(storage, str(table), config, after=after, clock=clock, cache=cache)
@@ -81,7 +81,7 @@ def test_where_nothing_is_due_nothing_is_written(table: Path, after: MetadataCom
 
 
 def test_a_table_without_a_metadata_table_asks_for_nothing(tmp_path: Path):
-    """One look at its properties says so."""
+    """One read of its properties says so."""
     table = copy_golden("v9", tmp_path / "table")
     assert service(table, FaultyStorage(), after=AUTO) == MetadataReport()
 
@@ -93,29 +93,29 @@ def test_what_is_due_is_done_and_then_it_is_not(table: Path):
     assert report.done is not None and report.done.compaction is not None and report.left is None
     assert report.trigger is not None and report.trigger.delta_commits == 1
     assert counts.found == [Count.METADATA_COMPACTION]
-    found = look(table, after=1)
+    found = scan(table, after=1)
     assert found is not None and (found.delta_commits, found.is_due) == (0, False)
 
 
 def test_our_compactions_do_not_lower_the_limit(table: Path):
     """They come sooner than a writer's; what writers made shows the limit, before and after."""
-    before = look(table)
+    before = scan(table)
     assert before is not None and before.limit == 3
 
     assert compact_metadata(table, FaultyStorage()) is not None
 
-    after = look(table)
+    after = scan(table)
     assert after is not None and (after.limit, after.delta_commits) == (3, 0)
 
 
 def test_each_plan_is_read_once(table: Path):
     """And what is on the timeline no more is forgotten."""
     cache: TimelineCache = {"gone": None}
-    first = look(table, cache=cache)
+    first = scan(table, cache=cache)
     assert cache and "gone" not in cache
     for path in (table / METADATA_TIMELINE).glob("*.compaction.requested"):
         path.write_bytes(b"not read again")
-    assert look(table, cache=cache) == first
+    assert scan(table, cache=cache) == first
 
 
 def test_what_stands_against_it_is_told_and_passes(table: Path):
@@ -129,7 +129,7 @@ def test_what_stands_against_it_is_told_and_passes(table: Path):
 
 
 def test_a_storage_that_fails_is_told_too(table: Path):
-    """At each call that the look makes, and at the first that would take the lock."""
+    """At each call that the scan makes, and at the first that would take the lock."""
     clean = FaultyStorage()
     service(shutil.copytree(table, table.parent / "trial", copy_function=shutil.copy2), clean, after=1)
     first_write = next(number for number, call in enumerate(clean.calls) if call.split()[0] in WRITES)

@@ -34,7 +34,7 @@ HISTORIES = 40
 STEPS = 60
 
 
-def looked_at(base: Path) -> TableSnapshot:
+def scanned(base: Path) -> TableSnapshot:
     return take_snapshot(LocalStorage(), str(base), clock=SkippingClock())
 
 
@@ -65,7 +65,7 @@ def test_a_view_equals_a_scan_of_everything(tmp_path: Path, seed: int) -> None:
     for _ in range(STEPS):
         history.step()
         clock.slept += 61  # so that a changed property is noticed
-        expected = looked_at(history.base)
+        expected = scanned(history.base)
         for number, view in enumerate(views):
             if number == 1 and history.chance.random() < 0.7:
                 continue
@@ -90,20 +90,20 @@ def test_links_appear_and_go(tmp_path: Path) -> None:
     clock.slept += REBUILD_SECONDS
     assert view.refresh().changed
     assert len(view.snapshot().links) == 2
-    assert_equal(view.snapshot(), looked_at(history.base), "with two links")
+    assert_equal(view.snapshot(), scanned(history.base), "with two links")
 
     (history.base / partition).rename(tmp_path / "moved")
     (history.base / partition).symlink_to(tmp_path / "moved")
     clock.slept += REBUILD_SECONDS
     assert view.refresh().changed
     assert [link.path for link in view.snapshot().links] == sorted([partition, "elsewhere"])
-    assert_equal(view.snapshot(), looked_at(history.base), "with a partition that is a link")
+    assert_equal(view.snapshot(), scanned(history.base), "with a partition that is a link")
 
     shutil.copytree(os.fsencode(tmp_path / "moved"), os.fsencode(history.base) + b"/\xff")
     clock.slept += REBUILD_SECONDS
     assert view.refresh().changed
     assert {group.partition_path for group in view.snapshot().frozen} == {"\\xff"}
-    assert_equal(view.snapshot(), looked_at(history.base), "with a partition that has no printable name")
+    assert_equal(view.snapshot(), scanned(history.base), "with a partition that has no printable name")
 
 
 class Watched:
@@ -163,7 +163,7 @@ def test_a_table_that_has_been_calm_for_long_costs_no_listing(tmp_path: Path) ->
     assert watched.calls() == ["stat T/.hoodie/timeline"] * 5
     watched.commit(("a/f1-0_1-0-0_T.parquet", 100))
     assert watched.view.refresh().changed
-    assert_equal(watched.view.snapshot(), looked_at(watched.history.base), "after the commit")
+    assert_equal(watched.view.snapshot(), scanned(watched.history.base), "after the commit")
     watched.clock.sleep(10)
     watched.calls()
     assert watched.view.refresh() == Change(changed=False)
@@ -185,7 +185,7 @@ def test_a_commit_of_one_group_costs_one_update(tmp_path: Path) -> None:
     listed = ["stat T/.hoodie/timeline", "list T/.hoodie/timeline", "list T/.hoodie"]
     assert watched.calls() == [*listed, f"read T/.hoodie/timeline/{name}"]
     assert watched.view.snapshot().file_groups[0].slices[0].log_files[-1].size == 77
-    assert_equal(watched.view.snapshot(), looked_at(watched.history.base), "after the commit")
+    assert_equal(watched.view.snapshot(), scanned(watched.history.base), "after the commit")
 
 
 def test_a_second_snapshot_reads_nothing_again(tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_a_doubtful_write_stat_lists_its_partition(tmp_path: Path, doubt: str) -
     change = watched.view.refresh()
 
     assert (change.rebuilt, change.partitions_listed) == (False, 1)
-    assert_equal(watched.view.snapshot(), looked_at(watched.history.base), doubt)
+    assert_equal(watched.view.snapshot(), scanned(watched.history.base), doubt)
 
 
 def test_a_new_partition_is_listed_once(tmp_path: Path) -> None:
@@ -258,10 +258,10 @@ def test_a_new_partition_is_listed_once(tmp_path: Path) -> None:
     assert watched.view.refresh().partitions_listed == 1
     watched.commit((name, 30))
     assert watched.view.refresh().partitions_listed == 0
-    assert_equal(watched.view.snapshot(), looked_at(watched.history.base), "two base files")
+    assert_equal(watched.view.snapshot(), scanned(watched.history.base), "two base files")
 
 
-def test_an_unknown_operation_is_looked_at_anew(tmp_path: Path) -> None:
+def test_an_unknown_operation_is_scanned_anew(tmp_path: Path) -> None:
     """What it does to files is unknown."""
     watched = Watched(tmp_path)
     watched.view.refresh()
@@ -279,7 +279,7 @@ def test_an_instant_that_came_and_went_between_two_looks(tmp_path: Path) -> None
     watched.commit(("p=1/.g-0_T.log.1_1-0-0", 30))
 
     assert watched.view.refresh().rebuilt
-    assert_equal(watched.view.snapshot(), looked_at(watched.history.base), "all but the last is archived")
+    assert_equal(watched.view.snapshot(), scanned(watched.history.base), "all but the last is archived")
 
 
 def test_a_changed_property_without_an_instant_is_noticed_within_a_minute(tmp_path: Path) -> None:
@@ -292,10 +292,10 @@ def test_a_changed_property_without_an_instant_is_noticed_within_a_minute(tmp_pa
     watched.clock.slept += PROPERTIES_SECONDS
 
     assert watched.view.refresh().changed
-    assert_equal(watched.view.snapshot(), looked_at(watched.history.base), "the properties changed")
+    assert_equal(watched.view.snapshot(), scanned(watched.history.base), "the properties changed")
 
 
-def test_everything_is_looked_at_anew_now_and_then(tmp_path: Path) -> None:
+def test_everything_is_scanned_anew_now_and_then(tmp_path: Path) -> None:
     """So a file that a writer deleted without a word does not stay for ever."""
     watched = Watched(tmp_path)
     watched.view.refresh()
@@ -307,7 +307,7 @@ def test_everything_is_looked_at_anew_now_and_then(tmp_path: Path) -> None:
 
     change = watched.view.refresh()
     assert (change.changed, change.rebuilt, change.instants) == (True, True, ())
-    assert_equal(watched.view.snapshot(), looked_at(watched.history.base), "a file is gone")
+    assert_equal(watched.view.snapshot(), scanned(watched.history.base), "a file is gone")
 
 
 def test_a_rebuild_that_finds_nothing_new_is_no_change(tmp_path: Path) -> None:
@@ -328,7 +328,7 @@ def test_a_table_that_is_gone_says_so(tmp_path: Path) -> None:
         watched.view.refresh()
     (tmp_path / "away").rename(watched.history.base)
     watched.view.refresh()
-    assert_equal(watched.view.snapshot(), looked_at(watched.history.base), "it came back")
+    assert_equal(watched.view.snapshot(), scanned(watched.history.base), "it came back")
 
 
 @pytest.mark.parametrize("call", range(30))
@@ -341,7 +341,7 @@ def test_a_storage_error_leaves_no_half_of_a_change(tmp_path: Path, call: int) -
         else:
             watched.history.steps[step][1]()
         again(watched.view.refresh)
-        assert_equal(again(watched.view.snapshot), looked_at(watched.history.base), step)
+        assert_equal(again(watched.view.snapshot), scanned(watched.history.base), step)
 
 
 def again(act: Callable[[], T]) -> T:

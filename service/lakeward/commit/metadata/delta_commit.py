@@ -36,7 +36,7 @@ and it is created again by the process that rolls it forward.
 
 The completion time that A stated lies before that compaction then, and readers would not see A's records behind it. A's
 completed file is on its way all the same, for all that B knows, so it cannot have another name either. The same holds
-for a partition that was built meanwhile, without the files of an instant that was pending. So B looks first, and where
+for a partition that was built meanwhile, without the files of an instant that was pending. So B reads first, and where
 such a thing happened it leaves everything as it is and says what helps: without a metadata table nothing is in its way,
 and the next writer builds it anew, with A's files in it.
 

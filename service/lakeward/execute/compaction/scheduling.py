@@ -64,7 +64,7 @@ class CheckedLogs:
 def choose(
     table: ServicedTable, planner: Planner, snapshot: TableSnapshot, checked: CheckedLogs, *, at: str | None = None
 ) -> tuple[PlanOutcome, CheckedLogs]:
-    """Plan, look into the logs that the plan wants to merge, and plan again without those that we cannot."""
+    """Plan, read the heads of the logs that the plan wants to merge, and plan again without those that we cannot."""
     checked = checked.with_damage(file for group in snapshot.frozen for file in group.damage)
     at = at or format_instant_time(int(table.clock.now() * 1000), zone_of(snapshot))
     with table.measured(Phase.PLAN):

@@ -1,4 +1,4 @@
-"""The metadata table serviced before its writers have to: looked at without the table's lock, done where it is due.
+"""The metadata table serviced before its writers have to: scanned without the table's lock, done where it is due.
 
     scan_trigger    one listing of its timeline, and its plans, each once
     service_metadata   the same, and where the services are due: clean and compact, each under the table's lock
