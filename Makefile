@@ -5,7 +5,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run check test simulate fuzz soak soak-locks test-services lint format interop bench bench-planner bench-watching bench-commit-section write-amplification metrics-page config-page compatibility-page image-dry-run \
+.PHONY: help setup demo run check test simulate fuzz soak soak-locks test-services lint format interop bench bench-planner bench-watching bench-commit-section bench-start write-amplification metrics-page config-page compatibility-page image-dry-run \
 	executor-env lock clean
 
 help: ## Say what there is to do
@@ -81,6 +81,9 @@ bench-watching: .venv/ready ## Watch 100 tables x 1,000 file groups: idle CPU, m
 
 bench-commit-section: .venv/ready ## Measure how long a compaction of 1, 100, 5,000 file groups holds the table lock
 	$(BIN)/python -m benchmarks.commit_section
+
+bench-start: .venv/ready ## Time how long --help and small commands take to answer
+	$(BIN)/python -m benchmarks.start
 
 write-amplification: .venv/ready ## Replay the planner over five workloads into docs/write-amplification.md
 	$(BIN)/python -m benchmarks.write_amplification

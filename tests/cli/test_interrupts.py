@@ -48,7 +48,7 @@ def test_an_interrupt_that_python_loses_is_heard_at_the_next_fence(
         return result
 
     with monkeypatch.context() as patched:
-        patched.setattr("lakeward.cli.compact_command.run_operation_at", interrupted)
+        patched.setattr("lakeward.task.entry.run_operation_at", interrupted)
         command = ["compact", str(table), "--local-below", "1GiB", "--writers", "stopped", "--timezone", "UTC"]
         assert run(command) == 130
     assert "Interrupted" in capfd.readouterr().err

@@ -30,7 +30,7 @@ def planned(table: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         raise OSError("the disk is away")
 
     with monkeypatch.context() as patched:
-        patched.setattr("lakeward.cli.compact_command.run_operation_at", away)
+        patched.setattr("lakeward.task.entry.run_operation_at", away)
         assert run(["compact", str(table), "--local-below", "1GiB", *STOPPED]) == 1
     return table
 

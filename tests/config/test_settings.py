@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from lakeward.commit.lock.file_system_lock import FLINK_LOCK, SPARK_LOCK, FileSystemLockOptions
 from lakeward.commit.lock.opening import LockOptions
 from lakeward.commit.lock.storage_lock import StorageLockOptions
-from lakeward.commit.lock.zookeeper_lock import ZooKeeperLockOptions
+from lakeward.commit.lock.zookeeper_options import ZooKeeperLockOptions
 from lakeward.config.job_kind import JobKind
 from lakeward.config.settings import LockSettings, Settings, TableSettings, Writers
 

@@ -16,7 +16,8 @@ from lakeward.execute.compaction.compactor import CompactionReport, Compactor
 from lakeward.execute.options import CompactionOptions
 from lakeward.format.file_name import parse_base_file, parse_log_file
 from lakeward.format.timeline.instant import State, parse_instant
-from lakeward.plan.planner import CompactionType, FullPlanner, Planner, planner_of
+from lakeward.plan.compaction_type import CompactionType
+from lakeward.plan.planner import FullPlanner, Planner, planner_of
 from lakeward.plan.selection import GroupFilter
 from lakeward.storage.local import TEMPORARY_SUFFIX
 from lakeward.task.operation import run_operation

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 
 from lakeward.commit.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
-from lakeward.commit.lock.zookeeper_lock import ZooKeeperLockOptions
+from lakeward.commit.lock.zookeeper_options import ZooKeeperLockOptions
 from lakeward.commit.owner import Processes
 from lakeward.errors import LakewardError, LockHeld, TryLater
 from tests.crash.compacting import age_temporary_files, compact

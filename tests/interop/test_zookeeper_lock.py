@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakeward.clock import SystemClock
-from lakeward.commit.lock.zookeeper_lock import ZooKeeperLock, ZooKeeperLockOptions, implicit_base_path
+from lakeward.commit.lock.zookeeper_lock import ZooKeeperLock, implicit_base_path
+from lakeward.commit.lock.zookeeper_options import ZooKeeperLockOptions
 from lakeward.commit.owner import Processes
 from lakeward.dispatch.spark import SparkDispatcher
 from lakeward.errors import LockHeld

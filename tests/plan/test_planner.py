@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lakeward.errors import UsageError
-from lakeward.plan.planner import CompactionType, merge_settings, planner_of
+from lakeward.plan.compaction_type import CompactionType
+from lakeward.plan.planner import merge_settings, planner_of
 from lakeward.plan.selection import GroupFilter
 
 

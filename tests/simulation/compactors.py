@@ -24,7 +24,8 @@ from lakeward.errors import (
 )
 from lakeward.execute.compaction.compactor import Compactor
 from lakeward.execute.options import CompactionOptions
-from lakeward.plan.planner import CompactionType, Planner, planner_of
+from lakeward.plan.compaction_type import CompactionType
+from lakeward.plan.planner import Planner, planner_of
 from lakeward.plan.selection import GroupFilter
 from tests.faults import Killed
 from tests.simulation.dispatcher import SimulatedDispatcher, merge_ids

@@ -44,8 +44,9 @@ from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.worker import Worker
 from lakeward.errors import StoreUnavailable
 from lakeward.format.timeline.instant import format_instant_time
+from lakeward.plan.compaction_type import CompactionType
 from lakeward.plan.decision import Choice
-from lakeward.plan.planner import CompactionType, planner_of
+from lakeward.plan.planner import planner_of
 from lakeward.plan.selection import GroupFilter
 from lakeward.state.records import ControlKind, ControlRecord, DaemonRecord, TargetKind
 from lakeward.state.schema import metadata, store_identity

@@ -9,43 +9,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakeward.cli.compaction_options import compaction_options
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.interrupts import interruptible
 from lakeward.cli.lock_options import StatedLocks, parse_option
-from lakeward.cli.metadata_compact import (
-    check_goes_with_metadata,
-    metadata_report_as_json,
-    metadata_trigger_of,
-    render_metadata_report,
-    service_metadata_now,
-)
 from lakeward.cli.option_groups import with_option_groups
 from lakeward.cli.pairs import parse_pairs
-from lakeward.cli.parked_groups import ParkedGroups
-from lakeward.cli.plan_command import show_preview
 from lakeward.cli.plan_options import StatedPlan
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
-from lakeward.cli.views.compact import render_report, report_as_json
-from lakeward.cli.views.progress import open_view
-from lakeward.cli.views.terminal import Terminal
 from lakeward.clock import SystemClock
-from lakeward.commit.owner import Processes
-from lakeward.config.settings import Codec, SparkSettings
-from lakeward.dispatch.dispatcher import Dispatcher
-from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.dispatch.spark import SparkDispatcher
+from lakeward.config.codec import Codec
 from lakeward.errors import LakewardError, VerificationFailed
-from lakeward.execute.compaction.compactor import Compactor
-from lakeward.execute.metadata.trigger import service_metadata
-from lakeward.plan.metadata_trigger import MetadataCompactAfter
 from lakeward.quantities import parse_duration, parse_size
-from lakeward.table.damaged_file import damaged_error
-from lakeward.task.entry import run_operation_at
+
+if TYPE_CHECKING:
+    from lakeward.config.settings import SparkSettings
+    from lakeward.dispatch.dispatcher import Dispatcher
+    from lakeward.dispatch.spark import SparkDispatcher
+    from lakeward.plan.metadata_trigger import MetadataCompactAfter
 
 
 @with_option_groups
@@ -117,6 +100,27 @@ def compact(
     A verb that writes needs a statement about the table's other writers: --writers stopped, or --lock, or
     what the configuration says under locks.
     """
+    from lakeward.cli.compaction_options import compaction_options
+    from lakeward.cli.interrupts import interruptible
+    from lakeward.cli.metadata_compact import (
+        check_goes_with_metadata,
+        metadata_report_as_json,
+        metadata_trigger_of,
+        render_metadata_report,
+        service_metadata_now,
+    )
+    from lakeward.cli.parked_groups import ParkedGroups
+    from lakeward.cli.preview import show_preview
+    from lakeward.cli.views.compact import render_report, report_as_json
+    from lakeward.cli.views.progress import open_view
+    from lakeward.cli.views.terminal import Terminal
+    from lakeward.commit.owner import Processes
+    from lakeward.dispatch.in_process import InProcessDispatcher
+    from lakeward.execute.compaction.compactor import Compactor
+    from lakeward.execute.metadata.trigger import service_metadata
+    from lakeward.table.damaged_file import damaged_error
+    from lakeward.task.entry import run_operation_at
+
     if metadata:
         check_goes_with_metadata(
             {
@@ -220,6 +224,8 @@ def compact(
 
 
 def _spark(configured: SparkSettings, master: str | None, pairs: Sequence[str]) -> SparkDispatcher:
+    from lakeward.dispatch.spark import SparkDispatcher
+
     remote = None if configured.remote is None or master is not None else configured.remote.get_secret_value()
     settings = configured.conf | parse_pairs(pairs, like="--spark-conf spark.executor.memory=2g")
     return SparkDispatcher(master or configured.master, settings, pool=configured.pool, remote=remote)

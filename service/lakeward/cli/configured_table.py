@@ -13,15 +13,15 @@ import os
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakeward.config.file import load_settings
-from lakeward.config.settings import LockSettings, Settings, TableSettings
 from lakeward.errors import UsageError
-from lakeward.storage.opening import open_storage
-from lakeward.storage.storage import Storage
+
+if TYPE_CHECKING:
+    from lakeward.config.settings import LockSettings, Settings, TableSettings
+    from lakeward.storage.storage import Storage
 
 TableArgument = Annotated[
     str, typer.Argument(metavar="TABLE", help="Base path or URL of the table, or its name in the configuration.")
@@ -63,6 +63,10 @@ class ConfiguredTable:
 
 def open_table(text: str, config: Path | None) -> ConfiguredTable:
     """Raises `UsageError`, and `ConfigurationError` for a configuration with a problem."""
+    from lakeward.config.file import load_settings
+    from lakeward.config.settings import Settings
+    from lakeward.storage.opening import open_storage
+
     settings = None if config is None else load_settings(config, os.environ)
     storage, base_path = open_storage(resolve_table(text, settings))
     settings = settings or Settings()

@@ -13,22 +13,20 @@ import socket
 from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
 from lakeward.cli.configured_table import ConfigOption, resolve_table
 from lakeward.cli.store_options import DebugOption, JsonOption, UrlOption, opened_store, print_json, read_settings
-from lakeward.cli.views.tables import WIDE_CELLS, Column, NameCell, new_table
-from lakeward.cli.views.terminal import Terminal
 from lakeward.clock import SystemClock
-from lakeward.config.settings import Settings
 from lakeward.errors import UsageError
 from lakeward.quantities import format_time, parse_duration
 from lakeward.state.records import ControlKind, ControlRecord, FileGroupKey, TargetKind
-from lakeward.state.store import Store
-from lakeward.storage.opening import open_storage
+
+if TYPE_CHECKING:
+    from lakeward.config.settings import Settings
+    from lakeward.state.store import Store
 
 CANCEL_SECONDS = 3600.0
 """How long a cancellation waits for a daemon to read it."""
@@ -132,6 +130,11 @@ def jobs(
     debug: DebugOption = False,
 ) -> None:
     """Show what the daemons run and ran."""
+    from rich.text import Text
+
+    from lakeward.cli.views.tables import WIDE_CELLS, Column, NameCell, new_table
+    from lakeward.cli.views.terminal import Terminal
+
     settings, clock = read_settings(config), SystemClock()
     with opened_store(url, settings, clock) as store:
         name = None if table is None else _table_name(store, settings, table, clock.now())
@@ -165,6 +168,11 @@ def events(
     debug: DebugOption = False,
 ) -> None:
     """Show what happened, the newest first."""
+    from rich.text import Text
+
+    from lakeward.cli.views.tables import Column, NameCell, new_table
+    from lakeward.cli.views.terminal import Terminal
+
     settings, clock = read_settings(config), SystemClock()
     with opened_store(url, settings, clock) as store:
         name = None if table is None else _table_name(store, settings, table, clock.now())
@@ -235,6 +243,8 @@ def _table_name(store: Store, settings: Settings, text: str, at: float) -> str:
 
 
 def _base_path(location: str) -> str:
+    from lakeward.storage.opening import open_storage
+
     return open_storage(location)[1]
 
 

@@ -7,10 +7,7 @@ from __future__ import annotations
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
-from lakeward.cli.views.inspect import render
-from lakeward.cli.views.terminal import Terminal
 from lakeward.clock import SystemClock
-from lakeward.verify.inspection import inspect_table
 
 
 def inspect(
@@ -21,6 +18,10 @@ def inspect(
     debug: DebugOption = False,
 ) -> None:
     """Show version, layout, timeline, file groups, pending work, and what would be refused. Reads only."""
+    from lakeward.cli.views.inspect import render
+    from lakeward.cli.views.terminal import Terminal
+    from lakeward.verify.inspection import inspect_table
+
     opened = open_table(table, config)
     zone = timezone or opened.table.timezone
     report = inspect_table(opened.storage, opened.base_path, timezone=zone, clock=SystemClock())

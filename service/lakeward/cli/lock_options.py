@@ -8,18 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
 
 from lakeward.cli.configured_table import ConfiguredTable
-from lakeward.commit.lock.file_system_lock import FileSystemLockOptions
-from lakeward.commit.lock.opening import SHARING_OPTIONS, provider_options
-from lakeward.commit.lock.storage_lock import StorageLockOptions
-from lakeward.commit.lock.zookeeper_lock import ZooKeeperLockOptions, check_node_path, check_servers
-from lakeward.config.settings import LockProvider, LockSettings, Writers, ZooKeeperSettings
+from lakeward.config.lock_provider import LockProvider
 from lakeward.errors import UsageError
 from lakeward.quantities import parse_duration
+
+if TYPE_CHECKING:
+    from lakeward.config.settings import LockSettings, ZooKeeperSettings
 
 T = TypeVar("T")
 
@@ -78,6 +77,8 @@ class StatedLocks:
 
     def over(self, opened: ConfiguredTable, *, dry_run: bool) -> LockSettings:
         """What is said here, and else in the configuration. Raises `UsageError` where neither says enough."""
+        from lakeward.config.settings import Writers
+
         configured = opened.locks
         if self.writers is not None and self.lock is not None:
             _refuse_statement("Give one of the two.", configured)
@@ -101,6 +102,8 @@ class StatedLocks:
 
 
 def _zookeeper(configured: ZooKeeperSettings, place: Mapping[str, str]) -> ZooKeeperSettings:
+    from lakeward.commit.lock.zookeeper_options import check_node_path, check_servers
+
     parse_option(check_servers, "--lock-zookeeper", place.get("url"), None)
     parse_option(check_node_path, "--lock-zookeeper-path", place.get("base_path"), None)
     return configured.model_copy(update=place)
@@ -125,6 +128,11 @@ def _check_provider(locks: LockSettings, place: Mapping[str, str], expire_minute
 
 
 def _refuse_statement(what: str, locks: LockSettings) -> NoReturn:
+    from lakeward.commit.lock.file_system_lock import FileSystemLockOptions
+    from lakeward.commit.lock.opening import SHARING_OPTIONS, provider_options
+    from lakeward.commit.lock.storage_lock import StorageLockOptions
+    from lakeward.commit.lock.zookeeper_options import ZooKeeperLockOptions
+
     servers, path = locks.zookeeper.url or "HOST:PORT", locks.zookeeper.base_path or "/PATH"
     place = ZooKeeperLockOptions(servers, path, locks.zookeeper.lock_key)
     ways = [

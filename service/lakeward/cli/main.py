@@ -31,8 +31,6 @@ from lakeward.cli.state_commands import state_app
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
 from lakeward.cli.unschedule_command import unschedule as unschedule_plan
 from lakeward.cli.verify_command import verify as verify_table
-from lakeward.cli.views.terminal import shown
-from lakeward.dispatch.dispatcher import own_versions
 from lakeward.errors import LakewardError
 from lakeward.printable import encodings, printable, secrets_around
 
@@ -59,6 +57,8 @@ app.add_typer(state_app, name="state")
 @app.command()
 def version(as_json: JsonOption = False, debug: DebugOption = False) -> None:
     """Print the versions of Lakeward and of what must agree on every machine."""
+    from lakeward.dispatch.dispatcher import own_versions
+
     versions = own_versions()
     if as_json:
         print_json({"python": versions.python, **dict(versions.packages)})
@@ -93,6 +93,8 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _print_error(error: LakewardError, arguments: Sequence[str]) -> None:
+    from lakeward.cli.views.terminal import shown
+
     known = _known_secrets(arguments)
     if "--debug" in arguments:
         typer.echo(shown(printable("".join(traceback.format_exception(error)), known)), err=True)
@@ -109,6 +111,8 @@ def _print_error(error: LakewardError, arguments: Sequence[str]) -> None:
 
 def _print_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """A bug of ours, as Python itself would print it, but for the secrets."""
+    from lakeward.cli.views.terminal import shown
+
     typer.echo(
         shown(printable("".join(traceback.format_exception(kind, error, trace)), _known_secrets(sys.argv[1:]))),
         err=True,

@@ -7,22 +7,20 @@ Keeps:   nothing is written without a statement about the table's other writers,
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakeward.cli.compaction_options import compaction_options
 from lakeward.cli.configured_table import ConfigOption, ConfiguredTable, TableArgument, TimezoneOption, open_table
 from lakeward.cli.lock_options import StatedLocks
-from lakeward.cli.metadata_compact import service_metadata_now
 from lakeward.cli.option_groups import with_option_groups
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
 from lakeward.clock import SystemClock
-from lakeward.commit.owner import Processes
-from lakeward.config.settings import LockSettings
-from lakeward.execute.metadata.removal import Removal, preview_removal, remove_metadata
-from lakeward.plan.metadata_trigger import MetadataService
 from lakeward.quantities import format_size
+
+if TYPE_CHECKING:
+    from lakeward.config.settings import LockSettings
+    from lakeward.execute.metadata.removal import Removal
 
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, write nothing.")]
 
@@ -58,6 +56,10 @@ def compact(
     logs, and Hudi archives nothing of the table's timeline. What a compaction replaced, `lakeward metadata clean`
     deletes once no reader can need it.
     """
+    from lakeward.cli.compaction_options import compaction_options
+    from lakeward.cli.metadata_compact import service_metadata_now
+    from lakeward.plan.metadata_trigger import MetadataService
+
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
     options = compaction_options(opened, locks, timezone=timezone)
@@ -86,6 +88,10 @@ def clean(
     By Hudi's own rule: what a reader that began up to 20 commits ago reads stays, and so does what a savepoint or a
     pending instant of the table could go back to. A clean that was interrupted is ended first.
     """
+    from lakeward.cli.compaction_options import compaction_options
+    from lakeward.cli.metadata_compact import service_metadata_now
+    from lakeward.plan.metadata_trigger import MetadataService
+
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
     options = compaction_options(opened, locks, timezone=timezone)
@@ -135,6 +141,9 @@ def rebuild(
 def _remove(
     opened: ConfiguredTable, partition: str | None, locks: LockSettings, *, dry_run: bool, as_json: bool
 ) -> None:
+    from lakeward.commit.owner import Processes
+    from lakeward.execute.metadata.removal import preview_removal, remove_metadata
+
     clock, processes = SystemClock(), Processes()
     told: set[str] = set()
 

@@ -30,10 +30,7 @@ from lakeward.errors import (
 from lakeward.plan.decision import Reason
 from lakeward.printable import printable
 from lakeward.quantities import format_time
-from lakeward.state.engine import file_of, parse_store_url
-from lakeward.state.migration import migrate
 from lakeward.state.records import ParkedRecord
-from lakeward.state.store import open_store
 from lakeward.table.file_system_view import GroupId
 
 OF_CONTENT = (Unsupported, BrokenFile, VerificationFailed)
@@ -54,6 +51,7 @@ class ParkedGroups:
         Args:
             say: takes a note for the operator.
         """
+        self._settings = opened.settings
         self._url = opened.settings.store_url
         self._table = opened.settings.name_of(opened.base_path)
         self._parked_for = opened.table.parked_for
@@ -63,9 +61,10 @@ class ParkedGroups:
 
     def records(self, *, named: Collection[str] = ()) -> tuple[ParkedRecord, ...]:
         """What is parked now, but for groups whose file id is `named`; nothing where no store tells."""
-        path = file_of(parse_store_url(self._url))
-        if path is not None and not path.exists():
+        if not self._has_store():
             return ()
+        from lakeward.state.store import open_store
+
         try:
             store = open_store(self._url, clock=self._clock, timeout=TIMEOUT_SECONDS)
             try:
@@ -80,6 +79,15 @@ class ParkedGroups:
             for record in parked
             if record.table == self._table and record.file_group is not None and record.file_group[1] not in named
         )
+
+    def _has_store(self) -> bool:
+        """Whether there may be a store; without one, what opens it is not even loaded."""
+        if self._settings.state.url is None:
+            return self._settings.own_store_file.exists()
+        from lakeward.state.engine import file_of, parse_store_url
+
+        path = file_of(parse_store_url(self._url))
+        return path is None or path.exists()
 
     def excluded(self, records: Sequence[ParkedRecord]) -> Mapping[GroupId, Reason]:
         """For the planner, after a note for each."""
@@ -97,6 +105,9 @@ class ParkedGroups:
         ]
         if not records:
             return
+        from lakeward.state.migration import migrate
+        from lakeward.state.store import open_store
+
         try:
             migrate(self._url)
             store = open_store(self._url, clock=self._clock, timeout=TIMEOUT_SECONDS)

@@ -5,30 +5,15 @@ Touches: stdout; the table and the store, reading only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from lakeward.cli.compaction_options import compaction_options
-from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.metadata_compact import metadata_trigger_as_json, metadata_trigger_of, render_metadata_trigger
+from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption
 from lakeward.cli.option_groups import with_option_groups
-from lakeward.cli.parked_groups import ParkedGroups
 from lakeward.cli.plan_options import StatedPlan
-from lakeward.cli.store_options import DebugOption, JsonOption, print_json
-from lakeward.cli.views.plan import explanations_as_json, plan_as_json, render_explanations, render_plan
-from lakeward.cli.views.terminal import Terminal
-from lakeward.clock import SystemClock
-from lakeward.commit.owner import Processes
-from lakeward.dispatch.in_process import InProcessDispatcher
-from lakeward.execute.compaction.compactor import Compactor
-from lakeward.plan.decision import PlanOutcome
-from lakeward.plan.metadata_trigger import MetadataTrigger
-from lakeward.task.entry import run_operation_at
+from lakeward.cli.store_options import DebugOption, JsonOption
 
 
 @with_option_groups
@@ -45,7 +30,10 @@ def plan(
     debug: DebugOption = False,
 ) -> None:
     """Say what compact would do now: the operations, what they would cost, and why not the others. Writes nothing."""
-    outcome, trigger = _preview(table, config, stated, timezone)
+    from lakeward.cli.preview import preview, show_preview
+    from lakeward.cli.views.plan import render_plan
+
+    outcome, trigger = preview(table, config, stated, timezone)
     show_preview(outcome, trigger, as_json=as_json, render=partial(render_plan, explained=explain_too))
 
 
@@ -60,42 +48,8 @@ def explain(
     debug: DebugOption = False,
 ) -> None:
     """Say for each file group in one sentence what would happen to it, why, and when it would be otherwise."""
-    outcome, trigger = _preview(table, config, stated, timezone)
+    from lakeward.cli.preview import preview, show_preview
+    from lakeward.cli.views.plan import explanations_as_json, render_explanations
+
+    outcome, trigger = preview(table, config, stated, timezone)
     show_preview(outcome, trigger, as_json=as_json, document=explanations_as_json, render=render_explanations)
-
-
-def show_preview(
-    outcome: PlanOutcome,
-    trigger: MetadataTrigger | None,
-    *,
-    as_json: bool,
-    document: Callable[[PlanOutcome], dict[str, Any]] = plan_as_json,
-    render: Callable[[PlanOutcome, Console], None] = render_plan,
-) -> None:
-    """What compact would do, and whether the metadata table's services are due."""
-    if as_json:
-        print_json({**document(outcome), "metadata_table": metadata_trigger_as_json(trigger)})
-        return
-    console = Terminal()
-    render(outcome, console)
-    render_metadata_trigger(trigger, console)
-
-
-def _preview(
-    table: str, config: Path | None, stated: StatedPlan, timezone: str | None
-) -> tuple[PlanOutcome, MetadataTrigger | None]:
-    opened = open_table(table, config)
-    clock = SystemClock()
-    parked = ParkedGroups(opened, config, clock, say=partial(typer.echo, err=True))
-    compactor = Compactor(
-        opened.storage,
-        opened.base_path,
-        compaction_options(opened, opened.locks, timezone=timezone),
-        planner=stated.over(opened.table),
-        choose_dispatcher=lambda input_bytes: InProcessDispatcher(),
-        run_operation=partial(run_operation_at, opened.base_path),
-        clock=clock,
-        processes=Processes(),
-        excluded=parked.excluded(parked.records(named=stated.file_group or ())),
-    )
-    return compactor.preview(), metadata_trigger_of(opened, opened.table.metadata_compact_after)

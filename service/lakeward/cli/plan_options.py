@@ -6,14 +6,17 @@ Touches: nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakeward.cli.pairs import parse_pairs
-from lakeward.config.settings import TableSettings
-from lakeward.plan.planner import SETTINGS, CompactionType, Planner, merge_settings, planner_of
-from lakeward.plan.selection import GroupFilter
+from lakeward.plan.compaction_type import CompactionType
+from lakeward.plan.setting_keys import SETTINGS
+
+if TYPE_CHECKING:
+    from lakeward.config.settings import TableSettings
+    from lakeward.plan.planner import Planner
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,9 @@ class StatedPlan:
 
     def over(self, configured: TableSettings) -> Planner:
         """The planner that is asked for here, and else in the configuration. Raises `UsageError`."""
+        from lakeward.plan.planner import merge_settings, planner_of
+        from lakeward.plan.selection import GroupFilter
+
         groups = GroupFilter(
             partitions=tuple(self.partition or configured.partitions),
             file_groups=tuple(self.file_group or ()),

@@ -12,7 +12,6 @@ from typing import Annotated
 import typer
 
 from lakeward.cli.pairs import parse_pairs
-from lakeward.daemon.app import App
 
 
 def run(
@@ -34,6 +33,8 @@ def run(
     SIGHUP reads the configuration anew. SIGTERM or Ctrl-C lets running jobs end within service.grace and stops;
     a second one stops now. With --once the exit code is 4 when a table could not be serviced.
     """
+    from lakeward.daemon.app import App
+
     overrides = parse_pairs(settings, like="--set service.listen=0.0.0.0:8490")
     exit_code = App(config, environ=os.environ, overrides=overrides).run(once=once)
     if exit_code:

@@ -8,29 +8,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, resolve_table
 from lakeward.cli.store_options import DebugOption, JsonOption, UrlOption, print_json, read_settings, store_url
 from lakeward.clock import SystemClock
-from lakeward.config.settings import Settings
-from lakeward.daemon.rebuild import RebuildReport, rebuild_store
-from lakeward.state.migration import SchemaState, SchemaStatus, migrate, schema_status
-from lakeward.storage.opening import open_storage
+
+if TYPE_CHECKING:
+    from lakeward.config.settings import Settings
+    from lakeward.daemon.rebuild import RebuildReport
+    from lakeward.state.migration import SchemaStatus
 
 state_app = typer.Typer(help="The daemon's store: its schema, and filling it again.", no_args_is_help=True)
 
 _PARTIAL = 4
 
 _SAID = {
-    SchemaState.EMPTY: "The store is empty; `lakeward state migrate`, or the daemon as it starts, gives it its schema.",
-    SchemaState.BEHIND: "The store is of an earlier release; `lakeward state migrate`, or the daemon as it starts, "
+    "empty": "The store is empty; `lakeward state migrate`, or the daemon as it starts, gives it its schema.",
+    "behind": "The store is of an earlier release; `lakeward state migrate`, or the daemon as it starts, "
     "brings it forward.",
-    SchemaState.CURRENT: "The store has the schema of this release.",
-    SchemaState.NEWER: "The store is of a later release, which lets this one run.",
-    SchemaState.REFUSED: "The store is of a later release, and this one may not use it.",
+    "current": "The store has the schema of this release.",
+    "newer": "The store is of a later release, which lets this one run.",
+    "refused": "The store is of a later release, and this one may not use it.",
 }
 
 
@@ -39,6 +40,8 @@ def show_status(
     config: ConfigOption = None, url: UrlOption = None, as_json: JsonOption = False, debug: DebugOption = False
 ) -> None:
     """Say which schema the store has and whether this release may use it. Changes nothing."""
+    from lakeward.state.migration import schema_status
+
     status = schema_status(store_url(url, read_settings(config)))
     if as_json:
         print_json(_status_as_json(status))
@@ -53,6 +56,8 @@ def bring_forward(
     config: ConfigOption = None, url: UrlOption = None, as_json: JsonOption = False, debug: DebugOption = False
 ) -> None:
     """Bring the store to this release's schema. Only ever forward; the previous release runs on it too."""
+    from lakeward.state.migration import migrate
+
     migrated = migrate(store_url(url, read_settings(config)))
     if as_json:
         print_json({"applied": list(migrated.applied), "before": _status_as_json(migrated.before)})
@@ -82,6 +87,9 @@ def rebuild(
     Controls and parked groups stay if they can be read. A damaged file is renamed, never deleted; stop the daemons
     that use it first. Exit 4 when a table could not be read.
     """
+    from lakeward.daemon.rebuild import rebuild_store
+    from lakeward.storage.opening import open_storage
+
     settings = read_settings(config)
     report = rebuild_store(
         store_url(url, settings),
@@ -96,6 +104,8 @@ def rebuild(
 
 
 def _named(tables: list[str], settings: Settings) -> Mapping[str, str]:
+    from lakeward.storage.opening import open_storage
+
     named = dict(settings.named_tables)
     for text in tables:
         _, base_path = open_storage(resolve_table(text, settings))

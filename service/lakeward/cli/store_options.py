@@ -10,15 +10,16 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
 
 from lakeward.clock import Clock
-from lakeward.config.file import load_settings
-from lakeward.config.settings import Settings
-from lakeward.state.store import Store, open_store
+
+if TYPE_CHECKING:
+    from lakeward.config.settings import Settings
+    from lakeward.state.store import Store
 
 UrlOption = Annotated[
     str | None,
@@ -40,6 +41,8 @@ def print_json(document: Any) -> None:
 
 def read_settings(config: Path | None) -> Settings:
     """Raises `ConfigurationError`."""
+    from lakeward.config.file import load_settings
+
     return load_settings(config, os.environ)
 
 
@@ -50,6 +53,8 @@ def store_url(url: str | None, settings: Settings) -> str:
 @contextmanager
 def opened_store(url: str | None, settings: Settings, clock: Clock) -> Iterator[Store]:
     """The store, which must be there with its schema. Raises what `open_store` raises."""
+    from lakeward.state.store import open_store
+
     store = open_store(store_url(url, settings), clock=clock)
     try:
         yield store

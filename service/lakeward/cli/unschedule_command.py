@@ -9,27 +9,20 @@ See:     docs/decisions/0009-plans-expire.md
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakeward.cli.compaction_options import compaction_options
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.interrupts import interruptible
 from lakeward.cli.lock_options import StatedLocks
 from lakeward.cli.option_groups import with_option_groups
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
-from lakeward.cli.views.progress import open_view
-from lakeward.cli.views.terminal import Terminal
 from lakeward.clock import SystemClock
-from lakeward.commit.owner import Processes
-from lakeward.commit.transition import ServiceAction
 from lakeward.errors import AttemptLost, LakewardError, Refused, TryLater, UsageError
-from lakeward.execute.compaction.unscheduling import Hindrance, StillScheduled, Unscheduled, preview_unscheduling
-from lakeward.execute.compaction.unscheduling import unschedule as unschedule_plan
-from lakeward.execute.pending_work import PendingWork, pending_work
-from lakeward.execute.serviced_table import ServicedTable, label
-from lakeward.plan.eligibility import TableService
+
+if TYPE_CHECKING:
+    from lakeward.execute.compaction.unscheduling import StillScheduled, Unscheduled
+    from lakeward.execute.pending_work import PendingWork
 
 
 @with_option_groups
@@ -48,6 +41,17 @@ def unschedule(
     debug: DebugOption = False,
 ) -> None:
     """Remove a pending compaction that Lakeward planned. No row changes; its file groups can be planned again."""
+    from lakeward.cli.compaction_options import compaction_options
+    from lakeward.cli.interrupts import interruptible
+    from lakeward.cli.views.progress import open_view
+    from lakeward.cli.views.terminal import Terminal
+    from lakeward.commit.owner import Processes
+    from lakeward.execute.compaction.unscheduling import StillScheduled, preview_unscheduling
+    from lakeward.execute.compaction.unscheduling import unschedule as unschedule_plan
+    from lakeward.execute.pending_work import pending_work
+    from lakeward.execute.serviced_table import ServicedTable, label
+    from lakeward.plan.eligibility import TableService
+
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
     clock = SystemClock()
@@ -105,6 +109,8 @@ def _tell_nothing(pending: Sequence[PendingWork], *, as_json: bool) -> None:
 
 
 def _stays(left: StillScheduled, work: PendingWork | None) -> LakewardError:
+    from lakeward.execute.compaction.unscheduling import Hindrance
+
     what, why = f"The plan {left.instant} was left as it is.", f"{left.why[:1].upper()}{left.why[1:]}."
     if work is None:
         return UsageError(what, why=why, remedy="`lakeward inspect` shows what is pending.")
@@ -120,6 +126,8 @@ def _stays(left: StillScheduled, work: PendingWork | None) -> LakewardError:
 
 
 def _remedy_of_hudi(work: PendingWork) -> str:
+    from lakeward.commit.transition import ServiceAction
+
     if work.action is ServiceAction.LOG_COMPACTION:
         return "Let a Hudi writer that compacts logs carry it out or roll it back, or `lakeward compact` carry it out."
     return (

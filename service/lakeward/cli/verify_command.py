@@ -11,8 +11,6 @@ import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
-from lakeward.cli.views.terminal import Terminal
-from lakeward.cli.views.verify import render_verification, verification_as_json
 from lakeward.clock import SystemClock
 
 PROBLEMS_EXIT = 6
@@ -35,7 +33,8 @@ def verify(
     debug: DebugOption = False,
 ) -> None:
     """Check a table and its metadata table against its files. Reads only; exit 6 if anything is wrong."""
-    # Arrow and the kernels are needed by this verb, and not by most others.
+    from lakeward.cli.views.terminal import Terminal
+    from lakeward.cli.views.verify import render_verification, verification_as_json
     from lakeward.verify.metadata_check import SampleSize
     from lakeward.verify.table_verification import verify_table
 

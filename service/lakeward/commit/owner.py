@@ -26,7 +26,6 @@ import socket
 from dataclasses import asdict, dataclass
 
 import orjson
-import psutil
 
 from lakeward.commit.stillness import Stillness
 
@@ -69,6 +68,8 @@ class Processes:
         """How long the heartbeats and locks did not change of those processes of which nothing is known."""
 
     def new_owner(self) -> Owner:
+        import psutil
+
         found = _find(os.getpid())
         return Owner(
             attempt=secrets.randbelow(MAX_ATTEMPT) + 1,
@@ -166,6 +167,8 @@ def _boot_id() -> str:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
     except FileNotFoundError:
+        import psutil
+
         return str(int(psutil.boot_time()))
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from lakeward.config.listen_address import is_loopback
+from lakeward.config.lock_provider import LockProvider
 from lakeward.config.settings import (
     KeyPath,
-    LockProvider,
     LockSettings,
     Settings,
     TableOverride,

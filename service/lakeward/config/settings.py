@@ -39,13 +39,16 @@ from pydantic import (
 from lakeward.commit.lock.file_system_lock import FileSystemLockOptions
 from lakeward.commit.lock.opening import LockOptions, stopped_writers_options
 from lakeward.commit.lock.storage_lock import StorageLockOptions
-from lakeward.commit.lock.zookeeper_lock import ZooKeeperLockOptions, check_node_path, check_servers
+from lakeward.commit.lock.zookeeper_options import ZooKeeperLockOptions, check_node_path, check_servers
+from lakeward.config.codec import Codec
 from lakeward.config.foreign_services import ForeignServices
 from lakeward.config.job_kind import JobKind
+from lakeward.config.lock_provider import LockProvider
 from lakeward.config.window import Window
 from lakeward.errors import UsageError
+from lakeward.plan.compaction_type import CompactionType
 from lakeward.plan.metadata_trigger import AUTO, MetadataCompactAfter
-from lakeward.plan.planner import CompactionType, merge_settings
+from lakeward.plan.planner import merge_settings
 from lakeward.quantities import parse_duration, parse_size
 from lakeward.state_folder import state_folder
 from lakeward.storage.opening import open_storage
@@ -184,21 +187,6 @@ class Writers(StrEnum):
 
     STOPPED = "stopped"
     SHARE = "share"
-
-
-class LockProvider(StrEnum):
-    """What keeps the lock that the writers share."""
-
-    FILESYSTEM = "filesystem"
-    STORAGE = "storage"
-    ZOOKEEPER = "zookeeper"
-
-
-class Codec(StrEnum):
-    ZSTD = "zstd"
-    SNAPPY = "snappy"
-    GZIP = "gzip"
-    NONE = "none"
 
 
 class LogFormat(StrEnum):
@@ -482,7 +470,12 @@ class Settings(_Section):
         """The URL of the store; may hold a password."""
         if self.state.url is not None:
             return self.state.url.get_secret_value()
-        return f"sqlite:///{self.service.state_folder}/lakeward.db"
+        return f"sqlite:///{self.own_store_file}"
+
+    @property
+    def own_store_file(self) -> Path:
+        """The file of the store where no URL says another place."""
+        return self.service.state_folder / "lakeward.db"
 
     @property
     def http_token(self) -> str | None:

@@ -11,26 +11,21 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from enum import StrEnum
 from typing import Any
 
 from lakeward.errors import LakewardError, UsageError
+from lakeward.plan.compaction_type import CompactionType
 from lakeward.plan.decision import Form, PlanOutcome, Reason
 from lakeward.plan.full_compaction import plan_full_compaction
 from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator, HybridOptions
 from lakeward.plan.selection import GroupFilter, Selection, parse_strategies
+from lakeward.plan.setting_keys import SETTINGS
 from lakeward.plan.trigger import Trigger, TriggerStrategy
 from lakeward.quantities import parse_duration, parse_size
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
 MEBIBYTE = 1024 * 1024
-
-
-class CompactionType(StrEnum):
-    HYBRID = "hybrid"
-    FULL = "full"
-    LOG = "log"
 
 
 Planner = Callable[[TableSnapshot, str, Mapping[GroupId, Reason]], PlanOutcome]
@@ -127,7 +122,7 @@ _SELECTION: dict[str, tuple[str, Callable[[str], Any]]] = {
     "hoodie.compaction.daybased.target.partitions": ("target_partitions", _whole),
     "hoodie.compaction.partition.path.regex": ("partition_regex", str),
 }
-SETTINGS = sorted({*_OPTIONS, *_TABLE_TRIGGER, *_GROUP_TRIGGER, *_SELECTION})
+assert set(SETTINGS) == {*_OPTIONS, *_TABLE_TRIGGER, *_GROUP_TRIGGER, *_SELECTION}, "each key has its meaning here"
 
 
 def merge_settings(*layers: Mapping[str, str]) -> dict[str, str]:

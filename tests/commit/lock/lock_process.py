@@ -12,7 +12,8 @@ import os
 import sys
 
 from lakeward.clock import SystemClock
-from lakeward.commit.lock.zookeeper_lock import ZooKeeperLock, ZooKeeperLockOptions
+from lakeward.commit.lock.zookeeper_lock import ZooKeeperLock
+from lakeward.commit.lock.zookeeper_options import ZooKeeperLockOptions
 from lakeward.commit.owner import Processes
 from lakeward.errors import LockLost
 from lakeward.storage.local import LocalStorage

@@ -10,7 +10,8 @@ import pytest
 from lakeward.commit.lock.file_system_lock import FLINK_LOCK, SPARK_LOCK, FileSystemLock, FileSystemLockOptions
 from lakeward.commit.lock.opening import LockOptions, open_lock, provider_options, stopped_writers_options
 from lakeward.commit.lock.storage_lock import StorageLock, StorageLockOptions
-from lakeward.commit.lock.zookeeper_lock import ZooKeeperLock, ZooKeeperLockOptions
+from lakeward.commit.lock.zookeeper_lock import ZooKeeperLock
+from lakeward.commit.lock.zookeeper_options import ZooKeeperLockOptions
 from lakeward.errors import Refused
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.opening import open_storage

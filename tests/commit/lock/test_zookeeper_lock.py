@@ -17,13 +17,8 @@ import pytest
 
 from lakeward.clock import SystemClock
 from lakeward.commit.lock import zookeeper_lock
-from lakeward.commit.lock.zookeeper_lock import (
-    ZooKeeperLock,
-    ZooKeeperLockOptions,
-    check_node_path,
-    check_servers,
-    implicit_base_path,
-)
+from lakeward.commit.lock.zookeeper_lock import ZooKeeperLock, implicit_base_path
+from lakeward.commit.lock.zookeeper_options import ZooKeeperLockOptions, check_node_path, check_servers
 from lakeward.commit.owner import Processes
 from lakeward.errors import LockHeld, LockLost, LockServiceAway, Refused
 from lakeward.storage.local import LocalStorage

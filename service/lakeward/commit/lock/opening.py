@@ -20,7 +20,7 @@ from lakeward.clock import Clock
 from lakeward.commit.lock.file_system_lock import SPARK_LOCK, FileSystemLock, FileSystemLockOptions
 from lakeward.commit.lock.storage_lock import StorageLock, StorageLockOptions
 from lakeward.commit.lock.table_lock import OnWait, TableLock, wait_silently
-from lakeward.commit.lock.zookeeper_lock import ZooKeeperLock, ZooKeeperLockOptions
+from lakeward.commit.lock.zookeeper_options import ZooKeeperLockOptions
 from lakeward.commit.owner import Owner, Processes
 from lakeward.errors import Refused
 from lakeward.storage.storage import RenamingStorage, Storage, VersionedStorage
@@ -56,6 +56,8 @@ def open_lock(
         case StorageLockOptions() if isinstance(storage, VersionedStorage):
             return StorageLock(storage, base_path, owner, options, clock=clock, processes=processes, on_wait=on_wait)
         case ZooKeeperLockOptions():
+            from lakeward.commit.lock.zookeeper_lock import ZooKeeperLock  # with its client
+
             return ZooKeeperLock(storage, base_path, owner, options, clock=clock, on_wait=on_wait)
         case FileSystemLockOptions():
             raise Refused(
