@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, TypeVar
 import pytest
 from hypothesis import settings
 
+from tests.runs import runs
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -21,8 +23,17 @@ ServerT = TypeVar("ServerT", bound="Server")
 IN_CI = os.environ.get("CI") == "true"
 
 # The first example of a property may compile a kernel, which no deadline forgives.
-settings.register_profile("lakeward", deadline=None, print_blob=True)
+settings.register_profile("lakeward", deadline=None, print_blob=True, max_examples=runs(100))
 settings.load_profile("lakeward")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def power_that_stays_on() -> Iterator[None]:
+    """No test cuts the power, so files need not reach the disk: waiting for it was a third of a compaction of a few
+    rows. What is synced, and when, is told by the tests of the storage, which look at each call."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda file: None)
+        yield
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

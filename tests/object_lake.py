@@ -23,6 +23,7 @@ from tests.golden_tables import copy_golden
 from tests.memory_objects import MemoryObjects, Objects
 from tests.object_tables import bring, fetch
 from tests.processes import ScriptedProcesses
+from tests.runs import spread
 
 T = TypeVar("T")
 
@@ -123,7 +124,7 @@ def survive(
     store = clean.store()
     carry_out(store, ScriptedProcesses(), service.planner, base=clean.base)
     service.check_finished(clean.fetched())
-    for number in choose(store.writes):
+    for number in spread(choose(store.writes)):
         table, processes = lake.copy(), ScriptedProcesses()
         with suppress(LakewardError, OSError, Killed):
             carry_out(table.store(Fault(kind, number)), processes, service.planner, base=table.base)

@@ -20,7 +20,6 @@ import pytest
 
 from lakeward.errors import LakewardError
 from lakeward.plan.planner import Planner
-from tests.called_storage import TEARABLE, WRITES
 from tests.crash.compacting import (
     FULL,
     LOG,
@@ -35,9 +34,10 @@ from tests.crash.compacting import (
     left_of,
     state_of,
 )
-from tests.faults import Fault, FaultKind, FaultyStorage, Killed
+from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
 from tests.golden_tables import copy_golden, expected_rows
 from tests.processes import ScriptedProcesses
+from tests.runs import spread
 
 if TYPE_CHECKING:
     from _pytest.mark.structures import ParameterSet
@@ -91,13 +91,6 @@ CASES = [case for service, kind in KINDS for case in judged(service, kind, rare=
 UNSCHEDULING_CASES = [case for service, kind in KINDS for case in judged(service, kind, rare=False)]
 
 
-def faults(kind: FaultKind, calls: list[str]) -> list[Fault]:
-    """The calls at which this kind of fault differs from another one. A reply lost by a read is a failed read."""
-    names = [call.split()[0] for call in calls]
-    wanted = {FaultKind.TORN: TEARABLE, FaultKind.LOST_REPLY: WRITES}.get(kind)
-    return [Fault(kind, number) for number, name in enumerate(names) if wanted is None or name in wanted]
-
-
 @pytest.mark.parametrize(("kind", "service", "judge"), CASES)
 def test_a_service_survives_every_fault(
     kind: FaultKind, service: Service, judge: Judge, tmp_path: Path, request: pytest.FixtureRequest
@@ -105,7 +98,7 @@ def test_a_service_survives_every_fault(
     """Whatever call fails, dies, tears or loses its reply: no row is ever lost, and running again finishes."""
     calls = calls_of(service, tmp_path)
     states: dict[tuple[str, ...], Path] = {}
-    for fault in faults(kind, calls):
+    for fault in spread(faults_of(kind, calls)):
         where = f"{fault.kind} at call {fault.call}: {calls[fault.call]}"
         base = copy_golden("v9", tmp_path / f"{fault.kind}-{fault.call}")
         processes = ScriptedProcesses()
@@ -150,7 +143,7 @@ def test_unscheduling_survives_every_fault(
     assert everything(unscheduled) == before
 
     states: dict[tuple[str, ...], Path] = {}
-    for fault in faults(kind, clean.calls):
+    for fault in spread(faults_of(kind, clean.calls)):
         where = f"{fault.kind} at call {fault.call}: {clean.calls[fault.call]}"
         base = Path(shutil.copytree(dying, tmp_path / f"{fault.kind}-{fault.call}"))
         with suppress(LakewardError, OSError, Killed):

@@ -21,6 +21,7 @@ from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
 from tests.golden_tables import copy_golden, expected_rows
 from tests.metadata_golden import DATA_TIMELINE, GOLDEN, METADATA_TIMELINE, timeline
 from tests.processes import ScriptedProcesses
+from tests.runs import spread
 
 pytestmark = [pytest.mark.crash, pytest.mark.interop]
 
@@ -56,7 +57,7 @@ def test_publishing_survives_every_fault(service: Service, kind: FaultKind, tmp_
     """Running again finishes; Hudi sees the same rows by the metadata table in every state that was left."""
     calls = calls_of(service, tmp_path)
     states: dict[tuple[str, ...], Path] = {}
-    for fault in faults_of(kind, calls, publishing(calls)):
+    for fault in spread(faults_of(kind, calls, publishing(calls))):
         base = copy_golden(GOLDEN, tmp_path / f"{fault.kind}-{fault.call}")
         processes = ScriptedProcesses()
         try:
@@ -109,7 +110,7 @@ def test_taking_back_survives_every_fault(service: Service, kind: FaultKind, tmp
     assert everything(done) == before
 
     states: dict[tuple[str, ...], Path] = {}
-    for fault in faults_of(kind, clean.calls):
+    for fault in spread(faults_of(kind, clean.calls)):
         base = Path(shutil.copytree(dying, tmp_path / f"{fault.kind}-{fault.call}"))
         try:
             with suppress(LakewardError, OSError, Killed):

@@ -17,6 +17,7 @@ from lakeward.merge.log_fold import LogFold
 from lakeward.merge.merge_rules import MergeMode, MergeRules
 from lakeward.merge.ordering_type import default_is_comparable
 from lakeward.merge.reference import LogRecord, merge_key
+from tests.runs import runs
 
 SMALL = st.integers(-2, 4)
 ORDERINGS = {
@@ -186,7 +187,7 @@ def texts(rows):
     return [repr(sorted(row.items())) for row in rows]
 
 
-@settings(max_examples=400)
+@settings(max_examples=runs(400))
 @given(slices(), st.integers(1, 4), st.integers(1, 4), st.sampled_from([10**9, 600, 0]))
 def test_fast_and_slow_agree(slice_, base_rows, log_rows, memory_bytes):
     """For any slice, in batches of any size, spilled or not: the same rows in the same order, or both refuse.

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import combinations_with_replacement, product
 
 from lakeward.plan.log_prefix import files_of_run, pending_writes, pick_prefix
@@ -86,19 +87,36 @@ def shapes(story: Story, pick: Picker) -> tuple[Shape, Shape]:
 
 
 def _plan_log(story: Story, at: int, outputs: dict[int, tuple[int, ...]], pick: Picker) -> tuple[int, ...]:
-    """The instants whose blocks the LOG merges, in order, by the planner; empty for none."""
-    base = story.full if story.full < at else 1
-    visible = {write.requested for write in story.writes if base < write.completed < at}
+    """The instants whose blocks the LOG merges, in order, by the planner; empty for none. Stories that are alike up to
+    that moment have one plan."""
+    begun = tuple(
+        (write.requested, write.completed if write.completed < at else None)
+        for write in story.writes
+        if write.requested < at
+    )
+    return _planned(at, story.full if story.full < at else 1, begun, tuple(outputs.items()), pick)
+
+
+@cache
+def _planned(
+    at: int,
+    base: int,
+    begun: tuple[tuple[int, int | None], ...],
+    earlier: tuple[tuple[int, tuple[int, ...]], ...],
+    pick: Picker,
+) -> tuple[int, ...]:
+    """The plan made at a moment over a base, of writes that had begun, each with its end if it had one."""
+    outputs = dict(earlier)
+    visible = {requested for requested, ended in begun if ended is not None and base < ended}
     visible |= {output for output in outputs if base < _done(output) < at}
     group = file_group("p", "g", base=(minute(base), 100), logs=[(minute(time), 1) for time in visible])
     timeline = [
         instant
-        for write in story.writes
-        if write.requested < at
+        for requested, ended in begun
         for instant in (
-            completed(minute(write.requested), "deltacommit", minute(write.completed))
-            if write.completed < at
-            else pending(minute(write.requested), "deltacommit")
+            completed(minute(requested), "deltacommit", minute(ended))
+            if ended is not None
+            else pending(minute(requested), "deltacommit")
         )
     ]
     compactions = [

@@ -36,6 +36,7 @@ from tests.metadata_golden import METADATA, METADATA_TIMELINE
 from tests.object_lake import BASE, KINDS
 from tests.object_tables import bring, fetch
 from tests.processes import ScriptedProcesses
+from tests.runs import spread
 from tests.verify.metadata_lake import CLEAN, COMPACT, LOCK, Lake, Service, is_base_file, states_intent
 
 GOLDEN = ("v9_metadata", "v8_metadata")
@@ -123,7 +124,7 @@ def test_stopped_at_every_write_readers_see_no_difference(
 ) -> None:
     """And running again leaves one compaction or clean, whole, and nothing of an attempt that died."""
     first = lake_of(service, golden)
-    for number, write in enumerate(first.writes()):
+    for number, write in spread(enumerate(first.writes())):
         lake, processes = first.copy(), ScriptedProcesses()
         try:
             with suppress(LakewardError, OSError, Killed):
@@ -160,7 +161,7 @@ def test_it_survives_every_failing_call(service: Service, lake_of: LakeOf) -> No
     first = lake_of(service)
     clean = Unreadable(first.copy().objects)
     first.run(clean)
-    for fails in range(clean.calls):
+    for fails in spread(range(clean.calls)):
         lake, processes = first.copy(), ScriptedProcesses()
         with suppress(LakewardError, OSError):
             lake.run(Unreadable(lake.objects, fails), processes)
@@ -182,7 +183,7 @@ def test_who_is_overtaken_does_no_harm(service: Service, lake_of: LakeOf) -> Non
     first = lake_of(service)
     writes = first.writes()
     intent = next(n for n, write in enumerate(writes) if states_intent(write))
-    for number in range(len(writes)):
+    for number in spread(range(len(writes))):
         lake = first.copy()
         _, error = lake.overtaken(partial(is_nth, number))
         try:
@@ -219,7 +220,7 @@ def test_who_ends_what_died_may_be_overtaken_too(service: Service, at: Callable[
     trial = first.copy()
     ending = trial.store()
     trial.run(ending, processes)
-    for number, write in enumerate(ending.writes):
+    for number, write in spread(enumerate(ending.writes)):
         lake = first.copy()
         _, error = lake.overtaken(partial(is_nth, number), processes)
         try:

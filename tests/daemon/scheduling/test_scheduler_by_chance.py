@@ -59,13 +59,14 @@ from lakeward.daemon.scheduling.scheduler import Scheduler
 from lakeward.plan.decision import Reason
 from lakeward.plan.metadata_trigger import MetadataTrigger
 from tests.daemon.stage import START
+from tests.runs import runs
 
 TABLES = ("a", "b", "c", "d", "e")
 METADATA_DUE = MetadataTrigger(6, None, 6, 10)
 CLEAN_DUE = MetadataTrigger(6, None, 6, 10, may_clean=True)
 FILE_GROUPS = (("p=1", "f1"), ("p=1", "f2"), ("p=2", "f3"))
 SEED = int(os.environ.get("LAKEWARD_SEED", random.randrange(2**32)))
-RUNS = int(os.environ.get("LAKEWARD_RUNS", 24))
+RUNS = runs(24)
 NEVER_RUNS = {
     TableState.DISABLED,
     TableState.WAITING,

@@ -33,6 +33,7 @@ from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
 from tests.golden_tables import copy_golden
 from tests.metadata_golden import METADATA, METADATA_TIMELINE, timeline, write_rollback_plan
 from tests.processes import ScriptedProcesses
+from tests.runs import spread
 
 
 @pytest.fixture(scope="module", params=GOLDEN)
@@ -118,7 +119,7 @@ def test_stopped_at_every_call_readers_see_no_difference(version: str, tmp_path:
     clean_metadata(copy_of(golden, tmp_path / "clean"), clean)
     faults = faults_of(kind, clean.calls)
     assert len(faults) > 3
-    for fault in faults:
+    for fault in spread(faults):
         base = copy_of(golden, tmp_path / "table")
         processes = ScriptedProcesses()
         try:

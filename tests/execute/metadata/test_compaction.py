@@ -42,6 +42,7 @@ from tests.metadata_golden import (
     write_rollback_plan,
 )
 from tests.processes import ScriptedProcesses
+from tests.runs import spread
 
 GOLDEN = ("v9_metadata", "v8_metadata")
 
@@ -161,7 +162,7 @@ def test_stopped_at_every_call_readers_see_no_difference(version: str, tmp_path:
     own = len(compactions(golden))
     faults = faults_of(kind, clean.calls)
     assert len(faults) > 10
-    for fault in faults:
+    for fault in spread(faults):
         base = copy_of(golden, tmp_path / "table")
         processes = ScriptedProcesses()
         try:

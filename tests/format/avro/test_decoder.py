@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from lakeward.format.avro.decoder import AvroProgram, BadRecord, compile_schema, decode_records
 from lakeward.format.avro.schema import parse_schema
+from tests.runs import runs
 
 HEAP_MAX = 1 << 26
 
@@ -114,7 +115,7 @@ def one_column(schema: Any) -> AvroProgram:
     return program_of({"type": "record", "name": "row", "fields": [{"name": "c", "type": schema}]})
 
 
-@settings(max_examples=100, print_blob=True, deadline=None)
+@settings(max_examples=runs(100), print_blob=True, deadline=None)
 @given(tables())
 def test_equals_fastavro(table: tuple[dict[str, Any], list[dict[str, Any]]]):
     """Any rows of any schema come out as they went in, nulls and empty lists at every level included."""
@@ -127,7 +128,7 @@ def test_equals_fastavro(table: tuple[dict[str, Any], list[dict[str, Any]]]):
     assert batch.equals(pa.RecordBatch.from_pylist(rows, schema=program.schema))
 
 
-@settings(max_examples=100, print_blob=True, deadline=None)
+@settings(max_examples=runs(100), print_blob=True, deadline=None)
 @given(tables(), st.data())
 def test_damaged_bytes_are_an_error_or_rows(table: tuple[dict[str, Any], list[dict[str, Any]]], data: st.DataObject):
     """Whatever bytes are damaged, nothing is read outside of the record, and the outcome is rows or `BadRecord`."""

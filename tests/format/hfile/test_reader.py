@@ -24,6 +24,7 @@ from tests.format.hfile.hfile_files import (
     protobuf_varint,
     reader,
 )
+from tests.runs import runs
 
 NONE = HFileCodec.NONE
 FORMS = {
@@ -254,7 +255,7 @@ def test_a_flipped_bit_is_an_error_or_changes_nothing(data: bytes):
     assert peak < 1_000_000
 
 
-@settings(max_examples=300)
+@settings(max_examples=runs(300))
 @given(data=st.data())
 def test_noise_never_does_harm(data: st.DataObject):
     """Bytes overwritten at random, in any form of file, end in an answer or a typed error."""

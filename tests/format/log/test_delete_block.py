@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from lakeward.errors import BrokenFile, Unsupported
 from lakeward.format.log.block import BlockType, LogBlock
 from lakeward.format.log.delete_block import DeletedKeys, encode_deletes, read_delete_block
+from tests.runs import runs
 
 
 def wrapper(name: str, value_type: Any, field: str = "value") -> dict[str, Any]:
@@ -171,7 +172,7 @@ def test_cut_short_is_broken():
         read(struct.pack(">ii", 3, len(content) - 7) + content[8:] + b"\x00")
 
 
-@settings(max_examples=200, print_blob=True)
+@settings(max_examples=runs(200), print_blob=True)
 @given(
     st.lists(
         st.tuples(

@@ -25,6 +25,7 @@ from lakeward.table.watching.incremental_view import (
 from tests.clocks import SkippingClock
 from tests.faults import Fault, FaultKind, FaultyStorage
 from tests.golden_tables import copy_golden
+from tests.runs import spread
 from tests.table.table_history import TableHistory
 
 T = TypeVar("T")
@@ -52,8 +53,10 @@ def assert_equal(seen: TableSnapshot, expected: TableSnapshot, because: str) -> 
 
 @pytest.mark.parametrize(
     "seed",
-    # Every other one is left to the larger set.
-    [pytest.param(seed, marks=pytest.mark.wide if (seed - SEED) % 2 else ()) for seed in range(SEED, SEED + HISTORIES)],
+    [
+        *spread(range(SEED, SEED + HISTORIES, 2)),
+        *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(SEED + 1, SEED + HISTORIES, 2)),
+    ],
 )
 def test_a_view_equals_a_scan_of_everything(tmp_path: Path, seed: int) -> None:
     """After every step of a random history, whether the view polled after each step or only now and then."""
@@ -331,7 +334,7 @@ def test_a_table_that_is_gone_says_so(tmp_path: Path) -> None:
     assert_equal(watched.view.snapshot(), scanned(watched.history.base), "it came back")
 
 
-@pytest.mark.parametrize("call", range(30))
+@pytest.mark.parametrize("call", spread(range(30)))
 def test_a_storage_error_leaves_no_half_of_a_change(tmp_path: Path, call: int) -> None:
     """Whichever call fails, the next poll sees the table as it is."""
     watched = Watched(tmp_path, Fault(FaultKind.BEFORE, call))
