@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from dataclasses import replace
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,9 @@ from lakeward.daemon.status import JobEnd
 from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.worker import JobReport, PollReport
 from lakeward.errors import StoreUnavailable, TryLater
-from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan
+from lakeward.format.timeline.compaction_plan import CompactionPlan, read_compaction_plan, write_compaction_plan
+from lakeward.format.timeline.instant import format_instant_time
+from lakeward.quantities import format_time
 from lakeward.state.records import ControlKind, ControlRecord, JobRecord, TargetKind
 from lakeward.state.store import open_store
 from lakeward.storage.opening import open_storage
@@ -127,13 +131,67 @@ def test_a_pause_holds_across_a_restart_until_it_is_resumed(root: Path, tmp_path
     assert len(completed(table)) == len(before) + 1
 
 
-def test_a_table_that_others_service_is_only_planned(root: Path, tmp_path: Path) -> None:
-    """A compaction that we did not plan puts a table into shadow mode until an operator resumes it."""
+def begin_foreign_compaction(table: Path, at: float) -> str:
+    """Another engine requests a compaction; it is empty, and what counts is that it is there."""
+    instant = format_instant_time(int(at * 1000), UTC)
+    requested = table / ".hoodie/timeline" / f"{instant}.compaction.requested"
+    requested.write_bytes(write_compaction_plan(CompactionPlan(())))
+    os.utime(requested, (at, at))
+    return instant
+
+
+def test_history_is_no_rival(root: Path, tmp_path: Path) -> None:
+    """A table that Hudi compacted before we first saw it is serviced at once, its pending plan included, after a
+    restart, too."""
     table = copy_golden("v9", root / "orders", pending=True)
-    before = completed(table)
+    before, store = completed(table), open_store("sqlite://", clock=SkippingClock())
+    settings = {"defaults.foreign_services": "shadow"}
+    first = Serving(root, tmp_path / "state", store=store, settings=settings)
+    first.run(30)
+    assert len(completed(table)) > len(before)
+    assert first.view(str(table)).state is TableState.IDLE
+    stop(first)
+
+    second = Serving(root, tmp_path / "state", store=store, name="two", settings=settings)
+    second.run(30)
+    assert second.view(str(table)).state is TableState.IDLE
+
+
+def test_what_began_before_a_word_was_said_about_writers_is_history(root: Path, tmp_path: Path) -> None:
+    """While a table was only watched, others serviced it, as they should; what begins after the word is a rival."""
+    table = copy_golden("v9", root / "orders")
     serving = Serving(root, tmp_path / "state", settings={"defaults.foreign_services": "shadow"})
+    said = serving.settings
+    serving.service.apply(said.model_copy(update={"locks": said.locks.model_copy(update={"writers": None})}))
+    serving.run(30)
+    begin_foreign_compaction(table, serving.clock.now() - 5)
+    serving.run(30)
+    assert "locks.writers" in serving.view(str(table)).reason
+    assert [each.serviced_since for each in serving.store.observations.tables()] == [None]
+
+    serving.service.apply(said)
+    serving.run(30)
+    assert serving.view(str(table)).state is TableState.IDLE
+    (watched,) = serving.store.observations.tables()
+    assert watched.serviced_since is not None and watched.serviced_since > watched.first_watched_at
+
+    begin_foreign_compaction(table, serving.clock.now() - 5)
     serving.run(30)
     assert serving.view(str(table)).state is TableState.SHADOW
+
+
+def test_a_table_that_others_service_is_only_planned(root: Path, tmp_path: Path) -> None:
+    """A compaction that another engine requests while we service the table puts it into shadow mode until an operator
+    resumes it; the page says which and when."""
+    table = copy_golden("v9", root / "orders")
+    before = completed(table)
+    serving = Serving(root, tmp_path / "state", settings={"defaults.foreign_services": "shadow"})
+    at = serving.clock.now() + 1
+    instant = begin_foreign_compaction(table, at)
+    serving.run(30)
+    assert serving.view(str(table)).state is TableState.SHADOW
+    assert f"compaction {instant}" in serving.view(str(table)).reason
+    assert f"another engine requested it at {format_time(at)}" in serving.view(str(table)).reason
     assert completed(table) == before
     assert serving.store.observations.decisions(str(table)), "it is planned all the same"
 
@@ -381,10 +439,11 @@ def group_of(serving: Serving, table: Path) -> tuple[str, str]:
 
 def test_a_resume_is_remembered_after_a_restart(root: Path, tmp_path: Path) -> None:
     """What an operator had seen of others when the table was resumed starts no shadow mode again."""
-    table = copy_golden("v9", root / "orders", pending=True)
+    table = copy_golden("v9", root / "orders")
     store = open_store("sqlite://", clock=SkippingClock())
     settings = {"defaults.foreign_services": "shadow"}
     first = Serving(root, tmp_path / "state", store=store, settings=settings)
+    begin_foreign_compaction(table, first.clock.now() + 1)
     first.run(10)
     assert first.view(str(table)).state is TableState.SHADOW
     store.controls.add(

@@ -85,6 +85,7 @@ class Counts(Silent):
 def test_a_poll_tells_of_others_who_service_the_table(tmp_path: Path) -> None:
     """The newest sign of them, and whether anything changed since the poll before."""
     bench = Bench(tmp_path, pending=True)
+    bench.table = replace(bench.table, serviced_since=0.0)
     first, second = bench.worker.poll(bench.table), bench.worker.poll(bench.table)
     assert (first.changed, second.changed) == (True, False)
     assert second.foreign is not None and second.foreign.action == "compaction"

@@ -100,9 +100,7 @@ def test_a_view_of_a_table_that_hudi_services(spark: SparkSession, tmp_path: Pat
     assert is_small(story.write(range(6)))
     story.table.compact_pending(story.view.backlog.pending_plans[0].instant)
     assert is_small(story.refresh())
-    assert [
-        i.action for i in foreign_instants(story.view.service_instants(), ServiceName("l", "s"), watched_since=0)
-    ] == [
+    assert [i.action for i in foreign_instants(story.view.service_instants(), ServiceName("l", "s"), since=0)] == [
         "logcompaction",
         "compaction",
     ]

@@ -31,7 +31,7 @@ OURS = {"planned_by": "lakeward", "planned_by_service": "lakeward", "planned_by_
     ("seen", "foreign"),
     [
         pytest.param(instant(), True, id="its planner is unknown"),
-        pytest.param(instant(at=1.0), True, id="its planner is unknown, long ago"),
+        pytest.param(instant(at=1.0), False, id="its planner is unknown, and it is history"),
         pytest.param(instant("logcompaction"), True, id="log compaction"),
         pytest.param(instant("clustering"), True, id="clustering"),
         pytest.param(instant("clean"), False, id="writers clean"),
@@ -39,6 +39,9 @@ OURS = {"planned_by": "lakeward", "planned_by_service": "lakeward", "planned_by_
         pytest.param(instant(planned_by="lakeward"), False, id="our command line"),
         pytest.param(instant(**OURS), False, id="ourselves"),
         pytest.param(instant(**OURS | {"planned_by_service": "other"}), True, id="another service"),
+        pytest.param(
+            instant(at=999.0, **OURS | {"planned_by_service": "other"}), False, id="another service, in history"
+        ),
         pytest.param(instant(**OURS | {"planned_by_store": "store-2"}), True, id="another store, while we watch"),
         pytest.param(
             instant(at=999.0, **OURS | {"planned_by_store": "store-2"}), False, id="our store before this one"
@@ -48,8 +51,10 @@ OURS = {"planned_by": "lakeward", "planned_by_service": "lakeward", "planned_by_
     ],
 )
 def test_foreign_or_not(seen: ServiceInstant, foreign: bool) -> None:
-    """Only an instant that another service made, for certain, calls for shadow mode."""
-    assert foreign_instants([seen], US, watched_since=SINCE) == ((seen,) if foreign else ())
+    """Only an instant that another service made, for certain, after we began calls for shadow mode; a table about
+    whose writers nothing is said yet has history alone."""
+    assert foreign_instants([seen], US, since=SINCE) == ((seen,) if foreign else ())
+    assert foreign_instants([seen], US, since=None) == ()
 
 
 def view_of(table: Path) -> tuple[IncrementalView, FaultyStorage]:
@@ -85,7 +90,7 @@ def test_plans_say_who_made_them_and_are_read_once(tmp_path: Path) -> None:
         "store-1",
         50.0,
     )
-    assert [i.action for i in foreign_instants(found, US, watched_since=0.0)] == ["compaction"]
+    assert [i.action for i in foreign_instants(found, US, since=0.0)] == ["compaction"]
     before = len(storage.calls)
     assert view.service_instants() == found
     assert len(storage.calls) == before

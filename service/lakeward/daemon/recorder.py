@@ -26,6 +26,7 @@ from lakeward.daemon.outbox import Letter, Outbox, Sent, send
 from lakeward.daemon.problem import problem_of
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling import events as e
+from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import JobEnd, JobFigures, JobStatus
 from lakeward.daemon.worker import PlanReport
 from lakeward.plan.decision import Decision
@@ -68,6 +69,7 @@ class Remembered:
     """What the store said of a table when it was added."""
 
     watched_since: float
+    serviced_since: float | None
     jobs: Sequence[JobRecord]
     """Newest first."""
     parked: Sequence[ParkedRecord]
@@ -110,13 +112,15 @@ class Recorder:
     ) -> None:
         self.ask(partial(self._store.controls.in_force, self._clock.now()), then, failed)
 
-    def recall(self, name: str, base_path: str) -> Remembered:
+    def recall(self, name: str, base_path: str, *, is_serviced: bool) -> Remembered:
         """What is known of a table that is watched from now on. On the store's lane, by `ask`."""
         now = self._clock.now()
-        watched = self._store.observations.watch(name, base_path, now)
+        since = now if is_serviced else None
+        watched = self._store.observations.watch(name, base_path, now, serviced_since=since)
         parked = [record for record in self._store.controls.parked(now) if record.table == name]
         jobs = self._store.jobs.latest(name, limit=JOBS_REMEMBERED)
-        return Remembered(watched.first_watched_at, jobs, parked, self._store.controls.in_force(now))
+        in_force = self._store.controls.in_force(now)
+        return Remembered(watched.first_watched_at, watched.serviced_since, jobs, parked, in_force)
 
     def answered(self) -> None:
         if not self._outbox.is_blocked and self.store_problem is not None:
@@ -142,6 +146,11 @@ class Recorder:
     def planned(self, table: str, answer: PlanReport) -> None:
         # One planning a table waits for the store, the newest: a hundred thousand decisions are no small thing.
         self._remember("plan", partial(self._record_plan, table, answer), key=f"plan {table}")
+
+    def serviced(self, table: ServedTable) -> None:
+        """Something was said about the writers of a table that was only watched."""
+        watch = partial(self._store.observations.watch, table.name, table.base_path, self._clock.now())
+        self._remember("serviced", partial(watch, serviced_since=table.serviced_since))
 
     def job_began(self, job: e.Job, *, token: int | None, at: float) -> None:
         record = JobRecord(

@@ -21,11 +21,18 @@ class ServedTable:
     settings: TableSettings
     watched_since: float
     """The time since which the store knows the table, in seconds since the epoch."""
+    serviced_since: float | None = None
+    """The time since which it knows the table with a word about its writers; None: nothing is said yet."""
 
     @property
     def locks(self) -> LockSettings:
         assert self.settings.locks is not None, "Settings.table completes the locks"
         return self.settings.locks
+
+    @property
+    def is_serviced(self) -> bool:
+        """Something is said about its writers, so that it may be written to."""
+        return self.locks.why_nothing_is_written is None
 
     @property
     def group_filter(self) -> GroupFilter:
@@ -57,5 +64,7 @@ class ServedTable:
         )
 
 
-def served_table(settings: Settings, name: str, base_path: str, *, watched_since: float) -> ServedTable:
-    return ServedTable(name, base_path, settings.table(name, base_path), watched_since)
+def served_table(
+    settings: Settings, name: str, base_path: str, *, watched_since: float, serviced_since: float | None = None
+) -> ServedTable:
+    return ServedTable(name, base_path, settings.table(name, base_path), watched_since, serviced_since)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
@@ -177,7 +177,13 @@ class Service:
         self._settings = settings
         self._inbox.append(e.LimitsChanged(limits_of(settings)))
         for name, table in self._tables.items():
-            changed = served_table(settings, name, table.base_path, watched_since=table.watched_since)
+            since = table.serviced_since
+            changed = served_table(
+                settings, name, table.base_path, watched_since=table.watched_since, serviced_since=since
+            )
+            if since is None and changed.is_serviced:
+                changed = replace(changed, serviced_since=self._clock.now())
+                self._recorder.serviced(changed)
             self._tables[name] = changed
             self._inbox.append(e.ScheduleChanged(name, changed.schedule))
         self.discover()
@@ -337,7 +343,7 @@ class Service:
         for name in sorted(wanted.keys() - self._tables.keys() - self._adding.keys()):
             self._adding[name] = wanted[name]
             self._recorder.ask(
-                partial(self._recorder.recall, name, wanted[name]),
+                partial(self._recorder.recall, name, wanted[name], is_serviced=self._is_serviced(name, wanted[name])),
                 partial(self._add, name),
                 partial(self._not_added, name),
             )
@@ -351,6 +357,9 @@ class Service:
             self._remove(name)
         self.keep_leases()
         self._free_dead_locks()
+
+    def _is_serviced(self, name: str, base_path: str) -> bool:
+        return served_table(self._settings, name, base_path, watched_since=0.0).is_serviced
 
     def _free_dead_locks(self) -> None:
         """A process of this host that died may have left the lock of a table which now is another host's to service,
@@ -393,7 +402,16 @@ class Service:
 
     def _add(self, name: str, remembered: Remembered) -> None:
         base_path = self._adding.pop(name)
-        table = served_table(self._settings, name, base_path, watched_since=remembered.watched_since)
+        table = served_table(
+            self._settings,
+            name,
+            base_path,
+            watched_since=remembered.watched_since,
+            serviced_since=remembered.serviced_since,
+        )
+        if table.serviced_since is None and table.is_serviced:  # the settings changed while the store was asked
+            table = replace(table, serviced_since=self._clock.now())
+            self._recorder.serviced(table)
         self._tables[name] = table
         self._log.info("table added", table=name, base_path=base_path)
         self.jobs.learn(remembered.jobs)
@@ -559,7 +577,11 @@ class Service:
         foreign, resumed_at = answer.foreign, self._controls.resumed_at(poll.table)
         # After a restart the scheduler does not know what the operator had seen when the table was resumed.
         if foreign is not None and (resumed_at is None or foreign.requested_at > resumed_at):
-            self._inbox.append(e.ForeignServiceSeen(poll.table, foreign.time, foreign.action))
+            self._inbox.append(
+                e.ForeignServiceSeen(
+                    poll.table, foreign.time, foreign.action, by=foreign.planner, at=foreign.requested_at
+                )
+            )
         self._inbox.append(e.Polled(poll.table, poll.work_id, answer.changed))
         self._drop_unless_held(poll.table)
 

@@ -162,7 +162,7 @@ class Worker:
             )
         if polled.changed or not cache.foreign_is_known:
             instants = self._watcher.service_instants(table.name)
-            foreign = foreign_instants(instants, self._identity, watched_since=table.watched_since)
+            foreign = foreign_instants(instants, self._identity, since=table.serviced_since)
             cache.keep_newest_foreign(max(foreign, key=lambda instant: instant.time, default=None))
         return PollReport(polled.changed, cache.newest_foreign, self._clock.monotonic() - started, polled.writer_bytes)
 

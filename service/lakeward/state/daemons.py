@@ -5,7 +5,9 @@ Touches: the database, through `StoreAccess`.
 
 from __future__ import annotations
 
-from sqlalchemy import delete, select
+from typing import Any
+
+from sqlalchemy import Select, delete, select
 
 from lakeward.state.access import StoreAccess, execute
 from lakeward.state.records import DaemonRecord
@@ -29,6 +31,7 @@ class Daemons:
             "address": daemon.address,
             "started_at": daemon.started_at,
             "beat_at": self._access.database.clock(now),
+            "process": daemon.process,
         }
         insert = self._access.database.insert(daemons).values(holder=daemon.holder, **values)
         statement = insert.on_conflict_do_update(index_elements=["holder"], set_=values)
@@ -42,7 +45,14 @@ class Daemons:
     def alive(self, now: float, *, within: float = BEAT_SECONDS) -> tuple[DaemonRecord, ...]:
         """Daemons that beat within so many seconds, by holder."""
         alive = daemons.c.beat_at > self._access.database.clock(now) - within
+        return self._records(select(daemons).where(alive))
+
+    def known(self) -> tuple[DaemonRecord, ...]:
+        """Daemons that did not say that they ended, by holder, however long ago they beat."""
+        return self._records(select(daemons))
+
+    def _records(self, query: Select[Any]) -> tuple[DaemonRecord, ...]:
         return tuple(
-            DaemonRecord(row.holder, row.service, row.version, row.started_at, row.address, row.beat_at)
-            for row in self._access.rows("daemons", select(daemons).where(alive).order_by(daemons.c.holder))
+            DaemonRecord(row.holder, row.service, row.version, row.started_at, row.address, row.beat_at, row.process)
+            for row in self._access.rows("daemons", query.order_by(daemons.c.holder))
         )

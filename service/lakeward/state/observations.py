@@ -33,23 +33,33 @@ class Observations:
     def __init__(self, access: StoreAccess) -> None:
         self._access = access
 
-    def watch(self, table: str, base_path: str, at: float) -> WatchedTable:
-        """Remember a table. One that moved to another base path is another table: what was seen of it goes."""
+    def watch(self, table: str, base_path: str, at: float, *, serviced_since: float | None = None) -> WatchedTable:
+        """Remember a table. One that moved to another base path is another table: what was seen of it goes.
 
-        def work(connection: Connection) -> list[float]:
+        `serviced_since` counts where none was remembered: the first time is the one that stays.
+        """
+
+        def work(connection: Connection) -> list[float | None]:
             row = connection.execute(select(watched_tables).where(watched_tables.c.table_name == table)).first()
-            first_watched_at = at
+            first_watched_at, since = at, serviced_since
             if row is not None and row.base_path == storable(base_path):
                 first_watched_at = row.first_watched_at
+                since = serviced_since if row.serviced_since is None else row.serviced_since
             elif row is not None:
                 _delete_observations(connection, table)
-            values = {"base_path": base_path, "first_watched_at": first_watched_at, "seen_at": at}
+            values = {
+                "base_path": base_path,
+                "first_watched_at": first_watched_at,
+                "seen_at": at,
+                "serviced_since": since,
+            }
             insert = self._access.database.insert(watched_tables).values(table_name=table, **values)
             connection.execute(insert.on_conflict_do_update(index_elements=["table_name"], set_=values))
-            return [first_watched_at]
+            return [first_watched_at, since]
 
-        (first_watched_at,) = self._access.write("watch", work)
-        return WatchedTable(table, base_path, first_watched_at, at)
+        first_watched_at, since = self._access.write("watch", work)
+        assert first_watched_at is not None, "every table has one"
+        return WatchedTable(table, base_path, first_watched_at, at, since)
 
     def tables(self) -> tuple[WatchedTable, ...]:
         query = select(watched_tables).order_by(watched_tables.c.table_name)
@@ -210,4 +220,4 @@ def _digest(value: DecisionRecord | ObservedPlan) -> str:
 
 
 def watched_table_of(row: Row[Any]) -> WatchedTable:
-    return WatchedTable(row.table_name, row.base_path, row.first_watched_at, row.seen_at)
+    return WatchedTable(row.table_name, row.base_path, row.first_watched_at, row.seen_at, row.serviced_since)

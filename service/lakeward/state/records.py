@@ -25,6 +25,8 @@ class WatchedTable:
     first_watched_at: float
     """The time since which instants may be expected to be known; earlier ones were not seen as they came."""
     seen_at: float
+    serviced_since: float | None = None
+    """When the table was first seen with a word about its writers; None: not yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,8 @@ class DaemonRecord:
     address: str | None = None
     beat_at: float = 0.0
     """Set by the store."""
+    process: str | None = None
+    """The process of the daemon, as a line of `commit/owner.py`; None in rows of the release before."""
 
 
 class ControlKind(StrEnum):

@@ -69,6 +69,7 @@ watched_tables = Table(
     Column("base_path", StorableText, nullable=False),
     Column("first_watched_at", Double, nullable=False),
     Column("seen_at", Double, nullable=False),
+    Column("serviced_since", Double),
 )
 
 plannings = Table(
@@ -184,6 +185,7 @@ daemons = Table(
     Column("address", StorableText),
     Column("started_at", Double, nullable=False),
     Column("beat_at", Double, nullable=False),
+    Column("process", StorableText),
 )
 
 # ------------------------------------------------------------------------------------------------ from an operator

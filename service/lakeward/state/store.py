@@ -153,7 +153,9 @@ class Store:
             statement = update(store_identity).values(store_id=store_id)
             self._access.write("adopt", lambda connection: execute(connection, statement))
         for table in known:
-            self.observations.watch(table.name, table.base_path, table.first_watched_at)
+            self.observations.watch(
+                table.name, table.base_path, table.first_watched_at, serviced_since=table.serviced_since
+            )
         for control in in_force:
             self.controls.add(control)
         for each in parked:  # after the controls, because a resume unparks

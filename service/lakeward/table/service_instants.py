@@ -3,12 +3,13 @@
 A plan of Lakeward says so in its extra metadata: `planned_by` always, `planned_by_service` (the configured name) and
 `planned_by_store` (the identity of the store) when a daemon made it. Foreign to a daemon is
 
-    a plan that says nothing                                      inline compaction, another tool
-    a plan of another service                                     a daemon configured for other people
-    a plan of our service by another store, made while we watch   a second daemon that does not share our store
+    a plan that says nothing                     inline compaction, another tool
+    a plan of another service                    a daemon configured for other people
+    a plan of our service by another store       a second daemon that does not share our store
 
-and not foreign is a plan of our command line, which an operator ran on purpose, and what our service planned before our
-store began to watch the table: then the store is new (it was deleted, or restored), not the daemon.
+when it was requested after our store first saw the table with a word about its writers. History is no rival: what was
+planned before says who serviced the table, not who does. Never foreign is a plan of our command line, which an operator
+ran on purpose.
 
 Only compaction, log compaction and clustering count. Writers clean and roll back inline by default, and a clean beside
 ours does no harm, so those would call every table serviced already. A plan that cannot be read says nothing about who
@@ -73,24 +74,29 @@ class ServiceInstant:
     planned_by_service: str | None = None
     planned_by_store: str | None = None
 
-    def is_foreign(self, us: ServiceName, *, watched_since: float) -> bool:
-        """True when it shows that another service works on the table; `watched_since` is when our store first saw
-        it."""
-        if self.action not in SERVICES_OF_ONE or not self.is_readable:
+    def is_foreign(self, us: ServiceName, *, since: float) -> bool:
+        """True when it shows that another service works on the table, after `since`."""
+        if self.action not in SERVICES_OF_ONE or not self.is_readable or self.requested_at <= since:
             return False
         if self.planned_by is None:
             return True
         if self.planned_by_service is None:
             return False
-        if self.planned_by_service != us.service:
-            return True
-        return self.planned_by_store not in (None, us.store) and self.requested_at > watched_since
+        return self.planned_by_service != us.service or self.planned_by_store not in (None, us.store)
+
+    @property
+    def planner(self) -> str:
+        """Who made the plan, as far as it says so."""
+        if self.planned_by_service is None:
+            return self.planned_by or "another engine"
+        return f"service {self.planned_by_service} of {self.planned_by}"
 
 
 def foreign_instants(
-    instants: Iterable[ServiceInstant], us: ServiceName, *, watched_since: float
+    instants: Iterable[ServiceInstant], us: ServiceName, *, since: float | None
 ) -> tuple[ServiceInstant, ...]:
-    return tuple(instant for instant in instants if instant.is_foreign(us, watched_since=watched_since))
+    """None for `since` means that we do not service the table yet, so that whatever is there is history."""
+    return () if since is None else tuple(instant for instant in instants if instant.is_foreign(us, since=since))
 
 
 def read_service_instants(

@@ -61,6 +61,10 @@ def cancel(table: str = "a", *, until: float | None = None) -> CancelRequested:
     return CancelRequested(Control("2", ControlTarget(ControlTargetKind.TABLE, table), "wrong time", "ann", until))
 
 
+def foreign(table: str, instant: str, action: str = "compaction") -> ForeignServiceSeen:
+    return ForeignServiceSeen(table, instant, action, by="another engine", at=START)
+
+
 # ---- from a lease to a job
 
 
@@ -909,9 +913,9 @@ def test_foreign_service_brings_shadow():
     stage = Stage()
     stage.recovered("a")
 
-    stage.say(ForeignServiceSeen("a", "20270115080000000", "compaction"))
+    stage.say(foreign("a", "20270115080000000"))
     assert records(stage.last) == [FactKind.SHADOW]
-    assert records(stage.say(ForeignServiceSeen("a", "20270115090000000", "logcompaction"))) == []
+    assert records(stage.say(foreign("a", "20270115090000000", "logcompaction"))) == []
 
     assert jobs(stage.planned("a")) == []
     assert stage.state("a") is TableState.SHADOW
@@ -923,12 +927,12 @@ def test_resume_ends_shadow_and_remembers():
     """After a resume, signs that were known start no shadow mode again, and a newer one does."""
     stage = Stage()
     stage.recovered("a")
-    stage.say(ForeignServiceSeen("a", "20270115080000000", "compaction"))
+    stage.say(foreign("a", "20270115080000000"))
     stage.planned("a")
 
     assert jobs(stage.say(Resumed(ControlTarget(ControlTargetKind.TABLE, "a")))) == [("a", JobKind.COMPACTION)]
-    assert stage.say(ForeignServiceSeen("a", "20270115080000000", "compaction")) == []
-    stage.say(ForeignServiceSeen("a", "20270115100000000", "compaction"))
+    assert stage.say(foreign("a", "20270115080000000")) == []
+    stage.say(foreign("a", "20270115100000000"))
     assert records(stage.last) == [FactKind.SHADOW]
 
 
@@ -938,14 +942,14 @@ def test_resume_before_the_table_is_known():
     stage.say(Resumed(ControlTarget(ControlTargetKind.TABLE, "a"), foreign_seen_until="20270115080000000"))
     stage.recovered("a")
 
-    assert stage.say(ForeignServiceSeen("a", "20270115080000000", "compaction")) == []
+    assert stage.say(foreign("a", "20270115080000000")) == []
 
 
 def test_shared_table_runs():
     """A foreign service holds no table back whose configuration says share."""
     stage = Stage()
     stage.recovered("a", foreign_services=ForeignServices.SHARE)
-    stage.say(ForeignServiceSeen("a", "20270115080000000", "compaction"))
+    stage.say(foreign("a", "20270115080000000"))
 
     assert jobs(stage.planned("a")) == [("a", JobKind.COMPACTION)]
 

@@ -174,7 +174,7 @@ class World:
             (1, lambda: LimitsChanged(self.some_limits())),
             (8, lambda: LeaseGained(table)),
             (1, lambda: LeaseEnded(table, "The lease ran out.")),
-            (1, lambda: ForeignServiceSeen(table, instant, "compaction")),
+            (1, lambda: ForeignServiceSeen(table, instant, "compaction", by="another engine", at=0.0)),
             (1, lambda: Parked(table, "It is broken.", self.now + 50, self.chance.choice((None, *FILE_GROUPS)))),
             (2, lambda: Paused(self.some_control())),
             (4, lambda: Resumed(self.some_control().target)),

@@ -296,6 +296,10 @@ class ForeignServiceSeen:
     table: str
     instant: str
     action: str
+    by: str
+    """Who planned it, as far as its plan says so."""
+    at: float
+    """When it was requested, in seconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)

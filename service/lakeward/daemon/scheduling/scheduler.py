@@ -350,7 +350,8 @@ class Scheduler:
         if table is None or event.instant <= self._foreign_seen_until.get(event.table, ""):
             return
         was_foreign = table.is_foreign
-        table.foreign = max(table.foreign or ("", ""), (event.instant, event.action))
+        if table.foreign is None or table.foreign.instant < event.instant:
+            table.foreign = event
         # A running job is let finish: it has the lock and a heartbeat, and leaving its plan behind helps no service.
         if table.is_foreign and not was_foreign:
             self._record(FactKind.SHADOW, table, table.foreign_text)
@@ -377,7 +378,7 @@ class Scheduler:
         self._pauses.lift(target)
         table = self._tables.get(target.name)
         if target.kind is ControlTargetKind.TABLE:
-            newest = table.foreign[0] if table is not None and table.foreign is not None else ""
+            newest = table.foreign.instant if table is not None and table.foreign is not None else ""
             seen_until = newest if event.foreign_seen_until is None else event.foreign_seen_until
             known = self._foreign_seen_until.get(target.name, "")
             self._foreign_seen_until[target.name] = max(known, seen_until)
@@ -395,7 +396,7 @@ class Scheduler:
         table.job_trouble, table.failures, table.retries = None, 0, 0
         table.scan_trouble, table.scan_failures = None, 0
         seen_until = self._foreign_seen_until.get(table.name, "")
-        if table.foreign is not None and table.foreign[0] <= seen_until:
+        if table.foreign is not None and table.foreign.instant <= seen_until:
             table.foreign = None
         table.plan_wanted = True
         if table.leased_at is not None:

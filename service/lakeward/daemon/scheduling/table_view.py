@@ -51,7 +51,7 @@ def view_of(
         retry_at=hold.until if hold else None,
         parked_groups=tuple(table.parking.parked.values()),
         paused_groups=paused_groups,
-        foreign_instant=table.foreign[0] if table.foreign else None,
+        foreign_instant=table.foreign.instant if table.foreign else None,
         queue_position=queue_position,
         queued_at=table.queued_at,
         running=() if table.running is None else (table.running,),

@@ -17,7 +17,7 @@ from math import inf
 from lakeward.config.foreign_services import ForeignServices
 from lakeward.config.job_kind import JobKind
 from lakeward.daemon.scheduling.admission import Candidate
-from lakeward.daemon.scheduling.events import Control, Demand, RunningJob, Schedule, TableState
+from lakeward.daemon.scheduling.events import Control, Demand, ForeignServiceSeen, RunningJob, Schedule, TableState
 from lakeward.daemon.scheduling.job_traits import TRAITS
 from lakeward.daemon.scheduling.parking import Parking
 from lakeward.quantities import format_time
@@ -114,8 +114,8 @@ class TrackedTable:
     refusal_recorded: str = ""
     parking: Parking = field(default_factory=Parking)
 
-    foreign: tuple[str, str] | None = None
-    """Instant and action of the newest sign that another service works on the table."""
+    foreign: ForeignServiceSeen | None = None
+    """The newest sign that another service works on the table."""
 
     wake_at: float = inf
     """The entry of this table in the scheduler's heap that counts."""
@@ -160,10 +160,11 @@ class TrackedTable:
     @property
     def foreign_text(self) -> str:
         assert self.foreign is not None
-        instant, action = self.foreign
+        seen = self.foreign
         return (
-            f"Another service works on the table ({action} {instant} is not ours), so it is planned and not changed; "
-            "stop the other service and resume the table, or set foreign_services to share."
+            f"Another service works on the table ({seen.action} {seen.instant} is not ours: {seen.by} requested it at "
+            f"{format_time(seen.at)}), so it is planned and not changed; stop the other service and resume the table, "
+            "or set foreign_services to share."
         )
 
     def wanted(self, now: float) -> JobKind | None:
