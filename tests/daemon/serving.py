@@ -131,7 +131,7 @@ class Serving:
             worker=worker,
             runner=self.runner,
             store=self.store,
-            leases=Leases(self.store, record, seconds=60.0, clock=self.clock),
+            leases=Leases(self.store, record, seconds=60.0, clock=self.clock, processes=Processes()),
             find_tables=partial(find_tables, open_root=open_root),
             metrics=Metrics(self.registry),
             clock=self.clock,

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lakeward.commit.owner import Owner, Processes
 from lakeward.daemon.leases import Leases
 from lakeward.errors import StoreUnavailable
 from lakeward.state.records import DaemonRecord
@@ -25,9 +29,23 @@ def store(clock: SettableClock) -> Store:
     return open_store("sqlite://", clock=clock)
 
 
-def daemon(store: Store, name: str, clock: SettableClock) -> Leases:
-    record = DaemonRecord(name, "lakeward", "1", started_at=clock.now(), beat_at=clock.now())
-    return Leases(store, record, seconds=SECONDS, clock=clock)
+def daemon(
+    store: Store, name: str, clock: SettableClock, *, owner: Owner | None = None, processes: Processes | None = None
+) -> Leases:
+    line = None if owner is None else owner.to_line().decode()
+    record = DaemonRecord(name, "lakeward", "1", started_at=clock.now(), beat_at=clock.now(), process=line)
+    return Leases(store, record, seconds=SECONDS, clock=clock, processes=processes or Processes())
+
+
+@pytest.fixture
+def killed() -> Owner:
+    """A process of this machine that was killed, as it said of itself while it lived."""
+    with subprocess.Popen(["sleep", "600"]) as process:
+        ticks = int(Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19])
+        owner = replace(Processes().new_owner(), pid=process.pid, start_ticks=ticks)
+        assert not Processes().is_provably_dead(owner)
+        process.kill()
+    return owner
 
 
 def test_one_daemon_takes_all_tables(store: Store, clock: SettableClock) -> None:
@@ -66,6 +84,37 @@ def test_work_moves_when_a_daemon_dies(store: Store, clock: SettableClock) -> No
 
     assert b.keep(["t"], busy=frozenset()).gained == ("t",)
     assert (b.token("t") or 0) > (token or 0)
+
+
+def test_what_a_killed_daemon_of_this_machine_held_is_free_at_once(
+    store: Store, clock: SettableClock, killed: Owner
+) -> None:
+    """Its process is provably dead, so nothing is waited for, and it has no share any more."""
+    dead = daemon(store, "dead", clock, owner=killed)
+    dead.keep(["t1", "t2"], busy=frozenset())
+
+    found = daemon(store, "new", clock, owner=Processes().new_owner()).keep(["t1", "t2"], busy=frozenset())
+
+    assert (set(found.gained), found.daemons, found.held_by) == ({"t1", "t2"}, 1, {})
+    assert [each.holder for each in store.daemons.known()] == ["new"]
+
+
+def test_of_another_machines_daemon_nothing_is_guessed(store: Store, clock: SettableClock, killed: Owner) -> None:
+    """Keeps 6 of daemon/leases: nor of one of another boot or process namespace, of a process that is there, or of a
+    daemon that does not say which process it is. Each keeps its leases until they are over."""
+    others = {
+        "host": replace(killed, host="elsewhere"),
+        "boot": replace(killed, boot_id="another"),
+        "namespace": replace(killed, pid_namespace="pid:[1]"),
+        "lives": Processes().new_owner(),
+        "silent": None,
+    }
+    for name, owner in others.items():
+        daemon(store, name, clock, owner=owner).keep([name], busy=frozenset())
+
+    found = daemon(store, "new", clock, owner=Processes().new_owner()).keep(list(others), busy=frozenset())
+
+    assert found.gained == () and set(found.held_by) == set(others)
 
 
 @pytest.mark.parametrize("step", [1.0, -1.0, 600.0, -600.0])

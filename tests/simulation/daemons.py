@@ -299,7 +299,8 @@ class Daemon:
         dispatcher = SimulatedDispatcher(world, process, fails=run.dispatch_fails, longest=run.longest)
         self.runner = SimulatedRunner(world, process)
         record = DaemonRecord(process.name, "lakeward", "0", started_at=clock.now(), beat_at=clock.now())
-        self.leases = Leases(store, record, seconds=LEASE_SECONDS, clock=clock)
+        processes = SimulatedProcesses(world, process)
+        self.leases = Leases(store, record, seconds=LEASE_SECONDS, clock=clock, processes=processes)
         log: Any = TraceLog(world, process, self.runner)
         metrics: Any = Quiet()
         dispatchers: Any = SimpleNamespace(at_once=2, choose=lambda input_bytes: dispatcher)
@@ -310,7 +311,7 @@ class Daemon:
             run_operation_at=lambda base_path: partial(merge_ids, open_storage(base_path)[0]),
             run_check_at=lambda base_path: partial(_no_check),
             identity=ServiceName("lakeward", run.store_id),
-            processes=SimulatedProcesses(world, process),
+            processes=processes,
             state_folder=Path("/nowhere"),
             clock=clock,
         )

@@ -154,6 +154,7 @@ class App:
         ending.callback(store.close)
         self._log.info("store open", store=store.name, migrations=list(migrated.applied))
 
+        processes = Processes()
         holder = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         daemon = DaemonRecord(
             holder,
@@ -162,6 +163,7 @@ class App:
             started_at=clock.now(),
             beat_at=clock.now(),
             address=settings.service.listen,
+            process=processes.new_owner().to_line().decode().strip(),
         )
         self._engines = engines = Engines(settings.spark, on_replaced=self._metrics.spark_restarted)
         ending.callback(self._stop_engines)
@@ -173,11 +175,11 @@ class App:
             run_operation_at=lambda base_path: partial(run_operation_at, base_path),
             run_check_at=lambda base_path: partial(check_slice_at, base_path),
             identity=ServiceName(settings.service.name, store.store_id()),
-            processes=Processes(),
+            processes=processes,
             state_folder=settings.service.state_folder,
             clock=clock,
         )
-        self._leases = Leases(store, daemon, seconds=settings.state.lease, clock=clock)
+        self._leases = Leases(store, daemon, seconds=settings.state.lease, clock=clock, processes=processes)
         self._runner = ThreadRunner()
         self._service = Service(
             settings=settings,

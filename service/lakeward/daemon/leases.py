@@ -11,15 +11,19 @@ The database's clock says when a lease is over, and a clock can be set, or wake 
 given back is taken only when its row also stayed as it is, while we looked on, for as long as a holder works without a
 renewal: by then the holder has stopped by itself. Who runs beside it has looked on all the time and loses none.
 
+A daemon that ran on this machine and is provably dead (`commit/owner.py`: host, boot, process namespace, process id and
+its start) holds nothing any more: what it held is given back for it at once. Of another machine's nothing is guessed.
+
 A lease only saves work: what keeps two daemons from publishing twice is the protocol on the table (room `commit`).
 
-Touches: the store.
+Touches: the store; the process table.
 Keeps:   1. `is_safe` turns false on the monotonic clock before anybody else may hold the table;
          2. a store that does not answer loses leases by time: work that runs goes on until then;
          3. every lease that was gained or lost is told, also when the store fails in between;
          4. a table at work is not given back;
-         5. no step of a clock alone takes a lease from a daemon that renews it.
-See:     docs/decisions/0017-what-clocks-prove.md
+         5. no step of a clock alone takes a lease from a daemon that renews it;
+         6. a lease that is not over is taken only from a process that is provably dead, on the machine that proves it.
+See:     docs/decisions/0017-what-clocks-prove.md, docs/decisions/0025-history-is-no-rival.md
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from lakeward.clock import Clock
+from lakeward.commit.owner import Processes, parse_owner
 from lakeward.commit.stillness import Stillness
 from lakeward.state import lease as terms
 from lakeward.state.lease import HeldLease
@@ -56,8 +61,11 @@ class LeaseChanges:
 class Leases:
     """The leases of one daemon. `is_safe` may be asked from any thread, the rest is for one thread at a time."""
 
-    def __init__(self, store: Store, daemon: DaemonRecord, *, seconds: float, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, daemon: DaemonRecord, *, seconds: float, clock: Clock, processes: Processes
+    ) -> None:
         self._store = store
+        self._processes = processes
         self._daemon = daemon
         self._seconds = seconds
         self._clock = clock
@@ -102,6 +110,7 @@ class Leases:
         daemons, is_watching, problem = 1, False, None
         try:
             self._store.daemons.beat(self._daemon, self._clock.now())
+            self._bury_the_dead()
             daemons = max(1, len(self._store.daemons.alive(self._clock.now())))
             share = math.ceil(len(tables) / daemons)
             self._renew(lost)
@@ -133,6 +142,22 @@ class Leases:
                 held = self._held.pop(table, None)
             if held is not None:
                 self._store.leases.release(held.lease)
+
+    def _bury_the_dead(self) -> None:
+        """Give back what a killed daemon of this machine held, and forget that it lives: its share is free, too."""
+        dead = {daemon.holder for daemon in self._store.daemons.known() if self._is_provably_dead(daemon)}
+        if not dead:
+            return
+        now = self._clock.now()
+        for lease in (*self._store.leases.held(now), *self._store.leases.expired(now)):
+            if lease.holder in dead:
+                self._store.leases.release(lease)
+        for holder in sorted(dead):  # last, since only its row tells that it is dead
+            self._store.daemons.leave(holder)
+
+    def _is_provably_dead(self, daemon: DaemonRecord) -> bool:
+        owner = None if daemon.process is None else parse_owner(daemon.process.encode())
+        return owner is not None and daemon.holder != self.holder and self._processes.is_provably_dead(owner)
 
     def _renew(self, lost: dict[str, str]) -> None:
         with self._lock:
