@@ -21,7 +21,7 @@ KEEPS = re.compile(r"^Keeps:(.*?)(?=^\S|^\s*$|\Z)", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"^\s*(\d+)\. ", re.MULTILINE)
 MENTION = re.compile(r"Keeps (?:(\d+(?:(?:, | and |, and )\d+)*) )?of ([a-z_]+(?:/[a-z_0-9]+)+)")
 
-BEGINNING_WITHOUT_A_SUBJECT = re.compile(r"(Of|Those|As|By|Where)\b")
+BEGINNING_WITHOUT_A_SUBJECT = re.compile(r"(Of|Those|As|By|Where|And|Nor)\b")
 NOT_A_NAME = re.compile(r"\b(whoever|nobody|somebody)\b", re.IGNORECASE)
 
 

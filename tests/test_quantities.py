@@ -31,8 +31,8 @@ def test_neither(text: str) -> None:
 
 
 @pytest.mark.parametrize(("size", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (3 * 2**40, "3.0 TiB")])
-def test_spelling(size: int, text: str) -> None:
-    """In the largest unit that leaves a number above one."""
+def test_format(size: int, text: str) -> None:
+    """It has the largest unit that leaves a number above one."""
     assert format_size(size) == text
 
 
@@ -40,7 +40,7 @@ def test_spelling(size: int, text: str) -> None:
     ("size", "text"), [(0, "0B"), (1001, "1001B"), (1025, "1025B"), (2**29, "512MiB"), (3 * 2**30, "3GiB")]
 )
 def test_written_sizes(size: int, text: str) -> None:
-    """In the largest unit that loses nothing, so that they are read back as what they were."""
+    """They have the largest unit that loses nothing, so that they are read back as what they were."""
     assert write_size(size) == text
     assert parse_size(text) == size
 

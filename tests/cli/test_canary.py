@@ -128,7 +128,8 @@ def test_every_verb_is_called() -> None:
 def test_no_verb_tells_a_secret(
     verb: str, folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Whether it does its work or fails, on stdout and stderr and in the files that it leaves."""
+    """A verb tells none, whether it does its work or fails: not on stdout, not on stderr and not in the files that it
+    leaves."""
     if verb not in ("config check", "config show", "config schema", "run"):
         monkeypatch.setenv("LAKEWARD_CONFIG", str(folder / "lakeward.toml"))
     assert run(["state", "migrate", "--config", str(folder / "lakeward.toml")]) == 0

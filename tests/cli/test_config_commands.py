@@ -62,7 +62,7 @@ def test_a_file_that_allows_no_writing_is_right(config: Path, capfd: pytest.Capt
 
 
 def test_a_wrong_file(config: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Exit 2, every problem on stderr; with --json they are the data."""
+    """The command exits with 2, with every problem on stderr; with --json they are the data."""
     config.write_text("[service]\njobs_max = 0\nlistn = 1\n")
     assert run(["config", "check", str(config)]) == 2
     out, err = capfd.readouterr()
@@ -78,7 +78,7 @@ def test_a_wrong_file(config: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("arguments", [("check",), ("check", "FILE", "--set", "x"), ("show", "FILE", "--set", "a.b=1")])
 def test_wrong_words(config: Path, arguments: tuple[str, ...], capfd: pytest.CaptureFixture[str]) -> None:
-    """Exit 2 with one explanation."""
+    """The command exits with 2 and gives one explanation."""
     assert run(["config", *(str(config) if word == "FILE" else word for word in arguments)]) == 2
     out, err = capfd.readouterr()
     assert out == ""
@@ -98,7 +98,7 @@ def test_show_is_a_configuration(config: Path, capfd: pytest.CaptureFixture[str]
 def test_show_says_where_values_come_from(
     config: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Default, file with its line, environment variable or flag."""
+    """A value comes from a default, the file with its line, an environment variable or a flag."""
     monkeypatch.setenv("LAKEWARD_CONFIG", str(config))
     monkeypatch.setenv("LAKEWARD__SERVICE__TICK", "2s")
     assert run(["config", "show", "--origin", "--set", "service.grace=5s"]) == 0
@@ -140,7 +140,7 @@ def test_show_of_one_table(config: Path, table: str, capfd: pytest.CaptureFixtur
 
 
 def test_show_of_a_table_that_is_only_planned(config: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Says so, and what to set."""
+    """It says so, and what to set."""
     config.write_text("")
     assert run(["config", "show", str(config), "--table", "/data/x"]) == 0
     assert "Nothing is written to this table." in capfd.readouterr().out
@@ -163,7 +163,7 @@ def test_no_secret_is_shown(
 
 
 def test_the_schema_accepts_what_check_accepts(config: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """And refuses an unknown key."""
+    """The schema also refuses an unknown key."""
     assert run(["config", "schema"]) == 0
     schema = json.loads(capfd.readouterr().out)
     jsonschema.validate(tomllib.loads(CONFIG), schema)

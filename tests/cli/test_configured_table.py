@@ -43,7 +43,7 @@ def test_a_name_goes_before_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_a_name_that_no_table_has() -> None:
-    """With what was probably meant."""
+    """The error says what was probably meant."""
     with pytest.raises(UsageError, match="Did you mean orders"):
         resolve_table("order", NAMED)
 
@@ -67,7 +67,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_inspect_by_name(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """With --config or LAKEWARD_CONFIG."""
+    """The configuration is named by --config or by LAKEWARD_CONFIG."""
     assert run(["inspect", "orders", "--json"]) == 0
     by_name = json.loads(capfd.readouterr().out)
     assert run(["inspect", str(table), "--json"]) == 0

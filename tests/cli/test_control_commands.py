@@ -73,7 +73,7 @@ def test_a_file_group_or_a_group_of_tables(store: Store) -> None:
 def test_what_makes_no_sense_is_refused(
     store: Store, arguments: list[str], says: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """With exit 2 and what to do; nothing reaches the store."""
+    """The command exits with 2 and says what to do; nothing reaches the store."""
     assert run(arguments) == 2
     assert says in capfd.readouterr().err
     assert store.controls.in_force(now()) == ()

@@ -26,7 +26,7 @@ def table(bucket: str, tmp_path: Path) -> str:
 
 
 def test_inspect(table: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Under either spelling, and with a slash at the end."""
+    """The table is found by either form of its URL, and with a slash at the end."""
     for url in (table, table.replace("s3://", "s3a://") + "/"):
         assert run(["inspect", url, "--json"]) == 0
         assert orjson.loads(capsys.readouterr().out)["table"]["base_path"] == table

@@ -30,7 +30,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_compaction_from_end_to_end(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Data on stdout as one JSON document, the story on stderr, exit 0."""
+    """There is one JSON document on stdout and the story on stderr, and the exit code is 0."""
     assert run(["compact", str(table), *IN_PROCESS, "--json"]) == 0
     out, err = capfd.readouterr()
     (compaction,) = json.loads(out)["compactions"]
@@ -52,7 +52,7 @@ def test_a_second_compaction_exits_three_when_asked(table: Path, capfd: pytest.C
 def test_a_verb_that_writes_needs_one_statement_about_writers(
     table: Path, statement: tuple[str, ...], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Without one, or with two, it refuses and says what to do."""
+    """A verb that is given none, or two, refuses and says what to do."""
     before = everything(table)
     assert run(["compact", str(table), *statement]) == 2
     assert "--lock filesystem" in capfd.readouterr().err
@@ -88,7 +88,7 @@ def test_a_lock_must_be_one_that_the_writers_can_take(
 def test_zookeeper_that_does_not_answer(
     table: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Exit 75: it may come back. Nothing is written before."""
+    """The exit code is 75, since it may come back. Nothing is written before."""
     monkeypatch.setattr("lakeward.commit.lock.zookeeper_lock.CONNECT_SECONDS", 0.2)
     before = everything(table)
     assert run(["compact", str(table), "--lock", "zookeeper", "--lock-zookeeper", "127.0.0.1:1"]) == 75
@@ -110,7 +110,7 @@ def test_a_dry_run_needs_no_statement(table: Path, capfd: pytest.CaptureFixture[
 
 
 def test_a_refused_table_exits_two(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Naming the property and the remedy, as JSON when asked."""
+    """The error names the property and the remedy, as JSON when asked."""
     properties = table / ".hoodie/hoodie.properties"
     properties.write_text(properties.read_text().replace("cdc.enabled=false", "cdc.enabled=true"))
     before = everything(table)
@@ -235,7 +235,7 @@ def test_a_table_below_a_link(table: Path, tmp_path: Path, capfd: pytest.Capture
 
 
 def test_a_held_lock_exits_five(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """After --lock-wait, naming the file."""
+    """The command ends after --lock-wait, and names the file."""
     (table / SPARK_LOCK).touch()
     assert run(["compact", str(table), *IN_PROCESS, "--lock-wait", "0s"]) == 5
     assert SPARK_LOCK in capfd.readouterr().err
@@ -255,7 +255,7 @@ def test_a_held_lock_exits_five(table: Path, capfd: pytest.CaptureFixture[str]) 
     ],
 )
 def test_wrong_words_exit_two(table: Path, arguments: tuple[str, ...], capfd: pytest.CaptureFixture[str]) -> None:
-    """With one explanation on stderr and nothing on stdout."""
+    """There is one explanation on stderr and nothing on stdout."""
     assert run([str(table) if word == "TABLE" else word for word in arguments]) == 2
     out, err = capfd.readouterr()
     assert out == ""
@@ -333,7 +333,7 @@ def test_versions_as_json(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_help_names_every_verb(capfd: pytest.CaptureFixture[str]) -> None:
-    """And exits 0."""
+    """`--help` exits with 0."""
     assert run(["--help"]) == 0
     out = capfd.readouterr().out
     assert all(verb in out for verb in ("inspect", "plan", "explain", "compact", "version"))

@@ -21,7 +21,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def test_verification_exits_six_when_it_finds_something(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """And zero when not; it writes nothing either way."""
+    """A verification that finds nothing exits with 0; it writes nothing either way."""
     assert run(["verify", str(table), "--timezone", "UTC"]) == 0
     assert "No problem found." in capfd.readouterr().out
 
@@ -152,8 +152,9 @@ def test_what_says_how_rows_are_merged_does_not_go_with_it(table: Path, capfd: p
 def test_a_compaction_services_the_metadata_table_before_its_writers_have_to(
     table: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """At its end, with its cost: the commit that it made itself is one of the two that this one's writers wait for. A
-    dry run and `explain` say how far it is; with --no-metadata-services, or `off`, it is left to its writers."""
+    """A compaction does it at its end and says what it cost: the commit that it made itself is one of the two that this
+    one's writers wait for. A dry run and `explain` say how far it is; with --no-metadata-services, or `off`, it is left
+    to its writers."""
     in_process = ["--timezone", "UTC", "--local-below", "1GiB"]
     assert run(["explain", str(table), "--json"]) == 0
     outlook = json.loads(capfd.readouterr().out)["metadata_table"]

@@ -147,7 +147,7 @@ def test_a_store_that_does_not_answer_stops_nothing(lake: Lake) -> None:
 def test_all_groups_that_fail_are_parked_at_once(
     lake: Lake, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Not one each time."""
+    """One run parks all of them, not one each time."""
     log = sorted(lake.table.glob(f"p1/.{GOOD}*"))[-1]
     sound = log.read_bytes()
     place = sound.rindex(b"#HUDI#") - 60

@@ -84,7 +84,7 @@ def test_a_damaged_store_is_rebuilt(url: str, tmp_path: Path, capfd: pytest.Capt
 
 
 def test_no_password_is_printed(url: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Not when the database cannot be reached, not with --debug."""
+    """A password stays hidden when the database cannot be reached, and with --debug."""
     secret = f"postgresql://ada:hunter2-canary@/db?host={tmp_path}&connect_timeout=1"
     assert run(["state", "status", "--url", secret, "--debug"]) == 75
     out, err = capfd.readouterr()

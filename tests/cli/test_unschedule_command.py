@@ -60,7 +60,7 @@ def test_a_plan_of_ours(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_nothing_of_ours(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """No failure; Hudi's are named."""
+    """That is no failure; Hudi's plans are named."""
     table = copy_golden("v9", tmp_path / "table", pending=True)
     before = everything(table)
 
@@ -101,7 +101,7 @@ def test_work_under_way_stays(table: Path, capfd: pytest.CaptureFixture[str]) ->
 
 
 def test_one_that_is_gone(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Also one that never was."""
+    """A plan that is gone is refused, and so is one that never was."""
     assert run(["unschedule", str(table), "20200101000000000", *STOPPED]) == 2
     assert "completed, or gone already" in capfd.readouterr().err
 

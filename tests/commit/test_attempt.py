@@ -123,7 +123,7 @@ def test_an_attempt_that_was_fenced_off_before_its_plan_is_there(
 
 
 def test_a_plan_that_a_writer_carried_out_is_left_alone(bench: Bench) -> None:
-    """With what stands for it on the timeline."""
+    """What stands for such a plan on the timeline stays."""
     attempt = bench.attempt()
     attempt.claim()
     bench.fence_off()
@@ -179,7 +179,7 @@ def test_there_is_no_second_completed_file(objects: Bench) -> None:
 
 
 def test_without_an_intent_nothing_is_rolled_forward(objects: Bench) -> None:
-    """And nothing is created."""
+    """Nothing is created where no intent was stated."""
     objects.begun()
     assert objects.attempt().roll_forward(fence=unfenced) is None
     assert len(objects.timeline()) == 2

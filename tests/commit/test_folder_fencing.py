@@ -86,7 +86,7 @@ def test_markers_are_there_for_good(table: Path) -> None:
 
 
 def test_an_attempt_that_was_fenced_off_lists_no_markers(table: Path) -> None:
-    """Else they would stay when the instant is long completed."""
+    """Such markers would stay when the instant is long completed."""
     fence_off(table, by=8)
     with pytest.raises(AttemptLost):
         fencing().list_markers(str(table), INSTANT, 7, attempt_folder(str(table), INSTANT, 7), winners())

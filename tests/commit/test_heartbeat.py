@@ -106,8 +106,8 @@ class Steps:
 @pytest.mark.parametrize("step", [1.0, -1.0, 600.0, -600.0])
 @pytest.mark.parametrize(("ours", "interval"), [(True, INTERVAL_SECONDS), (False, 60.0)])
 def test_setting_the_clock_ends_no_heartbeat(tmp_path: Path, step: float, ours: bool, interval: float) -> None:
-    """Ours and Hudi's, watched for longer than an interval: the next beat is made by the same clock. So it is when the
-    machine wakes up. Keeps 3 of commit/heartbeat."""
+    """Ours and Hudi's are watched for longer than an interval: the next beat is made by the same clock. So it is when
+    the machine wakes up. Keeps 3 of commit/heartbeat."""
     steps = Steps(tmp_path)
     steps.beat()
     if ours:
@@ -122,7 +122,8 @@ def test_setting_the_clock_ends_no_heartbeat(tmp_path: Path, step: float, ours: 
 
 @pytest.mark.parametrize(("ours", "seconds"), [(True, WATCH_SECONDS), (False, WATCH_FOREIGN_SECONDS)])
 def test_the_dead_are_watched_for_an_interval(tmp_path: Path, ours: bool, seconds: float) -> None:
-    """Once, with a word about it; who watched it already, or meets one that is not too old, waits for nothing."""
+    """A process watches once, with a word about it; one that watched it already, or meets one that is not too old,
+    waits for nothing."""
     steps = Steps(tmp_path)
     steps.path.write_bytes(steps.processes.new_owner().to_line() if ours else b"")
     steps.beat()
@@ -267,7 +268,7 @@ def test_a_beat_between_look_and_write_is_no_obstacle(states: bool) -> None:
 
 
 def test_tasks_work_for_an_attempt_that_is_alive() -> None:
-    """Not for one that is fenced off, over, gone, another, or publishing without them."""
+    """No task works for one that is fenced off, over, gone, another, or publishing without it."""
     store, processes = MemoryObjects(Objects()), ScriptedProcesses()
     owner = processes.new_owner()
     ours = in_store(store, owner)

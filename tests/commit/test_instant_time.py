@@ -22,7 +22,8 @@ def at(clock: SkippingClock, seconds: float) -> str:
 
 
 def test_the_skew_passes_before_the_time_is_used() -> None:
-    """So no machine whose clock is within the skew can still produce a smaller one. Keeps 2 of commit/instant_time."""
+    """After that no machine whose clock is within the skew can still produce a smaller one. Keeps 2 of
+    commit/instant_time."""
     clock = SkippingClock()
     time = next_time(floor=None, zone=IN_UTC, clock=clock)
     assert clock.slept >= MAX_CLOCK_SKEW_SECONDS

@@ -86,8 +86,8 @@ def name_of(file_id: str, *, token: str = "0-7-0", instant: str = PENDING) -> st
 
 
 def test_what_was_moved_in_is_of_the_instant_and_of_the_plan(tmp_path: Path) -> None:
-    """Base files and logs alike; neither another instant's, nor a file of another group, nor one that is kept. Keeps 2
-    of commit/orphan_files."""
+    """Base files and logs are found alike; neither another instant's, nor a file of another group, nor one that is
+    kept. Keeps 2 of commit/orphan_files."""
     (tmp_path / "p").mkdir()
     (tmp_path / "q").mkdir()
     kept, orphan = name_of("a-0"), name_of("a-0", token="0-7-1")

@@ -58,7 +58,7 @@ def test_a_foreign_or_torn_line_names_no_process() -> None:
 
 
 def test_this_process_is_alive_and_a_finished_one_is_dead() -> None:
-    """Judged by process id and start on the same host, boot and namespace."""
+    """A process is judged by its id and start on the same host, boot and namespace."""
     processes = Processes()
     assert not processes.is_provably_dead(processes.new_owner())
     with child() as (_, other):
@@ -123,7 +123,8 @@ def test_the_release_before_reads_our_lines() -> None:
 
 
 def test_nothing_is_known_about_other_machines() -> None:
-    """Another host, boot or process namespace: never called dead. Nor by ticks that were counted elsewhere."""
+    """A process of another host, boot or process namespace is never called dead, nor one by ticks that were counted
+    elsewhere."""
     processes = Processes()
     gone = replace(processes.new_owner(), pid=2**30)
     assert processes.is_provably_dead(gone)

@@ -94,7 +94,7 @@ class Left:
         return set(self.lake.objects.data)
 
     def refuses(self, error: type[Exception] = Conflict, match: str | None = None) -> None:
-        """And nothing is created or deleted."""
+        """Nothing is created or deleted."""
         there = self.everything()
         with pytest.raises(error, match=match):
             self.finish()
@@ -141,7 +141,7 @@ def test_a_process_that_would_roll_it_back_rolls_it_forward(left: Left) -> None:
 
 
 def test_the_lock_is_proved_before_each_timeline_changes(left: Left) -> None:
-    """Before the first file, and before each of the completed ones."""
+    """The proof comes before the first file, and before each of the completed ones."""
     proofs: list[int] = []
 
     def fence(fails: int) -> None:
@@ -162,7 +162,7 @@ def test_the_lock_is_proved_before_each_timeline_changes(left: Left) -> None:
 
 
 def test_commits_of_writers_do_not_matter(left: Left) -> None:
-    """Nor do cleanings and rollbacks: their records lie beside ours, whichever came first."""
+    """Cleanings and rollbacks matter as little: their records lie beside ours, whichever came first."""
     for seconds, action in ((1, "deltacommit"), (3, "clean"), (5, "rollback")):
         name = f"{left.after(seconds)}_{left.after(seconds + 1)}.{action}"
         left.put(METADATA_TIMELINE, name)
@@ -181,7 +181,7 @@ def test_a_metadata_table_that_was_compacted_since(left: Left, name: str) -> Non
 
 @pytest.mark.parametrize("instant", ["00000000000000000", "{}"])
 def test_a_partition_that_was_built_since(left: Left, instant: str) -> None:
-    """Without our files, as their instant was pending: by a writer, or by an indexer."""
+    """A writer or an indexer built it without our files, whose instant was pending: nothing is rolled forward."""
     name = f"{instant.format(left.after(1))}_{left.after(2)}"
     left.store.delete(f"{BASE}/{METADATA_TIMELINE}/{name}.deltacommit")
     left.put(METADATA_TIMELINE, f"{name}.deltacommit")
@@ -196,7 +196,7 @@ def test_what_was_there_before_does_not_matter(left: Left) -> None:
 
 
 def test_another_commit_of_the_instant(left: Left) -> None:
-    """Another engine's: there must be one only."""
+    """Another engine made it: there must be one only."""
     left.put(METADATA_TIMELINE, f"{left.instant}_{left.after(1)}.deltacommit")
     left.refuses(match="does not fit")
 
@@ -237,7 +237,7 @@ def test_without_a_metadata_table_only_the_commit_is_finished(left: Left, tmp_pa
 
 
 def test_a_metadata_table_that_was_built_since(left: Left) -> None:
-    """Without our files: a commit whose intent did not name it must not be completed. Keeps 6 of
+    """It was built without our files: a commit whose intent did not name it must not be completed. Keeps 6 of
     commit/metadata/delta_commit."""
     owner = next(each for each in left.processes.owners if each.attempt == left.intent.attempt)
     left.store.delete(heartbeat_path(BASE, left.instant))
@@ -248,7 +248,7 @@ def test_a_metadata_table_that_was_built_since(left: Left) -> None:
 
 
 def test_a_completed_file_of_another_is_left_alone(left: Left) -> None:
-    """Then there is nothing to roll forward, and nothing to roll back."""
+    """There is nothing to roll forward where it exists, and nothing to roll back."""
     left.put(DATA_TIMELINE, f"{left.instant}_{left.after(9)}.commit")
     there = left.everything()
     assert left.finish()
@@ -296,7 +296,7 @@ def test_a_commit_names_log_files_of_its_instant_only(left: Left, path: str, err
 
 
 def test_large_log_files_are_copied_in_parts(left: Left, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To the same bytes; what is there already is not written again."""
+    """A copy has the same bytes; what is there already is not written again."""
     monkeypatch.setattr(intent_fencing, "AT_ONCE_BYTES", 100)
     assert left.finish()
     logs = [path for path in left.everything() if f"_{left.instant}.log." in path and left.folder not in path]

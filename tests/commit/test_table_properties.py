@@ -72,7 +72,7 @@ def test_other_keys_keep_their_values(base: Path):
 
 
 def test_nothing_is_written_where_nothing_changes(base: Path):
-    """Not even the same content again."""
+    """The same content is not written again either."""
     update(base)
     written = (base / ".hoodie" / "hoodie.properties").stat().st_ino
 
@@ -133,7 +133,7 @@ def test_a_torn_backup_is_deleted(base: Path):
 
 
 def test_what_cannot_be_relied_on_is_not_touched(base: Path):
-    """Neither where no file is whole, nor where there is none."""
+    """Nothing is written where no file is whole, nor where there is none."""
     path = base / ".hoodie" / "hoodie.properties"
     edited = path.read_bytes().replace(b"hoodie.table.name=golden", b"hoodie.table.name=other")
     path.write_bytes(edited)

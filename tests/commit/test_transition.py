@@ -58,7 +58,7 @@ def test_no_state_without_the_one_before(tmp_path: Path) -> None:
 
 
 def test_nothing_is_created_twice(tmp_path: Path) -> None:
-    """Not even with equal content: it could be another process's. Keeps 2 of commit/transition."""
+    """Equal content is no excuse: it could be another process's. Keeps 2 of commit/transition."""
     steps = files(tmp_path)
     steps.request(b"plan")
     with pytest.raises(AlreadyExists):

@@ -73,7 +73,7 @@ def test_values_of_the_environment(name: str, text: str, value: object) -> None:
     ],
 )
 def test_wrong_words_of_the_environment(name: str, what: str) -> None:
-    """Name the variable."""
+    """The error names the variable."""
     key, _, value = name.partition("=")
     (problem,) = read_config(None, {f"LAKEWARD__{key}": value}).problems
     assert problem.where == f"LAKEWARD__{key}"
@@ -81,7 +81,7 @@ def test_wrong_words_of_the_environment(name: str, what: str) -> None:
 
 
 def test_tables_of_keys_are_merged_over_the_layers(tmp_path: Path) -> None:
-    """And each key knows its own origin; everything else is replaced as a whole."""
+    """Each key knows its own origin; everything else is replaced as a whole."""
     reading = read(
         tmp_path,
         """
@@ -203,7 +203,7 @@ def test_what_is_not_toml(tmp_path: Path, text: bytes, place: str) -> None:
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    """Is a problem like any other."""
+    """It is a problem like any other."""
     (problem,) = read_config(tmp_path / "none.toml", {}).problems
     assert "cannot be read" in problem.what
     assert "No such file" in problem.why
@@ -281,7 +281,7 @@ def test_a_url_file_that_holds_no_url(tmp_path: Path, content: bytes | None) -> 
 
 
 def test_the_raised_error_tells_every_problem(tmp_path: Path) -> None:
-    """One note for each, so that the command line prints them all."""
+    """There is one note for each, so that the command line prints them all."""
     path = write(tmp_path, "[service]\njobs_max = 0\ntick = 0\n")
     with pytest.raises(ConfigurationError, match="2 problems") as raised:
         load_settings(path, {})

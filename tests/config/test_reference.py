@@ -15,7 +15,7 @@ KEYS = [key for section in sections() for key in section.keys]
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: f"{key.section}.{key.name}")
 def test_every_key_is_described(key: Key) -> None:
-    """With a sentence, and how it is written."""
+    """The reference has a sentence for each, and how its value is written."""
     assert key.description.endswith(".")
     assert key.kind
 
@@ -31,7 +31,7 @@ def test_written_defaults_are_the_defaults() -> None:
 
 
 def test_every_section_is_there() -> None:
-    """In the order of the models."""
+    """The sections stand in the order of the models."""
     names = [section.name for section in sections()]
     assert names[names.index("locks") + 1] == "locks.zookeeper"
     assert [name for name in names if "." not in name] == list(Settings.model_fields)

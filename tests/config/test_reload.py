@@ -17,7 +17,7 @@ BEFORE = """
 
 
 def test_a_file_with_a_problem_keeps_the_old_settings(tmp_path: Path) -> None:
-    """Even where most of it is right."""
+    """None of its settings is taken, even where most of it is right."""
     current = settings_of(tmp_path, BEFORE)
     reloaded = reload(current, write(tmp_path, BEFORE.replace("= 2", "= 3") + "\n    intervall = 1"), {})
     assert reloaded.settings is None

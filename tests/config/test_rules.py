@@ -123,7 +123,7 @@ def test_a_lock_in_zookeeper(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("written", ["url = 'http://zk'", "base_path = 'locks/'", "lock_key = 'a/b'", "lock_key = ''"])
 def test_what_zookeeper_would_not_take(tmp_path: Path, written: str) -> None:
-    """Is told at its place."""
+    """It is told at its place."""
     text = "locks.provider = 'zookeeper'\n[locks.zookeeper]\nurl = 'zk'\nbase_path = '/a'\n"
     key = written.partition(" ")[0]
     lines = [line for line in text.splitlines() if not line.startswith(f"{key} ")]
@@ -132,7 +132,7 @@ def test_what_zookeeper_would_not_take(tmp_path: Path, written: str) -> None:
 
 
 def test_what_defaults_break_is_told_once(tmp_path: Path) -> None:
-    """And not again for each entry on top of them."""
+    """It is not told again for each entry on top of them."""
     text = "[defaults]\nretry_first = '2h'\n[[tables]]\nmatch = 'a'\n[[tables]]\npath = '/b'"
     assert list(told(read(tmp_path, text))) == ["2:1"]
 
@@ -162,6 +162,6 @@ def test_planner_settings_that_are_wrong_together(tmp_path: Path) -> None:
 
 
 def test_a_lease_of_exactly_enough_ticks(tmp_path: Path) -> None:
-    """Five chances to renew it."""
+    """It has five chances to be renewed."""
     settings_of(tmp_path, "service.tick = '12s'")
     assert told(read(tmp_path, "service.tick = '12.1s'"))

@@ -21,13 +21,13 @@ def settings(**sections: Any) -> Settings:
 
 @pytest.mark.parametrize(("written", "seconds"), [("15m", 900.0), ("1.5h", 5400.0), (90, 90.0), (0.5, 0.5)])
 def test_durations(written: object, seconds: float) -> None:
-    """With a unit, or a number of seconds."""
+    """A duration is written with a unit, or is a number of seconds."""
     assert settings(service={"tick": written}).service.tick == seconds
 
 
 @pytest.mark.parametrize(("written", "size"), [("512MiB", 2**29), (1024, 1024), (1e9, 10**9)])
 def test_sizes(written: object, size: int) -> None:
-    """With a unit, or a number of bytes."""
+    """A size is written with a unit, or is a number of bytes."""
     assert settings(service={"memory": written}).service.memory == size
 
 
@@ -147,7 +147,7 @@ def test_where_the_lock_is_in_zookeeper_is_merged_key_by_key() -> None:
 
 
 def test_where_a_table_has_its_settings_from() -> None:
-    """For each key the entry that counts."""
+    """The entry that counts is told for each key."""
     given = settings(
         locks={"wait": "5m"},
         defaults={"interval": "20s", "planner": {"planner.log_ratio": 1, "planner.publish": "split"}},
@@ -205,12 +205,13 @@ def test_named_tables() -> None:
     ],
 )
 def test_how_the_lock_is_taken(locks: dict[str, Any], options: LockOptions) -> None:
-    """Shared with Spark's and Flink's writers; with stopped writers it keeps only our own processes apart."""
+    """The lock is shared with Spark's and Flink's writers; with stopped writers it keeps only our own processes
+    apart."""
     assert LockSettings(**locks).options == options
 
 
 def test_without_a_word_about_the_writers_nothing_is_written() -> None:
-    """And the reason says what to set."""
+    """The reason says what to set."""
     why = Settings().table("/x", "/x").locks.why_nothing_is_written  # type: ignore[union-attr]
     assert why is not None
     assert "locks.writers" in why

@@ -328,7 +328,7 @@ def test_two_at_once(base: Path, lasting_lock: Lock) -> None:
 def test_while_one_is_alive_the_other_waits(
     base: Path, call: str, refusal: type[LakewardError], lasting_lock: Lock
 ) -> None:
-    """And finds nothing to do when the first one has finished."""
+    """The process that waited finds nothing to do when the first one has finished."""
     with process(base, call.format(table=base), "stop", lock=lasting_lock.options) as child:
         before = contents(base)
         with pytest.raises(refusal):

@@ -51,7 +51,8 @@ def test_kill_nine_and_run_again(base: Path, call: str) -> None:
 
 
 def test_a_process_stopped_before_it_publishes_is_taken_over(base: Path) -> None:
-    """SIGSTOP between the last check and the publication, past lock and heartbeat: its link comes too late."""
+    """A process that gets SIGSTOP between the last check and the publication, past lock and heartbeat, links too
+    late."""
     with process(base, "link", "stop") as child:
         # The stopped process holds the lock, and no other may take that while it does not expire.
         with pytest.raises(LockHeld):
@@ -124,7 +125,7 @@ def test_two_processes_on_one_plan(base: Path) -> None:
 
 
 def test_ctrl_c_rolls_the_attempt_back(base: Path) -> None:
-    """SIGINT in the middle of an operation: the plan stays, nothing else does."""
+    """A process that gets SIGINT in the middle of an operation leaves the plan and nothing else."""
     with process(base, "open_output", "stop") as child:
         os.kill(child.pid, signal.SIGINT)
         child.wake()

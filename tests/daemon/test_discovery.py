@@ -67,7 +67,7 @@ def test_a_table_whose_properties_are_being_replaced(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("absolute", [False, True])
 def test_globs(tmp_path: Path, absolute: bool) -> None:
-    """Over the path below the root or the whole one; what is excluded is not even entered."""
+    """They match the path below the root or the whole one; what is excluded is not even entered."""
     for name in ("sales/orders", "sales/tmp_x", "old/orders", "orders"):
         table(tmp_path / name)
     before = f"{tmp_path}/" if absolute else ""

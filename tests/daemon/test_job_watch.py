@@ -30,7 +30,7 @@ class Watched:
 
 
 def test_the_guard_lets_go_on_what_is_ours_and_not_stopped() -> None:
-    """Asked as often as one likes."""
+    """It may be asked as often as one likes."""
     watched = Watched()
     watched.watch.guard()
     watched.watch.guard()
@@ -45,7 +45,7 @@ def test_a_stopped_job_is_told_why() -> None:
 
 
 def test_a_lease_that_is_not_safe_stops_the_job() -> None:
-    """Asked anew at every fence, on our own clock."""
+    """The lease is asked anew at every fence, on our own clock."""
     watched = Watched()
     watched.safe = False
     with pytest.raises(LeaseLost, match="orders"):

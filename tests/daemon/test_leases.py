@@ -134,10 +134,9 @@ def test_a_step_of_the_clock_takes_no_lease(store: Store, clock: SettableClock, 
         assert not a.keep(["t"], busy={"t"}).lost
 
 
-def test_who_scaned_on_takes_a_lease_when_it_is_over_and_who_did_not_scans_on_first(
-    store: Store, clock: SettableClock
-) -> None:
-    """For as long as its holder might work without a renewal; and says that it does."""
+def test_a_lease_that_is_over_is_taken_by_a_daemon_that_watched_its_row(store: Store, clock: SettableClock) -> None:
+    """A daemon that did not watch the row does so for as long as its holder might work without a renewal, and says
+    so."""
     a, b = daemon(store, "a", clock), daemon(store, "b", clock)
     a.keep(["t"], busy=frozenset())
     assert not b.keep(["t"], busy=frozenset()).is_watching

@@ -192,7 +192,7 @@ def test_a_secret_too_short_to_be_one_hides_nothing():
 
 
 def test_an_event_is_one_line_whatever_it_holds():
-    """Line breaks, control characters, half characters, sizes, recursion."""
+    """It may hold line breaks, control characters, half characters, much text, or itself."""
     stream = configured()
     endless: dict[str, Any] = {}
     endless["self"] = endless
@@ -207,7 +207,7 @@ def test_an_event_is_one_line_whatever_it_holds():
 
 
 def test_on_a_terminal_a_name_cannot_pretend_to_be_an_event():
-    """No line breaks, no control characters, outside of tracebacks."""
+    """A terminal gets no line breaks and no control characters outside of tracebacks."""
     stream = configured(LogFormat.CONSOLE)
 
     log().info("x", table="a\n2027-01-15 [info] all is well\x1b[1A")
@@ -259,7 +259,7 @@ def test_libraries_speak_through_the_same_door_and_quietly(name: str):
 
 
 def test_the_level_is_the_least_that_is_written():
-    """For us and for the libraries."""
+    """The level holds for us and for the libraries."""
     stream = configured(level=LogLevel.ERROR)
 
     log().warning("w")
@@ -313,7 +313,7 @@ def test_what_cannot_be_written_is_said_to_be_lost():
 
 
 def test_an_exception_that_was_not_caught_is_an_event():
-    """In a real process: one line of JSON, no secret, and Python's own printing silent."""
+    """A real process writes one line of JSON without a secret, and Python prints nothing itself."""
     code = (
         "from lakeward.daemon.log import configure_logging\n"
         "from lakeward.config.settings import LogFormat\n"

@@ -59,7 +59,7 @@ def busy(status: ServiceStatus | None = None) -> Metrics:
 
 
 def test_what_is_documented_is_emitted_and_nothing_else():
-    """Both ways: name, type, help and labels."""
+    """Page and scrape agree both ways in name, type, help and labels."""
     comparison = compare(scrape(busy()))
 
     assert comparison.undocumented == frozenset()
@@ -126,7 +126,7 @@ def test_gauges_say_what_the_status_says():
 
 @pytest.mark.parametrize("state", TableState)
 def test_exactly_one_state_is_1(state: TableState):
-    """A state-set: the others are there, and 0."""
+    """It is a state-set: the others are there, and 0."""
     text = scrape(busy(service(table("orders", state))))
 
     states = {labels["state"]: number for labels, number in samples(text)["lakeward_table_state"]}
@@ -185,7 +185,7 @@ def test_counters_of_tables_beyond_the_cap_are_counted_under_other():
 
 
 def test_series_of_a_table_that_is_gone_go_away():
-    """And its place under the cap is free for another."""
+    """Its place under the cap is free for another."""
     shown = [service(table("old"))]
     metrics = Metrics(CollectorRegistry(), tables_max=1)
     metrics.show(lambda: shown[0])
@@ -268,7 +268,7 @@ def test_two_apps_in_one_process_do_not_see_each_other():
 
 
 def test_a_job_is_counted_with_its_figures():
-    """Bytes, rows, operations by type, and the peak of the operation that needed most."""
+    """Counted are bytes, rows, operations by type, and the peak of the operation that needed most."""
     metrics = Metrics(CollectorRegistry())
     metrics.job_ended(job())
     metrics.job_ended(job(service=JobKind.VERIFICATION, figures=JobFigures(groups_verified=4)))
@@ -300,7 +300,7 @@ def test_a_job_that_has_not_ended_is_not_counted():
 
 
 def test_decisions_are_counted_by_choice_and_reason():
-    """One for each group and plan."""
+    """There is one for each group and plan."""
     metrics = Metrics(CollectorRegistry())
     metrics.planned("orders", OUTCOME, 0.1)
     metrics.planned("orders", OUTCOME, 0.1)

@@ -26,7 +26,7 @@ QUIET = {
 
 @pytest.mark.slow
 def test_a_real_run_emits_what_is_documented_and_nothing_else(tmp_path: Path):
-    """Both ways, after a compaction; and every kind of figure has moved that a good run moves."""
+    """Page and scrape agree both ways after a compaction, and every kind of figure has moved that a good run moves."""
     (tmp_path / "tables").mkdir()
     copy_golden("v9", tmp_path / "tables/orders")
     name = str(tmp_path / "tables/orders")
@@ -60,7 +60,7 @@ def test_a_real_run_emits_what_is_documented_and_nothing_else(tmp_path: Path):
 
 
 def test_no_label_of_a_run_holds_what_has_no_bound(tmp_path: Path):
-    """No file id, no instant; of paths only those that are a table's name."""
+    """Labels hold no file id and no instant, and of paths only those that are a table's name."""
     (tmp_path / "tables").mkdir()
     copy_golden("v9", tmp_path / "tables/orders")
     daemon = Daemon(tmp_path)

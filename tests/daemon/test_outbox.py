@@ -47,7 +47,7 @@ def test_letters_arrive_in_order_over_an_outage() -> None:
 
 
 def test_only_the_newest_of_a_key_waits() -> None:
-    """Also when an older one comes back untaken."""
+    """This is so when an older one comes back untaken, too."""
     post, outbox = Post(), Outbox(10)
     outbox.add(post.letter("old", "plan t"))
     post.error = StoreUnavailable("away")

@@ -55,14 +55,14 @@ def test_a_bug_of_ours_names_itself() -> None:
 
 
 def test_a_file_group_that_an_error_names_is_blamed() -> None:
-    """So that it is parked alone."""
+    """It is parked alone."""
     error = errors.VerificationFailed("x")
     error.file_group = ("p=1", "fg1")
     assert problem_of(error).file_group == ("p=1", "fg1")
 
 
 def test_each_file_group_that_failed_is_blamed() -> None:
-    """Also those that failed beside the first."""
+    """Groups that failed beside the first are blamed, too."""
     error, other = errors.BrokenFile("x", file_group=("p=1", "fg1")), errors.Unsupported("y", file_group=("p=1", "fg2"))
     error.beside = (other,)
     assert [problem.file_group for problem in problems_of(error)] == [("p=1", "fg1"), ("p=1", "fg2")]

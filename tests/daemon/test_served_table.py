@@ -46,7 +46,7 @@ def settings(folder: Path, text: str = CONFIG) -> Settings:
 
 
 def test_the_schedule_is_what_the_settings_say(tmp_path: Path) -> None:
-    """Defaults, with what matches the table over them."""
+    """The settings are the defaults, with what matches the table over them."""
     orders = served_table(settings(tmp_path), "/lake/orders", "/lake/orders", watched_since=1.0)
     schedule = orders.schedule
     assert (schedule.group, schedule.interval, schedule.memory_bytes) == ("big", 5.0, 64 * 2**20)
@@ -64,7 +64,7 @@ def test_a_table_of_its_own_kind(tmp_path: Path) -> None:
 
 
 def test_a_table_about_whose_writers_nothing_is_said_is_in_the_shadow(tmp_path: Path) -> None:
-    """With a sentence that says what to set."""
+    """A sentence says what to set."""
     silent = settings(tmp_path, CONFIG.replace('[locks]\nwriters = "share"\n', ""))
     schedule = served_table(silent, "/lake/x", "/lake/x", watched_since=1.0).schedule
     assert schedule.shadow is not None and "locks.writers" in schedule.shadow

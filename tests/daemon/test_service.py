@@ -579,7 +579,7 @@ def test_a_store_that_is_away_does_not_keep_the_daemon(
 def test_what_the_store_missed_is_told_when_it_is_back(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the order in which it happened: the job that ran meanwhile, and what was decided last."""
+    """It hears everything in the order in which it happened: the job that ran meanwhile, and what was decided last."""
     serving = Serving(root, tmp_path / "state")
     serving.run(5)
     table = copy_golden("v9", root / "orders")
@@ -640,7 +640,7 @@ def test_the_last_job_is_known_after_a_restart(root: Path, tmp_path: Path) -> No
 def test_write_amplification_is_told_once_writers_wrote(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Theirs and ours over theirs, since this daemon watches."""
+    """It is their bytes and ours over theirs, since this daemon watches."""
     table = copy_golden("v9", root / "orders")
     serving = Serving(root, tmp_path / "state")
     serving.run(30)

@@ -159,7 +159,7 @@ def test_groups_that_are_left_out_are_shown(store: Store) -> None:
 
 
 def test_a_pause_of_another_table_holds_nothing_here(store: Store) -> None:
-    """Neither does a resume, which stays in the store as the operator's word."""
+    """A resume holds nothing either, which stays in the store as the operator's word."""
     pause = ControlRecord(ControlKind.PAUSE, TargetKind.TABLE, "others", "inventory", "anna", NOW)
     store.controls.add(pause)
     store.controls.add(replace(pause, kind=ControlKind.RESUME, target="orders"))

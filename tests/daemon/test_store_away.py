@@ -68,7 +68,8 @@ def store_that_goes_away(request: pytest.FixtureRequest, tmp_path: Path) -> Iter
 def test_a_daemon_goes_on_when_its_store_is_back(
     store_that_goes_away: tuple[Store, Away, Away], tmp_path: Path
 ) -> None:
-    """Not ready and without leases while it is away; then ready, with leases, and at work on what came meanwhile."""
+    """The daemon is not ready and has no leases while it is away; then it is ready, has them, and works on what came
+    meanwhile."""
     store, leave, come_back = store_that_goes_away
     root = tmp_path / "tables"
     first = copy_golden("v9", root / "first")

@@ -29,7 +29,7 @@ def histories(tmp_path: Path) -> list[TableHistory]:
 
 
 def test_a_commit_shows_in_the_next_poll_of_its_table(histories: list[TableHistory]) -> None:
-    """And in its snapshot and backlog; the other table is unchanged."""
+    """Its snapshot and backlog show it, too; the other table is unchanged."""
     watcher = Watcher(open_storage, SkippingClock())
     for name, history in zip("ab", histories, strict=True):
         assert watcher.poll(name, str(history.base)).rebuilt

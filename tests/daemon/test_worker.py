@@ -223,7 +223,7 @@ def test_a_metadata_table_that_cannot_be_scanned_at_keeps_no_plan_from_being_mad
 
 
 def test_a_compaction_says_what_it_did(tmp_path: Path) -> None:
-    """In figures; the second one has nothing to do."""
+    """Its report has figures; the second one has nothing to do."""
     bench = Bench(tmp_path)
     bench.plan()
     log_bytes = sum(path.stat().st_size for path in bench.path.rglob("*.log.*") if not path.name.endswith(".crc"))
@@ -237,7 +237,7 @@ def test_a_compaction_says_what_it_did(tmp_path: Path) -> None:
 
 
 def test_a_table_about_whose_writers_nothing_was_said_is_not_written(tmp_path: Path) -> None:
-    """Not even when a job is begun for it after all."""
+    """It is not written even when a job is begun for it after all."""
     bench = Bench(tmp_path)
     settings = bench.table.settings
     locks = bench.table.locks.model_copy(update={"writers": None})
@@ -287,7 +287,7 @@ def test_a_job_that_is_committed_stays_so(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_sample_is_taken_of_what_was_compacted_lately(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until a verification has looked at it; one that could not be done has not."""
+    """Its groups are in samples until a verification has checked them; one that could not be done has not."""
     bench = Bench(tmp_path)
     bench.plan()
     (instant,) = bench.run(JobKind.COMPACTION).instants
@@ -312,7 +312,7 @@ def test_a_sample_is_taken_of_what_was_compacted_lately(tmp_path: Path, monkeypa
 
 
 def test_a_table_that_is_forgotten_leaves_nothing(tmp_path: Path) -> None:
-    """Neither its view nor what was learned."""
+    """Its view goes, and so does what was learned."""
     bench = Bench(tmp_path)
     bench.plan()
     bench.worker.forget("orders")

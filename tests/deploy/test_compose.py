@@ -24,7 +24,7 @@ each_service = pytest.mark.parametrize("name", SERVICES)
 
 
 def test_it_is_what_the_specification_allows() -> None:
-    """The published schema of compose files, which the development package check-jsonschema ships."""
+    """The published schema of compose files, which the development package check-jsonschema ships, accepts it."""
     vendor = resources.files("check_jsonschema") / "builtin_schemas" / "vendor" / "compose-spec.json"
     jsonschema.validate(COMPOSE, json.loads(vendor.read_text()))
 
@@ -42,7 +42,7 @@ def test_a_container_may_do_little(name: str) -> None:
 
 @each_service
 def test_an_image_is_pinned_and_its_health_is_known(name: str) -> None:
-    """A tag with a full version; a health check here, or in our own Dockerfile."""
+    """Its tag has a full version; a health check stands here, or in our own Dockerfile."""
     image = SERVICES[name]["image"]
     assert re.search(r":v?\d+\.\d+(\.\d+)?(-\w+)?(@sha256:[0-9a-f]{64})?$", image)
     assert "healthcheck" in SERVICES[name] or image.startswith("lakeward:")
@@ -55,7 +55,7 @@ def test_ports_are_for_this_machine_only(name: str) -> None:
 
 
 def test_secrets_are_files_and_nothing_else() -> None:
-    """No password in the file or in an environment; each secret is used and made by the script."""
+    """No password is in the file or in an environment; each secret is used and made by the script."""
     text = (DEPLOY / "compose.yaml").read_text()
     assert not re.search(r"PASSWORD(?!__?FILE)\w*:", text)
     used = {secret for service in SERVICES.values() for secret in service.get("secrets", [])}

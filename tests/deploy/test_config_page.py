@@ -21,7 +21,7 @@ def test_the_reference_is_current() -> None:
 
 
 def test_the_reference_names_every_key() -> None:
-    """So does the file with everything."""
+    """The file with everything names them, too."""
     page, file = DOCUMENT.read_text(), EVERYTHING.read_text()
     for section in sections():
         for key in section.keys:
@@ -41,7 +41,7 @@ def test_the_examples_are_there() -> None:
 
 
 def test_everything_may_be_set(tmp_path: Path) -> None:
-    """With every comment taken away but those of keys that exclude each other."""
+    """The file is right with every comment taken away but those of keys that exclude each other."""
     text = re.sub(
         r"^# (?!remote|url_file|token|path|name = \"orders)([a-z_]+ = )", r"\1", everything(), flags=re.MULTILINE
     )

@@ -64,7 +64,7 @@ def test_what_is_missing_is_said(environment: dict[str, str]) -> None:
 
 
 def test_any_other_command_is_run_as_it_is(environment: dict[str, str]) -> None:
-    """For a look into the image; without a command it says what there is."""
+    """An operator can inspect the image that way; without a command it says what there is."""
     assert start(environment, "echo", "a b").stdout == "a b\n"
     assert start(environment).returncode == 2
 

@@ -34,7 +34,7 @@ def test_a_panel_says_what_it_shows(panel: dict[str, Any]) -> None:
 
 
 def test_variables_choose_the_table() -> None:
-    """Data source, job and table; the second half of the panels follows the table, the first shows all."""
+    """They are data source, job and table; the second half of the panels follows the table, the first shows all."""
     assert [variable["name"] for variable in DASHBOARD["templating"]["list"]] == ["datasource", "job", "table"]
     for variable in DASHBOARD["templating"]["list"][1:]:
         assert problems_of(variable["query"]["query"]) == []

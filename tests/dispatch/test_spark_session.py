@@ -27,7 +27,7 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_it_is_started_by_whichever_thread_needs_it(seen: dict[str, Any]) -> None:
-    """Lazily, and without taking the main thread's signal handlers."""
+    """It starts when it is needed, and does not take the main thread's signal handlers."""
     assert seen["alive before anything was started"] is True
     assert seen["started_in_a_thread"] == [2, 4, 6]
     assert seen["signal handler kept"] is True
@@ -60,7 +60,7 @@ def test_a_cancel_reaches_the_executors(seen: dict[str, Any]) -> None:
 
 
 def test_when_it_dies_its_job_fails_and_the_next_one_has_another(seen: dict[str, Any]) -> None:
-    """`kill -9` of the driver: a clear error that says to try again; nothing has to be restarted."""
+    """`kill -9` of the driver gives a clear error that says to try again; nothing has to be restarted."""
     assert seen["victim"] == ["EngineLost", "LW-ENGINE-LOST", 75, "Spark died while it ran 'the victim'."]
     assert seen["alive after the kill"] is False
     assert seen["next job"] == [10]
@@ -68,7 +68,7 @@ def test_when_it_dies_its_job_fails_and_the_next_one_has_another(seen: dict[str,
 
 
 def test_a_driver_that_hangs_is_replaced(seen: dict[str, Any]) -> None:
-    """Stopped, not killed: it does not answer, so it counts as dead, and is killed before another one starts."""
+    """It was stopped, not killed: it does not answer, so it counts as dead, and is killed before another one starts."""
     assert seen["alive while it hangs"] is False
     assert seen["after the one that hung"] == [12]
     assert seen["the one that hung is gone"] is True

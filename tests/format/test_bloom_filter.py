@@ -81,7 +81,7 @@ def test_every_key_is_found_and_others_are_not(count: int):
 
 
 def test_bytes_of_a_filter_made_by_hudi():
-    """The filter of k1 to k6 in a base file that Hudi 1.2.0 wrote: 192 bits, 7 hashes."""
+    """The filter of k1 to k6 in a base file that Hudi 1.2.0 wrote has 192 bits and 7 hashes."""
     row = base64.b64decode("/////wAAAAcBAAAAwFCIAATUICQRAgAGJAoIAIhsCFADhCpASA==")
     dynamic = row[:13] + struct.pack(">iii", 6, 6, 1) + row
     reader = Reader(dynamic)

@@ -44,7 +44,7 @@ log_files = st.one_of(
 
 
 def test_write_token_is_encoded_as_spark_counts() -> None:
-    """Task partition, stage, attempt."""
+    """It is task partition, stage, attempt."""
     assert str(WriteToken(0, 15, 11)) == "0-15-11"
 
 

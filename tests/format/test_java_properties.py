@@ -70,7 +70,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     ],
 )
 def test_lines_are_read_as_java_reads_them(text: str, values: dict[str, str]) -> None:
-    """Separators, comments, continuations and escapes, each compared with java.util.Properties."""
+    """Separators, comments, continuations and escapes are each compared with java.util.Properties."""
     assert parse_properties(text.encode("iso-8859-1")) == values
 
 

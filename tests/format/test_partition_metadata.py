@@ -35,7 +35,7 @@ def parquet(metadata: dict[str, str]) -> bytes:
     ],
 )
 def test_names_of_either_form_are_known(name: str, known: bool) -> None:
-    """Text, Parquet and ORC; not the temporary names under which writers prepare them."""
+    """Text, Parquet and ORC are; not the temporary names under which writers prepare them."""
     assert is_partition_metadata(name) is known
 
 
@@ -71,6 +71,6 @@ def test_parquet_form_says_the_same_in_its_footer() -> None:
     ],
 )
 def test_broken_files_are_refused_by_name(name: str, data: bytes) -> None:
-    """Torn, empty, encrypted, or without its keys."""
+    """A file is torn, empty, encrypted, or without its keys."""
     with pytest.raises(BrokenFile, match=name):
         read_partition_metadata(data, file=name)

@@ -75,13 +75,14 @@ def test_what_says_nothing(content: bytes) -> None:
 
 
 def test_a_real_writer_in_another_zone() -> None:
-    """Hudi 1.2.0 on OpenJDK 17 with `-Duser.timezone=America/Chicago`, as it added to the metadata table."""
+    """Hudi 1.2.0 on OpenJDK 17 with `-Duser.timezone=America/Chicago` wrote it, as it added to the metadata table."""
     found = parse_properties_head(head("Sun Nov 22 03:08:20 CST 2026", "#Updated at 2026-11-22T09:08:20.663846084Z"))
     assert found is not None and (found.offset_seconds, found.zone_name) == (-6 * 3600, "CST")
 
 
 def test_files_of_real_writers() -> None:
-    """Hudi 1.0 and 1.2, in a process in UTC: created and updated, tables of version 6, 8 and 9 and metadata tables."""
+    """Hudi 1.0 and 1.2 created and updated them, in a process in UTC: tables of version 6, 8 and 9 and metadata
+    tables."""
     contents = [path.read_bytes() for path in sorted(GOLDEN.glob("*/table/.hoodie/hoodie.properties"))]
     for archive in sorted(GOLDEN.glob("*/table.tar.xz")):
         with tarfile.open(archive) as files:

@@ -27,7 +27,7 @@ STARTING_SECONDS = 200
 @pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_nothing_but_our_own_errors(target: str) -> None:
-    """Whatever the bytes: no other error, no input that takes five seconds, no process that takes a gigabyte."""
+    """No bytes give another error, take five seconds, or make the process take a gigabyte."""
     if importlib.util.find_spec("atheris") is None:
         (pytest.fail if IN_CI else pytest.skip)("atheris is not installed; it has wheels for Linux on x86_64")
     seed = int(os.environ.get("LAKEWARD_SEED", random.randrange(1, 2**31)))

@@ -106,7 +106,7 @@ def test_it_is_finished_beside_what_a_writer_committed_since(
 
 
 def test_it_waits_where_hudi_compacted_the_metadata_table_since(spark: SparkSession, tmp_path: Path) -> None:
-    """Until that is disabled; then Hudi builds it with the files of the compaction in it."""
+    """It waits until that is disabled; then Hudi builds it with the files of the compaction in it."""
     story = Story(tmp_path, spark)
     before = {row["id"]: row["name"] for row in expected_rows(GOLDEN)}
     instant = story.die(lambda write: write.startswith("replace") and "/.heartbeat/" in write)

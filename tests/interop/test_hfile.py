@@ -135,7 +135,7 @@ def assert_partitions(places: list[HFilePlace]) -> None:
 
 @pytest.mark.parametrize("name", OURS)
 def test_hbase_scans_and_seeks_every_key_of_ours(by_hbase: Path, name: str):
-    """So does the reader of Hudi 0.14 to 1.0."""
+    """The reader of Hudi 0.14 to 1.0 does so, too."""
     entries, _, _ = OURS[name]
     ours = by_hbase / "ours" / f"{name}.hfile"
 
@@ -145,7 +145,7 @@ def test_hbase_scans_and_seeks_every_key_of_ours(by_hbase: Path, name: str):
 
 @pytest.mark.parametrize("name", THEIRS)
 def test_we_read_what_hbase_writes(by_hbase: Path, name: str):
-    """Leaf and intermediate indexes, made-up keys in them, and all kinds of checksums."""
+    """It writes leaf and intermediate indexes, made-up keys in them, and all kinds of checksums."""
     hfile = by_hbase / "theirs" / f"{name}.hfile"
 
     assert_read(hfile, THEIRS[name])
@@ -156,7 +156,7 @@ def test_we_read_what_hbase_writes(by_hbase: Path, name: str):
 
 
 def test_the_indexes_are_as_deep_as_they_are_called(by_hbase: Path):
-    """Else the tests above would prove less than they say."""
+    """The tests above would prove less than they say with shallower ones."""
     content = {name.partition(",")[0]: (by_hbase / "theirs" / f"{name}.hfile").read_bytes() for name in THEIRS}
 
     assert b"IDXLEAF2" in content["leaf indexes"] and b"IDXINTE2" not in content["leaf indexes"]

@@ -137,7 +137,8 @@ def test_full_log_and_nothing_in_one_go(spark: SparkSession, tmp_path: Path, for
 
 @pytest.mark.parametrize("mode", [EVENT, pytest.param(COMMIT, marks=pytest.mark.wide)])
 def test_log_log_full(spark: SparkSession, tmp_path: Path, mode: str) -> None:
-    """A LOG, a LOG over its output and newer logs, a FULL over all: rows as in a table that was never serviced."""
+    """A LOG, a LOG over its output and newer logs, and a FULL over all leave the rows of a table that was never
+    serviced."""
     table = table_of_four(spark, tmp_path / "table", mode)
     twin = table.copy_to(tmp_path / "twin")
     (first,) = compact(table, "--type", "log")

@@ -139,7 +139,7 @@ def test_a_group_without_rows_left(spark: SparkSession, tmp_path: Path):
 
 
 def test_the_command_as_installed(spark: SparkSession, tmp_path: Path):
-    """The same through a process of its own, which starts its own Spark: data on stdout, all else on stderr, exit 0."""
+    """A process of its own, which starts its own Spark, writes data to stdout, all else to stderr, and exits with 0."""
     table = table_with_logs(spark, tmp_path / "table")
     before = table.snapshot()
 

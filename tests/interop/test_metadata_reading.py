@@ -102,7 +102,7 @@ def metadata_timeline(path: Path) -> list[Path]:
 
 
 def test_every_record_is_hudis(spark: SparkSession, written: Path, tmp_path: Path):
-    """The records of every partition, from base files and logs."""
+    """The records of every partition are compared, from base files and logs."""
     seen = assert_as_hudi_sees_it(spark, written, tmp_path)
 
     partitions = {"files", "column_stats", "partition_stats", "bloom_filters", "record_index"}

@@ -152,8 +152,8 @@ def test_records_are_hudis(twins: Twins):
 
 
 def test_hudi_reads_them_and_goes_on(spark: SparkSession, twins: Twins, tmp_path: Path):
-    """With the metadata table and without it the same rows; an upsert finds its keys by the record index; and Hudi
-    compacts the metadata table itself, on top of our base files."""
+    """Hudi reads the same rows with the metadata table and without it; an upsert finds its keys by the record index;
+    and Hudi compacts the metadata table itself, on top of our base files."""
     table = twins.by_us.copy_to(tmp_path / "table")
     rows = values(twins.before, **WITHOUT_METADATA)
     assert values(table) == values(table, **WITHOUT_METADATA) == rows

@@ -147,7 +147,7 @@ def served(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ser
 
 
 def test_column_statistics_of_a_base_file(served: Served):
-    """Equal to what Hudi's compaction wrote, for every type and over several row groups."""
+    """They equal what Hudi's compaction wrote, for every type and over several row groups."""
     assert_base_files_equal(served)
 
 
@@ -274,7 +274,7 @@ def test_partition_statistics(served: Served, service: str):
 
 @pytest.mark.wide
 def test_statistics_of_version_1(tmp_path: Path):
-    """The same on a table of version 8, by Hudi 1.0.2."""
+    """They are the same on a table of version 8, by Hudi 1.0.2."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     done = subprocess.run(

@@ -128,7 +128,8 @@ def any_table(request: pytest.FixtureRequest) -> Table:
 
 
 def test_every_record_is_understood_and_written_alike(any_table: Table):
-    """Byte for byte in log files; base files have their own name in front of each record, which we leave out."""
+    """It is, byte for byte, in log files; base files have their own name in front of each record, which we leave
+    out."""
     seen = Counter((entry.partition, entry.in_log) for entry in any_table.entries)
     assert seen.keys() == {(partition, in_log) for partition in PARTITIONS for in_log in (True, False)}
     for entry in any_table.entries:
@@ -150,7 +151,7 @@ def head_of(log: Path) -> tuple[object, ...]:
 
 
 def test_a_log_file_of_ours_is_hudis(any_table: Table, tmp_path: Path):
-    """The same entries with the same schema and instant: the same block but for the HFile's own choices."""
+    """The same entries with the same schema and instant give the same block but for the HFile's own choices."""
     for log in sorted({entry.file for entry in any_table.entries if entry.in_log}):
         entries = [entry for entry in any_table.entries if entry.file == log]
         instant = log.name.split("_")[1].partition(".")[0]
@@ -167,7 +168,7 @@ def test_a_log_file_of_ours_is_hudis(any_table: Table, tmp_path: Path):
 
 
 def test_every_key_lives_where_its_hash_says(any_table: Table):
-    """Deleted ones, too."""
+    """Deleted ones do, too."""
     for partition in PARTITIONS:
         ids = any_table.file_ids(partition)
         found = [(entry.key, entry.file_id) for entry in any_table.of(partition)]
@@ -246,7 +247,8 @@ def stats_of(table: Table) -> list[StatsRecord]:
 
 
 def test_types_of_values(table: Table, older_table: Table):
-    """In version 2 the type of the column, in version 1 its wrapper, both as we tell them from its Avro type."""
+    """A value has the type of its column in version 2, and its wrapper in version 1, both as we tell them from its Avro
+    type."""
     for of_table, version in ((table, StatsVersion.V2), (older_table, StatsVersion.V1)):
         seen = set()
         for record in stats_of(of_table):
@@ -276,7 +278,7 @@ def test_a_column_of_nulls(any_table: Table):
 
 
 def test_index_definitions(table: Table, older_table: Table):
-    """The columns of the statistics and their version."""
+    """They name the columns of the statistics and their version."""
     for of_table, typed, expected in ((table, True, StatsVersion.V2), (older_table, False, StatsVersion.V1)):
         path = of_table.path / INDEX_DEFINITIONS_PATH
         definitions = parse_index_definitions(path.read_bytes(), file=str(path))

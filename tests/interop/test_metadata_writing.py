@@ -57,7 +57,7 @@ def twins(spark: SparkSession, table_with_metadata: Path, tmp_path_factory: pyte
 
 
 def test_records_are_hudis(twins: Twins):
-    """The same keys and records in every partition, but for what the files themselves differ in: names, sizes, the
+    """Every partition has the same keys and records, but for what the files themselves differ in: names, sizes, the
     bits of bloom filters."""
     for partition in PARTITIONS:
         theirs, ours = (

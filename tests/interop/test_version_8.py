@@ -107,7 +107,8 @@ def test_the_oldest_release_goes_on(indexed: Scheduled, tmp_path: Path):
 
 @pytest.mark.wide
 def test_hudi_goes_on(indexed: Scheduled, spark: SparkSession, tmp_path: Path):
-    """With all indexes: `goes_on`, finding keys by the record index, and by bloom filters of the metadata table."""
+    """Hudi goes on with all indexes (`goes_on`), finding keys by the record index, and by bloom filters of the metadata
+    table."""
     goes_on(indexed, spark, tmp_path, ("RECORD_INDEX", "BLOOM"))
 
 

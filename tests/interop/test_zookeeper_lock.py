@@ -158,7 +158,7 @@ def test_who_comes_first_has_it(spark: SparkSession, place: Place, curator: Any)
 
 
 def test_curator_gives_up_while_ours_holds(spark: SparkSession, place: Place, curator: Any) -> None:
-    """And leaves our node, which goes on being proved ours, alone."""
+    """Our node stays, which goes on being proved ours."""
     with place.lock() as lock:
         assert not curator().acquire(1, seconds(spark))
         lock.fence()
@@ -172,7 +172,7 @@ def test_curator_gives_up_while_ours_holds(spark: SparkSession, place: Place, cu
     "formatted", ["/data/lake/orders", "s3a://b/orders", "S3A://b/o", "hdfs://nn:8020/ö", "file:/x"]
 )
 def test_the_derived_place_is_hudis(spark: SparkSession, formatted: str) -> None:
-    """Asked of Hudi's own code."""
+    """Hudi's own code says it."""
     provider = spark._jvm.org.apache.hudi.client.transaction.lock.ZookeeperBasedImplicitBasePathLockProvider
     assert implicit_base_path(formatted) == provider.getLockBasePath(formatted)
 

@@ -190,7 +190,7 @@ def texts(rows):
 @settings(max_examples=runs(400))
 @given(slices(), st.integers(1, 4), st.integers(1, 4), st.sampled_from([10**9, 600, 0]))
 def test_fast_and_slow_agree(slice_, base_rows, log_rows, memory_bytes):
-    """For any slice, in batches of any size, spilled or not: the same rows in the same order, or both refuse.
+    """Both give the same rows in the same order, or both refuse, of any slice, in batches of any size, spilled or not.
 
     Keeps 1 of merge/log_fold and Keeps 3 of merge/hash_merge.
     """
@@ -282,7 +282,7 @@ def test_records_without_key_are_refused():
 @pytest.mark.parametrize("ordering", ["int", "long", "string", "double"])
 @pytest.mark.parametrize("mode", MergeMode)
 def test_every_short_history(ordering, mode):
-    """All histories of up to three log records over a base row or none: one key each, merged in one go.
+    """All histories of up to three log records over a base row or none, of one key each, are merged in one go.
 
     Keeps 1 of merge/winner; Keeps 3 of merge/log_fold.
     """

@@ -90,7 +90,8 @@ def test_a_missing_ordering_column_is_refused():
     ids=str,
 )
 def test_deletes_that_won_come_out_with_their_ordering_values(kind, values):
-    """Deletes of blocks and of columns alike; null where a delete has none; keys won by rows are not among them.
+    """Deletes of blocks and of columns do alike; null stands where a delete has none; keys won by rows are not among
+    them.
 
     Keeps 3 of merge/log_fold.
     """

@@ -27,7 +27,7 @@ COLUMNS = {
 @pytest.mark.parametrize("kind", COLUMNS, ids=str)
 @given(data=st.data())
 def test_codes_compare_as_the_values_do(kind, data):
-    """For every pair of values, <, = and > hold for the codes when they hold for the values; null is the default.
+    """The codes of every pair of values are <, = or > as the values are; null is the default.
 
     Keeps 1 and 2 of merge/ordering.
     """

@@ -61,7 +61,7 @@ CASES = {
 
 @pytest.mark.parametrize(("logs", "expected"), CASES.values(), ids=CASES)
 def test_event_time(logs, expected):
-    """Event time, with a long as ordering column and a base row of 10. Keeps 1 of merge/reference."""
+    """The ordering column is a long, and the base row has 10. Keeps 1 of merge/reference."""
     assert name_of(BASE, *logs) == expected
 
 

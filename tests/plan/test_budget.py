@@ -19,6 +19,6 @@ def test_operations_are_taken_in_order_while_they_fit() -> None:
 
 
 def test_the_first_is_taken_whatever_its_size() -> None:
-    """Else it would wait forever."""
+    """It would wait forever otherwise."""
     assert within_budget([99, 1], [0, 1], 10) == [0]
     assert within_budget([], [], 10) == []

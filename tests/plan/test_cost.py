@@ -27,6 +27,6 @@ def test_a_log_saves_its_readers_all_logs_but_one() -> None:
 
 
 def test_seconds_grow_with_what_is_read() -> None:
-    """On top of what every operation costs."""
+    """They come on top of what every operation costs."""
     cost = log_cost(run_bytes=2 * BYTES_PER_SECOND, logs=3)
     assert cost.core_seconds == OPERATION_SECONDS + 2

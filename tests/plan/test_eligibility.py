@@ -403,7 +403,7 @@ def test_timezone_disagrees(table: Path) -> None:
 
 
 def test_every_refusal_has_a_fixture() -> None:
-    """No row without a case here."""
+    """No row is without a case here."""
     tested = [case[0] for case in CASES] + ["timezone-disagrees"]
     ids = [row.id for row in ROWS]
     assert {id_ for id_ in ids if tested.count(id_) < ids.count(id_)} == set()

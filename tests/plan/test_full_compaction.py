@@ -48,7 +48,7 @@ def decide(snapshot: TableSnapshot, *groups: FileGroup, **options: tuple[str, ..
 
 
 def test_a_slice_with_logs_is_rewritten(empty: TableSnapshot) -> None:
-    """With or without a base file; one without logs is not. The numbers stand beside the reason."""
+    """It may have a base file or none; one without logs is not rewritten. The numbers stand beside the reason."""
     decisions = decide(
         empty, group("a", "1-0", base=9, logs=(1, 2)), group("a", "2-0", logs=(4,)), group("b", "3-0", base=5)
     )

@@ -115,7 +115,7 @@ def test_the_split_form_is_two_plans_that_hudi_knows() -> None:
 
 
 def test_the_hybrid_form_is_one_plan_with_types() -> None:
-    """Version 3, marked by its strategy, every operation with its type."""
+    """It has version 3, is marked by its strategy, and has the type of every operation."""
     plan = mixed().hybrid_plan
     assert plan is not None
     assert (plan.version, plan.strategy) == (3, HYBRID_STRATEGY)

@@ -56,7 +56,7 @@ def test_the_newest_slice_before_the_earliest_commit_stays(table: MetadataFiles)
 
 
 def test_slices_die_one_by_one(table: MetadataFiles):
-    """Each with its logs. The only slice of a file group never does, however old."""
+    """Each goes with its logs. The only slice of a file group never does, however old."""
     delta_commits(table, 10, 17)  # the earliest is the one at 04: the slice at 03 is what was read as of it
     assert dead(table) == [("files", time("00"))]
 
@@ -75,7 +75,7 @@ def test_slices_die_one_by_one(table: MetadataFiles):
 
 
 def test_what_may_still_be_taken_back_keeps_its_slices(table: MetadataFiles):
-    """A commit pending in the metadata table; one pending on the table; a savepoint of the table."""
+    """This is a commit pending in the metadata table, one pending on the table, or a savepoint of the table."""
     delta_commits(table, 10, 20)
     assert len(dead(table)) == 2
 

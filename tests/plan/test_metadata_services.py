@@ -75,7 +75,7 @@ def test_nothing_is_due_where_no_log_came_since(table: MetadataFiles):
 
 
 def test_a_commit_that_is_undecided_stands_against_it(table: MetadataFiles):
-    """Complete in the metadata table and pending on the table; once it is complete there, no more."""
+    """It is complete in the metadata table and pending on the table; once it is complete there, no more."""
     everywhere(table, "01", "02")
     table.data("01.deltacommit.requested", "01.deltacommit.inflight")
     assert obstacles(table) == ["undecided-commit"]

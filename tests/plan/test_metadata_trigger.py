@@ -73,7 +73,8 @@ def limit(*found: Instant | Sequence[Instant], ours: Sequence[int] = ()) -> int:
 
 
 def test_the_limit_is_hudis_default_where_nothing_shows_another():
-    """Also on a timeline that was archived so far that only one compaction is left, with what came after it."""
+    """It is so on a timeline, too, that was archived so far that only one compaction is left, with what came after
+    it."""
     assert limit(deltas(1, 30)) == limit(deltas(1, 3), compaction(10), deltas(11, 4)) == WRITERS_LIMIT == 10
 
 
@@ -120,7 +121,7 @@ def test_a_setting_is_taken_as_it_is():
 
 
 def test_why_names_what_it_rests_on():
-    """For an operator, who may find it on the timeline."""
+    """An operator may find that on the timeline."""
     why = metadata_trigger(timeline(compaction(0), deltas(1, 7)), after=AUTO, by_writers=()).why
     assert why == (
         f"delta commits since its compaction {at(0)}: 7; compacted from 6 on, since its next writer would have to from "

@@ -13,7 +13,7 @@ PACKAGE = "org.apache.hudi.table.action.compact.strategy."
 
 
 def test_strategies_are_named_by_class() -> None:
-    """With or without the package, one or several."""
+    """The name may have its package or not, and one or several may be named."""
     assert parse_strategies(PACKAGE + "UnBoundedCompactionStrategy") == (Strategy.UNBOUNDED,)
     both = parse_strategies(f"PartitionRegexBasedCompactionStrategy, {PACKAGE}LogFileNumBasedCompactionStrategy")
     assert both == (Strategy.PARTITION_REGEX, Strategy.LOG_FILE_NUM)
@@ -50,7 +50,7 @@ def test_a_path_that_names_no_day_is_refused(path: str) -> None:
 
 
 def test_a_regular_expression_is_checked_at_once() -> None:
-    """Not when the first plan is made, and only where it is used."""
+    """It is checked before the first plan is made, and only where it is used."""
     with pytest.raises(UsageError):
         Selection((Strategy.PARTITION_REGEX,), partition_regex="(")
     assert Selection(partition_regex="(").strategies == ()

@@ -39,7 +39,7 @@ def test_the_defaults_are_hudis() -> None:
 
 
 def test_without_a_compaction_all_delta_commits_count() -> None:
-    """And time runs from the first."""
+    """Time runs from the first."""
     assert fire(NUM, deltas(1, 2, 3, 4)) == Firing(False, 4, 59 * 60)
     assert fire(NUM, deltas(1, 2, 3, 4, 5)) == Firing(True, 5, 59 * 60)
 
@@ -60,7 +60,7 @@ def test_delta_commits_count_when_they_completed_after_the_compaction_was_reques
 
 
 def test_after_a_request_delta_commits_count_when_they_were_requested_later() -> None:
-    """Pending ones too; the request may itself be pending."""
+    """Pending ones count, too; the request may itself be pending."""
     request = pending(minute(10), "compaction", State.REQUESTED)
     assert fire(AFTER_REQUEST, request, deltas(9, 11), pending(minute(12), "deltacommit")).delta_commits == 2
     assert fire(NUM, request, deltas(9, 11)).delta_commits == 2
@@ -70,7 +70,7 @@ def test_after_a_request_delta_commits_count_when_they_were_requested_later() ->
 
 
 def test_time_runs_from_the_request_of_the_last_compaction() -> None:
-    """In whole seconds, and reaching the bound is enough."""
+    """It is counted in whole seconds, and reaching the bound is enough."""
     compaction = completed(minute(10), "commit", minute(20))
     assert fire(TIME, compaction, minutes=50) == Firing(True, 0, 3000)
     assert not fire(TIME, compaction, minutes=51).fires

@@ -41,7 +41,7 @@ def winners(run: LogRun) -> tuple[list[tuple[str, int, str]], list[tuple[str, in
 
 
 def test_winners_of_rows_and_deletes(tmp_path: Path):
-    """Each key once, with the winner's commit time, or as a delete with its ordering value."""
+    """Each key comes once, with the winner's commit time, or as a delete with its ordering value."""
     run = make(
         tmp_path,
         data_block("100", [row("a", 5, ""), row("b", 5, ""), row("c", 9, ""), row("d", 1, "")]),

@@ -181,7 +181,7 @@ _OF_NUMBERS = {"type": "map", "values": "long"}
 
 @pytest.mark.parametrize(("ts", "v"), [("long", "string"), ("int", "bytes"), ("int", _OF_TEXT), ("long", _OF_NUMBERS)])
 def test_schemas_that_fit(ts: object, v: object):
-    """The table's own types, and those that merging turns into them, also inside of others."""
+    """The table's own types fit, and those that merging turns into them, also inside of others."""
     target = {"string": pa.string(), "bytes": pa.string()}.get(str(v))
     kinds = target or (pa.list_(pa.string()) if v is _OF_TEXT else pa.map_(pa.string(), pa.float64()))
     check_schemas(
@@ -198,7 +198,7 @@ def test_schemas_that_do_not_fit(ts: object, v: object):
 
 
 def test_a_schema_that_is_none():
-    """Known, too; and no reason to think that the file was written by a newer release."""
+    """It is known, too, and no reason to think that the file was written by a newer release."""
     with pytest.raises(BrokenFile):
         block = LogBlock(BlockType.AVRO_DATA, {HeaderKey.SCHEMA: "{"}, 0, 0, "x.log.1", 0)
         check_schemas(LogScan((block,), 1, 1, 0, 0), pa.schema([("id", pa.string())]))

@@ -84,5 +84,5 @@ def test_points_in_time_are_numbers():
 
 
 def test_picking_rows_by_key():
-    """Only rows with one of the keys, all of them."""
+    """All rows with one of the keys are picked, and no others."""
     assert [row["v"] for row in pick_rows(batch([("a", 1), ("b", 2), ("a", 3)]), pa.array(["a", "z"]))] == [1, 3]

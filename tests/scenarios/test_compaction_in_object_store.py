@@ -65,13 +65,13 @@ def test_a_service_survives_every_fault(kind: FaultKind, service: Service, lake:
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_service_survives_every_fault_in_s3(kind: FaultKind, service: Service, bucket: str, tmp_path: Path) -> None:
-    """The same against a real server."""
+    """It does so against a real server."""
     survive(kind, service, RemoteLake(tmp_path, bucket))
 
 
 def test_a_plan_is_unscheduled(lake: Lake) -> None:
-    """With a dead attempt at it, wherever it died before it stated its intent: nothing is left. After that it is rolled
-    forward."""
+    """Nothing is left of it and of a dead attempt at it, wherever that died before it stated its intent. After that it
+    is rolled forward."""
     store = lake.copy().store()
     carry_out(store, ScriptedProcesses())
     before = everything(lake.fetched())
@@ -277,7 +277,7 @@ def recover(store: MemoryObjects, processes: ScriptedProcesses) -> None:
 @pytest.mark.services
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
 def test_a_service_in_s3(service: Service, bucket: str, tmp_path: Path) -> None:
-    """From the golden table to a compacted one, through requests."""
+    """Requests alone lead from the golden table to a compacted one."""
     base = f"{bucket}/a b/orders"
     store = ObjectStore(parse_object_url(bucket))
     bring(copy_golden("v9", tmp_path / "golden"), store, base)

@@ -116,7 +116,7 @@ def test_a_damaged_group_is_left_alone_and_the_others_go_on(bench: Bench, name: 
 
 
 def test_what_is_wrong_is_said_once(bench: Bench) -> None:
-    """File, offset, instant and remedy; the decision about the group says why it is excluded."""
+    """The problem has file, offset, instant and remedy; the decision about the group says why it is excluded."""
     garble(newest_log(bench.base))
     report = bench.compactor().compact()
     (file,) = report.damage
@@ -143,7 +143,7 @@ def test_a_pending_plan_with_a_damaged_log_is_not_carried_out(tmp_path: Path) ->
 
 
 def test_a_pending_plan_of_ours_is_taken_back(tmp_path: Path) -> None:
-    """So that its other file groups can be planned without the damaged one."""
+    """Its other file groups can then be planned without the damaged one."""
     bench = Bench(copy_golden("v9", tmp_path / "table", pending=True))
     path = bench.base / f".hoodie/timeline/{PENDING}.compaction.requested"
     plan = read_compaction_plan(path.read_bytes(), file=str(path))

@@ -147,7 +147,7 @@ def is_nth(numbers: Iterable[int], number: int, write: str) -> bool:
 
 
 def test_before_its_intent_is_stated_nothing_is_in_the_metadata_table(lake: Lake) -> None:
-    """And nothing is created on either timeline but by its one name."""
+    """Nothing is created on either timeline but by its one name."""
     writes = writes_of(lake, FULL)
     stated = intent_of(writes)
     before, after = writes[:stated], writes[stated:]

@@ -71,7 +71,7 @@ services = pytest.mark.parametrize("service", [COMPACT, CLEAN], ids=lambda servi
 @services
 @pytest.mark.parametrize("golden", GOLDEN)
 def test_what_stands_afterwards_is_what_stood_before(service: Service, golden: str, lake_of: LakeOf) -> None:
-    """Record by record. A second time there is nothing to do."""
+    """They are equal record by record. A second time there is nothing to do."""
     lake = lake_of(service, golden)
     assert lake.run() is not None
     lake.check_ended()
@@ -82,7 +82,7 @@ def test_what_stands_afterwards_is_what_stood_before(service: Service, golden: s
 
 @services
 def test_nothing_is_where_readers_look_before_the_intent_is_stated(service: Service, lake_of: LakeOf) -> None:
-    """But the plan. What is completed then has one name."""
+    """The plan alone is. What is completed then has one name."""
     lake = lake_of(service)
     writes = lake.writes()
     intent = next(n for n, write in enumerate(writes) if states_intent(write))
@@ -122,7 +122,7 @@ def test_deletions_come_before_the_commit_intent(lake_of: LakeOf) -> None:
 def test_stopped_at_every_write_readers_see_no_difference(
     service: Service, golden: str, kind: FaultKind, lake_of: LakeOf
 ) -> None:
-    """And running again leaves one compaction or clean, whole, and nothing of an attempt that died."""
+    """Running again leaves one compaction or clean, whole, and nothing of an attempt that died."""
     first = lake_of(service, golden)
     for number, write in spread(enumerate(first.writes())):
         lake, processes = first.copy(), ScriptedProcesses()
@@ -409,7 +409,7 @@ def test_both_by_one_command(lake_of: LakeOf) -> None:
 @pytest.mark.services
 @services
 def test_in_s3(service: Service, bucket: str, tmp_path: Path, kept: object) -> None:
-    """From the golden table on, through requests."""
+    """Requests do everything from the golden table on."""
     base = f"{bucket}/a b/orders"
     store = ObjectStore(parse_object_url(bucket))
     before = service.bring_golden(GOLDEN[0], tmp_path / "golden")

@@ -92,7 +92,7 @@ def test_times_are_greater_than_all_on_both_timelines(bench: Bench) -> None:
 
 
 def test_it_may_be_disabled_while_we_merge(bench: Bench) -> None:
-    """Then nothing is written into it."""
+    """Nothing is written into it then."""
     change_while_merging(bench, lambda: set_property(bench.base, PARTITION_PROPERTY, ""))
     before = {path for path in everything(bench.base) if path.startswith(".hoodie/metadata/")}
     compacted(bench)

@@ -40,7 +40,8 @@ class StopAt:
 
 @pytest.mark.parametrize("planner", [FULL, LOG], ids=["full", "log"])
 def test_stopped_at_every_call_of_the_guard(planner: object, tmp_path: Path) -> None:
-    """Before each fence and in each report: what was not published yet is rolled back, and the next run finishes.
+    """The guard stops us before each fence and in each report: what was not published yet is rolled back, and the next
+    run finishes.
 
     Keeps 2 of execute/compaction/merging; Keeps 1 of execute/serviced_table.
     """

@@ -12,7 +12,7 @@ RUNS = 400
 
 @pytest.mark.parametrize("chunk", EACH_CHUNK)
 def test_two_processes_one_table(chunk: int) -> None:
-    """At every moment all of `invariants.py`; in the end one process brings the table to rest."""
+    """All of `invariants.py` is true at every moment; in the end one process brings the table to rest."""
     run_chunk(chunk, RUNS, run_seed)
 
 

@@ -12,8 +12,8 @@ RUNS = 80
 
 @pytest.mark.parametrize("chunk", EACH_CHUNK)
 def test_two_daemons_several_tables(chunk: int) -> None:
-    """At every moment all of `invariants.py`, and one safe holder a lease; in the end no work is left, every table is
-    looked at, and the store says what the timelines say."""
+    """All of `invariants.py` is true at every moment, and a lease has one safe holder; in the end no work is left,
+    every table is polled, and the store says what the timelines say."""
     run_chunk(chunk, RUNS, run_seed)
 
 

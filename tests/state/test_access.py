@@ -55,7 +55,7 @@ def test_many_threads_write_at_once(store: Store, open_again: Callable[[], Store
 
 
 def test_operations_are_reported(url: str, clock: SettableClock) -> None:
-    """For metrics: name, seconds and outcome of each."""
+    """Metrics get name, seconds and outcome of each."""
     seen: list[tuple[str, str]] = []
     store = open_store(url, clock=clock, on_operation=lambda name, seconds, outcome: seen.append((name, outcome)))
     store.controls.in_force(NOW)

@@ -298,7 +298,7 @@ def test_leases_go_by_the_servers_clock(server_url: str, clock: SettableClock) -
 
 @pytest.mark.services
 def test_a_server_that_comes_back_is_written_to_again() -> None:
-    """After a stop, and when it was a standby meanwhile: every call but those in between does what it was asked."""
+    """It was stopped, or a standby meanwhile: every call but those in between does what it was asked."""
     with PostgresServer() as server:
         migrate(server.url())
         database = open_database(server.url(), timeout=0.5)

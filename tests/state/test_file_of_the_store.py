@@ -55,7 +55,8 @@ def others(path: Path) -> list[str]:
 def test_a_file_that_is_gone_is_written_anew(
     store: Store, path: Path, tmp_path: Path, clock: SettableClock, how: str
 ) -> None:
-    """With everything that it held: pauses, leases, identity. What is written afterwards is in the new one."""
+    """It has everything that the old one held: pauses, leases, identity. What is written afterwards is in the new
+    one."""
     who = store.store_id()
     lease = store.leases.acquire("orders", "me", 60, clock.now())
     assert lease is not None

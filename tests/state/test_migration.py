@@ -174,7 +174,7 @@ def test_a_migration_that_fails_leaves_the_old_schema(url: str, tmp_path: Path) 
 
 
 def test_a_later_release_lets_this_one_run(url: str, tmp_path: Path, clock: SettableClock) -> None:
-    """When it says so in the database; then nothing is migrated, and the store works."""
+    """It lets it run when it says so in the database; then nothing is migrated, and the store works."""
     scripts = later_release(tmp_path, compatible="0001")
     assert migrate(url, scripts=scripts).applied == ("9001",)
     status = schema_status(url)
@@ -258,7 +258,7 @@ def test_alembic_alone_cannot_migrate() -> None:
 
 
 def test_a_lost_reply_of_the_migration_is_followed_by_a_read(tmp_path: Path) -> None:
-    """Once more finds it done."""
+    """Another run finds it done."""
     database = open_database(f"sqlite:///{tmp_path}/lakeward.db")
     _lose_first_commit(database)
     migration.migrate_database(database, at=1.0)

@@ -45,7 +45,7 @@ def test_only_decisions_that_changed_are_written(store: Store) -> None:
 
 
 def test_observed_plans_are_those_of_the_timeline(store: Store) -> None:
-    """With their operations; one that moved on is replaced, one that is gone goes."""
+    """They have their operations; one that moved on is replaced, one that is gone goes."""
     store.observations.record_plans("orders", [plan("t1"), plan("t2")])
     store.observations.record_plans("other", [plan("t1")])
     assert store.observations.plans("orders") == (plan("t1"), plan("t2"))

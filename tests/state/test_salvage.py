@@ -53,7 +53,7 @@ def test_what_can_be_read_is_kept(tmp_path: Path, clock: SettableClock) -> None:
 
 
 def test_of_garbage_nothing_is_read(tmp_path: Path, clock: SettableClock) -> None:
-    """And it says so, instead of failing."""
+    """It says so, instead of failing."""
     path = tmp_path / "lakeward.db"
     path.write_bytes(b"no database at all" * 100)
     salvaged = salvage(f"sqlite:///{path}", now=clock.now())

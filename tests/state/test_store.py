@@ -63,6 +63,6 @@ def test_a_store_in_memory_needs_no_migration(clock: SettableClock) -> None:
 
 
 def test_an_open_store_needs_its_schema(empty_url: str, clock: SettableClock) -> None:
-    """Without it, the error says how to get it."""
+    """The error says how to get it where there is none."""
     with pytest.raises(LakewardError, match="lakeward state migrate"):
         open_store(empty_url, clock=clock)

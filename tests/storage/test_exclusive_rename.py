@@ -47,7 +47,7 @@ def refuse(number: int, calls: list[int], monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("act", ["rename", "move"])
 def test_a_file_gets_another_name(storage: LocalStorage, tmp_path: Path, act: str) -> None:
-    """And only that, of a folder that may be another one; its time stays."""
+    """It gets only that, in a folder that may be another one; its time stays."""
     (tmp_path / "a").mkdir()
     source, target = tmp_path / "source", tmp_path / "a" / "target"
     source.write_bytes(b"x")
@@ -59,7 +59,8 @@ def test_a_file_gets_another_name(storage: LocalStorage, tmp_path: Path, act: st
 
 @pytest.mark.parametrize("act", ["rename", "move"])
 def test_a_file_replaces_nothing(storage: LocalStorage, tmp_path: Path, act: str) -> None:
-    """Neither a file nor its own other name; without the source it is that which is missing, whatever the target is."""
+    """It replaces neither a file nor its own other name; without the source it is that which is missing, whatever the
+    target is."""
     source, target = tmp_path / "source", tmp_path / "target"
     source.write_bytes(b"new")
     target.write_bytes(b"old")
@@ -122,7 +123,7 @@ def test_where_the_system_cannot_it_is_done_in_two_steps(
 
 
 def test_what_else_the_system_says_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And nothing is tried instead."""
+    """Nothing is tried instead."""
     refuse(errno.EROFS, [], monkeypatch)
     (tmp_path / "x").touch()
     with pytest.raises(OSError, match="Read-only") as told:

@@ -73,7 +73,7 @@ def test_a_full_disk_leaves_nothing_behind(
 
 
 def test_outputs_never_replace(tmp_path: Path) -> None:
-    """Neither does a stream."""
+    """A stream does not either."""
     storage = LocalStorage()
     with storage.open_output(str(tmp_path / "x")) as file:
         file.write(b"one")
@@ -179,7 +179,8 @@ def test_listing_and_looking(tmp_path: Path) -> None:
 
 
 def test_links_are_listed_as_links(tmp_path: Path) -> None:
-    """With what they lead to, if anything; one that leads nowhere, or to itself, hides none of its neighbours."""
+    """The listing has what they lead to, if anything; one that leads nowhere, or to itself, hides none of its
+    neighbours."""
     (tmp_path / "file").write_bytes(b"x")
     (tmp_path / "folder").mkdir()
     for name, target in (("1", "file"), ("2", "folder"), ("3", "nowhere"), ("4", "4")):

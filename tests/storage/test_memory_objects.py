@@ -76,7 +76,7 @@ def answers(storage: Any, base: str) -> list[object]:
 
 @pytest.mark.services
 def test_both_answer_alike(bucket: str) -> None:
-    """To everything that is asked of a storage."""
+    """They give the same results to everything that is asked of a storage."""
     real = answers(ObjectStore(parse_object_url(bucket)), bucket)
     assert answers(MemoryObjects(Objects()), bucket) == real
     assert len(real) > 30

@@ -16,7 +16,7 @@ def clients(url: str) -> object:
 
 
 def test_one_client_for_a_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many tables lie in it; another one where the environment is another."""
+    """All tables in it share the client; there is another one where the environment is another."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     assert clients("s3://lake/a") is clients("s3a://lake/b")
     assert clients("s3://lake/a") is not clients("s3://other/a")
@@ -26,7 +26,7 @@ def test_one_client_for_a_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_other_stores() -> None:
-    """Are opened likewise; Azure's account stands in the URL."""
+    """They are opened likewise; Azure's account stands in the URL."""
     assert "lake" in repr(clients("gs://lake/orders"))
     assert clients("abfss://lake@acme.dfs.core.windows.net/orders") is not None
     assert clients("wasbs://lake@acme.blob.core.windows.net/orders") is not None

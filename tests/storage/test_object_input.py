@@ -75,7 +75,7 @@ def test_columns_are_read_side_by_side() -> None:
 
 
 def test_much_at_once_is_one_request() -> None:
-    """And goes past what is kept."""
+    """That request goes past what is kept."""
     remote = Remote(8 * 1024 * 1024)
     assert remote.open().read() == remote.data
     assert len(remote.requests) == 1
@@ -87,7 +87,7 @@ def test_much_at_once_is_one_request() -> None:
 
 
 def test_memory_is_bounded() -> None:
-    """However much of the file was read."""
+    """It is so however much of the file was read."""
     remote = Remote((CACHE_BLOCKS + 40) * BLOCK)
     raw = ObjectInput(len(remote.data), remote.fetch)
     while raw.readinto(bytearray(BLOCK)):

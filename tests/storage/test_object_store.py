@@ -48,7 +48,7 @@ def test_create_never_replaces(bucket: str) -> None:
 
 
 def test_one_of_many_creators_wins(bucket: str) -> None:
-    """All at the same time."""
+    """All of them create at the same time."""
     won: list[int] = []
     start = threading.Barrier(6)
 
@@ -69,7 +69,7 @@ def test_one_of_many_creators_wins(bucket: str) -> None:
 
 
 def test_a_bucket_that_is_not_there(bucket: str) -> None:
-    """Is no file that exists already."""
+    """The error does not say that a file exists already."""
     storage = store_at(f"{bucket}-not")
     with pytest.raises(NotFound):
         storage.create(f"{bucket}-not/x", b"")
@@ -104,7 +104,7 @@ def test_an_output_that_fails_is_never_seen(bucket: str, size: int) -> None:
 
 
 def test_a_small_output_is_refused_when_another_writer_was_faster(bucket: str) -> None:
-    """Though the name was free when it was opened."""
+    """It is refused although the name was free when it was opened."""
     storage, path = store_at(bucket), f"{bucket}/x"
     file = storage.open_output(path)
     storage.create(path, b"faster")
@@ -156,7 +156,7 @@ def test_a_lost_reply_is_cleared_up(bucket: str, dropping: DroppingS3) -> None:
 
 
 def test_a_lost_refusal_is_a_refusal(bucket: str, dropping: DroppingS3) -> None:
-    """Even where the other one wrote the same bytes."""
+    """It is one even where the other writer wrote the same bytes."""
     storage, path = store_at(bucket), f"{bucket}/x"
     store_at(bucket).create(path, b"")
     dropping.drop_after("PUT /")
@@ -188,7 +188,7 @@ def test_a_write_that_is_refused_for_having_arrived_late(bucket: str) -> None:
 
 
 def test_a_server_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Is an error of the operating system's kind, with the path, after a few tries."""
+    """It is an error of the operating system's kind, with the path, after a few tries."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "x")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hunter2")
@@ -243,7 +243,7 @@ def test_deleting(bucket: str) -> None:
 
 
 def test_a_file_that_is_replaced_while_it_is_read(bucket: str) -> None:
-    """Is an error, and not half of the one and half of the other."""
+    """It is an error, and not half of the one and half of the other."""
     storage, path = store_at(bucket), f"{bucket}/x"
     version = storage.replace(path, b"a" * 700_000, expected=None)
     with storage.open_input(path) as file:

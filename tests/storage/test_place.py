@@ -142,7 +142,7 @@ def test_what_the_system_says_names_the_whole_path(table: Path, tmp_path: Path) 
 
 
 def test_descriptors_are_closed(table: Path, outside: Path) -> None:
-    """However a call ends."""
+    """They are closed however a call ends."""
     (table / "p").symlink_to(outside)
     before = os.listdir("/proc/self/fd")
     for act in ACTS.values():
@@ -152,7 +152,7 @@ def test_descriptors_are_closed(table: Path, outside: Path) -> None:
 
 
 def test_who_looks_for_tables_follows_links(table: Path, tmp_path: Path) -> None:
-    """And who was told a table does not, below it."""
+    """A process that was told a table does not, below it."""
     (tmp_path / "stock").symlink_to(table)
     root, path = open_root(str(tmp_path))
     assert [status.name for status in root.list(f"{path}/stock")] == ["y"]

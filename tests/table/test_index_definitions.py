@@ -49,7 +49,7 @@ def load(base: Path, table: TableConfig) -> IndexedColumns | None:
 
 
 def test_the_columns_that_are_defined(tmp_path: Path):
-    """And the meta columns, in the definitions' version."""
+    """The meta columns are among them, in the definitions' version."""
     define(tmp_path, version="V1")
     found = load(tmp_path, config())
     assert found is not None

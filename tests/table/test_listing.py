@@ -47,7 +47,7 @@ def test_a_snapshot_is_the_same_but_for_files_that_no_reader_sees(table: Metadat
 
 
 def test_a_snapshot_of_some_groups_asks_for_their_partitions_only(table: MetadataFiles):
-    """And one of them may be no partition, or not yet."""
+    """One of them may be no partition, or not yet."""
     written_twice(table)
     only = {("p=1", "f1"), ("new", "f9")}
     stored, listed = (snapshot(table, source, only=only) for source in ListingSource)

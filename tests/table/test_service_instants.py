@@ -70,7 +70,7 @@ def put_plan(table: Path, name: str, extra: dict[str, str], at: float) -> Path:
 
 
 def test_plans_say_who_made_them_and_are_read_once(tmp_path: Path) -> None:
-    """Pending or completed; Hudi's own say nothing."""
+    """Pending and completed ones do; Hudi's own say nothing."""
     table = copy_golden("v9", tmp_path / "table", pending=True)
     put_plan(table, "20261121043800000.logcompaction.requested", {"planned_by": "lakeward"} | US.as_metadata(), 50.0)
     timeline = table / ".hoodie" / "timeline"
@@ -107,7 +107,7 @@ def test_the_state_is_that_of_the_instant(tmp_path: Path) -> None:
 
 
 def test_a_torn_plan_is_of_no_service(tmp_path: Path) -> None:
-    """And is read again, since it may be whole by then."""
+    """It is read again, since it may be whole by then."""
     table = copy_golden("v9", tmp_path / "table")
     file = put_plan(table, "20261121043800000.compaction.requested", {"planned_by": "lakeward"}, 50.0)
     whole = file.read_bytes()
@@ -120,7 +120,7 @@ def test_a_torn_plan_is_of_no_service(tmp_path: Path) -> None:
 
 
 def test_in_layout_1_a_replacecommit_may_be_a_clustering(tmp_path: Path) -> None:
-    """Or an insert_overwrite, which is a write."""
+    """It may also be an insert_overwrite, which is a write."""
     table = copy_golden("v6", tmp_path / "table")
     (table / ".hoodie" / "20261121043800000.replacecommit.requested").write_bytes(b"")
     view, _ = view_of(table)

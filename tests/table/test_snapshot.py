@@ -87,7 +87,8 @@ class CountingStorage(LocalStorage):
 
 
 def test_a_scan_is_cheap(tmp_path: Path) -> None:
-    """One listing a folder, no stat, and of the completed instants the newest, then each for the files it wrote."""
+    """It takes one listing a folder, no stat, and reads of the completed instants the newest, then each for the files
+    it wrote."""
     table = copy_golden("v9", tmp_path / "table", pending=True)
     storage = CountingStorage()
 

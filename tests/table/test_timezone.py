@@ -157,7 +157,7 @@ def test_a_zone_that_just_changed_is_known_by_what_is_written_since() -> None:
 
 
 def test_the_hour_that_comes_twice_is_shown_again() -> None:
-    """Before the clocks go back, and where they may; not in the zone next door, nor when the hour is over.
+    """It is, before the clocks go back and where they may; not in the zone next door, nor when the hour is over.
 
     Keeps 6 of table/timezone.
     """

@@ -236,7 +236,7 @@ def test_what_a_cleaner_may_have_removed_is_not_missing() -> None:
 
 
 def test_a_log_that_completed_after_the_newest_base_file_began_is_missing() -> None:
-    """Though its instant is the older one: it lies on top of that base file."""
+    """It is missing though its instant is the older one: it lies on top of that base file."""
     told = timeline(completed(instant(2), "deltacommit", instant(7)), completed(instant(5), "commit", instant(6)))
     written = {2: {log_name(2): 10}, 5: {base_name(5): 10}}
     (file,) = damage_of(told, {base_name(5): 10}, written)
@@ -271,7 +271,8 @@ def test_logs_of_changes_are_no_rows() -> None:
 
 
 def test_a_view_comes_to_the_same_result(base: Path) -> None:
-    """When it scans everything; it scans again after some minutes while something is damaged, or when it is told."""
+    """It does when it scans everything; it scans again after some minutes while something is damaged, or when it is
+    told."""
     clock = SkippingClock()
     view = IncrementalView(LocalStorage(), str(base), timezone="UTC", clock=clock)
     view.refresh()

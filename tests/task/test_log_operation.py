@@ -133,7 +133,7 @@ def test_one_log_for_many(table: Table) -> None:
 
 
 def test_every_block_says_what_it_stands_for(table: Table) -> None:
-    """Data, then deletes without and with ordering values, each with all headers and no positions."""
+    """Data comes first, then deletes without and with ordering values, each with all headers and no positions."""
     table.compact("400")
     blocks = table.blocks("400")
     assert [block.type for block in blocks] == [BlockType.AVRO_DATA, BlockType.DELETE, BlockType.DELETE]

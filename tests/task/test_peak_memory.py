@@ -31,7 +31,7 @@ def test_a_peak_is_that_of_the_operation_alone() -> None:
 
 
 def test_where_nothing_can_be_reset_it_is_that_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Too much rather than nothing."""
+    """It is too much rather than nothing."""
     monkeypatch.setattr(peak_memory, "_CLEAR_REFS", "/proc/no/such/file")
     memory = PeakMemory()
     assert not memory._is_reset

@@ -122,7 +122,7 @@ def test_a_wrong_sample(output: list[dict[str, Any]], why: str):
 
 
 def test_the_output_is_picked_by_key():
-    """Only the rows of sampled keys are kept, from any number of batches."""
+    """The rows of sampled keys are kept, no others, from any number of batches."""
     tap = SampleTap()
     tap.see_log_data(pa.RecordBatch.from_pylist([row("a", 1, 1.0)], SCHEMA))
     output = OutputSample(tap)

@@ -74,7 +74,7 @@ def test_instants_in_the_future_are_named(tmp_path: Path) -> None:
 
 
 def test_report_of_a_golden_table(tmp_path: Path) -> None:
-    """Version, merge mode, slices with sizes, and the pending plan with the number of its groups."""
+    """It has version, merge mode, slices with sizes, and the pending plan with the number of its groups."""
     report = inspect(copy_golden("v9", tmp_path / "table", pending=True))
 
     assert report["table"]["version"] == 9

@@ -65,7 +65,8 @@ SAME_SIZE: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("is_pending", [False, True], ids=["newest slice", "under a plan"])
 @pytest.mark.parametrize("name", SAME_SIZE)
 def test_a_block_that_is_not_whole_is_a_problem(tmp_path: Path, name: str, is_pending: bool) -> None:
-    """Though its file is as long as its commit says, and nothing was compacted yet: file, offset, instant, remedy."""
+    """Its file is as long as its commit says, and nothing was compacted yet: the problem has file, offset, instant and
+    remedy."""
     base = copy_golden("v9", tmp_path / "table", pending=is_pending)
     SAME_SIZE[name](logs(base)[-1])
     report = verify(base)

@@ -61,7 +61,7 @@ def base_file(base: Path) -> Path:
 
 
 def test_a_sound_table_has_no_problem(base: Path):
-    """And the report says how much was checked."""
+    """The report says how much was checked."""
     report = check(base)
 
     assert report.problems == ()
@@ -239,7 +239,7 @@ def test_a_wrong_bloom_filter(base: Path, change: dict[str, object], told: str):
 
 
 def test_a_key_that_leads_elsewhere(base: Path):
-    """Found from the row, and from the entry."""
+    """It is found from the row, and from the entry."""
     entry = records(base, "record_index")["k1"]
     assert isinstance(entry, RecordIndexRecord)
     other = "11111111-1111-1111-1111-111111111111-0"
@@ -333,7 +333,7 @@ def test_partitions_and_folders_go_together(base: Path):
 
 
 def test_a_metadata_table_that_cannot_be_read_is_a_problem(base: Path):
-    """Not an error: that is what verification is for."""
+    """It is no error: that is what verification is for."""
     for path in (base / ".hoodie/metadata/files").glob("*.hfile"):
         path.write_bytes(path.read_bytes()[:100])
     problem = the_problem(base)

@@ -82,7 +82,7 @@ def test_a_right_table_passes(base: Path, state: str) -> None:
 
 
 def test_a_file_of_another_size_is_found(base: Path) -> None:
-    """Cut off by a byte after the snapshot."""
+    """It was cut off by a byte after the snapshot."""
 
     def check(spec: SliceCheck, attempt: int) -> CheckedSlice:
         log = max((base / "p").glob(".*.log.*"))
@@ -133,7 +133,7 @@ def test_a_base_file_with_other_rows_than_its_commit_says_is_found(base: Path) -
 
 
 def test_a_key_that_comes_out_twice_is_found(base: Path) -> None:
-    """In the base file already; the key is told."""
+    """It is twice in the base file already; the key is told."""
     check = check_of(base)
     path = base / str(check.slice.base_file)
     with path.open("rb") as file:

@@ -42,7 +42,7 @@ def test_a_partition_is_judged_by_its_range_alone():
     ],
 )
 def test_values_are_compared_as_queries_compare_them(stored: tuple[Any, Any], found: tuple[Any, Any], is_fault: bool):
-    """Whatever order Hudi joins ranges in."""
+    """They are, whatever order Hudi joins ranges in."""
     expected = PartitionStatsRecord(file_name="p", column="c", min_value=found[0], max_value=found[1], **SIZES)
     record = replace(expected, min_value=stored[0], max_value=stored[1])
     assert bool(partition_stats_fault(record, expected)) == is_fault

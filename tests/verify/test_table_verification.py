@@ -32,7 +32,7 @@ def verify(base: Path, *, merge_sample: int = 0) -> CheckReport:
 
 
 def test_a_sound_table(base: Path):
-    """Also where its rows are merged: four, of six keys that the files know."""
+    """It is sound where its rows are merged, too: four, of six keys that the files know."""
     report = verify(base, merge_sample=2)
     assert report.problems == ()
     assert [check.name for check in report.checks] == ["table", "logs", "merge"]

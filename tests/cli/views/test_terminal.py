@@ -25,13 +25,13 @@ from lakeward.cli.views.terminal import Terminal, shown
     ],
 )
 def test_controls_are_shown_as_escapes(text: str, expected: str) -> None:
-    """And line breaks, which are ours, stay; what comes out can be written as UTF-8."""
+    """Line breaks, which are ours, stay; what comes out can be written as UTF-8."""
     assert shown(text) == expected
     shown(text).encode()
 
 
 def test_nothing_printed_is_a_command() -> None:
-    """In plain text, in cells and in errors; colours stay."""
+    """Plain text, cells and errors hold none; colours stay."""
     sink = io.StringIO()
     terminal = Terminal(file=sink, width=80, force_terminal=True, color_system="truecolor")
     table = Table("partition")

@@ -57,7 +57,7 @@ def table(tmp_path: Path) -> Table:
 
 
 def test_both_paths_are_taken_and_released_in_reverse(table: Table) -> None:
-    """Spark's path first, Flink's second, and back."""
+    """Spark's path is taken first, Flink's second, and they are released the other way round."""
     with table.lock():
         assert (table.path / SPARK_LOCK).exists()
         assert (table.path / FLINK_LOCK).exists()
@@ -80,7 +80,7 @@ def test_the_lock_file_names_its_process(table: Table) -> None:
 
 
 def test_a_foreign_lock_never_expires(table: Table) -> None:
-    """However old: without the writers' expiry we wait, then say who holds it, and leave it. Keeps 1 of
+    """It may be of any age: without the writers' expiry we wait, then say who holds it, and leave it. Keeps 1 of
     commit/lock/file_system_lock."""
     foreign = table.place_foreign(age_seconds=30 * 86400)
     with pytest.raises(LockHeld) as error, table.lock(wait_seconds=60):
@@ -248,7 +248,7 @@ def test_a_lock_whose_creation_lost_its_reply_is_given_back(table: Table) -> Non
 
 
 def test_the_dead_are_freed_without_taking_the_lock(table: Table) -> None:
-    """For a process that may judge the holder and has no work here; a living holder keeps it."""
+    """A process that may judge the holder and has no work here frees it; a living holder keeps it."""
     table.lock(wait_seconds=1).__enter__()
     other = table.lock()
     other.free_dead()

@@ -71,13 +71,13 @@ def test_a_lock_that_no_writer_could_take(location: str, options: LockOptions, i
 
 
 def test_with_stopped_writers_a_file_keeps_our_own_apart() -> None:
-    """Spark's; Flink's is for Flink's writers."""
+    """It is Spark's; Flink's is for Flink's writers."""
     assert stopped_writers_options(wait_seconds=5.0).paths == (SPARK_LOCK,)
     assert FileSystemLockOptions().paths == (SPARK_LOCK, FLINK_LOCK)
 
 
 def test_options_travel() -> None:
-    """To another process, as they are."""
+    """Options reach another process as they are."""
     options = ZooKeeperLockOptions("zk:2181", "/locks", "orders", session_seconds=5.0)
     assert pickle.loads(pickle.dumps(options)) == options
 

@@ -235,7 +235,7 @@ def test_a_holder_whose_clock_is_set_back_does_not_overrate_its_time(place: Plac
 
 
 @pytest.mark.services
-def test_who_looked_on_while_it_was_held_does_not_wait_again(place: Place) -> None:
+def test_a_process_that_watched_it_while_it_was_held_does_not_wait_again(place: Place) -> None:
     """The process has seen for long enough that the dead holder renews nothing."""
     place.write(seconds=100.0)
     with pytest.raises(LockHeld):
@@ -248,7 +248,7 @@ def test_who_looked_on_while_it_was_held_does_not_wait_again(place: Place) -> No
 
 @pytest.mark.services
 def test_renewing_gives_it_its_whole_time_again(place: Place) -> None:
-    """Each time from then on; a lock that was never taken has none."""
+    """It counts each time from then on; a lock that was never taken has none."""
     lock = place.lock()
     lock.renew()
     with pytest.raises(NotFound):
@@ -263,7 +263,7 @@ def test_renewing_gives_it_its_whole_time_again(place: Place) -> None:
 
 @pytest.mark.services
 def test_the_fence_leaves_time_to_publish(place: Place) -> None:
-    """With little left it renews; with much it writes nothing."""
+    """The fence renews a lock with little time left; where there is much it writes nothing."""
     lock = place.taken()
     place.clock.time += VALIDITY_SECONDS - FENCE_SECONDS_MIN - 1
     lock.fence()
@@ -408,7 +408,7 @@ def test_a_write_whose_outcome_is_unknown(place: Place, unanswered: Unanswered, 
 
 @pytest.mark.services
 def test_a_release_that_never_arrives(place: Place, unanswered: Unanswered) -> None:
-    """Is no error: the lock ends by the clock, and the next attempt of this process need not wait for that."""
+    """It is no error: the lock ends by the clock, and the next attempt of this process need not wait for that."""
     lock = place.taken(storage=unanswered)
     unanswered.silent, unanswered.arrive = 4, False
     lock.release()
@@ -418,7 +418,7 @@ def test_a_release_that_never_arrives(place: Place, unanswered: Unanswered) -> N
 
 @pytest.mark.services
 def test_a_store_that_is_away(place: Place, unanswered: Unanswered) -> None:
-    """Is waited for, and then named."""
+    """It is waited for, and then named."""
     unanswered.silent, unanswered.arrive = 99, False
     with pytest.raises(LockServiceAway, match=r"no answer, for 2 s") as error:
         place.taken(storage=unanswered, wait_seconds=2.0)
@@ -472,7 +472,7 @@ def test_the_audit_is_kept_where_it_is_on(place: Place) -> None:
 
 
 def test_what_it_says_is_read_back() -> None:
-    """With the process that Hudi skips, and without."""
+    """What the lock says is read back with the process, which Hudi skips, and without it."""
     process = Owner(1, "host", "boot", "ns", 7, 3.5)
     for given in (LockFile(False, 1795233779625, STRANGER, process), LockFile(True, 0, STRANGER)):
         assert parse_lock_file(given.to_json(), path="x") == given
@@ -494,7 +494,7 @@ def test_what_it_says_is_read_back() -> None:
     ],
 )
 def test_what_is_no_lock(data: bytes) -> None:
-    """Is refused, with its path: nothing is concluded from it."""
+    """It is refused, with its path: nothing is concluded from it."""
     with pytest.raises(BrokenFile, match=r"x/table_lock\.json"):
         parse_lock_file(data, path="x/table_lock.json")
 

@@ -151,7 +151,7 @@ def test_it_is_taken_fenced_and_released(place: Place) -> None:
 
 @pytest.mark.services
 def test_releasing_is_harmless(place: Place) -> None:
-    """Before the lock was taken, and twice."""
+    """A lock may be released before it was taken, and twice."""
     lock = place.lock()
     lock.release()
     lock.acquire()
@@ -164,7 +164,7 @@ def test_releasing_is_harmless(place: Place) -> None:
 
 @pytest.mark.services
 def test_those_who_wait_get_it_in_the_order_in_which_they_came(place: Place) -> None:
-    """And are told meanwhile what they wait for."""
+    """Processes that wait are told meanwhile what they wait for."""
     told: list[str] = []
     first = place.lock()
     first.acquire()
@@ -189,7 +189,7 @@ def test_those_who_wait_get_it_in_the_order_in_which_they_came(place: Place) -> 
 @pytest.mark.services
 @pytest.mark.parametrize("wait_seconds", [0.0, 0.6])
 def test_who_holds_it_too_long_is_named(place: Place, wait_seconds: float) -> None:
-    """After the time to wait; and nothing of ours stays in the queue."""
+    """The error names the holder after the time to wait, and nothing of ours stays in the queue."""
     holder = place.make_node(b"application_id=app-7")
     with pytest.raises(LockHeld) as error, place.lock(wait_seconds=wait_seconds):
         pass
@@ -240,7 +240,7 @@ def test_a_session_that_ended_has_lost_the_lock(place: Place) -> None:
 
 @pytest.mark.services
 def test_a_node_that_was_removed_by_hand_is_a_lost_lock(place: Place) -> None:
-    """Though our session lives."""
+    """The lock is lost although our session lives."""
     with place.lock() as lock:
         (name,) = place.queue
         place.client.delete(f"{place.path}/orders/{name}")
@@ -401,7 +401,7 @@ def test_servers_that_do_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("url", ["zk1", "zk1:2181", "zk1:2181,zk2:2182", "[::1]:2181", "10.0.0.1:2181/lake/prod"])
 def test_what_is_a_list_of_servers(url: str) -> None:
-    """A port each, or ZooKeeper's own; a path after all of them."""
+    """Each server has a port, or ZooKeeper's own; a path stands after all of them."""
     check_servers(url)
 
 

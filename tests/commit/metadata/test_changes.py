@@ -44,7 +44,8 @@ def slice_of(instant: str, *, base: bool = True, logs: tuple[str, ...] = (), fil
 
 
 def test_new_files_are_listed():
-    """Each touched partition with its new files and their sizes, and all of them in the record of partitions."""
+    """Each touched partition is listed with its new files and their sizes, and all of them in the record of
+    partitions."""
     records = files_records([new_file(BASE), new_file(LOG, file_id="g2-0", size=7), new_file(BASE, partition="")])
 
     assert records == {
@@ -55,7 +56,7 @@ def test_new_files_are_listed():
 
 
 def test_statistics_are_found_by_column_partition_and_file():
-    """A record for each file and column, bloom filters of base files alone."""
+    """There is a record for each file and column, and bloom filters of base files alone."""
     files = [new_file(BASE), new_file(LOG, file_id="g2-0")]
 
     assert set(column_stats_records(files)) == {column_stats_key("ts", "p", name) for name in (BASE, LOG)}
@@ -63,7 +64,7 @@ def test_statistics_are_found_by_column_partition_and_file():
 
 
 def test_entries_go_to_the_group_of_their_hash_in_the_order_of_their_bytes():
-    """For any keys and any number of groups. Keeps 1 of commit/metadata/changes."""
+    """This is so for any keys and any number of groups. Keeps 1 of commit/metadata/changes."""
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     chance = random.Random(seed)
@@ -78,14 +79,15 @@ def test_entries_go_to_the_group_of_their_hash_in_the_order_of_their_bytes():
 
 
 def test_a_new_base_file_counts_in_place_of_what_was_merged():
-    """With the logs that came since the plan was made."""
+    """The logs that came since the plan was made count beside it."""
     group = FileGroup("p", "g1-0", (slice_of(INSTANT, base=False, logs=("60",)), slice_of("10", logs=("20",))))
 
     assert counting_files([group], [new_file(BASE)], instant=INSTANT) == {"p": [BASE, ".g1-0_60.log.1_0-0-0"]}
 
 
 def test_a_new_log_counts_beside_all_that_is_there():
-    """Also beside those that it was merged from, which are still in the slice. Keeps 2 of commit/metadata/changes."""
+    """It counts beside those that it was merged from, too, which are still in the slice. Keeps 2 of
+    commit/metadata/changes."""
     group = FileGroup("p", "g2-0", (slice_of("10", logs=("20", "30"), file_id="g2-0"),))
 
     (found,) = counting_files([group], [new_file(LOG, file_id="g2-0")], instant=INSTANT).values()
@@ -94,7 +96,7 @@ def test_a_new_log_counts_beside_all_that_is_there():
 
 
 def test_of_other_groups_the_newest_slice_counts():
-    """And, as long as that one has no base file, the one before it. Other partitions do not matter."""
+    """The one before it counts, too, as long as that one has no base file. Other partitions do not matter."""
     groups = [
         FileGroup("p", "a-0", (slice_of("30", file_id="a-0"), slice_of("10", logs=("20",), file_id="a-0"))),
         FileGroup("p", "b-0", (slice_of("30", base=False, logs=("40",), file_id="b-0"), slice_of("10", file_id="b-0"))),

@@ -55,7 +55,7 @@ def left(tmp_path: Path) -> Left:
 
 
 def test_everything_of_the_instant_goes_and_nothing_else(left: Left, tmp_path: Path):
-    """Files of the timeline and log files; what was there before us stays. A second time there is nothing to do."""
+    """Files of the timeline and log files go; what was there before us stays. A second time there is nothing to do."""
     before = everything(copy_golden(GOLDEN, tmp_path / "before") / METADATA)
     assert len(left.of_instant()) == 3 + 5
 
@@ -177,7 +177,7 @@ def test_a_commit_that_was_compacted_stays(left: Left):
 
 @pytest.mark.parametrize("rolled_back", ["ours", "another"])
 def test_a_rollback_that_hudi_began_is_left_to_hudi(left: Left, rolled_back: str):
-    """If it is of our instant; what it does with others is no concern of ours."""
+    """This concerns a rollback of our instant; what Hudi does with others is no concern of ours."""
     target = left.instant if rolled_back == "ours" else "20200101000000000"
     write_rollback_plan(left.base, "29991231235959000", target)
 

@@ -110,8 +110,8 @@ def snapshot(desk: Desk) -> TableSnapshot:
 
 
 def test_it_is_one_delta_commit(desk: Desk):
-    """Requested, inflight, completed; a log file for each file group with records, in the commit with its size. Keeps 2
-    of commit/metadata/writer."""
+    """It is requested, inflight and completed, and has a log file for each file group with records, in the commit with
+    its size. Keeps 2 of commit/metadata/writer."""
     desk.commit.prepare(snapshot(desk), desk.files)
     desk.publish()
 
@@ -260,7 +260,8 @@ def test_an_attempt_that_is_taken_over_in_between_completes_nothing(tmp_path: Pa
 
 
 def test_the_lock_is_proved_before_it_is_completed(desk: Desk):
-    """Before anything is in its place, and after the log files are. Keeps 1 of commit/metadata/delta_commit."""
+    """The proof comes before anything is in its place, and again after the log files are. Keeps 1 of
+    commit/metadata/delta_commit."""
     staged = desk.stage()
     proofs: list[int] = []
 

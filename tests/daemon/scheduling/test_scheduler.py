@@ -262,7 +262,8 @@ OLD_FILES_TOO = replace(METADATA_DUE, may_clean=True)
 
 
 def test_the_metadata_table_is_serviced_without_other_work():
-    """Also where nothing of the table itself is to be compacted, and outside of windows: its writers wait for none."""
+    """It is serviced where nothing of the table itself is to be compacted, and outside of windows: its writers wait for
+    none."""
     stage = Stage()
     stage.recovered("a", windows=(Window.parse("daily 09:00-10:00"),))
 
@@ -286,8 +287,8 @@ def test_the_metadata_table_comes_before_a_compaction():
 
 
 def test_the_metadata_table_is_cleaned_before_it_is_compacted():
-    """Once a round, by a job of its own that takes no memory permit, whether it found something or not; the round is
-    over when a plan says that nothing is due."""
+    """It is cleaned once a round, by a job of its own that takes no memory permit, whether it found something or not;
+    the round is over when a plan says that nothing is due."""
     stage = Stage()
     stage.recovered("a")
     for round_ in range(2):

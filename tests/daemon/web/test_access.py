@@ -74,7 +74,8 @@ def basic(password: str) -> str:
     ],
 )
 def test_without_the_token_nothing_is_told_but_health(path: str, given: str | None) -> None:
-    """Not even which tables there are: pages that exist and pages that do not are answered alike."""
+    """A request without it does not learn which tables there are: pages that exist and pages that do not are answered
+    alike."""
     client = client_of(AccessRules(token=TOKEN))
     answer = client.get(path, headers={} if given is None else {"Authorization": given.encode("latin-1")})
     if path in OPEN_PATHS:

@@ -80,7 +80,7 @@ def test_a_trickle_is_no_request() -> None:
 
 
 def test_an_idle_connection_ends() -> None:
-    """After an answer, and also when what follows it is only the beginning of a request."""
+    """It ends after an answer, and also when what follows is only the beginning of a request."""
     with serving(ConnectionLimits(idle_seconds=0.2, header_seconds=0.2)) as server:
         for more in (b"", b"G"):
             with connect(server) as idle:

@@ -112,7 +112,7 @@ def test_every_answer_has_the_security_headers(client: TestClient, path: str):
 
 @pytest.mark.parametrize("path", PATHS)
 def test_head_is_get_without_the_body(client: TestClient, path: str):
-    """Same status, same headers, the same length named."""
+    """It has the same status and headers, and names the same length."""
     got, head = client.get(path), client.head(path)
 
     assert (head.status_code, head.content) == (got.status_code, b"")
@@ -120,7 +120,7 @@ def test_head_is_get_without_the_body(client: TestClient, path: str):
 
 
 def test_pages_are_pages(client: TestClient):
-    """All tables, and each of them."""
+    """There is one of all tables, and one of each."""
     assert "clickstream.events_raw" in client.get("/").text
     assert "<h1>orders</h1>" in client.get("/tables/orders").text
     answer = client.get("/tables/orders", params={"choice": "FULL", "page": "zzz", "sort": "<"})
@@ -148,7 +148,7 @@ def test_the_link_of_every_name_reaches_its_table(client: TestClient, daemon: Da
 
 
 def test_a_table_that_is_not_watched_is_404(client: TestClient):
-    """And what was asked for is shown, as words."""
+    """The page shows what was asked for, as words."""
     answer = client.get("/tables/%3Cb%3Ex")
 
     assert answer.status_code == 404
@@ -157,7 +157,7 @@ def test_a_table_that_is_not_watched_is_404(client: TestClient):
 
 @pytest.mark.parametrize("path", ["/nothing", "/tables", "/-/quit", "/metrics/", "/tables/../etc/passwd", "/%00"])
 def test_what_is_not_there_is_404(client: TestClient, path: str):
-    """With a page that leads back."""
+    """The page of the error leads back."""
     answer = client.get(path)
 
     assert answer.status_code == 404
@@ -209,7 +209,7 @@ def test_it_is_healthy_while_the_loop_comes_round(client: TestClient, daemon: Da
 
 @pytest.mark.parametrize("phase", [ServicePhase.STARTING, ServicePhase.STOPPING])
 def test_it_is_ready_while_it_services_tables(client: TestClient, daemon: Daemon, phase: ServicePhase):
-    """Not while it starts or stops; it is healthy all the same."""
+    """It is not ready while it starts or stops, and healthy all the same."""
     assert all(client.get(path).status_code == 200 for path in ("/-/ready", *KUBE["/-/ready"]))
 
     daemon.status = replace(daemon.status, phase=phase)
@@ -230,7 +230,7 @@ def test_it_is_not_ready_without_its_store(client: TestClient, daemon: Daemon):
 
 
 def test_a_reload_answers_what_became_of_it(client: TestClient, daemon: Daemon):
-    """Applied, or refused with every problem."""
+    """It was applied, or refused with every problem."""
     applied = client.post("/-/reload")
     assert (applied.status_code, applied.json()) == (200, {"applied": True, "problems": []})
 
@@ -303,7 +303,7 @@ def server(daemon: Daemon) -> Iterator[HttpServer]:
 
 
 def test_a_server_answers_when_start_returns_and_its_port_is_free_after_stop(server: HttpServer):
-    """On any free port, which it tells."""
+    """It takes any free port, and tells which."""
     with urlopen(f"{server.address}-/healthy", timeout=10) as answer:
         assert answer.read() == b"Healthy.\n"
         assert answer.headers["Server"] is None
@@ -350,7 +350,7 @@ def test_a_port_that_is_taken_is_told_in_three_sentences(server: HttpServer):
 
 @pytest.mark.parametrize("listen", ["8490", "127.0.0.1:", "127.0.0.1:http", "127.0.0.1:70000", ":²"])
 def test_an_address_without_a_port_is_refused(listen: str):
-    """And how to write it is said."""
+    """The error says how to write it."""
     with pytest.raises(UsageError) as raised:
         HttpServer(make_nothing(), listen).start()
 

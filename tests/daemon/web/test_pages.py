@@ -158,7 +158,8 @@ def test_concerns_are_few_words_about_what_is_wrong(shown, words):
 
 
 def test_a_page_is_whole_html_and_needs_nothing_from_elsewhere(pages: Pages):
-    """One stylesheet and one icon of our own; no script, no style attribute; every table has a caption and scopes."""
+    """It has one stylesheet and one icon of our own, no script and no style attribute; every table has a caption and
+    scopes."""
     for html in (
         pages.all_tables(service(*varied_tables())),
         pages.all_tables(service()),
@@ -181,7 +182,7 @@ def test_a_page_is_whole_html_and_needs_nothing_from_elsewhere(pages: Pages):
 
 
 def test_times_are_relative_with_utc_behind_them(pages: Pages):
-    """For people, and for programs."""
+    """People read the one, programs the other."""
     html = pages.all_tables(service(table()))
 
     assert f'<time datetime="2027-01-15T07:57:10Z" title="2027-01-15 07:57:10 UTC">2{chr(160)}min ago</time>' in html
@@ -231,7 +232,7 @@ def test_the_link_of_a_table_leads_to_its_name(name: str):
 
 
 def test_a_table_says_all_about_its_file_groups(pages: Pages):
-    """Sizes, the decision, and its sentence."""
+    """The page has sizes, the decision, and its sentence."""
     text = Page(pages.one_table(detail(groups=groups(4)), GroupQuery())).text
 
     for group in groups(4):
@@ -244,7 +245,7 @@ def test_a_table_says_all_about_its_file_groups(pages: Pages):
     assert "The disk was full. Free space on it." in text
 
 
-def test_a_table_that_was_not_scanned_at_has_a_page(pages: Pages):
+def test_a_table_that_was_not_scanned_yet_has_a_page(pages: Pages):
     """With nothing known, nothing is claimed."""
     nothing = table("t", backlog=None, last_job=None, write_amplification=None, view={"scanned_at": None})
     empty = detail(nothing, facts=(), plans=(), groups=(), jobs=(), events=(), holds=(), planned_at=None)
@@ -286,7 +287,7 @@ def test_file_groups_come_a_page_at_a_time_and_each_is_on_one():
 
 
 def test_file_groups_are_filtered_by_their_decision():
-    """And the numbers of the other choices stay those of all groups."""
+    """The numbers of the other choices stay those of all groups."""
     page = page_of(groups(50), GroupQuery(choice="NONE"))
 
     assert page.matching == 20
@@ -349,7 +350,7 @@ def test_a_link_keeps_what_it_does_not_change():
     ],
 )
 def test_durations_are_said_as_people_say_them(seconds: float, words: str):
-    """In two units at most, that no line break parts."""
+    """They have two units at most, which no line break parts."""
     assert format_duration(seconds) == words.replace(" ", "\u00a0")
 
 
@@ -379,7 +380,7 @@ def test_figures_say_only_what_there_is():
 
 @pytest.mark.parametrize(("phase", "words"), [(ServicePhase.STARTING, "starting"), (ServicePhase.STOPPING, "stopping")])
 def test_a_daemon_that_is_not_ready_says_so(pages: Pages, phase: ServicePhase, words: str):
-    """Before anything else."""
+    """The page says it before anything else."""
     assert f"The daemon is {words}." in Page(pages.all_tables(service(phase=phase))).text
 
 

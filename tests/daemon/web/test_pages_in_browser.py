@@ -61,7 +61,7 @@ def served() -> Iterator[Served]:
 @pytest.mark.parametrize("number", [0, 3, 60])
 @pytest.mark.parametrize("width", [1440, 360])
 def test_the_page_of_all_tables_in_a_browser(served: Served, number: int, width: int):
-    """A row for each table, nothing on the console, and nothing asked of anybody but us."""
+    """It has a row for each table; the console stays empty, and no other server is asked for anything."""
     served.tables = (*varied_tables(), *MANY)[:number]
     served.heard.paths.clear()
 
@@ -75,7 +75,7 @@ def test_the_page_of_all_tables_in_a_browser(served: Served, number: int, width:
 
 
 def test_the_page_of_one_table_in_a_browser(served: Served):
-    """Its file groups, each with its reason."""
+    """It shows the file groups, each with its reason."""
     served.tables = varied_tables()
 
     seen = visit(f"{served.server.address}tables/orders?refresh=off&sort=group&choice=FULL")

@@ -46,7 +46,7 @@ def pending_bench(tmp_path: Path) -> Bench:
 
 
 def test_a_plan_is_scheduled_merged_and_committed(bench: Bench) -> None:
-    """The whole story once, with its report."""
+    """The report tells the whole story once."""
     report = bench.compactor().compact()
     check_finished(bench.base)
     (plan,) = report.plans
@@ -60,7 +60,7 @@ def test_a_plan_is_scheduled_merged_and_committed(bench: Bench) -> None:
 
 
 def test_a_second_run_finds_nothing_to_do(bench: Bench) -> None:
-    """And writes nothing."""
+    """The second run writes nothing."""
     bench.compactor().compact()
     before = everything(bench.base)
     report = bench.compactor().compact()
@@ -226,8 +226,8 @@ def place_heartbeat(bench: Bench, owner: Owner | None, *, age_seconds: float) ->
 
 
 def test_a_living_attempt_is_waited_for(pending_bench: Bench) -> None:
-    """With a line of progress, up to --wait, then exit 75; nothing of the other attempt is touched. Keeps of
-    execute/compaction/claim."""
+    """We wait up to --wait, with a line of progress, and then exit with 75; nothing of the other attempt is touched.
+    Keeps of execute/compaction/claim."""
     place_heartbeat(pending_bench, None, age_seconds=10)
     before = everything(pending_bench.base)
     with pytest.raises(TryLater) as error:
@@ -369,7 +369,8 @@ def test_an_attempt_that_was_taken_over_while_it_merged_touches_nothing(bench: B
 
 
 def test_a_plan_that_was_written_anew_is_not_carried_out(pending_bench: Bench) -> None:
-    """Between the scan that found it and the claim: only the partitions of the plan that was found are listed."""
+    """It changes between the scan that found it and the claim: only the partitions of the plan that was found are
+    listed."""
     path = pending_bench.base / ".hoodie/timeline/20261121043710038.compaction.requested"
     plan = read_compaction_plan(path.read_bytes(), file=path.name)
     (operation,) = plan.operations

@@ -102,7 +102,7 @@ def test_our_dead_attempt_at_a_plan_of_another_engine_is_rolled_back(pending_ben
 
 
 def test_what_a_finished_attempt_left_is_tidied(bench: Bench) -> None:
-    """Its folder and heartbeat, after its commit."""
+    """Its folder and heartbeat go, after its commit."""
     bench.compactor().compact()
     (instant,) = {i.time for i in instants(bench.base) if i.action == "compaction"}
     heartbeat = Path(heartbeat_path(str(bench.base), instant))

@@ -79,7 +79,7 @@ def cleans(base: Path, state: State) -> list[str]:
 
 
 def test_slices_that_no_reader_needs_are_deleted(base: Path):
-    """With their logs; everything else stays, readers find the same records, and the clean says what it did."""
+    """They go with their logs; everything else stays, readers find the same records, and the clean says what it did."""
     before, expected, dead = files(base), records(base), older_files(base)
     done = clean_metadata(base, LocalStorage())
 
@@ -100,7 +100,7 @@ def test_slices_that_no_reader_needs_are_deleted(base: Path):
 
 
 def test_cleaning_again_does_nothing(base: Path):
-    """Not even the lock is taken."""
+    """The lock is not even taken."""
     clean_metadata(base, LocalStorage())
     before = everything(base)
     storage = FaultyStorage()
@@ -112,7 +112,7 @@ def test_cleaning_again_does_nothing(base: Path):
 @pytest.mark.crash
 @AT_EVERY_CALL
 def test_stopped_at_every_call_readers_see_no_difference(version: str, tmp_path: Path, kind: FaultKind):
-    """And running again leaves one clean, whole, that did what it said. Keeps 2 of execute/metadata/cleaning."""
+    """Running again leaves one clean, whole, that did what it said. Keeps 2 of execute/metadata/cleaning."""
     golden = compacted_copy(version, tmp_path / "golden")
     expected, wanted_files = records(golden), files(golden) - older_files(golden)
     clean = FaultyStorage()
@@ -155,7 +155,7 @@ def stopped_before_a_deletion(base: Path, processes: ScriptedProcesses, number: 
 
 
 def test_a_clean_of_ours_that_was_interrupted_is_ended(base: Path):
-    """Under its own instant."""
+    """The next run ends it under its own instant."""
     expected, dead, before = records(base), older_files(base), files(base)
     processes = ScriptedProcesses()
     instant = stopped_before_a_deletion(base, processes, 0)

@@ -104,8 +104,9 @@ def metadata_leftovers(base: Path) -> list[str]:
 
 
 def test_what_stands_afterwards_is_what_stood_before(base: Path):
-    """Record by record: of what had logs in base files of one instant, with what readers expect there; a group that
-    never held a record stays as it was, and so does one without logs. Keeps of execute/metadata/compaction."""
+    """They are equal record by record: of what had logs in base files of one instant, with what readers expect there; a
+    group that never held a record stays as it was, and so does one without logs. Keeps of
+    execute/metadata/compaction."""
     before, slices = records(base), slices_of(base)
     done = compact_metadata(base, LocalStorage())
 
@@ -140,7 +141,7 @@ def test_compacting_again_does_nothing(base: Path):
 
 
 def test_a_preview_writes_nothing(base: Path):
-    """And says what is compacted then."""
+    """It says what is compacted then."""
     before = everything(base)
     backlog = preview_compaction(base, LocalStorage(), ScriptedProcesses())
     assert everything(base) == before
@@ -153,7 +154,7 @@ def test_a_preview_writes_nothing(base: Path):
 @pytest.mark.crash
 @AT_EVERY_CALL
 def test_stopped_at_every_call_readers_see_no_difference(version: str, tmp_path: Path, kind: FaultKind):
-    """And running again leaves one compaction, whole, and nothing of an attempt that died. Keeps 3 of
+    """Running again leaves one compaction, whole, and nothing of an attempt that died. Keeps 3 of
     execute/metadata/recovery."""
     golden = copy_golden(version, tmp_path / "golden")
     clean = FaultyStorage()
@@ -256,7 +257,7 @@ def test_a_log_that_completed_before_our_instant(base: Path):
 
 
 def test_a_log_of_ours_that_was_taken_away(base: Path):
-    """A rollback beside us: what we merged must not come back."""
+    """A rollback beside us removed it: what we merged must not come back."""
     (slice_,) = scan_metadata(base).slices["files"]
 
     def take_away() -> None:
@@ -389,7 +390,7 @@ def test_a_commit_that_may_still_be_taken_back_forbids_it(base: Path):
 
 
 def test_a_table_without_one_is_refused(base: Path):
-    """And nothing is written. Keeps of execute/metadata/serviced_metadata."""
+    """Nothing is written. Keeps of execute/metadata/serviced_metadata."""
     set_property(base, PARTITION_PROPERTY, "")
     before = everything(base)
     with pytest.raises(Refused, match="has no metadata table"):

@@ -97,7 +97,7 @@ def test_disabling_leaves_a_table_without_a_metadata_table(base: Path):
 
 
 def test_rebuilding_leaves_the_other_partitions(base: Path):
-    """And the definitions, by which Hudi knows the columns."""
+    """The definitions stay, too, by which Hudi knows the columns."""
     removed = remove(base, "column_stats")
 
     assert removed.named == ("column_stats",)
@@ -108,7 +108,7 @@ def test_rebuilding_leaves_the_other_partitions(base: Path):
 
 
 def test_a_preview_writes_nothing(base: Path):
-    """And says what the removal then does."""
+    """It says what the removal then does."""
     before = everything(base)
     previews = {
         partition: preview_removal(LocalStorage(), str(base), partition, clock=SystemClock(), processes=Processes())
@@ -129,7 +129,7 @@ def test_removing_again_does_nothing(base: Path):
 @pytest.mark.parametrize("partition", [None, "column_stats"])
 @pytest.mark.parametrize("kind", [FaultKind.BEFORE, FaultKind.KILL])
 def test_stopped_at_every_call_the_table_is_sound(golden: Path, tmp_path: Path, partition: str | None, kind: FaultKind):
-    """And the same command finishes it. Keeps 2 of execute/metadata/removal."""
+    """The same command finishes it. Keeps 2 of execute/metadata/removal."""
     done = copy_of(golden, tmp_path / "done")
     trial = FaultyStorage()
     remove(done, partition, trial)

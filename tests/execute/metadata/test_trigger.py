@@ -70,7 +70,7 @@ def service(
 
 @pytest.mark.parametrize("after", [AUTO, 0, 2, 100])
 def test_where_nothing_is_due_nothing_is_written(table: Path, after: MetadataCompactAfter):
-    """Not even a lock; what it costs is a listing. Keeps 1 of execute/metadata/trigger."""
+    """A lock is not written either; what it costs is a listing. Keeps 1 of execute/metadata/trigger."""
     storage = FaultyStorage()
 
     report = service(table, storage, after=after)
@@ -87,7 +87,7 @@ def test_a_table_without_a_metadata_table_asks_for_nothing(tmp_path: Path):
 
 
 def test_what_is_due_is_done_and_then_it_is_not(table: Path):
-    """In the report with its cost, and counted."""
+    """It is in the report with its cost, and counted."""
     counts = Counts()
     report = service(table, FaultyStorage(), counts, after=1)
     assert report.done is not None and report.done.compaction is not None and report.left is None
@@ -109,7 +109,7 @@ def test_our_compactions_do_not_lower_the_limit(table: Path):
 
 
 def test_each_plan_is_read_once(table: Path):
-    """And what is on the timeline no more is forgotten."""
+    """What is on the timeline no more is forgotten."""
     cache: TimelineCache = {"gone": None}
     first = scan(table, cache=cache)
     assert cache and "gone" not in cache
@@ -129,7 +129,7 @@ def test_what_stands_against_it_is_told_and_passes(table: Path):
 
 
 def test_a_storage_that_fails_is_told_too(table: Path):
-    """At each call that the scan makes, and at the first that would take the lock."""
+    """It fails at each call that the scan makes, and at the first that would take the lock."""
     clean = FaultyStorage()
     service(shutil.copytree(table, table.parent / "trial", copy_function=shutil.copy2), clean, after=1)
     first_write = next(number for number, call in enumerate(clean.calls) if call.split()[0] in WRITES)

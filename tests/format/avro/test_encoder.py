@@ -30,7 +30,8 @@ def encode(program: AvroProgram, rows: list[dict[str, Any]], *, framed: bool = T
 @settings(max_examples=runs(200), print_blob=True, deadline=None)
 @given(tables(), st.data())
 def test_the_decoder_gives_the_rows_back(table: tuple[dict[str, Any], list[dict[str, Any]]], data: st.DataObject):
-    """Any rows of any schema, wherever in Arrow's buffers they start, nulls and empty lists at every level included."""
+    """Any rows of any schema come back, wherever in Arrow's buffers they start, nulls and empty lists at every level
+    included."""
     schema, rows = table
     program = program_of(schema)
     batch = pa.RecordBatch.from_pylist(rows, schema=program.schema).slice(data.draw(st.integers(0, len(rows) - 1)))

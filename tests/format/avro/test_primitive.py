@@ -64,7 +64,7 @@ def test_values_are_encoded_and_read_as_fastavro_does(kind_and_value: tuple[str,
     ],
 )
 def test_what_no_writer_writes_is_broken(read: Any, data: bytes):
-    """Numbers too large, negative lengths, broken text."""
+    """Numbers too large, negative lengths and broken text are refused."""
     with pytest.raises(ValueError):
         read(data, 0)
 
@@ -79,6 +79,6 @@ def test_what_no_writer_writes_is_broken(read: Any, data: bytes):
     ],
 )
 def test_what_does_not_fit_is_not_encoded(encode: Any, value: Any):
-    """Instead of being cut."""
+    """It is refused instead of being cut."""
     with pytest.raises(ValueError):
         encode(value)

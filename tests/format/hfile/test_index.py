@@ -28,7 +28,7 @@ def decode(payload: bytes, count: int, *, of_data: bool = True, above_others: bo
     of_data=st.booleans(),
 )
 def test_a_root_index_comes_back(keys: list[bytes], of_data: bool):
-    """Every offset, size and key, whatever the key's length."""
+    """Every offset, size and key does, whatever the key's length."""
     entries = [IndexEntry(n * 100 * 2**30, 2**31 - 1, key) for n, key in enumerate(keys)]
 
     assert decode(encode_root_index(entries, of_data=of_data), len(entries), of_data=of_data) == entries

@@ -20,7 +20,8 @@ def test_fields_come_back(fields: list[tuple[int, int | bytes]]):
 
 
 def test_the_bytes_are_protobufs():
-    """The examples of protobuf's own description, fields of fixed width, and minus one as an int64."""
+    """They are those of the examples of protobuf's own description, of fields of fixed width, and of minus one as an
+    int64."""
     assert encode_message([(1, 150)]) == bytes.fromhex("089601")
     assert encode_message([(2, b"testing")]) == bytes.fromhex("120774657374696e67")
     assert write_varint(-1) == bytes.fromhex("ffffffffffffffffff01")

@@ -48,8 +48,8 @@ def blocks(data: bytes) -> list[tuple[int, tuple[int, ...]]]:
 
 
 def test_headers_are_those_that_lose_nothing():
-    """No checksum type, one stretch for the whole block, and the way to the data block before: what readers up to Hudi
-    1.2.0 take without dropping entries."""
+    """They have no checksum type, one stretch for the whole block, and the way to the data block before, which is what
+    readers up to Hudi 1.2.0 take without dropping entries."""
     entries = [(b"%d" % n, b"v" * 50) for n in range(10, 16)]
     size = 2 + 50 + 21
 

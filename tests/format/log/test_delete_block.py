@@ -78,7 +78,7 @@ def read(content: bytes) -> DeletedKeys:
 
 
 def test_deletes_of_a_real_block():
-    """Three keys without ordering value, as Hudi 1.2.0 wrote them."""
+    """It has three keys without ordering value, as Hudi 1.2.0 wrote them."""
     data = "06" + "".join("020a" + key.encode().hex() + "0202300400" for key in ("k0025", "k0026", "k0027")) + "00"
     content = struct.pack(">ii", 3, len(data) // 2) + bytes.fromhex(data)
 

@@ -50,7 +50,7 @@ def blocks_of(sink: io.BytesIO, stats: LogFileStats) -> list[LogBlock]:
 
 @pytest.mark.parametrize("kind", DATA_TYPES)
 def test_rows_and_deletes_read_back(kind: BlockType):
-    """Rows in a block of the wanted type, deletes behind them, every block with all headers."""
+    """Rows stand in a block of the wanted type, deletes behind them, and every block has all headers."""
     sink = io.BytesIO()
     writer = writer_to(sink, kind)
     rows = [row("a", 1, "x"), row("b", None, "ü" * 40), row("c", -5, "")]
@@ -121,7 +121,7 @@ def test_a_row_larger_than_a_block_has_one_of_its_own():
 
 
 def test_the_header_schema_has_the_meta_columns_in_front():
-    """Each nullable with Hudi's empty documentation; the rest of the schema is as the commits have it."""
+    """Each is nullable with Hudi's empty documentation; the rest of the schema is as the commits have it."""
     table = {"type": "record", "name": "t_record", "namespace": "hoodie.t", "fields": [{"name": "ü", "type": "long"}]}
     text = log_block_schema(json.dumps(table))
     assert json.loads(text) == {

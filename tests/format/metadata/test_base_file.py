@@ -35,7 +35,7 @@ def digest(content: bytes) -> int:
 
 @pytest.mark.parametrize("count", [1, 2, 5000, 20_000])
 def test_what_is_written_is_read_back(count: int):
-    """With its schema, the first and last key, and a filter that knows every key."""
+    """So are its schema, the first and last key, and a filter that knows every key."""
     entries = [(f"ключ-{n:08}".encode(), bytes([n % 251]) * (n % 90)) for n in range(count)]
     content, stats = written(entries)
     reader = opened(content)
@@ -81,7 +81,7 @@ def test_other_records_have_another_digest(others: list[tuple[bytes, bytes]]):
 
 
 def test_a_key_before_its_place_is_broken():
-    """In a file that is read back."""
+    """A file with such a key is refused when it is read back."""
     content = hfile([(b"b", b"1"), (b"a", b"2")], info={b"schema": SCHEMA.encode()})
     with pytest.raises(BrokenFile, match="not smaller"):
         digest(content)

@@ -101,7 +101,7 @@ def test_each_type(name: str, groups: int):
 
 @pytest.mark.parametrize("precision", [5, 12, 25])
 def test_each_encoding_of_decimals(precision: int):
-    """Decimals of 32 or 64 bits and in bytes, positive and negative."""
+    """Decimals are of 32 or 64 bits or in bytes, positive or negative."""
     values = pa.array([Decimal("-1.25"), Decimal("3.50")], pa.decimal128(precision, 2))
     for as_integer in (False, True):
         file = written({"c": values}, store_decimal_as_integer=as_integer)
@@ -186,7 +186,7 @@ def test_ranges_that_were_seen_spare_reading():
 
 @pytest.mark.parametrize("values", [[None, None, None], [1.5, 2.5, None]])
 def test_what_was_seen_is_what_would_be_read(values: list[float | None]):
-    """Also of a row group that holds nothing but nulls, of which Hudi says 0."""
+    """This holds for a row group of nothing but nulls, too, of which Hudi says 0."""
     columns = {"d": pa.array(values, pa.float64())}
     file = written(columns, groups=3)
     schema = pa.table(columns).schema
@@ -204,7 +204,8 @@ def test_ranges_of_other_rows_are_not_taken():
 
 
 def test_the_columns_asked_for():
-    """Fields of records and elements of lists by their dots, in both encodings of lists; what is not there is not."""
+    """Fields of records and elements of lists are found by their dots, in both encodings of lists; what is not there is
+    not."""
     columns = {
         "r": pa.array([{"a": 1, "b": "x"}, {"a": None, "b": "y"}]),
         "l": pa.array([[3, None], None]),

@@ -200,7 +200,7 @@ HELD = {"0.15": V1, "1.0": V1 + SINCE_1_0, "1.2": V1 + SINCE_1_0 + V2}
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_records_are_encoded_and_read_as_fastavro_does(release: str):
-    """Every kind, by the schema of each release: the same bytes, and the same record of them."""
+    """Every kind, by the schema of each release, gives the same bytes, and they give the same record."""
     codec = metadata_codec(metadata_schema_json(release))
     for record in HELD[release]:
         encoded = by_fastavro(as_avro(record), release)
@@ -210,7 +210,7 @@ def test_records_are_encoded_and_read_as_fastavro_does(release: str):
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_what_a_schema_cannot_hold_is_not_written(release: str):
-    """Not without a part of it, and not at all where the schema has no such records."""
+    """A record is not written without a part of it, and not at all where the schema has no such records."""
     codec = metadata_codec(metadata_schema_json(release))
     for record in HELD["1.2"]:
         if record not in HELD[release]:
@@ -305,14 +305,14 @@ def wrapper(name: str, value: Any) -> Any:
     ],
 )
 def test_records_that_make_no_sense_are_told(record: dict[str, Any], error: type[Exception], why: str):
-    """With the name of the file."""
+    """The error has the name of the file."""
     with pytest.raises(error, match=why) as told:
         metadata_codec(metadata_schema_json()).decode(by_fastavro(record), "x.hfile")
     assert "x.hfile" in str(told.value)
 
 
 def test_fields_of_a_newer_release_must_be_empty():
-    """Behind a record's fields and behind those of a record in it; they are written empty."""
+    """They stand behind a record's fields and behind those of a record in it; they are written empty."""
     schema = metadata_schema()
     schema["fields"].append({"name": "vector", "type": nullable("long")})
     fields = {field["name"]: field["type"] for field in schema["fields"]}

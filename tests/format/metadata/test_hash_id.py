@@ -14,6 +14,6 @@ def test_hashes_are_hudis():
 
 
 def test_text_is_hashed_as_utf_8():
-    """Eight bytes of any text."""
+    """Any text has eight bytes."""
     assert {len(hash_id(text)) for text in ("", "ü", "鍵😀")} == {8}
     assert hash_id("ü") != hash_id("u")

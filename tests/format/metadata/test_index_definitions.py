@@ -69,12 +69,13 @@ def test_a_definition_may_lack_what_older_releases_had_not():
     [("V1", True, 1), ("V2", False, 2), ("V2", True, 2), (None, True, 2), (None, False, 1)],
 )
 def test_the_version_of_statistics(version: str | None, typed: bool, expected: int):
-    """The index's own, else by the table's."""
+    """It is the index's own, else follows from the table's."""
     assert parse(definition("column_stats", version=version)).stats_version(has_typed_stats=typed) == expected
 
 
 def test_no_definitions():
-    """A table without the file, an empty file, an empty document: no columns, and the table's version decides."""
+    """A table without the file, with an empty file or an empty document has no columns, and the table's version
+    decides."""
     for found in (NO_INDEX_DEFINITIONS, *(parse_index_definitions(data, file="x") for data in (b"", b" \n", b"{}"))):
         assert found == NO_INDEX_DEFINITIONS
         assert (found.column_stats_columns, found.stats_version(has_typed_stats=True)) == ((), StatsVersion.V2)
@@ -82,7 +83,7 @@ def test_no_definitions():
 
 
 def test_the_record_index_of_each_partition():
-    """Says so in its options."""
+    """Its options say so."""
     assert parse(definition("record_index", indexOptions={"isPartitioned": "true"})).is_partitioned_record_index
     assert not parse(definition("record_index")).is_partitioned_record_index
 
@@ -102,7 +103,7 @@ def test_the_record_index_of_each_partition():
     ],
 )
 def test_what_is_no_definition_is_broken(definitions: Any):
-    """And none of the others is taken."""
+    """None of the others is taken then."""
     data = json.dumps({"indexDefinitions": definitions}).encode()
     if definitions == []:
         data = b'{"indexDefinitions": [1]}'
@@ -112,7 +113,7 @@ def test_what_is_no_definition_is_broken(definitions: Any):
 
 @pytest.mark.parametrize("data", [b"[]", b"{", b"\xff", b'"x"', b"7"])
 def test_what_is_no_document_is_broken(data: bytes):
-    """Cut short, or something else."""
+    """It was cut short, or is something else."""
     with pytest.raises(BrokenFile):
         parse_index_definitions(data, file="index.json")
 

@@ -25,7 +25,7 @@ COLUMN_PIECE, PARTITION_PIECE = "F5SYxeUa1U8=", "t7lWL8M5YXw="
 
 
 def test_keys_are_made_of_pieces():
-    """Column, then partition, then file; a prefix is the front of each key."""
+    """They are column, then partition, then file; a prefix is the front of each key."""
     key = column_stats_key("name", "part=0", FILE)
 
     assert key[:12] == COLUMN_PIECE and key[12:24] == PARTITION_PIECE and len(key) == 48
@@ -35,7 +35,7 @@ def test_keys_are_made_of_pieces():
 
 
 def test_the_empty_partition_path_is_a_dot():
-    """In the names of `files`, and before hashing."""
+    """It is one in the names of `files`, and before hashing."""
     assert files_key("") == "." and files_key("a/b") == "a/b"
     assert column_stats_key("c", "", FILE) == column_stats_key("c", ".", FILE)
     assert partition_stats_key("c", "") == partition_stats_key("c", ".") != column_prefix("c")
@@ -64,7 +64,7 @@ def java_index(text: str, count: int) -> int:
 @example(["polygenelubricants"], 10)  # whose hash is the smallest int
 @example(["", "😀", "ü", "a\0"], 7)
 def test_the_file_group_is_javas(keys: list[str], count: int):
-    """Whatever the key, one by one and all at once."""
+    """It is, whatever the key, one by one and all at once."""
     expected = [java_index(key, count) for key in keys]
 
     assert file_group_indexes(keys, count).tolist() == expected

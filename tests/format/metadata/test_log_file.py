@@ -39,7 +39,7 @@ def blocks_of(data: bytes) -> list[MetadataBlock | CorruptBlock]:
 
 
 def test_what_is_written_is_read():
-    """Every entry, with the schema and the instant, by a scan and by key; behind other bytes, too."""
+    """Every entry is, with the schema and the instant, by a scan and by key; behind other bytes, too."""
     sink = io.BytesIO()
     stats = write_metadata_log(sink, instant=T, schema_json='{"ü": 1}', entries=iter(ENTRIES))
 
@@ -80,7 +80,7 @@ def test_no_entry_is_a_file_too():
 
 
 def test_equal_entries_give_equal_bytes_in_memory_and_on_disk(monkeypatch: pytest.MonkeyPatch):
-    """However large the HFile is that waits for its length."""
+    """This is so however large the HFile is that waits for its length."""
     small, large = io.BytesIO(), io.BytesIO()
     write_metadata_log(small, instant=T, schema_json="{}", entries=ENTRIES)
     monkeypatch.setattr(metadata_log_file, "SPOOL_BYTES", 100)
@@ -139,6 +139,6 @@ def test_a_torn_block_is_told_and_the_next_one_read():
     ],
 )
 def test_other_blocks_are_errors(data: bytes, error: type[Exception]):
-    """With the name of the file."""
+    """The error has the name of the file."""
     with pytest.raises(error, match=r"x\.log"):
         blocks_of(data)

@@ -49,7 +49,7 @@ def test_deletes_alone(version: StatsVersion):
 
 
 def test_long_ends_are_cut():
-    """So that a record stays small."""
+    """A record stays small."""
     text = "x" * (LENGTH_MAX + 1)
     (record,) = log_column_stats(
         "f", {"t": ColumnRange(text, text, 1, 0)}, columns={"t": "string"}, version=StatsVersion.V2

@@ -90,7 +90,7 @@ def test_grouping_does_not_change_which_files_exist():
 
 
 def test_a_file_that_is_listed_twice_is_gone_when_it_is_deleted():
-    """If records are folded from the oldest on. The other way round it comes back, as in Hudi."""
+    """It is if records are folded from the oldest on. The other way round it comes back, as in Hudi."""
     records = files(a=5), files(a=7), files(a=0)
 
     assert merge(merge(records[0], records[1]), records[2]) == files()
@@ -174,7 +174,7 @@ def test_a_file_of_nulls_has_no_type_to_disagree():
     "other", [{"value_type": TEXT}, {"wrapper": Wrapper.LONG}, {"value_type": ValueType(ValueKind.INT)}]
 )
 def test_different_types_are_not_merged(other: dict[str, Any]):
-    """Nor does Hudi."""
+    """Hudi does not merge them either."""
     with pytest.raises(Unsupported, match="different types"):
         merge(stats(1, 2, value_type=LONG), stats("a" if "value_type" in other else 1, None, **other))
 
@@ -191,7 +191,7 @@ def test_the_newer_one_of_the_rest():
 
 
 def test_different_kinds_under_one_key_are_broken():
-    """Or different columns."""
+    """So are different columns under one key."""
     for one, other in itertools.permutations(
         (files(), FilesRecord({}, is_all_partitions=True), stats(1, 2), stats(1, 2, PartitionStatsRecord)), 2
     ):

@@ -77,7 +77,7 @@ def test_only_files_that_count():
 
 @pytest.mark.parametrize("known", [[], [of_file("a", 1, 2)], [of_file("a", 1, 2), of_file("b", 3, 4, is_deleted=True)]])
 def test_no_record_unless_all_files_are_known(known: list[ColumnStatsRecord]):
-    """Else the record would promise that nothing lies outside of what is known."""
+    """A record would promise that nothing lies outside of what is known."""
     assert joined(*known, files=("a", "b")) is None
 
 
@@ -87,14 +87,14 @@ def test_no_files():
 
 
 def test_columns_are_joined_each_for_itself():
-    """In their order; others are left out."""
+    """They keep their order; others are left out."""
     stats = [of_file(file, 1, 2, column=column) for file in ("a", "b") for column in ("y", "x", "other")]
     found = partition_stats("", ("a", "b"), stats, columns={"x": "int", "y": "int", "z": "int"}, version=V2)
     assert [(record.column, record.file_name, record.value_count) for record in found] == [("x", "", 20), ("y", "", 20)]
 
 
 def test_the_order_is_that_of_queries():
-    """Text and bytes by their unsigned bytes, NaN above all numbers."""
+    """Text and bytes go by their unsigned bytes, and NaN is above all numbers."""
     texts = (of_file("a", "！", "！", ValueKind.STRING), of_file("b", "😀", "😀", ValueKind.STRING))
     assert ends(joined(*texts, avro="string")) == ("！", "😀")
     high = (of_file("a", b"\x80", b"\xff", ValueKind.BYTES), of_file("b", b"\x00", b"\x7f", ValueKind.BYTES))

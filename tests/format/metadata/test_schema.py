@@ -48,7 +48,7 @@ def test_releases(release: str, expected: MetadataSchema):
 
 
 def test_documentation_and_defaults_do_not_matter():
-    """Nor do namespaces, nor what Avro's Java library notes about strings."""
+    """Namespaces matter as little, and what Avro's Java library notes about strings."""
     schema = metadata_schema()
     schema["doc"] = "x"
     for field in schema["fields"]:
@@ -69,7 +69,7 @@ def nested(schema: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def test_nullable_fields_of_a_newer_release():
-    """Are counted: behind all, and behind those of a record."""
+    """They are counted: behind all, and behind those of a record."""
     schema = metadata_schema()
     schema["fields"].append({"name": "vectorIndexMetadata", "type": nullable(record("V", a="int"))})
     nested(schema, "ColumnStatsMetadata").append({"name": "distinct", "type": nullable("long")})
@@ -127,7 +127,7 @@ for _ in range(100):
     ],
 )
 def test_what_differs_is_refused(change: Callable[[dict[str, Any]], Any]):
-    """Before anything is decoded by it."""
+    """It is refused before anything is decoded by it."""
     schema = metadata_schema()
     change(schema)
     with pytest.raises(Unsupported):

@@ -69,7 +69,7 @@ def test_range_of_any_batches(name: str, data: st.DataObject):
 
 
 def test_times_are_ints_in_their_unit():
-    """Days, and milliseconds, microseconds or nanoseconds since 1970, before it too."""
+    """They are days, and milliseconds, microseconds or nanoseconds since 1970, before it too."""
     for values, expected in [
         (pa.array([datetime.date(1969, 12, 31), datetime.date(2000, 1, 1)]), (-1, 10957)),
         (pa.array([-5, 7], pa.timestamp("ms", "UTC")), (-5, 7)),

@@ -34,7 +34,8 @@ def schema(types: dict[str, Any]) -> str:
 
 
 def test_by_default_what_can_have_them():
-    """Meta columns, then the table's; no records, lists, maps, enums, vectors; wide decimals in version 2 only."""
+    """Meta columns come first, then the table's; no records, lists, maps, enums, vectors; wide decimals in version 2
+    only."""
     assert [*indexed_columns(schema(TYPES), (), version=V2)] == [*INDEXED_META_COLUMNS, "id", "small", "wide", "bytes"]
     assert [*indexed_columns(schema(TYPES), (), version=V1)] == [*INDEXED_META_COLUMNS, "id", "small", "bytes"]
 
@@ -51,7 +52,8 @@ def test_the_first_32():
 
 
 def test_the_columns_that_are_named():
-    """In their order, also below records; without those that the table does not have or that have no statistics."""
+    """They come in their order, also from below records, without those that the table does not have or that have no
+    statistics."""
     named = ("_hoodie_commit_time", "record.a", "id", "gone", "record.b", "list", "id.x", "_hoodie_record_key")
 
     found = indexed_columns(schema(TYPES), named, version=V2)
@@ -62,6 +64,6 @@ def test_the_columns_that_are_named():
 
 @pytest.mark.parametrize("broken", ["", "[]", "{}", '{"fields": [1]}', '{"fields": [{"name": "a"}]}', "[" * 100_000])
 def test_a_broken_schema(broken: str):
-    """Is refused."""
+    """It is refused."""
     with pytest.raises(BrokenFile):
         indexed_columns(broken, (), version=V2)

@@ -39,12 +39,12 @@ K = ValueKind
     ],
 )
 def test_a_column_has_the_type_of_its_values(avro: Any, kind: ValueKind):
-    """Nullable or not."""
+    """It may be nullable or not."""
     assert value_type_of(avro, where="c") == ValueType(kind)
 
 
 def test_decimals_have_precision_and_scale():
-    """In bytes or fixed; without a scale it is 0."""
+    """They are in bytes or fixed; one without a scale has 0."""
     decimal = {"type": "fixed", "name": "d", "size": 6, "logicalType": "decimal", "precision": 12, "scale": 3}
 
     assert value_type_of(["null", decimal], where="c") == ValueType(K.DECIMAL, 12, 3)
@@ -65,7 +65,7 @@ def test_decimals_have_precision_and_scale():
     ],
 )
 def test_others_have_no_statistics(avro: Any):
-    """Named in the error."""
+    """The error names them."""
     with pytest.raises(Unsupported, match="The column c"):
         value_type_of(avro, where="The column c")
 
@@ -122,7 +122,7 @@ def test_values_are_ordered_as_java_orders_them(ascending: list[Any]):
 
 
 def test_uuids_are_two_numbers_with_a_sign():
-    """So that one with its first bit set is below one without."""
+    """One with its first bit set is below one without."""
     low, high = "80000000-0000-0000-0000-000000000000", "00000000-0000-0000-0000-000000000000"
     assert stats_order(low, is_uuid=True) < stats_order(high, is_uuid=True)
     assert stats_order(low) > stats_order(high)

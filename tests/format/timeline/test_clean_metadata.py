@@ -27,6 +27,6 @@ def test_a_partition_outside_the_table_is_refused() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"Obj", clean_metadata({"p": ["a"]}, {})[:-5]])
 def test_a_torn_file_is_broken(data: bytes) -> None:
-    """Never half a clean."""
+    """It is never half a clean."""
     with pytest.raises(BrokenFile):
         read_clean_metadata(data, file="x.clean")

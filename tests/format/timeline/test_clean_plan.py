@@ -27,7 +27,7 @@ PLAN = CleanPlan(
 
 
 def test_what_is_written_is_what_is_read():
-    """With and without an earliest instant, in a partition and at the root."""
+    """Plans have an earliest instant or none, and files in a partition or at the root."""
     for plan in (
         PLAN,
         CleanPlan(None, "", {"": ("a",)}, policy="KEEP_LATEST_FILE_VERSIONS", partitions_deleted=("p",)),
@@ -64,7 +64,7 @@ def test_a_path_elsewhere_is_refused(path: str):
 
 
 def test_a_partition_elsewhere_is_refused():
-    """Even where its files seem to lie in it."""
+    """It is refused even where its files seem to lie in it."""
     files = {"../x": [{"filePath": f"{ROOT}/../x/a", "isBootstrapBaseFile": False}]}
     with pytest.raises(UntrustedName):
         read_clean_plan(with_files(files), root=ROOT, file="f")

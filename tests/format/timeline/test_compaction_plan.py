@@ -210,7 +210,7 @@ def test_hostile_names_are_not_written_either() -> None:
 
 @pytest.mark.parametrize("partition_path", ["", None, "day=2024-01-02/c=São Paulo", "a b", "x=1%", "%2e%2e/%2F"])
 def test_legal_partition_paths_are_kept_as_they_are(partition_path: str | None) -> None:
-    """Empty or absent for an unpartitioned table; else the text of the folders, with nothing decoded."""
+    """It is empty or absent for an unpartitioned table; else it is the text of the folders, with nothing decoded."""
     [operation] = read_compaction_plan(changed(partitionPath=partition_path), file="x").operations
     assert operation.partition_path == (partition_path or "")
 

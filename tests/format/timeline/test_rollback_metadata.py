@@ -19,7 +19,7 @@ def record(name: str, kind: object, value: object) -> bytes:
 
 
 def test_a_rollback_says_its_instants():
-    """Usually one."""
+    """It usually has one."""
     assert read_rolled_back(record("commitsRollback", _TEXTS, ["1", "2"]), file="f") == ("1", "2")
 
 

@@ -50,7 +50,7 @@ def listing(table: MetadataFiles) -> MetadataListing:
 
 
 def test_partitions_and_files_are_those_of_completed_writes(table: MetadataFiles):
-    """With their sizes and where they lie, by name."""
+    """They come by name, with their sizes and where they lie."""
     written_twice(table)
     found = listing(table)
 
@@ -96,7 +96,8 @@ def test_names_that_could_lead_elsewhere_are_refused(table: MetadataFiles, name:
 
 @pytest.mark.parametrize("path", ["../x", "/x", "a//b", ".hoodie/x", "."])
 def test_partitions_that_could_lead_elsewhere_are_refused(table: MetadataFiles, path: str):
-    """Out of the table, or into its metadata. A dot is the one partition of a table that has no others."""
+    """They could lead out of the table, or into its metadata. A dot is the one partition of a table that has no
+    others."""
     table.delta("01", "02", files={ALL_PARTITIONS: all_partitions(path, "p")})
     with pytest.raises(UntrustedName):
         listing(table).partitions()

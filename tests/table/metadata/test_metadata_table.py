@@ -121,7 +121,7 @@ def test_slices_go_by_the_time_of_completion(table: MetadataFiles):
 
 
 def test_under_a_pending_compaction_the_slices_are_one(table: MetadataFiles):
-    """Base file and logs from before the plan, then the logs from after it."""
+    """It has base file and logs from before the plan, then the logs from after it."""
     table.compaction("01", "02", **LOG)
     table.delta("03", "04", **LOG)
     table.plan("05")
@@ -151,7 +151,7 @@ def test_slices_are_in_the_order_of_hashing(tmp_path: Path):
 
 
 def test_only_some_partitions_are_listed_when_only_they_matter(tmp_path: Path):
-    """And those must be named by the table's properties."""
+    """They must be named by the table's properties."""
     table = MetadataFiles(tmp_path, files=1, record_index=2)
     table.delta("01", "02", files=LOG[FILES])
     assert set(table.load(partitions=[FILES]).slices) == {FILES}
@@ -221,7 +221,7 @@ def test_a_file_name_that_is_not_understood_is_refused(table: MetadataFiles, nam
 
 
 def test_what_file_systems_leave_behind_is_no_file_of_it(table: MetadataFiles):
-    """Hadoop's checksums, and the metadata of the partition."""
+    """Hadoop's checksums are none, nor is the metadata of the partition."""
     table.delta("01", "02", **LOG)
     (table.metadata / FILES / ".hoodie_partition_metadata").write_bytes(b"x")
     (table.metadata / FILES / f"..files-0000-0_{time('01')}.log.1_0-1-0.crc").write_bytes(b"x")

@@ -72,7 +72,7 @@ def test_the_block_says_its_instant_not_the_name_of_its_file(table: MetadataFile
 
 
 def test_a_delete_hides_what_is_older(table: MetadataFiles):
-    """In the base and in logs; an index without the key says nothing about it."""
+    """It hides it in the base and in logs; an index without the key says nothing about it."""
     table.compaction("01", "02", files={"p": files(a=1), "q": files(x=9)})
     table.delta("03", "04", files={"p": files(b=2)})
     table.delta("05", "06", files={"p": None})
@@ -165,7 +165,7 @@ def test_keys_go_where_their_hash_says(tmp_path: Path):
 
 
 def test_each_data_partition_may_have_its_own_record_index(tmp_path: Path):
-    """Then the same key may be in several, and the name of a file group holds the escaped path of its partition."""
+    """The same key may be in several, and the name of a file group holds the escaped path of its partition."""
     groups = [f"record-index-{part}-{number:04}-0" for part in ("a%2Fb%2Dc", "ü") for number in range(2)]
     table = MetadataFiles(tmp_path, record_index=groups)
     keys = [f"k{n}" for n in range(20)]
@@ -240,7 +240,7 @@ KEYS = [f"{start}{n}" for start in ("a", "ab", "ü", "鍵", "😀", "！", "😀
 
 @pytest.mark.parametrize("seed", range(12))
 def test_every_way_finds_what_a_model_holds(tmp_path: Path, seed: int):
-    """Random delta commits, deletes, compactions by two sort orders, and pending instants, against two dicts."""
+    """Random delta commits, deletes, compactions by two sort orders and pending instants are held against two dicts."""
     print(f"seed {seed}")
     chance = random.Random(seed)
     table = MetadataFiles(tmp_path, files=chance.choice((1, 3)))

@@ -35,7 +35,7 @@ def clock() -> SettableClock:
 
 
 def test_an_entry_that_comes_or_goes_ends_the_calm(tmp_path: Path, clock: SettableClock) -> None:
-    """On a real file system; before, a minute has to pass between two listings."""
+    """A real file system shows it; before, a minute has to pass between two listings."""
     folder = CalmFolder(LocalStorage(), str(tmp_path), clock)
     for wait, calm in ((0.0, False), (CALM_SECONDS - 1, False), (1.0, True)):
         clock.sleep(wait)

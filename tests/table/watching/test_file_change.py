@@ -21,7 +21,7 @@ def commit(*stats: WriteStat, operation: str | None = "UPSERT") -> CommitMetadat
 
 
 def test_files_of_a_commit() -> None:
-    """Base files and logs, with sizes and rows, of every operation of rows and of services."""
+    """There are base files and logs, with sizes and rows, of every operation of rows and of services."""
     stats = (stat(f"a-0_0-0-0_{INSTANT}.parquet"), stat(f".a-0_{INSTANT}.log.1_0-0-0"))
     for operation in ("UPSERT", "DELETE_PREPPED", "BULK_INSERT", "COMPACT", "LOG_COMPACT"):
         change = change_by_commit(INSTANT, commit(*stats, operation=operation), layout=2)
@@ -43,7 +43,7 @@ def test_a_file_named_twice_is_a_doubt() -> None:
 
 
 def test_one_doubtful_file_makes_its_partition_doubtful() -> None:
-    """And only that."""
+    """Only its partition is."""
     metadata = CommitMetadata(
         {
             "p": (stat(f"a-0_0-0-0_{INSTANT}.parquet"), stat(f"b-0_0-0-0_{INSTANT}.parquet", size=None)),

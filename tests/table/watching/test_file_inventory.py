@@ -32,7 +32,7 @@ def listed(partition: str, files: dict[str, int]) -> PartitionFiles:
 
 @given(PARTITIONS, FILES)
 def test_a_listing_comes_out_as_it_went_in(partition: str, files: dict[str, int]) -> None:
-    """Names, sizes and paths, in the order of groups that a view sorts by anyway."""
+    """It has names, sizes and paths, in the order of groups that a view sorts by anyway."""
     inventory = FileInventory()
     inventory.replace_partition(listed(partition, files))
     assert in_order(inventory.files(partition)) == in_order(listed(partition, files))
@@ -42,7 +42,7 @@ def test_a_listing_comes_out_as_it_went_in(partition: str, files: dict[str, int]
 def test_adding_and_removing_equal_a_listing(
     partition: str, first: dict[str, int], added: dict[str, int], removed: dict[str, int]
 ) -> None:
-    """To the byte: a listing that follows finds no difference."""
+    """They equal it to the byte: a listing that follows finds no difference."""
     inventory = FileInventory()
     inventory.replace_partition(listed(partition, first))
     new = listed(partition, {name: size for name, size in added.items() if name != "x.parquet.tmp"})

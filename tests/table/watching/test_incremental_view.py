@@ -59,7 +59,7 @@ def assert_equal(seen: TableSnapshot, expected: TableSnapshot, because: str) -> 
     ],
 )
 def test_a_view_equals_a_scan_of_everything(tmp_path: Path, seed: int) -> None:
-    """After every step of a random history, whether the view polled after each step or only now and then."""
+    """It does after every step of a random history, whether the view polled after each step or only now and then."""
     history = TableHistory(tmp_path / "t", seed)
     history.write()
     clock = SkippingClock()
@@ -174,7 +174,8 @@ def test_a_table_that_has_been_calm_for_long_costs_no_listing(tmp_path: Path) ->
 
 
 def test_a_commit_of_one_group_costs_one_update(tmp_path: Path) -> None:
-    """Two listings beside the data and the commit itself; no partition is listed, and the new log is in its slice."""
+    """It costs two listings beside the data and the commit itself; no partition is listed, and the new log is in its
+    slice."""
     watched = Watched(tmp_path)
     watched.view.refresh()
     group = watched.view.snapshot().file_groups[0]
@@ -299,7 +300,7 @@ def test_a_changed_property_without_an_instant_is_noticed_within_a_minute(tmp_pa
 
 
 def test_everything_is_scanned_anew_now_and_then(tmp_path: Path) -> None:
-    """So a file that a writer deleted without a word does not stay for ever."""
+    """A file that a writer deleted without a word does not stay for ever."""
     watched = Watched(tmp_path)
     watched.view.refresh()
     before = watched.view.snapshot()
@@ -314,7 +315,7 @@ def test_everything_is_scanned_anew_now_and_then(tmp_path: Path) -> None:
 
 
 def test_a_rebuild_that_finds_nothing_new_is_no_change(tmp_path: Path) -> None:
-    """Else every table would be planned every few hours for no reason."""
+    """Every table would be planned every few hours for no reason otherwise."""
     watched = Watched(tmp_path)
     watched.view.refresh()
     watched.clock.slept += REBUILD_SECONDS
@@ -323,7 +324,7 @@ def test_a_rebuild_that_finds_nothing_new_is_no_change(tmp_path: Path) -> None:
 
 
 def test_a_table_that_is_gone_says_so(tmp_path: Path) -> None:
-    """And is there again when it is there again."""
+    """The view is there again when the table is."""
     watched = Watched(tmp_path)
     watched.view.refresh()
     watched.history.base.rename(tmp_path / "away")
