@@ -38,6 +38,7 @@ EXAMPLES = {
     "state.url_file": '"/run/secrets/lakeward-store-url"',
     "locks.writers": '"share"',
     "locks.expire": '"30m"',
+    "locks.writers_conflict": '"prefer-writer"',
     "locks.zookeeper.url": '"zk1:2181,zk2:2181,zk3:2181"',
     "locks.zookeeper.base_path": '"/hudi/locks"',
     "locks.zookeeper.lock_key": '"orders"',

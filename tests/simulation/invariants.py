@@ -7,7 +7,8 @@ Keeps:   1. every committed write id is visible, and nothing else is;
             goes but by a clean;
          5. no process ends the heartbeat of a living process that is fresh, whatever clocks are set to; and none on
             its own host for the time that the host slept;
-         6. every timeline name fits the grammar; at rest nothing of ours is left over.
+         6. every timeline name fits the grammar; at rest nothing of ours is left over;
+         7. no write fails for what a service of ours published, under default settings.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class TableWatch:
         self.has_late_plan = False
         self.shadow = False
         """No operator said how the writers lock, so nothing of ours may be written."""
+        self._published_late: set[str] = set()
         self._timeline = f"{base_path}/.hoodie/timeline"
         self._owner: dict[str, str] = {}
         self._beats: dict[str, tuple[float, float]] = {}
@@ -87,6 +89,13 @@ class TableWatch:
     def _beat(self, path: str) -> None:
         acting = self.world.acting
         self._beats[path] = self.world.time, 0.0 if acting is None else acting.suspended
+
+    def caused_conflict(self, write: str, instant: str, *, is_log: bool) -> None:
+        """A writer found that its commit conflicts with what a service of ours published."""
+        # One that was stopped behind its fence publishes when its lock is another's by now. And which of two files
+        # came first, where a write and a plan began at the same time, is told by a clock that may have been set back.
+        if instant not in self._published_late and (is_log or not self.world.clocks_are_set):
+            self.world.broken(f"{self.base_path}: write {write} fails for {instant}")
 
     def check(self) -> None:
         """Look at the table as a reader does."""
@@ -167,6 +176,8 @@ class TableWatch:
         if pending and not any(each == "inflight" for _, each in pending):
             self.world.broken(f"{self.base_path}: {by} completed {name}, which was not begun")
         if by.startswith("daemon"):
+            if self._just_woke():
+                self._published_late.add(time)
             self._check_completed_by_us(name, instants.pending_actions(time))
 
     def _check_completed_by_us(self, name: str, actions: set[str]) -> None:

@@ -3,8 +3,12 @@
 Every instant is made in the steps that Hudi makes it in, under the file-system lock where Hudi holds it, and others run
 between any two of them.
 
-    requested, completed   under the lock, at a time later than everything on the timeline
+    requested, completed   under the lock, at a time later than everything on the timeline; the heartbeat before it
     inflight, data files   without it
+    conflicts              a write remembers what is complete and pending once it is requested, and compares when it
+                           commits, by SimpleConcurrentFileWritesConflictResolutionStrategy of Hudi 1.2: for what our
+                           services published it fails, which must not happen; for what other writers did it does not,
+                           as under non-blocking concurrency control
     a writer that died     its instant stays pending until another writer rolls it back, files first
 """
 
@@ -16,9 +20,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC
+from functools import partial
 
 import fastavro
 
+from lakeward.commit.heartbeat_line import heartbeat_path
 from lakeward.commit.lock.file_system_lock import SPARK_LOCK
 from lakeward.errors import AlreadyExists
 from lakeward.format.java_properties import parse_properties
@@ -34,8 +40,8 @@ from tests.simulation.data_files import SCHEMA, base_file, log_file
 from tests.simulation.invariants import TableWatch
 from tests.simulation.memory_storage import MemoryStorage
 from tests.simulation.process_storage import Faults, ProcessStorage
-from tests.simulation.reader import BASE_FILE, planned_groups, read_table, read_timeline
-from tests.simulation.world import Process, SimulatedClock, World
+from tests.simulation.reader import BASE_FILE, planned_groups, read_avro, read_table, read_timeline
+from tests.simulation.world import Process, SimulatedClock, Timer, World
 
 PROPERTIES = """hoodie.table.name=t
 hoodie.table.version=9
@@ -47,6 +53,18 @@ hoodie.table.timeline.timezone=UTC
 hoodie.table.base.file.format=PARQUET
 """
 LOCK_POLL_SECONDS = 2.0
+
+
+HEARTBEAT_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What a write keeps in mind from when it began."""
+
+    last: str
+    """The greatest requested time of what was complete."""
+    pending: frozenset[str]
 
 
 @dataclass
@@ -109,13 +127,15 @@ class Writer:
 
         with self._lock():
             instant = self._next_time()
+            heartbeat = self._start_heartbeat(instant)
             self._create(f"{instant}.deltacommit.requested", b"")
-        self._create(f"{instant}.deltacommit.inflight", b"")
+        remembered = self._remember()
+        self._create(f"{instant}.deltacommit.inflight", _profile(groups, new))
         stats: dict[str, list[WriteStat]] = {}
         ids: set[int] = set()
         for number, (partition, file_id) in enumerate([*groups, *new]):
             if dies_after == number + 2:
-                return self._die(instant)
+                return self._die(instant, heartbeat)
             table.next_id += 1
             if (partition, file_id) in new:
                 name, data = f"{file_id}_{number}-7-0_{instant}.parquet", base_file({table.next_id})
@@ -128,15 +148,57 @@ class Writer:
             stat = WriteStat(file_id=file_id, path=path, partition_path=partition, num_writes=1)
             stats.setdefault(partition, []).append(stat)
         if dies_after is not None:
-            return self._die(instant)
+            return self._die(instant, heartbeat)
         self._sleep(0.1, 20.0)
         with self._lock():
+            if self._meets(instant, remembered, {*groups, *new}):
+                return self._die(instant, heartbeat)
             self._complete(instant, "deltacommit", _commit(stats, "UPSERT"), ids)
+        self._end_heartbeat(instant, heartbeat)
         table.groups += new
 
-    def _die(self, instant: str) -> None:
+    def _die(self, instant: str, heartbeat: Timer) -> None:
+        """It fails, and says so, or its process is killed."""
         self._world.say(self._process, f"gives {instant} up")
         self._table.dead_writes.append(instant)
+        if self._world.random.random() < 0.5:
+            self._end_heartbeat(instant, heartbeat)
+        else:
+            self._world.cancel(heartbeat)
+
+    def _start_heartbeat(self, instant: str) -> Timer:
+        path = heartbeat_path(self._table.base_path, instant)
+        self._storage.make_folder(posixpath.dirname(path))
+        self._storage.create(path, b"")
+        return self._world.every(self._process, HEARTBEAT_SECONDS, partial(self._table.storage.touch, path))
+
+    def _end_heartbeat(self, instant: str, heartbeat: Timer) -> None:
+        self._world.cancel(heartbeat)
+        self._storage.delete(heartbeat_path(self._table.base_path, instant))
+
+    def _remember(self) -> Remembered:
+        instants = read_timeline(self._table.storage, self._table.base_path)
+        complete = [time for time in instants.completed if instants.completion_time(time) is not None]
+        pending = {
+            time
+            for time in instants.pending.keys() - instants.completed.keys()
+            if instants.pending_actions(time) & {"commit", "deltacommit", "compaction"}
+        }
+        return Remembered(max(complete, default=""), frozenset(pending))
+
+    def _meets(self, instant: str, remembered: Remembered, groups: set[tuple[str, str]]) -> bool:
+        """Whether it conflicts with what a service of ours published. Under the lock."""
+        instants = read_timeline(self._table.storage, self._table.base_path)
+        for time, states in instants.completed.items():
+            for _, action, path in states:
+                is_log = action == "deltacommit" and "logcompaction" in instants.pending_actions(time)
+                is_full = action == "commit" and time > instant and time in remembered.pending
+                if not (is_log and time > remembered.last) and not is_full:
+                    continue
+                if groups & _groups_of(self._table.storage.read(path)):
+                    self._table.watch.caused_conflict(instant, time, is_log=is_log)
+                    return True
+        return False
 
     def roll_back(self) -> None:
         """Roll back a write whose writer died."""
@@ -281,6 +343,22 @@ def _commit(stats: dict[str, list[WriteStat]], operation: str) -> bytes:
             operation_type=operation,
         )
     )
+
+
+def _profile(groups: list[tuple[str, str]], new: list[tuple[str, str]]) -> bytes:
+    """What the inflight file says that will be written."""
+    stats: dict[str, tuple[WriteStat, ...]] = {}
+    for partition, file_id in (*groups, *((partition, "") for partition, _ in new)):
+        stat = WriteStat(file_id=file_id, path=None, partition_path=partition, num_inserts=int(not file_id))
+        stats[partition] = (*stats.get(partition, ()), stat)
+    return write_commit_metadata(
+        CommitMetadata(partition_to_write_stats=stats, compacted=False, operation_type="UPSERT")
+    )
+
+
+def _groups_of(commit: bytes) -> set[tuple[str, str]]:
+    stats = read_avro(commit)["partitionToWriteStats"]
+    return {(partition, stat["fileId"]) for partition, each in stats.items() for stat in each}
 
 
 def _record() -> bytes:

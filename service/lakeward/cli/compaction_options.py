@@ -21,6 +21,7 @@ def compaction_options(opened: ConfiguredTable, locks: LockSettings, *, timezone
     return CompactionOptions(
         writers_stopped=locks.writers is Writers.STOPPED,
         lock=locks.options,
+        yielding=locks.yielding,
         timezone=timezone or table.timezone,
         listing=listing_source(opened.base_path, table.listing),
         codec=table.codec.value,

@@ -40,7 +40,7 @@ from lakeward.commit.attempt_files import COMMIT_FILE, Winner, attempt_folder
 from lakeward.commit.fencing import fencing_of
 from lakeward.commit.heartbeat import Heartbeat, find_intent
 from lakeward.commit.heartbeat_line import CommitIntent
-from lakeward.commit.instant_time import later, next_time
+from lakeward.commit.instant_time import later, next_times
 from lakeward.commit.lock.table_lock import Fence
 from lakeward.commit.orphan_files import Fate, Left, delete_orphans, delete_staged, find_moved_in, find_staged
 from lakeward.commit.owner import Owner
@@ -368,9 +368,5 @@ def metadata_place(storage: Storage, base_path: str, timeline: str) -> AttemptPl
 
 def _completion_times(publication: Publication, clock: Clock) -> list[str]:
     """One for each participant, and the greatest for ours."""
-    times: list[str] = []
     floor = later(publication.latest_time, *(each.latest_time for each in publication.participants))
-    for _ in (*publication.participants, None):
-        floor = next_time(floor=floor, zone=publication.zone, clock=clock)
-        times.append(floor)
-    return times
+    return next_times(1 + len(publication.participants), floor=floor, zone=publication.zone, clock=clock)

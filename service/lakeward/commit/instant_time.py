@@ -30,7 +30,12 @@ MAX_WAIT_SECONDS = 5.0
 
 
 def next_time(*, floor: str | None, zone: TimelineZone, clock: Clock) -> str:
-    """A new instant time. The caller holds the table lock until the file that carries the time exists.
+    """A new instant time. The caller holds the table lock until the file that carries the time exists."""
+    return next_times(1, floor=floor, zone=zone, clock=clock)[0]
+
+
+def next_times(number: int, *, floor: str | None, zone: TimelineZone, clock: Clock) -> list[str]:
+    """The same for several, each a millisecond after the one before: the skew has to pass for all of them once.
 
     Args:
         floor: the greatest requested or completion time on the timeline, None when it is empty.
@@ -61,8 +66,8 @@ def next_time(*, floor: str | None, zone: TimelineZone, clock: Clock) -> str:
             remedy="Run the command again when the clocks show more than that, or after the next commit of a writer; "
             "or name the zone of the writers (--timezone, as in Europe/Berlin), if it is not yet named.",
         )
-    clock.sleep(MAX_CLOCK_SKEW_SECONDS)
-    return time
+    clock.sleep(MAX_CLOCK_SKEW_SECONDS + (number - 1) / 1000)
+    return [format_instant_time(int(now * 1000) + following, written_in) for following in range(number)]
 
 
 def later(*times: str | None) -> str | None:

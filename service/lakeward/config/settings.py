@@ -49,6 +49,7 @@ from lakeward.errors import UsageError
 from lakeward.plan.compaction_type import CompactionType
 from lakeward.plan.metadata_trigger import AUTO, MetadataCompactAfter
 from lakeward.plan.planner import merge_settings
+from lakeward.plan.yielding import WritersConflict, YieldOptions, YieldThen
 from lakeward.quantities import parse_duration, parse_size
 from lakeward.state_folder import state_folder
 from lakeward.storage.opening import open_storage
@@ -306,6 +307,22 @@ class LockSettings(_Section):
     expire: Annotated[Duration, Field(ge=60), SettingKind("duration from 1m")] | None = None
     """After how long the writers let a lock expire (hoodie.write.lock.filesystem.expire, which counts minutes); not
     given: never. For `filesystem` only: the other locks end by themselves when their holder dies."""
+    writers_conflict: WritersConflict | None = None
+    """How the writers find conflicts, which nothing on a table tells. `default`: they are of Hudi 1.1 or later and have
+    the default strategy. `prefer-writer`: one has PreferWriterConflictResolutionStrategy or early conflict detection.
+    `1.0`: one is of Hudi 1.0. Not given: `default` for tables of version 9, `1.0` for those of version 8."""
+    yield_to_writers: DurationOrNone = 60.0
+    """How long merged work waits for one write that would fail if it were published; for all writes, three times that.
+    """
+    yield_then: YieldThen = YieldThen.LEAVE_OUT
+    """After that wait: `leave-out`, publish without the partitions in which the write is at work, and nothing where it
+    may be in any; `drop`, publish nothing; `go-on`, publish, and let the write fail. A plan of full compactions is
+    published whole, or stays."""
+
+    @property
+    def yielding(self) -> YieldOptions:
+        """How the writers are waited for."""
+        return YieldOptions(self.yield_to_writers, self.yield_then, self.writers_conflict)
 
     @property
     def why_nothing_is_written(self) -> str | None:

@@ -308,6 +308,7 @@ class Worker:
         return CompactionOptions(
             writers_stopped=table.locks.writers is Writers.STOPPED,
             lock=table.locks.options,
+            yielding=table.locks.yielding,
             wait_seconds=0.0,  # a daemon comes back instead of waiting on a thread
             timezone=settings.timezone,
             listing=listing_source(base_path, settings.listing),

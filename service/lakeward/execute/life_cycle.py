@@ -1,6 +1,7 @@
 """The life cycle of an attempt, as every service runs it once it has claimed an instant.
 
     no lock   the service works: its results are staged, and the heartbeat beats
+    no lock   it waits for the writers that would fail for its commit
     lock      the service holds its plan against the table as it is now, stages its commit, and the attempt publishes
     no lock   what is no longer needed goes
     failure   under the lock: the attempt is rolled back, or rolled forward where it has stated its intent
@@ -15,6 +16,7 @@ Keeps:   1. a failed attempt leaves its plan, where that was promised, and nothi
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum, auto
 from typing import Protocol
 
 from lakeward.commit.attempt import Attempt, Publication
@@ -26,6 +28,15 @@ from lakeward.errors import LakewardError
 from lakeward.execute.progress import Count, Phase
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.table.file_system_view import GroupId
+
+
+class Unpublished(Enum):
+    """Why a service has no publication now."""
+
+    NOTHING_LEFT = auto()
+    """Nothing of its plan is right any more."""
+    HELD_BACK = auto()
+    """A writer came between, which is to be waited for."""
 
 
 class ServiceRun(Protocol):
@@ -45,12 +56,14 @@ class ServiceRun(Protocol):
     def work(self) -> None:
         """Make the results. Not under the lock."""
 
+    def await_writers(self) -> None:
+        """Return once no writer is to be waited for. Not under the lock."""
+
     def prepare(self) -> None:
         """Do of the commit what needs no lock."""
 
-    def publication(self, fence: Fence) -> Publication | None:
-        """What is still right, with its commit staged; None where nothing is. Under the lock, with the attempt ours.
-        Raises `Conflict`."""
+    def publication(self, fence: Fence) -> Publication | Unpublished:
+        """What is still right, with its commit staged. Under the lock, with the attempt ours. Raises `Conflict`."""
 
     def check_intent(self) -> None:
         """Raise `Conflict` where what the attempt, or a dead one at its instant, is about to publish fits no more."""
@@ -104,12 +117,18 @@ def settle(
 
 
 def _publish(table: ServicedTable, service: ServiceRun) -> str | None:
+    with table.measured(Phase.YIELD):
+        service.await_writers()
     service.prepare()
-    with table.locked() as fence:
-        publication = service.publication(fence)
-        if publication is None:
+    while True:
+        with table.locked() as fence:
+            publication = service.publication(fence)
+            if isinstance(publication, Publication):
+                return service.attempt.publish(publication, clock=table.clock, fence=fence)
+        if publication is Unpublished.NOTHING_LEFT:
             return None
-        return service.attempt.publish(publication, clock=table.clock, fence=fence)
+        with table.measured(Phase.YIELD):
+            service.await_writers()
 
 
 def _give_up(table: ServicedTable, service: ServiceRun, error: BaseException) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lakeward.commit.lock.opening import LockOptions
+from lakeward.plan.yielding import YieldOptions
 from lakeward.state_folder import state_folder
 from lakeward.table.listing import ListingSource
 
@@ -18,6 +19,8 @@ class CompactionOptions:
     writers_stopped: bool
     """The operator says that no other process writes: a foreign instant aborts the commit."""
     lock: LockOptions
+    yielding: YieldOptions = field(default_factory=YieldOptions)
+    """How the writers that share the table are waited for."""
     wait_seconds: float = 150.0
     """How long to wait for a living attempt of another process at a pending plan."""
     timezone: str | None = None

@@ -1,11 +1,15 @@
 """One table under service: what every step needs to take a snapshot of it, to hold its lock, and to be stopped.
 
+Where writers share the lock it is taken in a calm moment: one that asks for it meanwhile waits for its next poll, which
+is 5 s later with Hudi's file-system lock.
+
 The *guard* is how the work is stopped from outside: a daemon whose lease ended, an operator who cancels. It is called
 at every fence, while waiting, and with every report of progress, and stops by raising an error of ours.
 
 Touches: the table's lock; reads the table.
 Keeps:   1. nothing is published past a fence, and a fence is the proof of the lock and the word of the guard;
-         2. rolling back asks no guard: a process that was told to stop must still be able to clean up.
+         2. rolling back asks no guard: a process that was told to stop must still be able to clean up;
+         3. the wait for a calm moment is short, and rolling back does not wait for one.
 """
 
 from __future__ import annotations
@@ -28,6 +32,7 @@ from lakeward.commit.owner import Owner, Processes
 from lakeward.commit.transition import ServiceAction
 from lakeward.execute.options import CompactionOptions
 from lakeward.execute.progress import Observer, Phase, Silent
+from lakeward.execute.writer_watch import WriterWatch
 from lakeward.plan.eligibility import TableService, find_refusals
 from lakeward.plan.refusal import refuse
 from lakeward.storage.storage import Storage, parent
@@ -36,6 +41,10 @@ from lakeward.table.listing import ListingSource
 from lakeward.table.metadata.metadata_table import has_metadata_table, metadata_base_path
 from lakeward.table.snapshot import SnapshotCache, TableSnapshot, take_snapshot
 from lakeward.table.table_config import timeline_folder
+
+CALM_POLL_SECONDS = 0.2
+CALM_SECONDS_MAX = 5.0
+"""Many writers leave no calm moment; this is how often Hudi's own ask for the lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +59,7 @@ class ServicedTable:
     observer: Observer
     guard: Guard
     cache: SnapshotCache
+    writers: WriterWatch
 
     @classmethod
     def for_one_attempt(
@@ -74,6 +84,7 @@ class ServicedTable:
             observer=observer or Silent(),
             guard=guard,
             cache=SnapshotCache(),
+            writers=WriterWatch(storage, base_path, clock=clock, processes=processes),
         )
 
     def snapshot(
@@ -128,10 +139,27 @@ class ServicedTable:
             lock.fence()
 
         with ExitStack() as resources:
+            is_beside_writes = not to_roll_back and self._await_calm()
             with self.measured(Phase.LOCK_WAIT):
                 resources.enter_context(lock)
-            with self.measured(Phase.LOCK_HOLD):
-                yield fence
+            resources.enter_context(self.measured(Phase.LOCK_HOLD))
+            if is_beside_writes:
+                resources.enter_context(self.measured(Phase.BESIDE_WRITES))
+            yield fence
+
+    def _await_calm(self) -> bool:
+        """Wait for a moment in which probably no writer asks for the lock. Returns whether a write is live."""
+        if self.options.writers_stopped:
+            return False
+        started = self.clock.monotonic()
+        while True:
+            writes = self.writers.look()
+            waited = self.clock.monotonic() - started
+            if writes.is_calm or waited >= CALM_SECONDS_MAX:
+                return bool(writes.live)
+            self.guard()
+            self.observer.waiting("a writer is about to take the table lock", waited)
+            self.clock.sleep(CALM_POLL_SECONDS)
 
     @contextmanager
     def measured(self, phase: Phase) -> Iterator[None]:

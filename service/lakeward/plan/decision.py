@@ -75,6 +75,7 @@ class Reason(StrEnum):
     DAMAGED = "damaged"
     LOG_NOT_ALLOWED = "log-not-allowed"
     PENDING_WRITE = "pending-write"
+    WRITE_AT_WORK = "write-at-work"
     OVER_BUDGET = "over-budget"
     PARKED = "parked"
     PAUSED = "paused"

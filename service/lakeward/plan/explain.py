@@ -99,6 +99,11 @@ def _because(decision: Decision) -> str:
                 f"{numbers['run_logs']} of {numbers['log_files']} logs before it where {numbers['run_logs_min']} are "
                 "needed; it would be done once that write completes or is rolled back"
             )
+        case Reason.WRITE_AT_WORK:
+            return (
+                "a write may be at work in its partition, and one by the rules of Hudi 1.0 would fail for a compaction "
+                "that is planned meanwhile; it is planned when no write is (locks.writers_conflict)"
+            )
         case Reason.OVER_BUDGET:
             return (
                 "other file groups come first, and the "

@@ -7,6 +7,7 @@
      else by                 payload fields  fields
     log compaction                   yes     yes
     typed statistics                 yes     yes
+    later conflict rules             yes     yes
     hybrid plans                             yes
 
 Touches: nothing.
@@ -87,6 +88,11 @@ class TableVersion:
     def has_log_compaction(self) -> bool:
         """Released readers of older tables read sources and output of a log compaction both, by default."""
         return self._is_at_least(_FIRST_WITH_LOG_COMPACTION)
+
+    @property
+    def has_later_conflict_rules(self) -> bool:
+        """No writer of Hudi 1.0 can write it, which takes a compaction for a conflict."""
+        return self._is_at_least(9)
 
     @property
     def has_hybrid_plans(self) -> bool:

@@ -63,6 +63,11 @@ class WriteProfile:
     partitions_with_inserts: frozenset[str]
     """Here rows may also go into any other group that is small."""
 
+    @property
+    def partitions(self) -> frozenset[str]:
+        """All that it touches."""
+        return self.partitions_with_inserts | {partition_path for partition_path, _ in self.groups}
+
     def may_touch(self, partition_path: str, file_id: str) -> bool:
         return partition_path in self.partitions_with_inserts or (partition_path, file_id) in self.groups
 
@@ -160,7 +165,7 @@ class TimelineReader:
             schema=schema,
             has_schema_on_read=has_schema_on_read,
             log_compactions=self._log_compactions(),
-            write_profiles=self._write_profiles(),
+            write_profiles=self.write_profiles(),
             rollback_targets=self._rollback_targets(),
         )
 
@@ -266,7 +271,7 @@ class TimelineReader:
                 done[group_id] = (*done.get(group_id, ()), merged)
         return done
 
-    def _write_profiles(self) -> dict[str, WriteProfile]:
+    def write_profiles(self) -> dict[str, WriteProfile]:
         """Write profiles of the pending writes that leave one in their inflight file, like Spark's upserts."""
         profiles: dict[str, WriteProfile] = {}
         for instant in self._timeline.pending:

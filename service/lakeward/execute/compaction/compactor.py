@@ -171,10 +171,17 @@ class Compactor:
             done = [self._carry_out(work, recovered=True) for work in pending]
             outcome = NOTHING_PLANNED
             if plan_anew:
-                outcome, checked = choose(self._table, self._planner, self._table.snapshot(), checked)
+                snapshot = self._table.snapshot()
+                outcome, checked = choose(self._table, self._planner, snapshot, checked)
                 if outcome.operations:
                     scheduled, outcome, checked = schedule(
-                        self._table, self._planner, outcome, checked, self._choose_dispatcher, self._planned_by
+                        self._table,
+                        self._planner,
+                        outcome,
+                        checked,
+                        self._choose_dispatcher,
+                        self._planned_by,
+                        version=snapshot.config.version,
                     )
                     done += [self._carry_out(work, recovered=False) for work in scheduled]
         return CompactionReport(

@@ -4,7 +4,8 @@ Touches: the attempt's folder; reads the table and its metadata table. What it p
 Keeps:   1. what is published is what is still right: an operation whose slice changed publishes nothing;
          2. past the commit no file of the instant is in the plan's groups but those that it names;
          3. completion times are greater than everything on both timelines, the commit's greater than the metadata
-            table's.
+            table's;
+         4. no live write is known under the lock that would fail for it, unless the operator said to go on.
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ from lakeward.execute.compaction.claim import Claim
 from lakeward.execute.compaction.commit_metadata import compaction_commit, log_compaction_commit
 from lakeward.execute.compaction.merging import ChooseDispatcher, RunOperation, merge
 from lakeward.execute.compaction.targets import Target, Targets, find_targets
+from lakeward.execute.compaction.yielding import Yielding
+from lakeward.execute.life_cycle import Unpublished
 from lakeward.execute.pending_work import pending_plan
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.timeline.commit_metadata import write_commit_metadata
+from lakeward.plan.yielding import WritersConflict
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.metadata.metadata_table import has_metadata_table
@@ -67,6 +71,8 @@ class CompactionService:
         self.results: list[OperationResult] = []
         self.kept = claim.targets
         """The targets whose results are published, and what was dropped."""
+        self._yielding = Yielding(table, claim)
+        self._has_listed_markers = False
 
     @property
     def attempt(self) -> Attempt:
@@ -83,9 +89,14 @@ class CompactionService:
     def work(self) -> None:
         self.results = merge(self._table, self._claim, self._choose_dispatcher, self._run_operation)
 
+    def await_writers(self) -> None:
+        self._yielding.await_writers(self.kept)
+
     def prepare(self) -> None:
         table, claim, by_group = self._table, self._claim, self._by_group()
-        self.attempt.list_markers([_winner(target, by_group[target.group_id]) for target in claim.targets.of])
+        # Early conflict detection fails a write that meets a marker; what is there only under the lock no write meets.
+        if self._yielding.rules is not WritersConflict.PREFER_WRITER:
+            self._list_markers()
         results = [by_group[target.group_id] for target in claim.targets.of]
         snapshot = claim.snapshot
         if has_metadata_table(snapshot.config):
@@ -101,14 +112,18 @@ class CompactionService:
         slices = [now.get((*slice_.group_id, slice_.base_instant), slice_) for slice_ in before]
         self._encoded = self._encode(slices, results, snapshot.schema)
 
-    def publication(self, fence: Fence) -> Publication | None:
-        """LOG operations that other work has overtaken are dropped; None where that is all of a log compaction."""
+    def publication(self, fence: Fence) -> Publication | Unpublished:
+        """LOG operations are dropped whose slices other work has changed, or that a long write holds back."""
         claim, by_group = self._claim, self._by_group()
         snapshot = self._table.snapshot(only=frozenset(self.groups))
         self.attempt.check_ours()
-        self.kept = _still_right(self._table, claim, snapshot)
+        kept = self._yielding.let_through(_still_right(self._table, claim, snapshot), snapshot.timeline)
+        if kept is None:
+            return Unpublished.HELD_BACK
+        self.kept = kept
         if not self.kept.of and claim.action is ServiceAction.LOG_COMPACTION:
-            return None
+            return Unpublished.NOTHING_LEFT
+        self._list_markers()
         results = [by_group[target.group_id] for target in self.kept.of]
         self.attempt.stage(self._encode([target.slice for target in self.kept.of], results, snapshot.schema).content)
         participants = []
@@ -130,6 +145,12 @@ class CompactionService:
         """What was dropped because an operator accepted it, for people; empty where nothing was."""
         by_group = self._by_group()
         return _accepted_damage(self._claim, [by_group[target.group_id] for target in self.kept.of])
+
+    def _list_markers(self) -> None:
+        if not self._has_listed_markers:
+            by_group = self._by_group()
+            self.attempt.list_markers([_winner(each, by_group[each.group_id]) for each in self._claim.targets.of])
+            self._has_listed_markers = True
 
     def _by_group(self) -> Mapping[GroupId, OperationResult]:
         return {(result.partition_path, result.file_id): result for result in self.results}

@@ -7,19 +7,21 @@ Touches: reads block heads of logs; under the table lock, the timeline.
 Keeps:   1. nothing is written before every refusal was considered, under the lock, on a fresh snapshot;
          2. a plan names files that the storage has, and all of them, whatever the table was listed by;
          3. a plan says who planned it;
-         4. a file group with a damaged file is in no plan that is made, and the others are.
+         4. a file group with a damaged file is in no plan that is made, and the others are;
+         5. beside writers a log compaction has few partitions, those first in which no write is at work.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
-from lakeward.commit.instant_time import later, next_time
+from lakeward.commit.instant_time import later, next_times
 from lakeward.commit.transition import ServiceAction
 from lakeward.dispatch.dispatcher import Dispatcher
 from lakeward.errors import BrokenFile, Conflict, LakewardError, NotFound, Unsupported
 from lakeward.execute.before_writing import check_space
+from lakeward.execute.compaction.gap import await_gap, groups_at_work, let_unseen_writes_appear, needs_gap
 from lakeward.execute.compaction.merging import ChooseDispatcher, raise_first
 from lakeward.execute.compaction.targets import find_targets
 from lakeward.execute.pending_work import PendingWork
@@ -29,6 +31,7 @@ from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compa
 from lakeward.format.timeline.instant import format_instant_time
 from lakeward.plan.decision import Choice, Form, PlanOutcome, Reason
 from lakeward.plan.planner import Planner
+from lakeward.plan.yielding import LOG_PLANS_MAX, few_partitions_each
 from lakeward.read.log_scan import NEWEST
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.storage import join
@@ -39,7 +42,11 @@ from lakeward.table.listing import ListingSource
 from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.service_instants import PLANNED_BY
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_version import TableVersion
 from lakeward.task.operation_spec import OperationKind
+
+PLANS_MAX = LOG_PLANS_MAX + 1
+"""The log compactions, and one compaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +126,10 @@ def schedule(
     checked: CheckedLogs,
     choose_dispatcher: ChooseDispatcher,
     planned_by: Mapping[str, str],
+    *,
+    version: TableVersion,
 ) -> tuple[list[PendingWork], PlanOutcome, CheckedLogs]:
-    """Write the choice down, as one plan or two. Returns them in the order in which to carry them out, and what was
+    """Write the choice down, as a few plans at most. Returns them in the order in which to carry them out, and what was
     found meanwhile."""
     dispatcher: Dispatcher = choose_dispatcher(preview.input_bytes)
     dispatcher.probe()
@@ -131,22 +140,29 @@ def schedule(
         remedy="Free space, or compact a part of the table with --partition or --file-group.",
     )
     scheduled: list[PendingWork] = []
+    in_gap = needs_gap(table, version)
+    if in_gap:
+        await_gap(table, preview)
+    busy = None if table.options.writers_stopped else table.writers.look().partitions
     # Log heads were read before the lock is taken, and the plans encoded; under it, only what came since.
-    encoded = [(plan, write_compaction_plan(plan)) for _, plan in _plans_of(preview, planned_by)]
+    encoded = [(plan, write_compaction_plan(plan)) for _, plan in _plans_of(preview, planned_by, busy)]
     with table.measured(Phase.SCHEDULE), table.locked() as fence:
+        if in_gap:
+            let_unseen_writes_appear(table)
         snapshot = table.snapshot()
-        zone = snapshot.zone
-        instant = next_time(floor=_latest_time(table, snapshot), zone=zone, clock=table.clock)
+        times = next_times(PLANS_MAX, floor=_latest_time(table, snapshot), zone=snapshot.zone, clock=table.clock)
+        instant = times[0]
         outcome, checked = choose(table, planner, snapshot, checked, at=instant)
+        if in_gap and (at_work := groups_at_work(table, outcome, snapshot.timeline)):
+            checked = replace(checked, excluded={**checked.excluded, **at_work})
+            outcome, checked = choose(table, planner, snapshot, checked, at=instant)
         is_told_by_metadata = table.options.listing is not ListingSource.STORAGE and bool(outcome.operations)
         if is_told_by_metadata and (frozen := _check_listed(table, snapshot, outcome)):
             for group in frozen:
                 checked = checked.without((group.partition_path, group.file_id), group.damage)
             outcome, checked = choose(table, planner, snapshot, checked, at=instant)
-        for action, plan in _plans_of(outcome, planned_by):
+        for instant, (action, plan) in zip(times, _plans_of(outcome, planned_by, busy), strict=False):
             content = next((content for known, content in encoded if known == plan), None)
-            if scheduled:
-                instant = next_time(floor=instant, zone=zone, clock=table.clock)
             fence()
             table.attempt(snapshot, instant, action).files.request(content or write_compaction_plan(plan))
             scheduled.append(PendingWork(instant, action, plan))
@@ -238,14 +254,33 @@ def _out_of_step(group_id: GroupId) -> Conflict:
     )
 
 
-def _plans_of(outcome: PlanOutcome, planned_by: Mapping[str, str]) -> list[tuple[ServiceAction, CompactionPlan]]:
-    """The plans to publish. In the split form log compactions come first: they are short."""
+def _plans_of(
+    outcome: PlanOutcome, planned_by: Mapping[str, str], busy: Set[str] | None
+) -> list[tuple[ServiceAction, CompactionPlan]]:
+    """The plans to publish, PLANS_MAX at most. In the split form log compactions come first: they are short.
+
+    Args:
+        busy: the partitions in which writes are at work; None where there are no writers.
+    """
+    plans: list[tuple[ServiceAction, CompactionPlan | None]]
     if outcome.form is Form.HYBRID:
         plans = [(ServiceAction.COMPACTION, outcome.hybrid_plan)]
     else:
-        plans = [(ServiceAction.LOG_COMPACTION, outcome.log_plan), (ServiceAction.COMPACTION, outcome.full_plan)]
+        plans = [(ServiceAction.LOG_COMPACTION, plan) for plan in log_plans(outcome.log_plan, busy)]
+        plans.append((ServiceAction.COMPACTION, outcome.full_plan))
     return [
         (action, replace(plan, extra_metadata={**plan.extra_metadata, **planned_by, PLANNED_BY: "lakeward"}))
         for action, plan in plans
         if plan is not None
+    ]
+
+
+def log_plans(plan: CompactionPlan | None, busy: Set[str] | None) -> list[CompactionPlan]:
+    """The log compactions that a plan of LOG operations is written down as."""
+    if plan is None or busy is None:
+        return [] if plan is None else [plan]
+    parts = few_partitions_each({operation.partition_path for operation in plan.operations}, busy)
+    return [
+        replace(plan, operations=tuple(each for each in plan.operations if each.partition_path in part))
+        for part in parts
     ]

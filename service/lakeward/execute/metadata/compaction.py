@@ -260,6 +260,9 @@ class _CompactionService:
     def prepare(self) -> None:
         self.attempt.stage(write_commit_metadata(metadata_compaction_commit(self.made, self._claim.schema_json)))
 
+    def await_writers(self) -> None:
+        """Writers find conflicts in the table alone."""
+
     def publication(self, fence: Fence) -> Publication:
         table, claim = self._table, self._claim
         now = snapshot_with_metadata(table)

@@ -1,0 +1,93 @@
+"""The writers of a table, as a run of a service sees them: which writes are live, and for how long they held it up.
+
+A pending write is *live* while its heartbeat beats. Hudi's writers start it before their `.requested` where they leave
+failed writes to a later clean (`hoodie.clean.failed.writes.policy=LAZY`), which sharing a lock asks of them. One that
+failed has removed it, one that was killed lets it expire; either holds nothing back.
+
+Touches: reads the timeline, heartbeats, and `.inflight` files of live writes.
+Keeps:   1. a pending write without a heartbeat that beats is not among the live ones;
+         2. what a service of ours commits is taken for no writer's.
+See:     docs/decisions/0027-writers-are-waited-for.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lakeward.clock import Clock
+from lakeward.commit.heartbeat import Life, read_liveness
+from lakeward.commit.owner import Processes
+from lakeward.format.timeline.instant import Instant, State, comparable_time
+from lakeward.plan.yielding import LiveWrite, Writes
+from lakeward.storage.storage import Storage
+from lakeward.table.service_instants import SERVICES_OF_ONE
+from lakeward.table.table_config import TableConfig, load_table_config
+from lakeward.table.timeline import WRITE_ACTIONS, Timeline, load_timeline
+from lakeward.table.timeline_reader import TimelineCache, TimelineReader
+
+
+class WriterWatch:
+    def __init__(self, storage: Storage, base_path: str, *, clock: Clock, processes: Processes) -> None:
+        self._storage = storage
+        self._base_path = base_path
+        self._clock = clock
+        self._processes = processes
+        self._config: TableConfig | None = None
+        self._profiles: TimelineCache = {}
+        self._held_since: dict[str, float] = {}
+
+    def look(self, timeline: Timeline | None = None) -> Writes:
+        """
+        Args:
+            timeline: as it was listed just now; else it is.
+        """
+        if self._config is None:
+            self._config = load_table_config(self._storage, self._base_path, clock=self._clock).config
+        timeline = timeline or load_timeline(self._storage, self._base_path, self._config)
+        pending = [instant for instant in timeline.pending if instant.action in WRITE_ACTIONS]
+        live = [instant for instant in pending if self._is_live(instant)]
+        ends = {
+            instant.time: instant.completion_time for instant in timeline.completed_writes if instant.completion_time
+        }
+        newest = _newest_of_writers(timeline)
+        return Writes(
+            live=self._live_writes(timeline, live),
+            completed=ends,
+            newest_commit=None if newest is None else newest.completion_time,
+            newest_commit_age=None if newest is None else self._clock.now() - timeline.modified[newest.file_name],
+        )
+
+    def waited(self, instants: Iterable[str]) -> dict[str, float]:
+        """For how long each of these writes has held this run up, which begins when this is first asked."""
+        now = self._clock.monotonic()
+        return {instant: now - self._held_since.setdefault(instant, now) for instant in instants}
+
+    def _is_live(self, instant: Instant) -> bool:
+        liveness = read_liveness(
+            self._storage, self._base_path, instant.time, clock=self._clock, processes=self._processes
+        )
+        return liveness.life is Life.ALIVE
+
+    def _live_writes(self, timeline: Timeline, live: list[Instant]) -> tuple[LiveWrite, ...]:
+        if not live:
+            return ()
+        assert self._config is not None
+        reader = TimelineReader(self._storage, self._base_path, self._config, timeline, cache=self._profiles)
+        profiles = reader.write_profiles()
+        return tuple(
+            LiveWrite(
+                instant.time,
+                profiles[instant.time].partitions if instant.time in profiles else None,
+                timeline.modified[instant.file_name] if instant.state is State.INFLIGHT else None,
+            )
+            for instant in live
+        )
+
+
+def _newest_of_writers(timeline: Timeline) -> Instant | None:
+    """The write that completed last, of those that no service made."""
+    services = {instant.time for instant in timeline.instants if instant.action in SERVICES_OF_ONE}
+    written = [
+        instant for instant in timeline.completed_writes if instant.completion_time and instant.time not in services
+    ]
+    return max(written, key=lambda instant: comparable_time(instant.completion_time or ""), default=None)

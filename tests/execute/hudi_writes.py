@@ -1,0 +1,52 @@
+"""Writes of Hudi's on a golden table, made by hand: begun, inflight, completed, dead."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC
+from pathlib import Path
+
+from lakeward.commit.heartbeat_line import heartbeat_path
+from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
+from lakeward.format.timeline.instant import format_instant_time
+from tests.clocks import SkippingClock
+
+
+class HudiWrite:
+    """One write, as the files of its writer show it."""
+
+    def __init__(self, base: Path, clock: SkippingClock, *, ago: float = 0.0, heartbeat: bool = True) -> None:
+        self._base, self._clock = base, clock
+        self.began = clock.now() - ago
+        self.instant = format_instant_time(int(self.began * 1000), UTC)
+        if heartbeat:
+            self.heartbeat.parent.mkdir(exist_ok=True)
+            self.heartbeat.touch()
+        self._create("deltacommit.requested", b"")
+
+    @property
+    def heartbeat(self) -> Path:
+        return Path(heartbeat_path(str(self._base), self.instant))
+
+    def inflight(self, *partitions: str) -> HudiWrite:
+        """With what it says of the partitions that it touches, if it does."""
+        stats = {each: (WriteStat(file_id="", path=None, partition_path=each, num_inserts=1),) for each in partitions}
+        profile = CommitMetadata(partition_to_write_stats=stats, compacted=False, operation_type="UPSERT")
+        self._create("deltacommit.inflight", write_commit_metadata(profile) if partitions else b"")
+        return self
+
+    def complete(self) -> None:
+        metadata = CommitMetadata(partition_to_write_stats={}, compacted=False, operation_type="UPSERT")
+        completed = format_instant_time(int(self._clock.now() * 1000), UTC)
+        (self._timeline / f"{self.instant}_{completed}.deltacommit").write_bytes(write_commit_metadata(metadata))
+        self.heartbeat.unlink()
+
+    @property
+    def _timeline(self) -> Path:
+        return self._base / ".hoodie" / "timeline"
+
+    def _create(self, what: str, content: bytes) -> None:
+        path = self._timeline / f"{self.instant}.{what}"
+        path.write_bytes(content)
+        if what.endswith("requested"):
+            os.utime(path, (self.began, self.began))
