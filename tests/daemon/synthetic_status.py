@@ -105,6 +105,7 @@ def table(
         group="default",
         state=state,
         reason=reason or "Nothing is due; it is planned for again when its timeline changes.",
+        holds=(),
         next_action="poll",
         next_action_at=NOW + 7,
         scanned_at=NOW - 3,

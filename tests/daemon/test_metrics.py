@@ -12,7 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from lakeward.config.job_kind import JobKind
 from lakeward.daemon.metric_specs import METRICS, MetricKind, PollOutcome, VerificationKind, WatchedStep
 from lakeward.daemon.metrics import OTHER, Metrics
-from lakeward.daemon.scheduling.events import TableState
+from lakeward.daemon.scheduling.events import Hold, TableState
 from lakeward.daemon.status import JobEnd, JobFigures, ServiceStatus, SparkState, SparkStatus
 from lakeward.execute.progress import Count, Phase
 from lakeward.plan.decision import Choice, PlanOutcome, Reason
@@ -131,6 +131,15 @@ def test_exactly_one_state_is_1(state: TableState):
 
     states = {labels["state"]: number for labels, number in samples(text)["lakeward_table_state"]}
     assert states == {each.value: float(each is state) for each in TableState}
+
+
+def test_every_hold_of_a_table_is_1():
+    """An alert on one of them does not end because of another one."""
+    holds = (Hold(TableState.BACKING_OFF, "No disk.", NOW), Hold(TableState.SHADOW, "Nothing is said."))
+    text = scrape(busy(service(table("orders", TableState.BACKING_OFF, view={"holds": holds}))))
+
+    states = {labels["state"] for labels, number in samples(text)["lakeward_table_state"] if number}
+    assert states == {"backing-off", "shadow"}
 
 
 @pytest.mark.parametrize("state", SparkState)

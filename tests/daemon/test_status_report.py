@@ -9,7 +9,7 @@ import pytest
 from lakeward.config.file import load_settings
 from lakeward.config.settings import Settings
 from lakeward.daemon.job_registry import JobRegistry
-from lakeward.daemon.scheduling.events import TableState
+from lakeward.daemon.scheduling.events import Hold, TableState
 from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.status import JobEnd
 from lakeward.daemon.status_report import limitations, table_detail, table_status
@@ -49,7 +49,7 @@ def served(settings: Settings) -> ServedTable:
 
 
 def test_a_table_as_it_stands() -> None:
-    """The scheduler's view beside what settings, files and jobs say; a hold of the whole table is one of its own."""
+    """The scheduler's view beside what settings, files and jobs say."""
     book = JobRegistry()
     book.learn([JobRecord("j1", "orders", "compaction", NOW - 9, ended_at=NOW - 5, result="committed")])
     view = synthetic.table("orders", TableState.PARKED, "five times", view={"retry_at": NOW + 60}).view
@@ -59,10 +59,6 @@ def test_a_table_as_it_stands() -> None:
     assert (status.name, status.base_path, status.watched_since) == ("orders", "/data/orders", NOW - 100)
     assert (status.interval_seconds, status.objective_seconds, status.write_amplification) == (10.0, 3600.0, 1.5)
     assert status.last_job is not None and status.last_job.end is JobEnd.COMMITTED
-    assert status.hold is not None
-    assert (status.hold.kind, status.hold.reason, status.hold.until) == ("parked", "five times", NOW + 60)
-    idle = synthetic.table("orders").view
-    assert table_status(served(load()), idle, None, book, write_amplification=None).hold is None
 
 
 def test_what_cannot_be_done_is_said_with_its_remedy() -> None:
@@ -93,7 +89,8 @@ def test_what_cannot_be_done_is_said_with_its_remedy() -> None:
 
 
 def test_a_detail_is_what_the_store_and_the_last_scan_know(store: Store) -> None:
-    """Decisions and holds stand beside their file groups; jobs, events and plans are the table's own."""
+    """Decisions and holds stand beside their file groups; jobs, events and plans are the table's own. What went wrong
+    stands before what was said."""
     group = file_group("p", "fg1", base=(minute(1), 100), logs=[(minute(2), 10), (minute(3), 20)])
     snapshot = snapshot_of([group], [])
     store.observations.record_decisions(
@@ -113,15 +110,23 @@ def test_a_detail_is_what_the_store_and_the_last_scan_know(store: Store) -> None
     store.jobs.begin(JobRecord("ghost", "orders", "compaction", NOW - 8))
     store.jobs.begin(JobRecord("newer", "orders", "levitation", NOW - 7, ended_at=NOW - 6, result="committed"))
 
-    detail = table_detail(synthetic.table("orders", running=(synthetic.running_job(),)), snapshot, store, now=NOW)
+    held = (
+        Hold(TableState.BACKING_OFF, "Tried again: the disk does not answer.", NOW + 20),
+        Hold(TableState.PAUSED, "Paused: inventory", NOW + 60),
+        Hold(TableState.SHADOW, "Nothing is said about its writers."),
+    )
+    status = synthetic.table("orders", running=(synthetic.running_job(),), view={"holds": held})
+    detail = table_detail(status, snapshot, store, now=NOW)
 
     (shown,) = detail.groups
     assert (shown.partition_path, shown.file_id, shown.backlog) == (*GROUP, GroupBacklog(100, 2, 30, 0, 0))
     assert shown.decision is not None and shown.decision.reason is Reason.PARKED
     assert shown.hold is not None and shown.hold.reason == "rows differ"
     assert [(hold.kind, hold.reason, hold.by) for hold in detail.holds] == [
-        ("paused", "inventory", "anna"),
         ("parked", "rows differ", ""),
+        ("backing-off", "Tried again: the disk does not answer.", ""),
+        ("paused", "inventory", "anna"),
+        ("shadow", "Nothing is said about its writers.", ""),
     ]
     assert [(job.job_id, job.is_running) for job in detail.jobs] == [("j2", True), ("j1", False)]
     assert detail.jobs[1].figures.read_bytes == 3

@@ -225,7 +225,8 @@ def _backlog(name: str) -> Callable[[TableStatus, float], Reading]:
 
 
 def _state(table: TableStatus, now: float) -> Reading:
-    return {state.value: float(table.state is state) for state in TableState}
+    states = {table.state, *(hold.state for hold in table.view.holds)}
+    return {state.value: float(state in states) for state in TableState}
 
 
 def _oldest_unmerged_age(table: TableStatus, now: float) -> Reading:
@@ -261,7 +262,12 @@ def _last_success(table: TableStatus, now: float) -> Reading:
 
 TABLE_GAUGES = (
     TableGauge(
-        _gauge("lakeward_table_state", "1 for the state that the table is in, 0 for the others.", "table", "state"),
+        _gauge(
+            "lakeward_table_state",
+            "1 for the state that the table is in and for all that holds it, 0 for the others.",
+            "table",
+            "state",
+        ),
         _state,
     ),
     TableGauge(

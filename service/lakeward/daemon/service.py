@@ -767,6 +767,7 @@ def _is_settled(view: e.TableView) -> bool:
 
 _WARNINGS = frozenset(
     {
+        e.FactKind.SCAN_FAILED,
         e.FactKind.STUCK,
         e.FactKind.REFUSED,
         e.FactKind.PARKED,

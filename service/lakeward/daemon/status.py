@@ -11,7 +11,7 @@ for the loop, and the loop waits for no reader.
     TableDetail               made when a request asks for a table's page
       |- GroupStatus          a file group: its backlog, and the last decision about it
       |- JobStatus, PlanStatus, EventStatus
-      `- HoldStatus           a pause or a parking, with its reason and expiry
+      `- HoldStatus           what holds the table or a file group, with its reason and expiry
 
 Touches: nothing.
 Keeps:   1. values never change, so a page or a scrape is of one moment;
@@ -150,10 +150,10 @@ class JobStatus:
 
 @dataclass(frozen=True, slots=True)
 class HoldStatus:
-    """A pause, or a parking after failures: nothing is done with the target until it ends."""
+    """What keeps services from the target, such as a pause, or a parking after failures, until it ends."""
 
     kind: str
-    """`paused` or `parked`."""
+    """`paused`, `parked`, `refused`, `backing-off` or `shadow`."""
     table: str
     file_group: GroupId | None
     """None: the whole table."""
@@ -161,7 +161,7 @@ class HoldStatus:
     since: float
     """0 where nothing says."""
     until: float | None
-    """When it ends; None: when an operator resumes it."""
+    """When it ends; None: when an operator resumes it, or the configuration says otherwise."""
     by: str = ""
 
 
@@ -184,8 +184,6 @@ class TableStatus:
     """The one that ended last."""
     last_success_at: Mapping[JobKind, float] = field(default_factory=dict)
     """When a job of each service last ended well."""
-    hold: HoldStatus | None = None
-    """A pause or parking of the whole table."""
 
     @property
     def name(self) -> str:

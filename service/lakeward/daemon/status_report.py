@@ -52,14 +52,7 @@ def table_status(
         running=jobs.running(table.name),
         last_job=jobs.last(table.name),
         last_success_at=jobs.last_successes(table.name),
-        hold=_table_hold(view),
     )
-
-
-def _table_hold(view: TableView) -> HoldStatus | None:
-    if view.state not in (TableState.PAUSED, TableState.PARKED):
-        return None
-    return HoldStatus(view.state.value, view.table, None, view.reason, view.scanned_at or 0.0, view.retry_at)
 
 
 def limitations(
@@ -130,7 +123,18 @@ def _holds(status: TableStatus, store: Store, now: float) -> list[HoldStatus]:
         if record.table == status.name
     ]
     paused = [_pause(control) for control in store.controls.in_force(now) if _pauses(control, status)]
-    return [*paused, *parked]
+    # What the store remembers has who and since when; the rest is the scheduler's.
+    others = [
+        HoldStatus(hold.state.value, status.name, None, hold.reason, 0.0, hold.until)
+        for hold in status.view.holds
+        if hold.state in _NOT_IN_THE_STORE
+    ]
+    return sorted([*others, *parked, *paused], key=lambda hold: _HOLDS.index(hold.kind))
+
+
+_NOT_IN_THE_STORE = (TableState.REFUSED, TableState.BACKING_OFF, TableState.SHADOW)
+_HOLDS = ("refused", "parked", "backing-off", "paused", "shadow")
+"""What went wrong comes first."""
 
 
 def _pauses(control: ControlRecord, status: TableStatus) -> bool:

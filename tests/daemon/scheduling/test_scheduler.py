@@ -968,6 +968,26 @@ def test_configured_shadow():
     assert jobs(changed) == [("a", JobKind.RECOVERY)]
 
 
+def test_what_went_wrong_hides_behind_no_other_hold():
+    """A table that cannot be read says so first, and then what else holds it; the event comes once for a row of
+    failures, and again after a success."""
+    stage = Stage()
+    stage.add("a", shadow="Nothing says who else writes.")
+    stage.say(pause())
+
+    assert records(stage.fail_scan(stage.poll_of("a"), ProblemKind.TEMPORARY, "No disk.")) == [FactKind.SCAN_FAILED]
+    view = stage.view("a")
+    assert [hold.state for hold in view.holds] == [TableState.BACKING_OFF, TableState.PAUSED, TableState.SHADOW]
+    assert view.state is TableState.BACKING_OFF and view.retry_at is None
+    for told in ("No disk.", "maintenance", "Nothing says who else writes."):
+        assert told in view.reason
+
+    assert records(stage.fail_scan(stage.poll_of("a", within=1000.0), ProblemKind.TEMPORARY, "No disk.")) == []
+    stage.planned("a", None)
+    assert stage.state("a") is TableState.PAUSED
+    assert records(stage.fail_scan(stage.poll_of("a"), ProblemKind.TEMPORARY, "No disk.")) == [FactKind.SCAN_FAILED]
+
+
 # ---- leases, removal, configuration, the end
 
 

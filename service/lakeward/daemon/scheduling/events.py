@@ -77,6 +77,8 @@ class ControlTargetKind(StrEnum):
 class FactKind(StrEnum):
     """What the scheduler decided by itself; what an operator said is remembered where it was said."""
 
+    SCAN_FAILED = "scan-failed"
+    """A poll or a plan failed; told once, until one succeeds."""
     STUCK = "stuck"
     """A poll, a plan or a job has not answered by its deadline."""
     REFUSED = "refused"
@@ -436,6 +438,15 @@ class RunningJob:
 
 
 @dataclass(frozen=True, slots=True)
+class Hold:
+    """What keeps jobs from a table."""
+
+    state: TableState
+    reason: str
+    until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TableView:
     """One table for pages and metrics."""
 
@@ -443,7 +454,9 @@ class TableView:
     group: str
     state: TableState
     reason: str
-    """One sentence."""
+    """A sentence; where several things hold the table, one for each, what went wrong first."""
+    holds: tuple[Hold, ...]
+    """All that keeps jobs from it, what went wrong first."""
     next_action: str
     """`poll`, `plan`, `recovery`, `compaction` ..., or `none`."""
     next_action_at: float | None

@@ -110,18 +110,28 @@ def yield_for_a_while(table: TrackedTable, text: str, now: float, chance: Random
     """No blame. But the reason may still be there, and a job that is stopped at once is worth nothing."""
     first = table.schedule.retry_first
     wait = delay(chance, first=first, most=first, failures=1)
-    table.job_trouble = Trouble(TableState.BACKING_OFF, text, now + wait)
+    table.job_trouble = Trouble(TableState.BACKING_OFF, text, now + wait, is_failure=False)
 
 
-def fail_scan(table: TrackedTable, scan: Scan, problem: WorkProblem, now: float, chance: Random) -> list[Record]:
-    """The table after a poll or a plan failed."""
+def fail_scan(
+    table: TrackedTable,
+    scan: Scan,
+    problem: WorkProblem,
+    now: float,
+    chance: Random,
+    *,
+    kind: FactKind = FactKind.SCAN_FAILED,
+) -> list[Record]:
+    """The table after a poll or a plan failed. That it could not be read is recorded once for a row of failures, as one
+    of `kind`; that it did not answer, each time."""
     table.scan_failures += 1
     table.scan_trouble_of_plan = scan.is_plan
     table.plan_wanted = True
     wait = _delay(table, table.scan_failures, chance)
     if problem.kind is not ProblemKind.REFUSED:
         table.scan_trouble = Trouble(TableState.BACKING_OFF, problem.text, now + wait)
-        records = []
+        is_new = table.scan_failures == 1 or kind is FactKind.STUCK
+        records = [Record(kind, table.name, problem.text)] if is_new else []
     else:
         # A refused plan is scanned again when the poll says changed. No poll says so for a refused one, which is
         # therefore tried again as one that failed is.

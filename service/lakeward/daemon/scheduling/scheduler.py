@@ -55,6 +55,7 @@ from lakeward.daemon.scheduling.events import (
     Event,
     FactKind,
     ForeignServiceSeen,
+    Hold,
     Instruction,
     Job,
     JobEnded,
@@ -94,7 +95,7 @@ from lakeward.daemon.scheduling.retry import (
     yield_for_a_while,
 )
 from lakeward.daemon.scheduling.table_view import view_of
-from lakeward.daemon.scheduling.tracked_table import Hold, Scan, TrackedTable, Trouble
+from lakeward.daemon.scheduling.tracked_table import Scan, TrackedTable, Trouble
 from lakeward.plan.decision import Reason
 from lakeward.quantities import format_time
 from lakeward.table.file_system_view import GroupId
@@ -157,7 +158,7 @@ class Scheduler:
             table.name: view_of(
                 table,
                 self._now,
-                hold=self._hold(table),
+                holds=self._holds(table),
                 obstacle=self._obstacle(table),
                 paused_groups=self._pauses.file_groups(table.name),
                 queue_position=place.get(table.name),
@@ -444,8 +445,8 @@ class Scheduler:
             what = "plan" if scan.is_plan else "poll"
             text = f"The {what} had not answered by its deadline at {format_time(scan.deadline)}."
             self._stop_scan(table, text)
-            self._record(FactKind.STUCK, table, text)
-            self._out += fail_scan(table, scan, WorkProblem(ProblemKind.TEMPORARY, text), self._now, self._chance)
+            problem = WorkProblem(ProblemKind.TEMPORARY, text)
+            self._out += fail_scan(table, scan, problem, self._now, self._chance, kind=FactKind.STUCK)
         if running is not None and not running.stuck and running.job.deadline <= self._now:
             # The job keeps its place, slot and memory until it answers, even when its lease or its table has gone: a
             # thread cannot be killed, so it still holds what it holds, and one that counts as gone would let the
@@ -462,7 +463,7 @@ class Scheduler:
             return False
         if table.scan_trouble is not None and table.scan_trouble.until > self._now:
             return False
-        return table.wanted(self._now) is not JobKind.RECOVERY or self._hold(table) is not None
+        return table.wanted(self._now) is not JobKind.RECOVERY or bool(self._holds(table))
 
     def _start_plans(self) -> None:
         """Start plans that waited for their turn, the longest first; one that is being polled is passed."""
@@ -474,7 +475,7 @@ class Scheduler:
     def _offer(self, table: TrackedTable) -> None:
         """Put the table into the queue, or take it out, as its facts say."""
         candidate = None
-        if not self._stopping and table.running is None and self._hold(table) is None:
+        if not self._stopping and table.running is None and not self._holds(table):
             candidate = table.candidate(self._now)
         if candidate != self._queue.get(table.name):
             self._admission_due = True
@@ -493,7 +494,7 @@ class Scheduler:
             self._run(self._tables[candidate.table], candidate)
 
     def _set_timer(self, table: TrackedTable) -> None:
-        at = table.next_timer(self._now, is_held=self._hold(table) is not None, stopping=self._stopping)
+        at = table.next_timer(self._now, is_held=bool(self._holds(table)), stopping=self._stopping)
         if at != table.wake_at:
             table.wake_at = at
             if at < inf:
@@ -569,8 +570,8 @@ class Scheduler:
         table = self._tables.get(name)
         return table if table is not None and table.scan is not None and table.scan.work_id == work_id else None
 
-    def _hold(self, table: TrackedTable) -> Hold | None:
-        return table.hold(self._pauses.of_table(table.name, table.schedule.group))
+    def _holds(self, table: TrackedTable) -> tuple[Hold, ...]:
+        return table.holds(self._pauses.of_table(table.name, table.schedule.group))
 
     def _excluded(self, table: TrackedTable) -> dict[GroupId, Reason]:
         paused = dict.fromkeys(self._pauses.file_groups(table.name), Reason.PAUSED)

@@ -1,7 +1,8 @@
 """One table as pages and metrics show it: its state, why, and what comes next, in a sentence.
 
-The state follows from the facts, in this order: DISABLED and WAITING, a running job, what holds the table, what it
-waits to run, the scan under way, IDLE.
+The state follows from the facts, in this order: DISABLED and WAITING, a running job, what holds the table (what went
+wrong before what an operator or the configuration said; all of it is shown), what it waits to run, the scan under way,
+IDLE.
 
 Touches: nothing.
 """
@@ -9,8 +10,8 @@ Touches: nothing.
 from __future__ import annotations
 
 from lakeward.config.job_kind import JobKind
-from lakeward.daemon.scheduling.events import RunningJob, TableState, TableView
-from lakeward.daemon.scheduling.tracked_table import Hold, TrackedTable
+from lakeward.daemon.scheduling.events import Hold, RunningJob, TableState, TableView
+from lakeward.daemon.scheduling.tracked_table import TrackedTable
 from lakeward.quantities import format_time
 from lakeward.table.file_system_view import GroupId
 
@@ -23,7 +24,7 @@ def view_of(
     table: TrackedTable,
     now: float,
     *,
-    hold: Hold | None,
+    holds: tuple[Hold, ...],
     obstacle: str | None,
     paused_groups: tuple[GroupId, ...],
     queue_position: int | None,
@@ -31,15 +32,16 @@ def view_of(
     stopping: bool,
 ) -> TableView:
     """`obstacle` is what a table in the queue waits for."""
-    state, reason = _state(table, now, hold, obstacle, waits_for_plan)
+    state, reason = _state(table, now, holds, obstacle, waits_for_plan)
     if stopping:
         reason += " The daemon is stopping; nothing new is begun."
-    action, at = ("none", None) if stopping else _next_action(table, now, state, hold)
+    action, at = ("none", None) if stopping else _next_action(table, now, state, holds)
     return TableView(
         table=table.name,
         group=table.schedule.group,
         state=state,
         reason=reason,
+        holds=holds,
         next_action=action,
         next_action_at=at,
         scanned_at=table.scanned_at,
@@ -48,7 +50,7 @@ def view_of(
         demand=table.demand,
         objective_at=table.objective_at,
         failures=table.failures,
-        retry_at=hold.until if hold else None,
+        retry_at=_end_of(holds),
         parked_groups=tuple(table.parking.parked.values()),
         paused_groups=paused_groups,
         foreign_instant=table.foreign.instant if table.foreign else None,
@@ -59,17 +61,18 @@ def view_of(
 
 
 def _state(
-    table: TrackedTable, now: float, hold: Hold | None, obstacle: str | None, waits_for_plan: bool
+    table: TrackedTable, now: float, holds: tuple[Hold, ...], obstacle: str | None, waits_for_plan: bool
 ) -> tuple[TableState, str]:
     running = table.running
-    if hold is not None and hold.state in _NOT_OURS:
-        return hold.state, hold.reason + (f" {_about(running)}" if running else "")
+    if holds and holds[0].state in _NOT_OURS:
+        return holds[0].state, holds[0].reason + (f" {_about(running)}" if running else "")
+    held = " And: ".join(hold.reason for hold in holds)
     if running is not None:
         state = TableState.RECOVERING if running.job.service is JobKind.RECOVERY else TableState.RUNNING
-        lets = f" It is let finish, and then: {hold.reason}" if hold and running.cancelled is None else ""
+        lets = f" It is let finish, and then: {held}" if holds and running.cancelled is None else ""
         return state, _about(running) + lets
-    if hold is not None:
-        return hold.state, hold.reason
+    if holds:
+        return holds[0].state, held
     wanted = table.wanted(now)
     if wanted is not None:
         state = TableState.RECOVERING if wanted is JobKind.RECOVERY else TableState.QUEUED
@@ -106,19 +109,27 @@ def _why_queued(table: TrackedTable, now: float, wanted: JobKind, obstacle: str 
     return f"Its {wanted} waits for a window, which opens{when}.{breached}"
 
 
-def _next_action(table: TrackedTable, now: float, state: TableState, hold: Hold | None) -> tuple[str, float | None]:
+def _next_action(
+    table: TrackedTable, now: float, state: TableState, holds: tuple[Hold, ...]
+) -> tuple[str, float | None]:
     if state in _NOT_OURS:
         return "none", None
     if table.running is not None:
         return f"end of {table.running.job.service}", None
     wanted = table.wanted(now)
-    if hold is None and wanted is not None:
+    if not holds and wanted is not None:
         return wanted.value, None if table.queued_at is not None else table.window_edge(now)
-    if hold is not None and hold.until is not None and wanted is not None:
-        return wanted.value, hold.until
+    if (end := _end_of(holds)) is not None and wanted is not None:
+        return wanted.value, end
     if table.scan is not None:
         return "plan" if table.scan.is_plan else "poll", now
     return "poll", table.poll_at
+
+
+def _end_of(holds: tuple[Hold, ...]) -> float | None:
+    """When the last of them ends by itself; None where one does not, and where there is none."""
+    ends = [hold.until for hold in holds if hold.until is not None]
+    return max(ends) if ends and len(ends) == len(holds) else None
 
 
 def _is_overdue(table: TrackedTable, now: float) -> bool:

@@ -17,7 +17,15 @@ from math import inf
 from lakeward.config.foreign_services import ForeignServices
 from lakeward.config.job_kind import JobKind
 from lakeward.daemon.scheduling.admission import Candidate
-from lakeward.daemon.scheduling.events import Control, Demand, ForeignServiceSeen, RunningJob, Schedule, TableState
+from lakeward.daemon.scheduling.events import (
+    Control,
+    Demand,
+    ForeignServiceSeen,
+    Hold,
+    RunningJob,
+    Schedule,
+    TableState,
+)
 from lakeward.daemon.scheduling.job_traits import TRAITS
 from lakeward.daemon.scheduling.parking import Parking
 from lakeward.quantities import format_time
@@ -55,15 +63,8 @@ class Trouble:
     until: float
     sooner_at: float | None = None
     """When at the earliest, once the timeline has changed; None: that changes nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hold:
-    """What keeps jobs from a table."""
-
-    state: TableState
-    reason: str
-    until: float | None = None
+    is_failure: bool = True
+    """False after a job that was told to stop."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,30 +128,25 @@ class TrackedTable:
         """The table is ours to poll."""
         return self.schedule.enabled and self.leased_at is not None
 
-    def hold(self, pause: Control | None) -> Hold | None:
-        """The first thing that keeps jobs from the table; scans go on in all states but the first two."""
+    def holds(self, pause: Control | None) -> tuple[Hold, ...]:
+        """Everything that keeps jobs from the table, what went wrong first; scans go on in all states but the first
+        two, which come alone."""
         if not self.schedule.enabled:
-            return Hold(TableState.DISABLED, "It is disabled in the configuration.")
+            return (Hold(TableState.DISABLED, "It is disabled in the configuration."),)
         if self.leased_at is None:
-            return Hold(TableState.WAITING, self.lease_text)
+            return (Hold(TableState.WAITING, self.lease_text),)
         troubles = [trouble for trouble in (self.scan_trouble, self.job_trouble) if trouble is not None]
-        for trouble in troubles:
-            if trouble.state is TableState.REFUSED:
-                return Hold(trouble.state, f"Refused: {trouble.text}", trouble.until)
+        troubles.sort(key=lambda trouble: _ERRORS.index(trouble.state))
+        holds = [_hold_of(trouble) for trouble in troubles if trouble.is_failure]
         if pause is not None:
             by = f" by {pause.by}" if pause.by else ""
             end = "it is resumed" if pause.until is None else format_time(pause.until)
-            return Hold(TableState.PAUSED, f"Paused{by} until {end}: {pause.reason}", pause.until)
+            holds.append(Hold(TableState.PAUSED, f"Paused{by} until {end}: {pause.reason}", pause.until))
         if self.schedule.shadow is not None:
-            return Hold(TableState.SHADOW, self.schedule.shadow)
+            holds.append(Hold(TableState.SHADOW, self.schedule.shadow))
         if self.is_foreign:
-            return Hold(TableState.SHADOW, self.foreign_text)
-        for state, words in ((TableState.PARKED, "Parked"), (TableState.BACKING_OFF, "Tried again")):
-            for trouble in troubles:
-                if trouble.state is state:
-                    joint = "until" if state is TableState.PARKED else "at"
-                    return Hold(state, f"{words} {joint} {format_time(trouble.until)}: {trouble.text}", trouble.until)
-        return None
+            holds.append(Hold(TableState.SHADOW, self.foreign_text))
+        return (*holds, *(_hold_of(trouble) for trouble in troubles if not trouble.is_failure))
 
     @property
     def is_foreign(self) -> bool:
@@ -326,6 +322,21 @@ class TrackedTable:
         ahead = schedule.parked_for if _is_parked(self.job_trouble) else schedule.retry_max
         self.job_trouble = _no_later(self.job_trouble, now + ahead)
         self._window_edge = -inf
+
+
+_ERRORS = (TableState.REFUSED, TableState.PARKED, TableState.BACKING_OFF)
+"""The states of troubles, the longest first."""
+
+
+def _hold_of(trouble: Trouble) -> Hold:
+    match trouble.state:
+        case TableState.REFUSED:
+            words = "Refused"
+        case TableState.PARKED:
+            words = f"Parked until {format_time(trouble.until)}"
+        case _:
+            words = f"Tried again at {format_time(trouble.until)}"
+    return Hold(trouble.state, f"{words}: {trouble.text}", trouble.until)
 
 
 def _is_parked(trouble: Trouble | None) -> bool:
