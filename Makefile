@@ -4,6 +4,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+# Where it is set, every process of the tests compiles each module anew: a third of what they take.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo run check test simulate fuzz soak soak-locks test-services lint format interop bench bench-planner bench-watching bench-commit-section bench-start write-amplification metrics-page config-page compatibility-page image-dry-run \
 	executor-env lock clean

@@ -8,7 +8,7 @@ import ast
 import inspect
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 TESTS = Path(__file__).parent
@@ -25,12 +25,15 @@ BEGINNING_WITHOUT_A_SUBJECT = re.compile(r"(Of|Those|As|By|Where|And|Nor)\b")
 NOT_A_NAME = re.compile(r"\b(whoever|nobody|somebody)\b", re.IGNORECASE)
 
 
-def docstrings(path: Path) -> Iterator[str]:
-    """Yields those of modules, classes and functions, and those below an attribute or a constant."""
+@cache
+def docstrings(path: Path) -> tuple[str, ...]:
+    """Returns those of modules, classes and functions, and those below an attribute or a constant."""
+    found = []
     for node in ast.walk(ast.parse(path.read_text())):
         match node:
             case ast.Expr(value=ast.Constant(value=str(text))):
-                yield inspect.cleandoc(text)
+                found.append(inspect.cleandoc(text))
+    return tuple(found)
 
 
 def promised() -> set[str]:

@@ -19,7 +19,7 @@ from tests.conftest import IN_CI
 
 ROOT = Path(__file__).parents[2]
 TARGETS = ("log_blocks", "hfile", "avro_containers", "properties", "file_names")
-SECONDS = int(os.environ.get("LAKEWARD_FUZZ_SECONDS", "10"))
+SECONDS = int(os.environ.get("LAKEWARD_FUZZ_SECONDS", "5"))
 STARTING_SECONDS = 200
 """Kernels may have to be compiled first."""
 

@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 pytestmark = [pytest.mark.interop, pytest.mark.services, pytest.mark.slow, pytest.mark.timeout(4 * 3600)]
 
-SECONDS = float(os.environ.get("LAKEWARD_SOAK_SECONDS", "30"))
+SECONDS = float(os.environ.get("LAKEWARD_SOAK_SECONDS", "10"))
 START_SECONDS = 600.0
 STEP_SECONDS = 300.0
 REPOSITORY = Path(__file__).parents[2]

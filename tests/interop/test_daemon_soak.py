@@ -28,7 +28,7 @@ from tests.soak.writer import TABLES, expected_rows
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(3600)]
 
-CHAOS_SECONDS = float(os.environ.get("LAKEWARD_SOAK_SECONDS", "30"))
+CHAOS_SECONDS = float(os.environ.get("LAKEWARD_SOAK_SECONDS", "20"))
 START_SECONDS = 180.0
 CATCH_UP_SECONDS = 180.0
 

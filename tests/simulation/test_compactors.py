@@ -7,7 +7,7 @@ import pytest
 from tests.simulation.compactors import run_seed
 from tests.simulation.seeds import EACH_CHUNK, run_chunk
 
-RUNS = 400
+RUNS = 240
 
 
 @pytest.mark.parametrize("chunk", EACH_CHUNK)

@@ -7,7 +7,7 @@ import pytest
 from tests.simulation.daemons import run_seed
 from tests.simulation.seeds import EACH_CHUNK, run_chunk
 
-RUNS = 80
+RUNS = 48
 
 
 @pytest.mark.parametrize("chunk", EACH_CHUNK)
