@@ -143,9 +143,9 @@ class Recorder:
         if letters:
             self._submit(Lane.STORE, partial(send, letters), then=self._sent, failed=self._not_sent)
 
-    def planned(self, table: str, answer: PlanReport) -> None:
+    def planned(self, table: str, report: PlanReport) -> None:
         # One planning a table waits for the store, the newest: a hundred thousand decisions are no small thing.
-        self._remember("plan", partial(self._record_plan, table, answer), key=f"plan {table}")
+        self._remember("plan", partial(self._record_plan, table, report), key=f"plan {table}")
 
     def serviced(self, table: ServedTable) -> None:
         """Something was said about the writers of a table that was only watched."""
@@ -224,10 +224,10 @@ class Recorder:
 
     # ---------------------------------------------------------------------------------- on the store's lane
 
-    def _record_plan(self, table: str, answer: PlanReport) -> None:
-        decisions = [_decision_record(decision) for decision in answer.outcome.decisions]
-        self._store.observations.record_decisions(table, answer.at, None, decisions)
-        self._store.observations.record_plans(table, answer.pending)
+    def _record_plan(self, table: str, report: PlanReport) -> None:
+        decisions = [_decision_record(decision) for decision in report.outcome.decisions]
+        self._store.observations.record_decisions(table, report.at, None, decisions)
+        self._store.observations.record_plans(table, report.pending)
 
     def _end_jobs_of_others(self, tables: AbstractSet[str], now: float) -> None:
         for job in self._store.jobs.running():

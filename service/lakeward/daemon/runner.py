@@ -1,13 +1,13 @@
 """Threads that run pieces of work while the service's loop goes on: a few for polls and one for each job.
 
-The loop hands a piece of work over with what is to be done with its answer, and never waits for it. The answer is
+The loop hands a piece of work over with what is to be done with its result, and never waits for it. The result is
 delivered on the loop's own thread, so everything that decides stays on one thread, and a simulation can run the same
 pieces in an order of its own.
 
     submit(lane, work, then, failed)  ->  a thread: work()  ->  deliver(): then(result) or failed(error)
 
 Touches: threads.
-Keeps:   1. each piece of work is answered exactly once, whatever happens in it;
+Keeps:   1. each piece of work has exactly one result, whatever happens in it;
          2. jobs never wait for polls, nor polls for jobs: they have threads of their own;
          3. what is submitted to the store's or the lease's lane is done one after the other, in that order.
 """
@@ -57,10 +57,10 @@ class Runner(Protocol):
         """Begin `work` soon, elsewhere; `deliver` calls `then` or `failed` with what became of it."""
 
     def deliver(self) -> int:
-        """Hand over the answers that have come in since the last call. Returns how many."""
+        """Hand over the results that have come in since the last call. Returns how many."""
 
     def wait(self, seconds: float) -> None:
-        """Return after `seconds`, or earlier when there is an answer."""
+        """Return after `seconds`, or earlier when there is a result."""
 
 
 class ThreadRunner:
@@ -71,9 +71,9 @@ class ThreadRunner:
             Lane.STORE: ThreadPoolExecutor(1, thread_name_prefix="lakeward-store"),
             Lane.LEASE: ThreadPoolExecutor(1, thread_name_prefix="lakeward-lease"),
         }
-        self._answers: deque[Callable[[], None]] = deque()
+        self._results: deque[Callable[[], None]] = deque()
         self._lock = threading.Lock()
-        self._answered = threading.Event()
+        self._has_results = threading.Event()
         self._at_work = 0
         self._all_ended = threading.Condition(self._lock)
 
@@ -86,35 +86,35 @@ class ThreadRunner:
         failed: Callable[[Exception], None],
     ) -> None:
         def carry_out() -> None:
-            answer: Callable[[], None]
+            result: Callable[[], None]
             with self._lock:
                 self._at_work += 1
             try:
-                answer = partial(then, work())
+                result = partial(then, work())
             except Exception as error:  # whatever it is, it is for `failed` to judge; here it must not get lost
-                answer = partial(failed, error)
+                result = partial(failed, error)
             except BaseException as error:  # a library's panic or exit: it ends this work, not its table's turn
-                answer = partial(failed, _Panic(f"{type(error).__name__}: {error}").with_traceback(error.__traceback__))
+                result = partial(failed, _Panic(f"{type(error).__name__}: {error}").with_traceback(error.__traceback__))
             with self._lock:
-                self._answers.append(answer)
+                self._results.append(result)
                 self._at_work -= 1
                 self._all_ended.notify_all()
-            self._answered.set()
+            self._has_results.set()
 
         self._pools[lane].submit(carry_out)
 
     def deliver(self) -> int:
-        self._answered.clear()
+        self._has_results.clear()
         with self._lock:
-            number = len(self._answers)
+            number = len(self._results)
         for _ in range(number):
             with self._lock:
-                answer = self._answers.popleft()
-            answer()  # what it raises ends this call; those behind it are for the next one
+                result = self._results.popleft()
+            result()  # what it raises ends this call; those behind it are for the next one
         return number
 
     def wait(self, seconds: float) -> None:
-        self._answered.wait(seconds)
+        self._has_results.wait(seconds)
 
     def stop(self, *, timeout: float) -> bool:
         """Begin nothing more. False where something that has begun has not ended after `timeout` seconds."""

@@ -166,7 +166,7 @@ class Service:
         now = self._clock.now()
         while self._inbox:
             for instruction in self._scheduler.handle(self._inbox.popleft(), now):
-                self._carry_out_or_answer(instruction, now)
+                self._carry_out_or_fail(instruction, now)
         self._recorder.send()
         wake = self._scheduler.next_wake
         tick = self._settings.service.tick
@@ -438,7 +438,7 @@ class Service:
         self._forget(name)
 
     def _forget(self, name: str) -> None:
-        """Forget a table that is not ours any more; also what an answer that came late has brought back."""
+        """Forget a table that is not ours any more; also what a result that came late has brought back."""
         self._worker.forget(name)
         self.jobs.forget(name)
         self._written.pop(name, None)
@@ -529,9 +529,8 @@ class Service:
 
     # ----------------------------------------------------------------------------------------- instructions
 
-    def _carry_out_or_answer(self, instruction: e.Instruction, now: float) -> None:
-        """An instruction that cannot even begin is answered with that: the scheduler waits for no answer that never
-        comes."""
+    def _carry_out_or_fail(self, instruction: e.Instruction, now: float) -> None:
+        """An instruction that cannot even begin has failed: the scheduler waits for no result that never comes."""
         try:
             self._carry_out(instruction, now)
         except Exception as error:
@@ -566,15 +565,15 @@ class Service:
             failed=partial(self._scan_failed, poll),
         )
 
-    def _polled(self, poll: e.Poll, answer: PollReport) -> None:
+    def _polled(self, poll: e.Poll, report: PollReport) -> None:
         self._scans.pop(poll.work_id, None)
         if poll.table not in self._tables:
             self._forget(poll.table)
             return
-        self._written_of(poll.table).by_writers += answer.writer_bytes
-        result = PollOutcome.CHANGED if answer.changed else PollOutcome.UNCHANGED
-        self._metrics.polled(poll.table, result, answer.seconds)
-        foreign, resumed_at = answer.foreign, self._controls.resumed_at(poll.table)
+        self._written_of(poll.table).by_writers += report.writer_bytes
+        result = PollOutcome.CHANGED if report.changed else PollOutcome.UNCHANGED
+        self._metrics.polled(poll.table, result, report.seconds)
+        foreign, resumed_at = report.foreign, self._controls.resumed_at(poll.table)
         # After a restart the scheduler does not know what the operator had seen when the table was resumed.
         if foreign is not None and (resumed_at is None or foreign.requested_at > resumed_at):
             self._inbox.append(
@@ -582,7 +581,7 @@ class Service:
                     poll.table, foreign.time, foreign.action, by=foreign.planner, at=foreign.requested_at
                 )
             )
-        self._inbox.append(e.Polled(poll.table, poll.work_id, answer.changed))
+        self._inbox.append(e.Polled(poll.table, poll.work_id, report.changed))
         self._drop_unless_held(poll.table)
 
     def _plan(self, plan: e.Plan) -> None:
@@ -595,15 +594,15 @@ class Service:
             failed=partial(self._scan_failed, plan),
         )
 
-    def _planned(self, plan: e.Plan, answer: PlanReport) -> None:
+    def _planned(self, plan: e.Plan, report: PlanReport) -> None:
         self._scans.pop(plan.work_id, None)
         if plan.table not in self._tables:
             self._forget(plan.table)
             return
-        self._inbox.append(e.Planned(plan.table, plan.work_id, answer.demand))
-        self._metrics.planned(plan.table, answer.outcome, answer.seconds)
-        self._log.debug("planned", table=plan.table, operations=answer.demand.operations, seconds=answer.seconds)
-        self._recorder.planned(plan.table, answer)
+        self._inbox.append(e.Planned(plan.table, plan.work_id, report.demand))
+        self._metrics.planned(plan.table, report.outcome, report.seconds)
+        self._log.debug("planned", table=plan.table, operations=report.demand.operations, seconds=report.seconds)
+        self._recorder.planned(plan.table, report)
         self._drop_unless_held(plan.table)
 
     def _scan_failed(self, scan: e.Poll | e.Plan, error: Exception) -> None:
@@ -707,7 +706,7 @@ class Service:
         return problem_of(error)
 
     def _survive(self, call: Callable[[], None]) -> None:
-        """What fails here is no work's answer: the log is told, and the loop goes on."""
+        """What fails here is no work's result: the log is told, and the loop goes on."""
         try:
             call()
         except Exception as error:
@@ -716,14 +715,14 @@ class Service:
     def _submit(
         self, lane: Lane, work: Callable[[], T], *, then: Callable[[T], None], failed: Callable[[Exception], None]
     ) -> None:
-        """Have it done, and hear of it whatever happens: an answer that we fail to take in counts as a failure."""
+        """Have it done, and hear of it whatever happens: a result that we fail to take in counts as a failure."""
 
         def fail(error: Exception) -> None:
             self._survive(partial(failed, error))
 
-        def take_in(answer: T) -> None:
+        def take_in(result: T) -> None:
             try:
-                then(answer)
+                then(result)
             except Exception as error:
                 fail(error)
 

@@ -80,7 +80,7 @@ def run_attempt(table: ServicedTable, service: ServiceRun) -> str | None:
             with table.measured(Phase.COMMIT):
                 completion_time = _publish(table, service)
     except BaseException as error:
-        _give_up(table, service, error)
+        _abort(table, service, error)
         raise
     if completion_time is None:
         return None
@@ -131,7 +131,7 @@ def _publish(table: ServicedTable, service: ServiceRun) -> str | None:
             service.await_writers()
 
 
-def _give_up(table: ServicedTable, service: ServiceRun, error: BaseException) -> None:
+def _abort(table: ServicedTable, service: ServiceRun, error: BaseException) -> None:
     attempt = service.attempt
     try:
         with table.locked(to_roll_back=True) as fence:

@@ -15,10 +15,10 @@ from lakeward.table.table_version import LOG_COMPACTION_VERSION
 
 def explain(decision: Decision) -> str:
     """One sentence about a file group."""
-    return f"{_answer(decision)}: {_because(decision)}."
+    return f"{_choice(decision)}: {_because(decision)}."
 
 
-def _answer(decision: Decision) -> str:
+def _choice(decision: Decision) -> str:
     match decision.choice:
         case Choice.FULL:
             return "FULL, base and logs into a new base"

@@ -1,13 +1,13 @@
-"""What the scheduler hears and what it answers: events in, instructions out, and the values that both are made of.
+"""What the scheduler hears and what it says: events in, instructions out, and the values that both are made of.
 
 Events are facts that the daemon found out (a poll's result, an operator's control, the time). Instructions are
-work for the daemon; the part that carries one out answers with an event that holds its work id.
+work for the daemon; the part that carries one out ends with an event that holds its work id.
 
-    instruction   answered by
+    instruction   ends with
     Poll          Polled | WorkFailed
     Plan          Planned | WorkFailed
     Run           JobEnded
-    Cancel        the answer of the work it names, sooner than otherwise
+    Cancel        the result of the work it names, sooner than otherwise
     Record        nothing; it is a fact to remember
 
 Touches: nothing.

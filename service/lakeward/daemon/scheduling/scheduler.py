@@ -287,7 +287,7 @@ class Scheduler:
         self._touch(event.table)
 
     def _polled(self, event: Polled) -> None:
-        table = self._answered(event.table, event.work_id)
+        table = self._waiting_for(event.table, event.work_id)
         if table is None:
             return
         scan = self._end_scan(table)
@@ -305,7 +305,7 @@ class Scheduler:
         self._touch(event.table)
 
     def _planned(self, event: Planned) -> None:
-        table = self._answered(event.table, event.work_id)
+        table = self._waiting_for(event.table, event.work_id)
         if table is None:
             return
         scan = self._end_scan(table)
@@ -318,7 +318,7 @@ class Scheduler:
         self._touch(event.table)
 
     def _scan_failed(self, event: WorkFailed) -> None:
-        table = self._answered(event.table, event.work_id)
+        table = self._waiting_for(event.table, event.work_id)
         if table is not None:
             scan = self._end_scan(table)
             self._out += fail_scan(table, scan, event.problem, self._now, self._chance)
@@ -544,7 +544,7 @@ class Scheduler:
         table.running = self._running[running.job.id] = running
 
     def _stop_scan(self, table: TrackedTable, why: str) -> None:
-        """Its answer will not count any more. It writes nothing, so its place is free at once."""
+        """Its result will not count any more. It writes nothing, so its place is free at once."""
         self._out.append(Cancel(self._end_scan(table).work_id, why))
 
     def _end_scan(self, table: TrackedTable) -> Scan:
@@ -565,8 +565,8 @@ class Scheduler:
             self._admission_due = True
         self._now = max(self._now, now)
 
-    def _answered(self, name: str, work_id: str) -> TrackedTable | None:
-        """The table whose poll or plan this answers; None where the scheduler does not wait for it any more."""
+    def _waiting_for(self, name: str, work_id: str) -> TrackedTable | None:
+        """The table whose poll or plan ended so; None where the scheduler does not wait for it any more."""
         table = self._tables.get(name)
         return table if table is not None and table.scan is not None and table.scan.work_id == work_id else None
 

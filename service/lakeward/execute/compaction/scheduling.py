@@ -1,4 +1,4 @@
-"""Choose what to compact and write the choice down: the planner's answer, held against the logs it wants merged.
+"""Choose what to compact and write the choice down: the planner's decisions, held against the logs it wants merged.
 
 The planner is pure and sees names and sizes only. What the blocks of a log hold can forbid merging it, so the heads of
 the logs it chose are read, and it is asked again without those that cannot be merged.

@@ -77,7 +77,7 @@ class _Judged:
 
 
 def preview_unscheduling(table: ServicedTable, instant: str, *, foreign: bool) -> Unscheduled | StillScheduled:
-    """What `unschedule` would answer now. Takes no lock and writes nothing."""
+    """What `unschedule` would return now. Takes no lock and writes nothing."""
     judged = _judge(table, instant, foreign=foreign)
     return judged if isinstance(judged, StillScheduled) else judged.unscheduled
 
