@@ -167,6 +167,10 @@ def test_one_pass(folder: Path) -> None:
     ended = [event["table"] for event in first.events if event.get("end") == "committed"]
     assert any("by_1_0" in str(name) for name in ended) and len(set(ended)) == 2
     copy_golden("v6", folder / "tables/old")
+    quiet = Daemon(folder, "--once")
+    assert quiet.process.wait(TIMEOUT_SECONDS) == 0, "a version that no setting asks for by its service is left to Hudi"
+    config = folder / "lakeward.toml"
+    config.write_text(config.read_text() + 'services = ["compaction"]\n')
 
     second = Daemon(folder, "--once")
     assert second.process.wait(TIMEOUT_SECONDS) == 4, second.log

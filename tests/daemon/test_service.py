@@ -19,6 +19,7 @@ from lakeward.daemon.scheduling import events as e
 from lakeward.daemon.scheduling.events import TableState
 from lakeward.daemon.status import JobEnd
 from lakeward.daemon.watcher import Watcher
+from lakeward.daemon.web.pages import concerns
 from lakeward.daemon.worker import JobReport, PollReport
 from lakeward.errors import StoreUnavailable, TryLater
 from lakeward.format.timeline.compaction_plan import CompactionPlan, read_compaction_plan, write_compaction_plan
@@ -129,6 +130,31 @@ def test_a_pause_holds_across_a_restart_until_it_is_resumed(root: Path, tmp_path
     second.run(30)
 
     assert len(completed(table)) == len(before) + 1
+
+
+@pytest.mark.parametrize("said", ["share", None])
+def test_a_table_of_a_kind_that_leaves_no_work_is_quiet(root: Path, tmp_path: Path, said: str | None) -> None:
+    """Keeps 3 of daemon/worker: COPY_ON_WRITE tables, and versions that are left to Hudi, are idle, without a failure
+    or an alert; refused where the configuration names their services."""
+    copied, old = copy_golden("v9", root / "copied"), copy_golden("v6", root / "old")
+    properties = copied / ".hoodie/hoodie.properties"
+    properties.write_text(properties.read_text().replace("MERGE_ON_READ", "COPY_ON_WRITE"))
+    serving = Serving(root, tmp_path / "state", settings={"defaults.foreign_services": "shadow"})
+    if said is None:
+        locks = serving.settings.locks.model_copy(update={"writers": None})
+        serving.service.apply(serving.settings.model_copy(update={"locks": locks}))
+    serving.run(90)
+    for table, why in ((copied, "copy-on-write"), (old, "table version 6, whose services are left to Hudi")):
+        view = serving.view(str(table))
+        assert (view.state, view.holds, view.failures) == (TableState.IDLE, (), 0)
+        assert view.reason == f"There is nothing to compact: {why}."
+    assert serving.service.troubled_tables == ()
+    assert all(concerns(table, serving.clock.now() + 1e6) == () for table in serving.status().tables)
+    assert {event.kind for event in serving.store.events.latest()} <= {"job"}
+
+    named = Serving(root, tmp_path / "state2", settings={"defaults.services": '["compaction"]'})
+    named.run(30)
+    assert {view.state for view in named.service.views.values()} == {TableState.REFUSED}
 
 
 def begin_foreign_compaction(table: Path, at: float) -> str:

@@ -19,7 +19,7 @@ from lakeward.format.avro.container import read_record, write_record
 from lakeward.format.java_properties import dump_properties, parse_properties
 from lakeward.format.timeline.commit_metadata import read_commit_metadata, write_commit_metadata
 from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan
-from lakeward.plan.eligibility import ROWS, Refusal, TableService, find_all_refusals, find_refusals
+from lakeward.plan.eligibility import ROWS, Refusal, TableService, find_all_refusals, find_refusals, why_no_work
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import take_snapshot
 from tests.clocks import SkippingClock
@@ -480,6 +480,30 @@ def test_accepted(table: Path, change: Change) -> None:
     """What this release merges right is not refused, with a pending plan of Hudi's or without."""
     change(table)
     assert find(table) == ()
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        pytest.param(prop("hoodie.table.type", "COPY_ON_WRITE"), "copy-on-write", id="copy-on-write"),
+        pytest.param(
+            prop("hoodie.table.version", "10"), "table version 10, whose services are left to Hudi", id="version"
+        ),
+        pytest.param(prop("hoodie.table.version", None), None, id="no version"),
+        pytest.param(prop("hoodie.record.merge.mode", "CUSTOM"), None, id="a merge mode"),
+        pytest.param(lambda table: None, None, id="sound"),
+    ],
+)
+def test_tables_that_leave_no_work(table: Path, change: Change, why: str | None) -> None:
+    """What a table is by its kind is no trouble; what it is set to, or lacks, is. What is broken is trouble on any."""
+
+    def found() -> str | None:
+        return why_no_work(take_snapshot(LocalStorage(), str(table), timezone="UTC", clock=SkippingClock()))
+
+    change(table)
+    assert found() == why
+    (table / ".hoodie/hoodie.properties").rename(table / ".hoodie/hoodie.properties.backup")
+    assert found() is None
 
 
 def test_an_empty_table_is_not_refused(tmp_path: Path) -> None:

@@ -230,7 +230,7 @@ def _state(table: TableStatus, now: float) -> Reading:
 
 
 def _oldest_unmerged_age(table: TableStatus, now: float) -> Reading:
-    return None if table.backlog is None else (table.oldest_unmerged_age(now) or 0.0)
+    return None if table.backlog is None or table.no_work else (table.oldest_unmerged_age(now) or 0.0)
 
 
 def _pending_plans(table: TableStatus, now: float) -> Reading:
@@ -241,7 +241,7 @@ def _pending_plans(table: TableStatus, now: float) -> Reading:
 
 
 def _oldest_plan_age(table: TableStatus, now: float) -> Reading:
-    if table.backlog is None:
+    if table.backlog is None or table.no_work:
         return None
     requested = [plan.requested_at for plan in table.backlog.pending_plans if plan.requested_at is not None]
     return max((max(0.0, now - at) for at in requested), default=0.0)

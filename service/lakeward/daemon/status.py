@@ -193,9 +193,15 @@ class TableStatus:
     def state(self) -> TableState:
         return self.view.state
 
+    @property
+    def no_work(self) -> str:
+        """Why there is no work for us on such a table; empty where there may be."""
+        return self.view.demand.no_work if self.view.demand is not None else ""
+
     def oldest_unmerged_age(self, now: float) -> float | None:
-        """Seconds; None when every committed record is merged, or the table was not polled yet."""
-        if self.backlog is None or self.backlog.oldest_unmerged_at is None:
+        """Seconds; None when every committed record is merged, that is not ours to do, or the table was not polled
+        yet."""
+        if self.no_work or self.backlog is None or self.backlog.oldest_unmerged_at is None:
             return None
         return max(0.0, now - self.backlog.oldest_unmerged_at)
 

@@ -10,7 +10,8 @@ done next. What one call leaves for the next is in two places: the watcher's vie
 
 Touches: tables, through `execute`; Spark, through a dispatcher.
 Keeps:   1. a job stops before it publishes when its lease is not safe any more, or when it was cancelled;
-         2. what a table's settings do not allow is refused before its storage is written.
+         2. what a table's settings do not allow is refused before its storage is written;
+         3. a table of a kind that leaves us no work is no failure, unless its services are named.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ from lakeward.execute.progress import Observer
 from lakeward.execute.serviced_table import zone_of
 from lakeward.format.timeline.instant import format_instant_time, parse_instant_time
 from lakeward.plan.decision import PlanOutcome, Reason
-from lakeward.plan.eligibility import TableService, find_refusals
+from lakeward.plan.eligibility import TableService, find_refusals, why_no_work
 from lakeward.plan.metadata_trigger import MetadataService, MetadataTrigger
 from lakeward.plan.planner import planner_of
 from lakeward.plan.refusal import refuse
@@ -175,9 +176,12 @@ class Worker:
         started, cache = self._clock.monotonic(), self.caches.of(table.name)
         snapshot = self._watcher.snapshot(table.name)
         cache.keep_plan_facts(self._watcher.backlog(table.name), snapshot.zone.zone)
+        now = self._clock.now()
+        if not table.is_asked_for and (no_work := why_no_work(snapshot)) is not None:
+            demand = Demand(0, no_work=no_work)
+            return PlanReport(PlanOutcome((), ()), (), demand, now, self._clock.monotonic() - started)
         refuse(table.base_path, find_refusals(snapshot, TableService.COMPACTION))
         guard()
-        now = self._clock.now()
         planner = planner_of(table.settings.type, table.group_filter, table.settings.planner)
         at = format_instant_time(int(now * 1000), zone_of(snapshot))
         outcome = planner(snapshot, at, {**cache.unmergeable(snapshot.latest_slices), **excluded})
@@ -253,7 +257,19 @@ class Worker:
     def run(self, job: Job, table: ServedTable, *, guard: Guard, observer: Observer) -> JobReport:
         """Do the job. Raises what went wrong; then nothing of it was published after the error."""
         with log_context(table=table.name, job=job.id):
-            return _JOBS[job.service](self, table, job, guard, observer)
+            try:
+                return _JOBS[job.service](self, table, job, guard, observer)
+            except Refused:
+                # A recovery is the first job of any table, and comes before the plan that says so.
+                if not self._has_no_work(table):
+                    raise
+                return JobReport(JobResult.NOTHING)
+
+    def _has_no_work(self, table: ServedTable) -> bool:
+        if table.is_asked_for:
+            return False
+        self._poll(table)
+        return why_no_work(self._watcher.snapshot(table.name)) is not None
 
     def _recover(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
         recovery = self._compactor(table, job, guard, observer).recover()

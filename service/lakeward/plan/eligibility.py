@@ -48,6 +48,8 @@ class Refusal:
     """The services that it stops; none where a command has reasons of its own."""
     is_fault: bool = False
     """Something is broken; otherwise there is something that this release cannot treat."""
+    no_work: str = ""
+    """What a table of this kind is, in a few words, where that leaves no work for the services at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +63,26 @@ class RefusalRow:
     """A sentence with the finding's words in braces, like the remedy."""
     remedy: str
     is_fault: bool = False
+    no_work: str = ""
 
     def refusal(self, finding: Finding) -> Refusal:
-        why, remedy = (sentence.format_map(finding.words) for sentence in (self.why, self.remedy))
-        return Refusal(self.id, finding.subject, why, remedy, self.stops, self.is_fault)
+        words = (sentence.format_map(finding.words) for sentence in (self.why, self.remedy, self.no_work))
+        why, remedy, no_work = words
+        return Refusal(self.id, finding.subject, why, remedy, self.stops, self.is_fault, no_work)
 
 
 def find_refusals(snapshot: TableSnapshot, service: TableService) -> tuple[Refusal, ...]:
     """Every reason against running `service` on this table, the most basic first."""
     return tuple(refusal for refusal in find_all_refusals(snapshot) if service in refusal.services)
+
+
+def why_no_work(snapshot: TableSnapshot) -> str | None:
+    """Why there is nothing to compact on a sound table, in a few words. None where there may be, where something is
+    broken, and where the table does not say its version."""
+    refusals = find_refusals(snapshot, TableService.COMPACTION)
+    if any(refusal.is_fault for refusal in refusals) or snapshot.config.version.number is None:
+        return None
+    return next((refusal.no_work for refusal in reversed(refusals) if refusal.no_work), None)
 
 
 def find_all_refusals(snapshot: TableSnapshot) -> tuple[Refusal, ...]:
@@ -114,6 +127,7 @@ ROWS: tuple[RefusalRow, ...] = (
         findings.unknown_version,
         "It is {value}; this release changes tables of versions {known} only.",
         "{remedy}",
+        no_work="table version {value}, whose services are left to Hudi",
     ),
     RefusalRow(
         "timeline-layout",
@@ -174,7 +188,13 @@ ROWS: tuple[RefusalRow, ...] = (
         _LEAVE,
     ),
     RefusalRow(
-        "not-merge-on-read", "COPY_ON_WRITE", _ROWS_ARE_MERGED, findings.not_merge_on_read, _OTHER_FORMAT, _LEAVE
+        "not-merge-on-read",
+        "COPY_ON_WRITE",
+        _ROWS_ARE_MERGED,
+        findings.not_merge_on_read,
+        _OTHER_FORMAT,
+        _LEAVE,
+        no_work="copy-on-write",
     ),
     RefusalRow(
         "base-file-format",

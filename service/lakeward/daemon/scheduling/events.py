@@ -153,6 +153,8 @@ class Demand:
     """Instants of pending plans that are older than allowed and that we may unschedule."""
     memory_bytes: int | None = None
     """Predicted peak of the job; None leaves it to the schedule."""
+    no_work: str = ""
+    """Why such a table has no work for us at all, in a few words; empty where it may have."""
     metadata: MetadataTrigger | None = None
     """Whether the services of the metadata table are due; None where there is none, or it is left to its writers."""
 

@@ -82,6 +82,8 @@ def _state(
         return state, "It is being planned." if table.scan.is_plan else "Its timeline is being listed."
     if waits_for_plan:
         return TableState.IDLE, "It waits for its turn to be planned."
+    if table.no_work:
+        return TableState.IDLE, f"There is nothing to compact: {table.no_work}."
     if table.plan_wanted or table.planned_at is None:
         return TableState.IDLE, "It is planned after the next poll."
     return TableState.IDLE, f"The plan of {format_time(table.planned_at)} found nothing to do."

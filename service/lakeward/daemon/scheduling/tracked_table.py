@@ -142,16 +142,22 @@ class TrackedTable:
             by = f" by {pause.by}" if pause.by else ""
             end = "it is resumed" if pause.until is None else format_time(pause.until)
             holds.append(Hold(TableState.PAUSED, f"Paused{by} until {end}: {pause.reason}", pause.until))
-        if self.schedule.shadow is not None:
+        if self.schedule.shadow is not None and not self.no_work:
             holds.append(Hold(TableState.SHADOW, self.schedule.shadow))
         if self.is_foreign:
             holds.append(Hold(TableState.SHADOW, self.foreign_text))
         return (*holds, *(_hold_of(trouble) for trouble in troubles if not trouble.is_failure))
 
     @property
+    def no_work(self) -> str:
+        """Why there is nothing to do on such a table, as its last plan said; empty where there may be."""
+        return self.demand.no_work if self.demand is not None else ""
+
+    @property
     def is_foreign(self) -> bool:
         """Another service works on the table and the operator has not said that both may."""
-        return self.foreign is not None and self.schedule.foreign_services is ForeignServices.SHADOW
+        is_shared = self.schedule.foreign_services is ForeignServices.SHARE
+        return self.foreign is not None and not is_shared and not self.no_work
 
     @property
     def foreign_text(self) -> str:
@@ -168,6 +174,8 @@ class TrackedTable:
         compacts = JobKind.COMPACTION in self.schedule.services
         if compacts and not self.recovered:
             return JobKind.RECOVERY
+        if self.no_work:
+            return None
         # A verification gives way to everything, also to a plan that is about to be made, but not for ever: a table
         # that always has something to compact would never be verified.
         verification = JobKind.VERIFICATION in self.schedule.services and self.verify_at <= now
