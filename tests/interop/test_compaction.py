@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,8 +18,8 @@ from pyspark.sql import functions as f
 
 from lakeward.table.file_group import FileSlice
 from tests.hudi.metadata_table import WITHOUT_METADATA, assert_same_records
-from tests.hudi.table import HudiTable, Rows
-from tests.interop.cases import METADATA, NARROW, WIDE, Case
+from tests.hudi.table import HudiTable, Instants, Rows
+from tests.interop.cases import METADATA, NARROW, PAIRS, WIDE, Case
 from tests.interop.lakeward_cli import compact, lakeward
 from tests.interop.story import Story
 from tests.our_reader import scan
@@ -34,25 +35,36 @@ And one that some files of a partition have no record of: Hudi writes a record o
 (`format/metadata/partition_stats.py`)."""
 
 
-def test_narrow_cases_hold_every_pair():
-    """Every value of every column of the cases meets every value of every other one in some table."""
-    names = [column.name for column in fields(Case) if column.name not in Case.FREE]
-    for one, other in itertools.combinations(names, 2):
-        met = {(getattr(case, one), getattr(case, other)) for case in NARROW}
+COLUMNS = [column.name for column in fields(Case) if column.name not in Case.FREE]
+
+
+def test_narrow_cases_hold_every_value():
+    """What CI runs leaves no value of a column out, nor one of what the metadata table has."""
+    for name in (*COLUMNS, "metadata"):
+        assert {getattr(case, name) for case in NARROW} == {getattr(case, name) for case in (*NARROW, *PAIRS)}
+    assert {case.metadata for case in NARROW} == METADATA.keys()
+
+
+def test_pairs_hold_every_pair():
+    """Every value of every column of these cases meets every value of every other one in some table."""
+    square = (*NARROW, *PAIRS)
+    for one, other in itertools.combinations(COLUMNS, 2):
+        met = {(getattr(case, one), getattr(case, other)) for case in square}
         # The in-memory index is a tenth kind of table beside the nine of the square; it meets one value of each.
         wanted = itertools.product(
-            {getattr(case, one) for case in NARROW} - {"MEMORY"}, {getattr(case, other) for case in NARROW} - {"MEMORY"}
+            {getattr(case, one) for case in square} - {"MEMORY"}, {getattr(case, other) for case in square} - {"MEMORY"}
         )
         assert set(wanted) <= met
-    for name in names:
-        met = {(getattr(case, name), case.has_metadata) for case in NARROW}
+    for name in COLUMNS:
+        met = {(getattr(case, name), case.has_metadata) for case in square}
         assert set(itertools.product({value for value, _ in met} - {"MEMORY"}, (True, False))) <= met
-    assert {case.metadata for case in NARROW} == METADATA.keys()
 
 
 @pytest.mark.interop
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [*NARROW, *(pytest.param(case, marks=pytest.mark.wide) for case in WIDE)], ids=str)
+@pytest.mark.parametrize(
+    "case", [*NARROW, *(pytest.param(case, marks=pytest.mark.wide) for case in (*PAIRS, *WIDE))], ids=str
+)
 def test_hudi_reads_the_same_before_and_after(spark: SparkSession, tmp_path: Path, case: Case):
     """Every query of released Hudi answers as before, or as it does where Hudi itself compacted; then life goes on."""
     story = Story(spark, tmp_path / "table", case)
@@ -85,7 +97,9 @@ def test_hudi_reads_the_same_before_and_after(spark: SparkSession, tmp_path: Pat
         assert_same_records(table, twin, but=UNLIKE_HUDIS)
     # What a metadata table adds to each write and query is made up for here: history is not its matter, and the model
     # judges our copy alone, too.
-    assert_same_history(table, twin, last=2 if case.has_metadata else None)
+    assert_same_history(
+        table, twin, last=2 if case.has_metadata else None, windows=windows_between if case in NARROW else all_windows
+    )
 
     # The in-memory index is one map for all tables of a JVM: it cannot serve two copies of one table.
     copies = [table] if case.index == "MEMORY" or case.has_metadata else [table, twin]
@@ -138,26 +152,34 @@ def assert_verified(table: HudiTable) -> None:
     assert [problem for problem in printed["problems"] if not problem["what"].startswith(known)] == []
 
 
-def assert_same_history(table: HudiTable, twin: HudiTable, *, last: int | None = None) -> None:
-    """Time travel to each instant and the incremental query between each pair, our compactions taken for Hudi's.
+def assert_same_history(
+    table: HudiTable, twin: HudiTable, *, last: int | None = None, windows: Callable[[Instants], list[tuple[str, str]]]
+) -> None:
+    """Time travel to each instant and the incremental query of each window, our compactions taken for Hudi's.
 
     Args:
         last: of so many instants only; None for all.
+        windows: which queries there are between instants.
     """
     # A plan keeps its place by requested time whichever engine runs it, and whenever.
-    ours, theirs = sorted(table.completed_instants()), sorted(twin.completed_instants())
+    ours, theirs = tuple(sorted(table.completed_instants())), tuple(sorted(twin.completed_instants()))
     assert len(ours) == len(theirs)
     if last is not None:
         ours, theirs = ours[-last:], theirs[-last:]
     for (instant, _), (instant_there, _) in zip(ours, theirs, strict=True):
         assert table.as_of(instant) == twin.as_of(instant_there), f"time travel to {instant}"
 
-    windows, windows_there = all_windows(ours), all_windows(theirs)
-    for window, window_there in zip(windows, windows_there, strict=True):
+    for window, window_there in zip(windows(ours), windows(theirs), strict=True):
         assert table.incremental(*window) == twin.incremental(*window_there), f"incremental {window}"
 
 
-def all_windows(instants: list[tuple[str, str]]) -> list[tuple[str, str]]:
+def windows_between(instants: Instants) -> list[tuple[str, str]]:
+    """From each completion time to the next one, and from the beginning to the last: a window is a sum of these."""
+    ends = sorted(completed for _, completed in instants)
+    return [*itertools.pairwise(ends), (BEGINNING, ends[-1])]
+
+
+def all_windows(instants: Instants) -> list[tuple[str, str]]:
     """From each completion time to each later one, and from the beginning to the last."""
     ends = [completed for _, completed in instants]
     return [(min(pair), max(pair)) for pair in itertools.combinations(ends, 2)] + [(BEGINNING, max(ends))]

@@ -18,6 +18,7 @@ from lakeward.commit.owner import Processes
 from lakeward.dispatch.spark import SparkDispatcher
 from lakeward.storage.local import LocalStorage
 from tests.hudi.table import HudiTable, TableShape
+from tests.interop.conftest import made_once
 from tests.interop.lakeward_cli import compact
 
 if TYPE_CHECKING:
@@ -38,9 +39,16 @@ def rows(spark: SparkSession, first: int, last: int, ts: int, value: str) -> Dat
     )
 
 
-def table_with_logs(spark: SparkSession, path: Path, shape: TableShape | None = None) -> HudiTable:
+@pytest.fixture
+def table(spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> HudiTable:
+    """A copy of a table with logs, which Hudi writes once for all tests."""
+    folder = made_once(tmp_path_factory, "with-logs", lambda folder: write_with_logs(spark, folder, TableShape()))
+    return HudiTable(spark, folder, TableShape()).copy_to(tmp_path / "table")
+
+
+def write_with_logs(spark: SparkSession, path: Path, shape: TableShape) -> HudiTable:
     """Keys 0 to 39 with value a, of which 5 to 14 were updated to b."""
-    table = HudiTable(spark, path, shape or TableShape())
+    table = HudiTable(spark, path, shape)
     table.write(rows(spark, 0, 40, 10, "a"), "insert")
     table.write(rows(spark, 5, 15, 11, "b"), "upsert")
     return table
@@ -52,10 +60,9 @@ def values(table: HudiTable, **options: str) -> dict[str, str]:
     return {row["id"]: row["v"] for row in found}
 
 
-def test_hudi_goes_on_with_its_defaults(spark: SparkSession, tmp_path: Path):
+def test_hudi_goes_on_with_its_defaults(spark: SparkSession, table: HudiTable):
     """After us an upsert with pure defaults builds Hudi's metadata table over our files, and rows are right with it and
     without; our next compact writes into it, and rows are right again."""
-    table = table_with_logs(spark, tmp_path / "table")
     compact(table)
     defaults = HudiTable(spark, table.path, TableShape())
 
@@ -70,10 +77,10 @@ def test_hudi_goes_on_with_its_defaults(spark: SparkSession, tmp_path: Path):
     assert values(table, **{"hoodie.metadata.enable": "false"}) == expected
 
 
-def test_a_write_lands_while_we_compact(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_write_lands_while_we_compact(spark: SparkSession, table: HudiTable, monkeypatch: pytest.MonkeyPatch):
     """With a shared lock a delta commit may complete between our schedule and our commit; its rows are read afterwards,
     and stay in logs until the next compaction."""
-    table = table_with_logs(spark, tmp_path / "table", TableShape(options=SHARED_LOCK))
+    table = table.reshaped(options=SHARED_LOCK)
     merge = SparkDispatcher.run
     landed: list[str] = []
 
@@ -97,9 +104,8 @@ def test_a_write_lands_while_we_compact(spark: SparkSession, tmp_path: Path, mon
     assert table.read_optimized() == table.snapshot()
 
 
-def test_hudi_finds_every_key_in_our_bloom_filters(spark: SparkSession, tmp_path: Path):
+def test_hudi_finds_every_key_in_our_bloom_filters(spark: SparkSession, table: HudiTable):
     """Hudi's own code, given our file, finds every key of it in the filter and almost no other."""
-    table = table_with_logs(spark, tmp_path / "table", TableShape(index="BLOOM"))
     compact(table)
     ours = [name for name in table.data_files() if name.endswith(".parquet")]
     newest = max(ours, key=lambda name: name.rsplit("_", 1)[1])
@@ -116,9 +122,14 @@ def test_hudi_finds_every_key_in_our_bloom_filters(spark: SparkSession, tmp_path
 
 
 @pytest.mark.parametrize("index", ["SIMPLE", "GLOBAL_SIMPLE", "BLOOM", "GLOBAL_BLOOM", "BUCKET"])
-def test_every_index_of_hudi_finds_its_keys_in_our_files(spark: SparkSession, tmp_path: Path, index: str):
+def test_every_index_of_hudi_finds_its_keys_in_our_files(
+    spark: SparkSession, tmp_path: Path, table: HudiTable, index: str
+):
     """After us an upsert updates the rows that are there, whatever index looks them up: no key doubles."""
-    table = table_with_logs(spark, tmp_path / "table", TableShape(index=index))
+    if index == "BUCKET":
+        table = write_with_logs(spark, tmp_path / "buckets", TableShape(index=index))
+    else:
+        table = table.reshaped(index=index)
     compact(table)
 
     table.write(rows(spark, 0, 42, 12, "c"), "upsert")
@@ -126,9 +137,8 @@ def test_every_index_of_hudi_finds_its_keys_in_our_files(spark: SparkSession, tm
     assert values(table) == {f"k{n}": f"c{n}" for n in range(42)}
 
 
-def test_a_group_without_rows_left(spark: SparkSession, tmp_path: Path):
+def test_a_group_without_rows_left(spark: SparkSession, table: HudiTable):
     """All rows deleted: we write a base file without rows, which Hudi reads, writes to and compacts."""
-    table = table_with_logs(spark, tmp_path / "table")
     table.write(rows(spark, 0, 40, 12, "x"), "delete")
     compact(table)
     assert table.snapshot() == table.read_optimized() == ()
@@ -138,9 +148,8 @@ def test_a_group_without_rows_left(spark: SparkSession, tmp_path: Path):
     assert values(table) == {"k0": "back0", "k1": "back1", "k2": "back2"}
 
 
-def test_the_command_as_installed(spark: SparkSession, tmp_path: Path):
+def test_the_command_as_installed(table: HudiTable):
     """A process of its own, which starts its own Spark, writes data to stdout, all else to stderr, and exits with 0."""
-    table = table_with_logs(spark, tmp_path / "table")
     before = table.snapshot()
 
     command = [sys.executable, "-m", "lakeward.cli.main", "compact", str(table.path)]
@@ -157,9 +166,8 @@ def test_the_command_as_installed(spark: SparkSession, tmp_path: Path):
     assert table.snapshot() == table.read_optimized() == before
 
 
-def test_hudi_judges_our_heartbeat_by_its_file_time_alone(spark: SparkSession, tmp_path: Path):
+def test_hudi_judges_our_heartbeat_by_its_file_time_alone(spark: SparkSession, table: HudiTable):
     """The line that we write into the file means nothing to Hudi's own client: fresh is alive, old is expired."""
-    table = table_with_logs(spark, tmp_path / "table")
     heartbeat = Heartbeat(LocalStorage(), str(table.path), "20261121050000000", Processes().new_owner())
     heartbeat.start()
     jvm = spark._jvm
