@@ -74,6 +74,12 @@ class NotATable(UsageError):
     code = "LW-NO-TABLE"
 
 
+class NoCredentials(UsageError):
+    """Nothing says who we are to the object store."""
+
+    code = "LW-NO-CREDENTIALS"
+
+
 class BrokenFile(LakewardError):
     """A file of the table cannot be read as what its name says."""
 

@@ -45,20 +45,41 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_right_file(config: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Exit 0 with a line that says what it holds; named as an argument or as an option."""
-    assert run(["config", "check", str(config)]) == 0
-    assert run(["config", "check", "--config", str(config)]) == 0
+    assert run(["config", "check", "--offline", str(config)]) == 0
+    assert run(["config", "check", "--offline", "--config", str(config)]) == 0
     out, err = capfd.readouterr()
     assert out.count("tables named outright 1") == 2
     assert err == ""
-    assert run(["config", "check", str(config), "--json"]) == 0
+    assert run(["config", "check", "--offline", str(config), "--json"]) == 0
     assert json.loads(capfd.readouterr().out) == {"file": str(config), "ok": True, "problems": []}
 
 
 def test_a_file_that_allows_no_writing_is_right(config: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """It is a warning all the same, because no operator wants to wait for compactions that never come."""
-    config.write_text("")
+    config.write_text(f'[discovery]\nroots = ["{config.parent}"]\n')
     assert run(["config", "check", str(config)]) == 0
     assert "Nothing will be written" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "No table is named"),
+        ('[discovery]\nroots = ["/nowhere/lake"]\n', "/nowhere/lake cannot be searched"),
+        ('[discovery]\nroots = ["FILE"]\n', "It is a file."),
+        ('[[tables]]\npath = "/nowhere/orders"\n', "/nowhere/orders does not exist"),
+    ],
+)
+def test_places_that_are_not_there(config: Path, text: str, told: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """`check` looks for what the file names: exit 2 with the line, and `run` starts nothing without any place."""
+    config.write_text(text.replace("FILE", str(config)))
+    assert run(["config", "check", str(config)]) == 2
+    assert told in capfd.readouterr().err
+    assert run(["config", "check", "--offline", str(config)]) == (0 if text else 2)
+    capfd.readouterr()
+    if not text:
+        assert run(["run", "--config", str(config), "--once"]) == 2
+        assert told in capfd.readouterr().err
 
 
 def test_a_wrong_file(config: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -109,6 +109,20 @@ def test_a_dry_run_needs_no_statement(table: Path, capfd: pytest.CaptureFixture[
     assert everything(table) == before
 
 
+@pytest.mark.parametrize("filters", [("--partition", "nowhere*"), ("--file-group", "0f3a"), ("--partition", "")])
+@pytest.mark.parametrize(
+    "verb", [("plan",), ("explain",), ("compact", "--writers", "stopped"), ("compact", "--dry-run")]
+)
+def test_a_filter_that_matches_nothing_exits_two(
+    table: Path, verb: tuple[str, ...], filters: tuple[str, str], capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A slip in a name does not look like a table without work: it is named, and nothing is written."""
+    before = everything(table)
+    assert run([verb[0], str(table), *verb[1:], *filters]) == 2
+    assert f"{filters[0]} {filters[1]} matches nothing" in capfd.readouterr().err
+    assert everything(table) == before
+
+
 def test_a_refused_table_exits_two(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The error names the property and the remedy, as JSON when asked."""
     properties = table / ".hoodie/hoodie.properties"

@@ -184,8 +184,10 @@ def compact(
                 guard=guard,
                 excluded=excluded,
             )
-            if dry_run:
+            if dry_run or plan.narrows:
                 preview = compactor.preview()
+                plan.check_matches(preview)
+            if dry_run:
                 trigger = metadata_trigger_of(opened, after)
             else:
                 report = compactor.compact()

@@ -1,6 +1,6 @@
 """`lakeward config`: is the configuration right, what does it come to, and what may stand in it.
 
-Touches: stdout; the configuration, which is only read.
+Touches: stdout; the configuration, and the places that it names, which are only read.
 Keeps:   no secret is shown.
 """
 
@@ -35,11 +35,18 @@ def check(
     file: FileArgument = None,
     config: ConfigOption = None,
     settings: SetOption = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Do not look whether the tables and folders that it names are there.")
+    ] = False,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Say everything that is wrong with a configuration, each with its line. Exit 2 if anything is."""
-    from lakeward.config.file import load_settings, read_config
+    """Say everything that is wrong with a configuration, each with its line. Exit 2 if anything is.
+
+    It also looks whether what it names is there: folders to search, and tables named outright.
+    """
+    from lakeward.config.file import read_config, wrong_configuration
+    from lakeward.config.places import find_missing
 
     path = file or config
     if path is None:
@@ -48,16 +55,20 @@ def check(
         )
     overrides = parse_pairs(settings, like="--set service.tick=2s")
     reading = read_config(path, os.environ, overrides)
+    loaded, found = reading.settings, reading.problems
+    if loaded is not None:
+        found = find_missing(loaded, reading, path, offline=offline)
     if as_json:
         problems = [
             {"where": problem.where, "what": problem.what, "why": problem.why, "remedy": problem.remedy}
-            for problem in reading.problems
+            for problem in found
         ]
         print_json({"file": str(path), "ok": not problems, "problems": problems})
         if problems:
             raise typer.Exit(2)
         return
-    loaded = reading.settings or load_settings(path, os.environ, overrides)  # the latter raises what is wrong
+    if loaded is None or found:
+        raise wrong_configuration(path, found)
     typer.echo(
         f"{path} is right: folders to search {len(loaded.discovery.roots)}, tables named outright "
         f"{len(loaded.named_tables)}, overrides {len(loaded.tables)}."

@@ -4,7 +4,7 @@
     /data/orders, ./x   a base path, absolute or from the working folder
     file:///data/x      a URL
 
-Touches: the configuration; asks whether a folder exists.
+Touches: the configuration; asks whether a folder exists, and whether it holds a table.
 """
 
 from __future__ import annotations
@@ -62,13 +62,15 @@ class ConfiguredTable:
 
 
 def open_table(text: str, config: Path | None) -> ConfiguredTable:
-    """Raises `UsageError`, and `ConfigurationError` for a configuration with a problem."""
+    """Raises `UsageError`, `NotATable` too, and `ConfigurationError` for a configuration with a problem."""
     from lakeward.config.file import load_settings
     from lakeward.config.settings import Settings
     from lakeward.storage.opening import open_storage
+    from lakeward.table.not_a_table import check_is_table
 
     settings = None if config is None else load_settings(config, os.environ)
     storage, base_path = open_storage(resolve_table(text, settings))
+    check_is_table(storage, base_path)
     settings = settings or Settings()
     return ConfiguredTable(storage, base_path, settings, settings.table(settings.name_of(base_path), base_path))
 

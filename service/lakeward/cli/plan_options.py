@@ -5,17 +5,21 @@ Touches: nothing.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakeward.cli.pairs import parse_pairs
+from lakeward.errors import UsageError
 from lakeward.plan.compaction_type import CompactionType
 from lakeward.plan.setting_keys import SETTINGS
 
 if TYPE_CHECKING:
     from lakeward.config.settings import TableSettings
+    from lakeward.plan.decision import PlanOutcome
     from lakeward.plan.planner import Planner
 
 
@@ -58,3 +62,30 @@ class StatedPlan:
         )
         settings = parse_pairs(self.settings, like="--set planner.log_ratio=0.3")
         return planner_of(self.kind or configured.type, groups, merge_settings(configured.planner, settings))
+
+    @property
+    def narrows(self) -> bool:
+        """Whether it names partitions or file groups, which may not be there."""
+        return bool(self.partition or self.file_group)
+
+    def check_matches(self, outcome: PlanOutcome) -> None:
+        """Raises `UsageError` for a partition or file group that is named here and that the table does not have."""
+        from lakeward.plan.selection import matches
+
+        partitions = {decision.partition_path for decision in outcome.decisions}
+        for pattern in self.partition or ():
+            if not any(matches(path, (pattern,)) for path in partitions):
+                raise _matches_nothing("--partition", pattern, partitions)
+        groups = {decision.file_id for decision in outcome.decisions}
+        for file_id in self.file_group or ():
+            if file_id not in groups:
+                raise _matches_nothing("--file-group", file_id, groups)
+
+
+def _matches_nothing(option: str, given: str, names: Collection[str]) -> UsageError:
+    close = get_close_matches(given, names, n=1, cutoff=0.5) or sorted(names)[:1]
+    return UsageError(
+        f"{option} {given} matches nothing in this table.",
+        why=f"It has {len(names):,}, for example {close[0] or '(none)'}." if close else "It has no file group.",
+        remedy="`lakeward inspect` lists what is there; nothing was done.",
+    )

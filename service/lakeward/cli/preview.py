@@ -65,4 +65,6 @@ def preview(
         processes=Processes(),
         excluded=parked.excluded(parked.records(named=stated.file_group or ())),
     )
-    return compactor.preview(), metadata_trigger_of(opened, opened.table.metadata_compact_after)
+    outcome = compactor.preview()
+    stated.check_matches(outcome)
+    return outcome, metadata_trigger_of(opened, opened.table.metadata_compact_after)

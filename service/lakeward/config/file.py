@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -93,15 +93,29 @@ def load_settings(
     reading = read_config(path, environ, overrides)
     if reading.settings is not None:
         return reading.settings
-    count = len(reading.problems)
+    raise wrong_configuration(path, reading.problems)
+
+
+def wrong_configuration(path: Path | None, problems: Sequence[ConfigProblem]) -> ConfigurationError:
+    """The error with which nothing is started; it has a note for each problem."""
     error = ConfigurationError(
-        f"{path or 'The configuration'} has {count} {'problem' if count == 1 else 'problems'}.",
+        f"{path or 'The configuration'} has {len(problems)} {'problem' if len(problems) == 1 else 'problems'}.",
         why="Nothing was started with a configuration that may mean something else than it says.",
         remedy="Correct what is named below; `lakeward config check` says whether all is well.",
     )
-    for problem in reading.problems:
+    for problem in problems:
         error.add_note(str(problem))
-    raise error
+    return error
+
+
+def no_tables(path: Path | None) -> ConfigProblem:
+    """The problem of a configuration that is right, and leaves nothing to do."""
+    return ConfigProblem(
+        f"{path or 'the configuration'}",
+        "No table is named, and no folder in which to look for tables.",
+        "There would be nothing to service, which would look as if all were well.",
+        'Write [discovery] roots = ["/data/lake"], or a [[tables]] with a path.',
+    )
 
 
 def read_config(path: Path | None, environ: Mapping[str, str], overrides: Mapping[str, str] | None = None) -> Reading:

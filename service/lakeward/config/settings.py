@@ -503,6 +503,11 @@ class Settings(_Section):
         """(name, base path) of the tables that are named outright."""
         return tuple(dict.fromkeys(table.identity for table in self.tables if table.identity is not None))
 
+    @property
+    def names_tables(self) -> bool:
+        """Whether it says where any table is."""
+        return bool(self.discovery.roots or self.named_tables)
+
     def name_of(self, base_path: str) -> str:
         """What the table there is called: as configured, else its base path."""
         return next((name for name, path in self.named_tables if path == base_path), base_path)

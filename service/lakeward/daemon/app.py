@@ -37,7 +37,7 @@ from prometheus_client import CollectorRegistry
 
 from lakeward.clock import Clock, SystemClock
 from lakeward.commit.owner import Processes
-from lakeward.config.file import load_settings
+from lakeward.config.file import load_settings, no_tables, wrong_configuration
 from lakeward.config.reload import reload
 from lakeward.config.settings import Settings
 from lakeward.daemon.discovery import find_tables
@@ -122,8 +122,10 @@ class App:
     def run(self, *, once: bool = False) -> int:
         """Service all tables until told to stop; with `once`, until each was scanned and nothing is left to do.
 
-        Returns the exit code.
+        Returns the exit code. Raises `ConfigurationError` where the configuration names no place to look for tables.
         """
+        if not self._settings.names_tables:
+            raise wrong_configuration(self._config_path, [no_tables(self._config_path)])
         with ExitStack() as ending:
             self._setup(ending, serve=not once)
             try:
@@ -262,7 +264,7 @@ class App:
         return 0
 
     def _loop_once(self) -> int:
-        """0 when all is well, 4 when a table could not be serviced, 130 when interrupted."""
+        """0 when all is well, 4 when a table or a root could not be read or serviced, 130 when interrupted."""
         while not self._signals.stops:
             wait_seconds = self._service.step()
             self._show()
@@ -273,7 +275,9 @@ class App:
         self._stop()
         if interrupted:
             return 130
-        return 4 if self._service.troubled_tables else 0
+        for problem in self._service.unread:
+            self._log.error("nothing serviced there", problem=problem)
+        return 4 if self._service.troubled_tables or self._service.unread else 0
 
     def _stop(self) -> None:
         self._phase = ServicePhase.STOPPING

@@ -237,6 +237,13 @@ class Service:
         """Tables that could not be serviced."""
         return tuple(name for name, view in self.views.items() if view.state in _TROUBLED or view.parked_groups)
 
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """A sentence for each place of the configuration in which no table could be looked for, or was found."""
+        if self._discovery_problems or self._tables:
+            return self._discovery_problems
+        return (f"No table is below {', '.join(self._settings.discovery.roots)}.",)
+
     def status(
         self, *, phase: ServicePhase, started_at: float, config: ConfigStatus, spark: SparkStatus, version: str
     ) -> ServiceStatus:
@@ -265,7 +272,7 @@ class Service:
                 spark_problem=self._spark_problem,
                 discovery_problems=self._discovery_problems,
                 tables=self._tables.values(),
-                configured=bool(self._settings.discovery.roots or self._settings.named_tables),
+                configured=self._settings.names_tables,
             ),
             config=config,
             lease=LeaseStatus(

@@ -48,8 +48,8 @@ class GroupFilter:
     def selects(self, slice_: FileSlice) -> bool:
         path = slice_.partition_path
         return (
-            (not self.partitions or _matches(path, self.partitions))
-            and not _matches(path, self.excluded_partitions)
+            (not self.partitions or matches(path, self.partitions))
+            and not matches(path, self.excluded_partitions)
             and (not self.file_groups or slice_.file_id in self.file_groups)
         )
 
@@ -166,7 +166,7 @@ def _parse_strategy(name: str) -> Strategy:
         ) from error
 
 
-def _matches(partition_path: str, patterns: tuple[str, ...]) -> bool:
+def matches(partition_path: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(partition_path, pattern) for pattern in patterns)
 
 

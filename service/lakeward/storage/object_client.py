@@ -8,7 +8,8 @@
 There are two for each bucket. One tries again by itself, which is right for what may be done twice. The other does not:
 of a conditional write that was sent twice it could not tell which of the two was refused.
 
-Touches: environment variables; nothing is sent before the first request.
+Touches: environment variables, and the machine's metadata address where those name no credentials (`credentials`);
+         nothing is sent to a store before the first request.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from lakeward.errors import LakewardError, UsageError
+from lakeward.storage.credentials import check_credentials
 from lakeward.storage.object_url import ObjectUrl, Provider
 
 if TYPE_CHECKING:
@@ -39,7 +41,9 @@ class Clients:
 
 
 def clients_of(url: ObjectUrl) -> Clients:
-    """Clients of the bucket; for as long as the environment stays as it is, the same ones for all callers."""
+    """Clients of the bucket; for as long as the environment stays as it is, the same ones for all callers.
+
+    Raises `NoCredentials`."""
     environment = tuple(sorted(item for item in os.environ.items() if item[0].startswith(_PREFIXES)))
     return _clients(url.provider, url.bucket, url.account, environment)
 
@@ -47,6 +51,7 @@ def clients_of(url: ObjectUrl) -> Clients:
 @lru_cache(maxsize=_BUCKETS_MAX)
 def _clients(provider: Provider, bucket: str, account: str | None, environment: tuple[tuple[str, str], ...]) -> Clients:
     given = dict(environment)
+    check_credentials(provider, f"{provider}://{bucket}", given)
     try:
         return Clients(
             _store(provider, bucket, account, given, retries=5), _store(provider, bucket, account, given, retries=0)
