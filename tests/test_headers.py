@@ -21,6 +21,8 @@ KEEPS = re.compile(r"^Keeps:(.*?)(?=^\S|^\s*$|\Z)", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"^\s*(\d+)\. ", re.MULTILINE)
 MENTION = re.compile(r"Keeps (?:(\d+(?:(?:, | and |, and )\d+)*) )?of ([a-z_]+(?:/[a-z_0-9]+)+)")
 
+MODULE = re.compile(r"`([a-z_]+(?:/[a-z_0-9]+)+)(?:\.py|\.([A-Za-z_]+)[^`]*)?`")
+
 BEGINNING_WITHOUT_A_SUBJECT = re.compile(r"(Of|Those|As|By|Where|And|Nor)\b")
 NOT_A_NAME = re.compile(r"\b(whoever|nobody|somebody)\b", re.IGNORECASE)
 
@@ -105,3 +107,20 @@ def test_texts_name_who_acts():
     ]
 
     assert found == []
+
+
+def test_modules_that_are_named_exist():
+    """A reader finds each module, and what is named of it, where documents, headers and comments say that it is."""
+    texts = {path: path.read_text() for path in CODE.rglob("*.py")}
+    modules = {path.relative_to(CODE).with_suffix("").as_posix(): text for path, text in texts.items()}
+    folders = {path.parent.relative_to(CODE).as_posix() for path in texts}
+    named = {
+        (path.relative_to(PROJECT).as_posix(), module, name)
+        for path in [*texts, *PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md"), *TESTS.rglob("*.py")]
+        for module, name in MODULE.findall(path.read_text())
+        if module.partition("/")[0] in folders and module not in folders
+    }
+
+    assert len(named) > 100, "modules are not named as they are looked for"
+    missing = [each for each in named if not re.search(rf"\b{each[2]}\b", modules.get(each[1], ""))]
+    assert sorted(missing) == []

@@ -28,7 +28,8 @@ from lakeward.state.schema import (
 
 
 class Observations:
-    """What the timelines and the next planning tell again. No decision reads it."""
+    """What the timelines and the next planning tell again, and since when a table is watched and serviced, which they
+    do not. No decision about a file group reads any of it."""
 
     def __init__(self, access: StoreAccess) -> None:
         self._access = access
