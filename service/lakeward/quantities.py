@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 _SIZES = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 _DURATIONS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 
 
 def parse_size(text: str) -> int:
@@ -51,6 +52,25 @@ def format_size(size: float) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} TiB"
+
+
+def format_duration(seconds: float) -> str:
+    """`42 s`, `3 min`, `2 h 5 min`, `3 d 4 h`: two units at most."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms" if seconds > 0 else "0 s"
+    if seconds < 9.95 and seconds % 1 >= 0.05:
+        return f"{seconds:.1f} s"
+    rest = int(seconds + 0.05)
+    parts: list[str] = []
+    for name, size in _UNITS:
+        number, rest = divmod(rest, size)
+        if number:
+            parts.append(f"{number} {name}")
+        elif parts:
+            break
+        if len(parts) == 2 or (name == "min" and parts):
+            break
+    return " ".join(parts)
 
 
 def format_time(at: float) -> str:

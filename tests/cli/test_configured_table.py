@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -76,7 +77,12 @@ def test_inspect_by_name(table: Path, capfd: pytest.CaptureFixture[str]) -> None
 
 
 def test_a_plan_is_what_the_daemon_would_do(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """The configured settings count, and flags go before them."""
+    """The configured settings count, the table's objective among them, and flags go before them."""
+    assert run(["plan", "orders", "--json"]) == 0
+    (decision,) = json.loads(capfd.readouterr().out)["decisions"]
+    assert (decision["choice"], decision["reason"]) == ("FULL", "objective")
+    config = Path(os.environ["LAKEWARD_CONFIG"])
+    config.write_text('defaults.objective = "none"\n' + config.read_text())
     assert run(["plan", "orders", "--json"]) == 0
     (decision,) = json.loads(capfd.readouterr().out)["decisions"]
     assert (decision["choice"], decision["reason"]) == ("FULL", "log-ratio")

@@ -70,6 +70,8 @@ def test_sizes(written: object, size: int) -> None:
         ("defaults", "codec", "lzo"),
         ("defaults", "verify", "yes"),
         ("defaults", "enabled", 1),
+        ("defaults", "objective", "0s"),
+        ("defaults", "objective", "off"),
         ("defaults", "nonsense", 1),
     ],
 )
@@ -78,6 +80,13 @@ def test_wrong_values(section: str, key: str, value: object) -> None:
     with pytest.raises(ValidationError) as refused:
         settings(**{section: {key: value}})
     assert {error["loc"][:2] for error in refused.value.errors()} == {(section, key)}
+
+
+def test_an_objective_is_a_duration_or_none() -> None:
+    """A day, unless it is given."""
+    assert settings().defaults.objective == 86400
+    assert settings(defaults={"objective": "90m"}).defaults.objective == 5400
+    assert settings(defaults={"objective": "none"}).defaults.objective is None
 
 
 def test_verbatim_settings_are_text() -> None:

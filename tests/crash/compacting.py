@@ -17,7 +17,7 @@ from lakeward.execute.options import CompactionOptions
 from lakeward.format.file_name import parse_base_file, parse_log_file
 from lakeward.format.timeline.instant import State, parse_instant
 from lakeward.plan.compaction_type import CompactionType
-from lakeward.plan.planner import FullPlanner, Planner, planner_of
+from lakeward.plan.planner import Planner, planner_of
 from lakeward.plan.selection import GroupFilter
 from lakeward.storage.local import TEMPORARY_SUFFIX
 from lakeward.task.operation import run_operation
@@ -27,7 +27,7 @@ from tests.golden_tables import expected_rows
 from tests.our_reader import read_rows
 from tests.processes import LookedOn
 
-FULL = FullPlanner(GroupFilter())
+FULL = planner_of(CompactionType.FULL, GroupFilter(), {})
 LOG = planner_of(CompactionType.LOG, GroupFilter(), {})
 
 

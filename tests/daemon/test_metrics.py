@@ -124,6 +124,15 @@ def test_gauges_say_what_the_status_says():
     assert value(text, "lakeward_tables", state="queued") == 1
 
 
+def test_without_an_objective_there_are_no_gauges_of_it():
+    """`objective = "none"` switches off what the alert rests on; the record's age is still told."""
+    shown = replace(table("orders", backlog=backlog(oldest_unmerged_at=NOW - 4000)), objective_seconds=None)
+    text = scrape(busy(service(shown)))
+
+    assert "lakeward_table_objective" not in "".join(line for line in text.splitlines() if 'table="orders"' in line)
+    assert value(text, "lakeward_table_oldest_unmerged_age_seconds", table="orders") == 4000
+
+
 @pytest.mark.parametrize("state", TableState)
 def test_exactly_one_state_is_1(state: TableState):
     """It is a state-set: the others are there, and 0."""

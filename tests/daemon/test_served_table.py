@@ -56,6 +56,23 @@ def test_the_schedule_is_what_the_settings_say(tmp_path: Path) -> None:
     assert orders.group_filter.partitions == ("2026/*",)
 
 
+def test_the_objective_is_kept_where_a_full_compaction_may_be(tmp_path: Path) -> None:
+    """A day, unless it is told otherwise or none; a table that only has LOGs, or no compaction, has none either."""
+
+    def objective(line: str) -> float | None:
+        given = settings(tmp_path, f'[locks]\nwriters = "share"\n[defaults]\n{line}\n')
+        table = served_table(given, "/lake/t", "/lake/t", watched_since=1.0)
+        assert table.schedule.objective == table.settings.objective_kept
+        return table.schedule.objective
+
+    assert objective("") == 86400.0
+    assert objective('objective = "2h"') == 7200.0
+    assert objective('objective = "none"') is None
+    assert objective('type = "log"') is None
+    assert objective('type = "full"') == 86400.0
+    assert objective('services = ["verification"]') is None
+
+
 def test_a_table_of_its_own_kind(tmp_path: Path) -> None:
     """Its locks are its own, and it may be out of service."""
     secret = served_table(settings(tmp_path), "/lake/secret", "/lake/secret", watched_since=1.0)

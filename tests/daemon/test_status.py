@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lakeward.daemon.scheduling.events import JobOutcome, JobResult, ProblemKind, WorkProblem
@@ -53,3 +55,10 @@ def test_an_objective_is_missed_only_by_a_record_that_waits_for_longer():
     assert at_the_limit.oldest_unmerged_age(NOW - 9000) == 0.0
     assert table(backlog=None).oldest_unmerged_age(NOW) is None
     assert not table(backlog=backlog(oldest_unmerged_at=None)).is_breached(NOW)
+    assert at_the_limit.breach_seconds(NOW + 7) == 7
+
+
+def test_without_an_objective_none_is_missed():
+    """However long a record waits."""
+    waits = replace(table(backlog=backlog(oldest_unmerged_at=NOW - 10 * 86400)), objective_seconds=None)
+    assert not waits.is_breached(NOW) and waits.breach_seconds(NOW) == 0

@@ -57,7 +57,7 @@ def test_a_table_as_it_stands() -> None:
     status = table_status(served(load()), view, synthetic.backlog(), book, write_amplification=1.5)
 
     assert (status.name, status.base_path, status.watched_since) == ("orders", "/data/orders", NOW - 100)
-    assert (status.interval_seconds, status.objective_seconds, status.write_amplification) == (10.0, 3600.0, 1.5)
+    assert (status.interval_seconds, status.objective_seconds, status.write_amplification) == (10.0, 86400.0, 1.5)
     assert status.last_job is not None and status.last_job.end is JobEnd.COMMITTED
 
 

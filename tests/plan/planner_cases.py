@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from lakeward.format.timeline.instant import Instant, State
-from lakeward.plan.decision import Form, PlanOutcome, Reason
+from lakeward.plan.decision import Choice, Form, PlanOutcome, Reason
 from lakeward.plan.explain import explain
 from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator, HybridOptions
 from lakeward.plan.selection import GroupFilter, Selection, parse_strategies
 from lakeward.plan.trigger import Trigger, TriggerStrategy
-from lakeward.quantities import parse_size
+from lakeward.quantities import parse_duration, parse_size
 from lakeward.table.file_group import FileGroup, FrozenGroup
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
@@ -137,8 +137,10 @@ def read_line(table: Table, line: str) -> None:
             table.selection["strategies"] = parse_strategies(names.replace("+", ","))
         case ["selection", name, value]:
             table.selection[name] = value if name == "partition_regex" else parse_size(value)
-        case ["log_only"]:
-            table.options["log_only"] = True
+        case ["type", "full" | "log" as kind]:
+            table.options["only"] = Choice(kind.upper())
+        case ["objective", duration]:
+            table.options["objective"] = parse_duration(duration)
         case ["only" | "not" | "id" as word, *patterns]:
             names = {"only": "partitions", "not": "excluded_partitions", "id": "file_groups"}
             table.filters[names[word]] = tuple(patterns)

@@ -9,10 +9,7 @@ from pathlib import Path
 import lakeward
 from lakeward.plan.decision import Reason
 from lakeward.plan.explain import explain
-from lakeward.plan.full_compaction import plan_full_compaction
-from lakeward.plan.selection import GroupFilter
 from tests.plan.planner_cases import read_cases, read_table
-from tests.synthetic_table import file_group, minute, snapshot_of
 
 CODE = Path(lakeward.__file__).parent
 EXPLAIN = CODE / "plan" / "explain.py"
@@ -26,13 +23,6 @@ def test_one_sentence() -> None:
             sentence = explain(decision)
             assert sentence.endswith(".") and sentence.count(". ") == 0 and "\n" not in sentence
             assert sentence.startswith(decision.choice.value)
-
-
-def test_a_decision_of_full_compaction_has_its_sentence() -> None:
-    """It rests on fewer numbers."""
-    groups = [file_group("p", "a", base=(minute(1), 9), logs=[(minute(2), 1)])]
-    (decision,) = plan_full_compaction(snapshot_of(groups, []), GroupFilter()).decisions
-    assert explain(decision) == "FULL, base and logs into a new base: it was asked for, and there is 1 log of 1 B."
 
 
 def test_the_reasons_that_code_gives_are_those_that_explain_names() -> None:

@@ -28,7 +28,8 @@ GIB = 1024**3
 
 @pytest.mark.parametrize("case", read_cases(CASES)[1], ids=lambda case: case.rule)
 def test_case(case: Case) -> None:
-    """Keeps 2 and 3 of plan/hybrid_compaction, and Keeps 2 of plan/log_prefix: the rule that the case is named for."""
+    """Keeps 2, 3 and 5 of plan/hybrid_compaction, and Keeps 2 of plan/log_prefix: the rule that the case is named
+    for."""
     table = read_table(case.table)
     assert format_outcome(table, table.plan()) == case.expected
 
@@ -76,6 +77,44 @@ def test_every_reason_has_a_case() -> None:
 def plans(outcome: PlanOutcome) -> list[bytes]:
     found: list[CompactionPlan | None] = [outcome.full_plan, outcome.log_plan, outcome.hybrid_plan]
     return [write_compaction_plan(plan) for plan in found if plan is not None]
+
+
+def test_a_full_plan_lists_files_and_all_metrics() -> None:
+    """Keeps 3 of plan/decision: names, not paths; Hudi fails on a plan without one of its five metrics."""
+    mib = 1024**2
+    groups = [file_group("a", "1-0", base=(minute(1), 3 * mib), logs=[(minute(2), mib), (minute(3), mib)])]
+    options = HybridOptions(only=Choice.FULL)
+    outcome = HybridCompactionPlanGenerator(options).generate(snapshot_of(groups, []), at=minute(60))
+    assert outcome.full_plan is not None and outcome.form is Form.SPLIT
+    (operation,) = outcome.full_plan.operations
+    assert operation.base_file == f"1-0_0-0-0_{minute(1)}.parquet"
+    assert operation.log_files == tuple(f".1-0_{minute(number)}.log.1_0-0-0" for number in (2, 3))
+    assert operation.base_instant == minute(1)
+    assert operation.metrics.keys() == set(METRICS)
+    assert operation.metrics["TOTAL_IO_READ_MB"] == 5.0
+    assert operation.metrics["TOTAL_LOG_FILES_SIZE"] == 2 * mib
+    assert outcome.input_bytes == 5 * mib
+
+
+def test_a_nameless_partition_is_left_out() -> None:
+    """It has its line, but Hudi is not asked to come back to it: a frozen one is among the partitions left."""
+    outcome = read_table("nameless \\xff/a t10\nfrozen b/a t10").plan()
+    assert [(d.partition_path, d.reason) for d in outcome.decisions] == [
+        ("\\xff", Reason.NAMELESS),
+        ("b", Reason.FROZEN),
+    ]
+    assert outcome.partitions_left == ("b",)
+
+
+def test_logs_of_pending_writes_are_not_planned(tmp_path: Path) -> None:
+    """The golden table has one group with a base file and three logs, and a writer is about to add a fourth."""
+    table = copy_golden("v9", tmp_path / "table")
+    newest = max((table / "p").glob(".*.log.*"))
+    (table / ".hoodie" / "timeline" / "20261121050000000.deltacommit.inflight").touch()
+    (table / "p" / newest.name.replace(newest.name.split("_")[1][:17], "20261121050000000")).write_bytes(b"x")
+    generator = HybridCompactionPlanGenerator(HybridOptions(only=Choice.FULL))
+    outcome = generator.generate(scan(table), at="20261122000000000")
+    assert [len(operation.log_files) for operation in outcome.operations] == [3]
 
 
 def test_equal_tables_give_equal_plans() -> None:

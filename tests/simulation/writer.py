@@ -31,7 +31,8 @@ from lakeward.format.java_properties import parse_properties
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
 from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.format.timeline.instant import format_instant_time
-from lakeward.plan.full_compaction import plan_full_compaction
+from lakeward.plan.compaction_type import CompactionType
+from lakeward.plan.planner import planner_of
 from lakeward.plan.selection import GroupFilter
 from lakeward.table.snapshot import take_snapshot
 from lakeward.table.table_config import TableConfig
@@ -224,11 +225,11 @@ class Writer:
         random, table = self._world.random, self._table
         with self._lock():
             snapshot = take_snapshot(self._storage, table.base_path, clock=self._clock)
-            outcome = plan_full_compaction(snapshot, GroupFilter())
+            instant = self._next_time()
+            outcome = planner_of(CompactionType.FULL, GroupFilter(), {})(snapshot, instant, {})
             if not outcome.operations:
                 return
             operations = random.sample(outcome.operations, k=random.randint(1, len(outcome.operations)))
-            instant = self._next_time()
             self._create(
                 f"{instant}.compaction.requested",
                 write_compaction_plan(CompactionPlan(tuple(replace(each, operation_type=None) for each in operations))),

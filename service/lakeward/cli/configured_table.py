@@ -71,8 +71,11 @@ def open_table(text: str, config: Path | None) -> ConfiguredTable:
     settings = None if config is None else load_settings(config, os.environ)
     storage, base_path = open_storage(resolve_table(text, settings))
     check_is_table(storage, base_path)
-    settings = settings or Settings()
-    return ConfiguredTable(storage, base_path, settings, settings.table(settings.name_of(base_path), base_path))
+    given = settings or Settings()
+    table = given.table(given.name_of(base_path), base_path)
+    if settings is None:
+        table = table.model_copy(update={"objective": None})  # it is a daemon's promise, and nothing tells of a daemon
+    return ConfiguredTable(storage, base_path, given, table)
 
 
 def resolve_table(text: str, settings: Settings | None) -> str:

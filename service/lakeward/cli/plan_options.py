@@ -61,7 +61,12 @@ class StatedPlan:
             excluded_partitions=tuple(self.exclude_partition or configured.exclude_partitions),
         )
         settings = parse_pairs(self.settings, like="--set planner.log_ratio=0.3")
-        return planner_of(self.kind or configured.type, groups, merge_settings(configured.planner, settings))
+        return planner_of(
+            self.kind or configured.type,
+            groups,
+            merge_settings(configured.planner, settings),
+            objective=configured.objective,
+        )
 
     @property
     def narrows(self) -> bool:

@@ -93,6 +93,8 @@ def write_value(value: object, kind: str = "") -> str:
     match value:
         case SecretStr():
             return f'"{HIDDEN}"'
+        case None:
+            return '"none"'
         case bool():
             return "true" if value else "false"
         case float() if kind.startswith("duration"):

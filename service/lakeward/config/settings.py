@@ -74,6 +74,15 @@ def _duration(value: object) -> object:
     return float(value)
 
 
+def _duration_or_off(value: object) -> object:
+    if value == "none":
+        return None
+    try:
+        return _duration(value)
+    except ValueError as error:
+        raise ValueError(f"{error} Or write none.") from error
+
+
 def _size(value: object) -> object:
     if isinstance(value, str):
         return parse_size(value)
@@ -154,6 +163,12 @@ MetadataAfter = Annotated[
 ]
 Duration = Annotated[float, BeforeValidator(_duration), Field(gt=0), _DURATION_SCHEMA, SettingKind("duration above 0")]
 DurationOrNone = Annotated[float, BeforeValidator(_duration), Field(ge=0), _DURATION_SCHEMA, SettingKind("duration")]
+DurationOrOff = Annotated[
+    Annotated[float, Field(gt=0)] | None,
+    BeforeValidator(_duration_or_off),
+    WithJsonSchema({"type": ["string", "number"], "description": "90s, 15m, 2h; a number is seconds; or none"}),
+    SettingKind("duration above 0, or none"),
+]
 Size = Annotated[int, BeforeValidator(_size), Field(gt=0), _SIZE_SCHEMA, SettingKind("size above 0")]
 SizeOrNone = Annotated[int, BeforeValidator(_size), Field(ge=0), _SIZE_SCHEMA, SettingKind("size")]
 Text = Annotated[str, Strict(), StringConstraints(min_length=1), SettingKind("text")]
@@ -395,8 +410,10 @@ class TableSettings(_Section):
     """Between two polls of its timeline."""
     replan: Duration = 900.0
     """A table that does not change is planned again after this, because triggers go by the time too."""
-    objective: Duration = 3600.0
-    """No committed record stays in logs only for longer than this; tables that come close to it go first."""
+    objective: DurationOrOff = 86400.0
+    """No committed record stays in logs only for longer than this: a file group that comes close to it is merged with
+    its base, whatever the triggers say, and its table goes first. Windows, pauses and budgets hold all the same.
+    `none`: it may, and no alert says so; with `type = "log"` there is none."""
     windows: Many[WindowText] = ()
     """Jobs start only while one of these is open; none given: always."""
     plan_expiry: Duration = 6 * 3600.0
@@ -440,6 +457,12 @@ class TableSettings(_Section):
     """The same for a job."""
     locks: LockSettings | None = None
     """For these tables; what is not given here is as under [locks]."""
+
+    @property
+    def objective_kept(self) -> float | None:
+        """The objective, where it is ours to keep: no LOG keeps it."""
+        is_ours = JobKind.COMPACTION in self.services and self.type is not CompactionType.LOG
+        return self.objective if is_ours else None
 
 
 class TableOverride(TableSettings):

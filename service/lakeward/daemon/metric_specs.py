@@ -349,7 +349,7 @@ TABLE_GAUGES = (
     ),
     TableGauge(
         _gauge("lakeward_table_objective_breached", "1 while a record stays unmerged for longer than that.", "table"),
-        lambda table, now: float(table.is_breached(now)),
+        lambda table, now: None if table.objective_seconds is None else float(table.is_breached(now)),
     ),
     TableGauge(
         _gauge("lakeward_table_pending_plans", "Plans on the timeline that are not carried out.", "table", "action"),

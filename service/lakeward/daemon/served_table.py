@@ -11,6 +11,7 @@ from lakeward.config.job_kind import JobKind
 from lakeward.config.settings import LockSettings, Settings, TableSettings
 from lakeward.config.window import Window
 from lakeward.daemon.scheduling.events import Schedule
+from lakeward.plan.planner import Planner, planner_of
 from lakeward.plan.selection import GroupFilter
 
 
@@ -44,6 +45,12 @@ class ServedTable:
         return GroupFilter(partitions=self.settings.partitions, excluded_partitions=self.settings.exclude_partitions)
 
     @property
+    def planner(self) -> Planner:
+        """What the daemon asks for what to do."""
+        settings = self.settings
+        return planner_of(settings.type, self.group_filter, settings.planner, objective=settings.objective_kept)
+
+    @property
     def schedule(self) -> Schedule:
         """What the scheduler needs to know."""
         settings = self.settings
@@ -53,7 +60,7 @@ class ServedTable:
             services=frozenset(JobKind(service) for service in settings.services),
             interval=settings.interval,
             replan=settings.replan,
-            objective=settings.objective,
+            objective=settings.objective_kept,
             windows=tuple(Window.parse(window) for window in settings.windows),
             shadow=self.locks.why_nothing_is_written,
             foreign_services=settings.foreign_services,

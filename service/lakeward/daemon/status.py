@@ -174,7 +174,8 @@ class TableStatus:
     watched_since: float
     """When this daemon began to watch the table."""
     interval_seconds: float
-    objective_seconds: float
+    objective_seconds: float | None
+    """None where a record may stay unmerged for ever."""
     backlog: Backlog | None
     """None before the first scan, and while the table cannot be read."""
     write_amplification: float | None = None
@@ -207,8 +208,12 @@ class TableStatus:
 
     def is_breached(self, now: float) -> bool:
         """A committed record stays unmerged for longer than the objective allows."""
+        return self.breach_seconds(now) > 0
+
+    def breach_seconds(self, now: float) -> float:
+        """Seconds by which the objective is missed; 0 where it is kept, or there is none."""
         age = self.oldest_unmerged_age(now)
-        return age is not None and age > self.objective_seconds
+        return 0.0 if age is None or self.objective_seconds is None else max(0.0, age - self.objective_seconds)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ def table_status(
         services=tuple(JobKind(service) for service in table.settings.services),
         watched_since=table.watched_since,
         interval_seconds=table.settings.interval,
-        objective_seconds=table.settings.objective,
+        objective_seconds=table.settings.objective_kept,
         backlog=backlog,
         write_amplification=write_amplification,
         running=jobs.running(table.name),

@@ -53,7 +53,6 @@ from lakeward.format.timeline.instant import format_instant_time, parse_instant_
 from lakeward.plan.decision import PlanOutcome, Reason
 from lakeward.plan.eligibility import TableService, find_refusals, why_no_work
 from lakeward.plan.metadata_trigger import MetadataService, MetadataTrigger
-from lakeward.plan.planner import planner_of
 from lakeward.plan.refusal import refuse
 from lakeward.state.records import ObservedPlan
 from lakeward.storage.storage import Storage
@@ -182,9 +181,8 @@ class Worker:
             return PlanReport(PlanOutcome((), ()), (), demand, now, self._clock.monotonic() - started)
         refuse(table.base_path, find_refusals(snapshot, TableService.COMPACTION))
         guard()
-        planner = planner_of(table.settings.type, table.group_filter, table.settings.planner)
         at = format_instant_time(int(now * 1000), zone_of(snapshot))
-        outcome = planner(snapshot, at, {**cache.unmergeable(snapshot.latest_slices), **excluded})
+        outcome = table.planner(snapshot, at, {**cache.unmergeable(snapshot.latest_slices), **excluded})
         demand = self._demand(table, cache, snapshot, outcome, excluded, now)
         pending = tuple(observe_plans(snapshot))
         return PlanReport(outcome, pending, demand, now, self._clock.monotonic() - started)
@@ -215,6 +213,7 @@ class Worker:
             write_bytes=sum(operation.write_bytes for operation in operations),
             benefit=float(sum(decision.numbers.get("saved_bytes", 0) for decision in outcome.decisions)),
             oldest_unmerged_at=backlog.oldest_unmerged_at if backlog is not None else None,
+            due_by_objective_at=None if (left := outcome.objective_seconds_left) is None else now + left,
             expired_plans=expired,
             memory_bytes=at_once * table.settings.memory,
             metadata=self._metadata_trigger(table, cache, snapshot),
@@ -303,12 +302,11 @@ class Worker:
     def _compactor(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> Compactor:
         self._check_may_write(table)
         storage, base_path = self._open_storage(table.base_path)
-        settings = table.settings
         return Compactor(
             storage,
             base_path,
             self._options(table, base_path),
-            planner=planner_of(settings.type, table.group_filter, settings.planner),
+            planner=table.planner,
             choose_dispatcher=self._dispatchers.choose,
             run_operation=self._run_operation_at(base_path),
             clock=self._clock,

@@ -30,3 +30,7 @@ class Ages:
                 seconds = 0
             self._known[instant] = seconds
         return seconds
+
+    def moment(self, seconds: int) -> int:
+        """When something was that is so many seconds old, in seconds since the epoch."""
+        return self._at_seconds - seconds

@@ -50,6 +50,7 @@ class Reason(StrEnum):
     """Stable names: they stand in logs, in JSON and in metrics. `plan/explain.py` says each in a sentence."""
 
     # for FULL
+    OBJECTIVE = "objective"
     HAS_LOGS = "has-logs"
     NO_BASE = "no-base"
     SMALL_BASE = "small-base"
@@ -141,6 +142,16 @@ class PlanOutcome:
     def input_bytes(self) -> int:
         """What carrying out the operations reads."""
         return sum(operation.read_bytes for operation in self.operations)
+
+    @property
+    def objective_seconds_left(self) -> float | None:
+        """Seconds until the objective makes a file group due that it does not make due now; None: there is none."""
+        left = (
+            decision.numbers["objective_due_seconds"] - decision.numbers["oldest_log_seconds"]
+            for decision in self.decisions
+            if "objective_due_seconds" in decision.numbers
+        )
+        return min((seconds for seconds in left if seconds > 0), default=None)
 
     def _of_type(self, choice: Choice) -> tuple[CompactionOperation, ...]:
         return tuple(

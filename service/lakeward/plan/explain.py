@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lakeward.plan.decision import Choice, Decision, Reason
-from lakeward.quantities import format_size
+from lakeward.quantities import format_duration, format_size, write_duration
 from lakeward.table.table_version import LOG_COMPACTION_VERSION
 
 
@@ -32,6 +32,12 @@ def _because(decision: Decision) -> str:
     numbers = decision.numbers
     instant = decision.instant or "an unknown instant"
     match decision.reason:
+        case Reason.OBJECTIVE:
+            return (
+                f"the oldest record of {_logs(numbers)} is in logs only for "
+                f"{format_duration(numbers['oldest_log_seconds'])}, and the objective allows "
+                f"{write_duration(numbers['objective_seconds'])}"
+            )
         case Reason.HAS_LOGS:
             are = "is" if numbers["log_files"] == 1 else "are"
             return f"it was asked for, and there {are} {_logs(numbers)}"
@@ -79,9 +85,14 @@ def _because(decision: Decision) -> str:
         case Reason.ONE_LOG:
             return f"there is {_logs(numbers)}, and a LOG merges at least two"
         case Reason.TABLE_TRIGGER:
-            return f"the table is not due, it has {_trigger(numbers)} since its last compaction"
+            return (
+                f"the table is not due, it has {_trigger(numbers)} since its last compaction{_at_the_latest(numbers)}"
+            )
         case Reason.GROUP_TRIGGER:
-            return f"the file group is not due, it has {_trigger(numbers)} since its own last compaction"
+            return (
+                f"the file group is not due, it has {_trigger(numbers)} since its own last compaction"
+                f"{_at_the_latest(numbers)}"
+            )
         case Reason.BELOW_THRESHOLDS:
             return _below_thresholds(numbers)
         case Reason.UNSUPPORTED_LOGS:
@@ -132,8 +143,16 @@ def _below_thresholds(numbers: Mapping[str, int | float]) -> str:
     return (
         f"on a base of {format_size(numbers['base_bytes'])} there is too little to merge, {_logs(numbers)}, the median "
         f"{format_size(numbers['median_log_bytes'])}; LOG would need {' and '.join(missing)}, FULL logs of more than "
-        f"{format_size(numbers['log_ratio'] * numbers['base_bytes'])}"
+        f"{format_size(numbers['log_ratio'] * numbers['base_bytes'])}{_at_the_latest(numbers)}"
     )
+
+
+def _at_the_latest(numbers: Mapping[str, int | float]) -> str:
+    """When the objective has it merged, where there is one."""
+    if "objective_due_seconds" not in numbers:
+        return ""
+    left = numbers["objective_due_seconds"] - numbers["oldest_log_seconds"]
+    return f"; the objective of {write_duration(numbers['objective_seconds'])} has it merged in {format_duration(left)}"
 
 
 def _trigger(numbers: Mapping[str, int | float]) -> str:

@@ -1,22 +1,26 @@
 """Choose what to compact: one table snapshot in, FULL, LOG or nothing for each file group out, with the reason.
 
-RFC-103 gives the rules; the first that matches decides:
+The first rule that matches decides. RFC-103 gives all but the first:
 
+    0  a record in logs only nears the objective                        FULL   the operator was promised it
     1  no base file, or one below `small_base_size`                     FULL   rewriting is cheap
     2  logs larger than `log_ratio` of the base                         FULL   a rewrite pays
     3  enough logs, enough bytes of logs, and the median log is small   LOG    the base need not be rewritten
     4  otherwise                                                        NONE
 
-Before the rules stands what keeps a group from being considered: filters, pending work, triggers. After them stands
-what keeps a LOG from being right (a write that is still pending, see `log_prefix.py`) and what does not fit into the
-budget. Sizes and counts are those of live logs (see `slice_profile.py`).
+Before the rules stands what keeps a group from being considered: filters and pending work, and for all rules but the
+first triggers, too. An operator may ask for FULL only, or for LOG only, wherever it is possible: then the other rules
+say nothing, and with LOG only there is no objective. After the rules stands what keeps a LOG from being right (a write
+that is still pending, see `log_prefix.py`) and what does not fit into the budget. Sizes and counts are those of live
+logs (see `slice_profile.py`).
 
 Touches: nothing. No storage, clock or database, so equal inputs give equal plans, byte for byte.
 Keeps:   1. a file group with a pending compaction, log compaction or clustering is never planned;
          2. a log that completed after the plan's instant is in no operation;
          3. a LOG takes a prefix of its slice's logs, in the hybrid form all of them, and at least two;
-         4. every file group has exactly one decision.
-See:     docs/decisions/0006-hybrid-thresholds.md
+         4. every file group has exactly one decision;
+         5. a group that the objective makes due comes before all others in the plan.
+See:     docs/decisions/0006-hybrid-thresholds.md, docs/decisions/0024-the-objective-binds.md
 """
 
 from __future__ import annotations
@@ -41,6 +45,7 @@ from lakeward.plan.decision import (
     log_operation,
 )
 from lakeward.plan.log_prefix import LOGS_MIN, PendingWrites, files_of_run, pending_writes, pick_prefix
+from lakeward.plan.objective import due_seconds
 from lakeward.plan.selection import GroupFilter, Selection
 from lakeward.plan.slice_profile import SliceProfile, profile_slice
 from lakeward.plan.trigger import Firing, Trigger, group_fires, table_fires
@@ -74,8 +79,10 @@ class HybridOptions:
     """Bytes of live logs from which on a LOG is worth it; 0, Hudi's "no filter", means the default."""
     small_log_size: int = 16 * MIB
     """Bytes; logs are small when their median is below this."""
-    log_only: bool = False
-    """LOG wherever it is possible, whatever the rules say, and nothing else: `compact --type log`."""
+    only: Choice | None = None
+    """FULL or LOG wherever it is possible, whatever the rules say, and nothing else: `compact --type`."""
+    objective: float | None = None
+    """Seconds that a record may be in logs only; None: for ever."""
     form: Form | None = None
     """None is `auto`: split, and hybrid from table version 10 on. Where LOG is not allowed it is split in any case."""
     table_trigger: Trigger | None = None
@@ -87,7 +94,7 @@ class HybridOptions:
 
 
 class HybridCompactionPlanGenerator:
-    """The planner of RFC-103."""
+    """The planner: RFC-103's rules, and the objective before them."""
 
     def __init__(self, options: HybridOptions | None = None) -> None:
         self._options = options or HybridOptions()
@@ -107,8 +114,13 @@ class HybridCompactionPlanGenerator:
 
         key = self._options.selection.order()
         wanted = [index for index, candidate in enumerate(candidates) if candidate.cost is not None]
-        wanted.sort(key=lambda index: key(candidates[index].profile, candidates[index].benefit))
-        if self._options.selection.has_budget:
+        wanted.sort(
+            key=lambda index: (
+                candidates[index].decision.reason is not Reason.OBJECTIVE,
+                key(candidates[index].profile, candidates[index].benefit),
+            )
+        )
+        if self._options.selection.has_budget and self._options.only is not Choice.FULL:
             io_bytes = [candidate.cost.io_bytes if candidate.cost is not None else 0 for candidate in candidates]
             taken = within_budget(io_bytes, wanted, self._options.budget_bytes)
         else:
@@ -158,11 +170,14 @@ class _Planning:
         version = snapshot.config.version
         self._log_allowed = version.has_log_compaction
         by_version = Form.HYBRID if version.has_hybrid_plans else Form.SPLIT
-        self.form = (options.form or by_version) if self._log_allowed else Form.SPLIT
+        has_logs = self._log_allowed and options.only is not Choice.FULL
+        self.form = (options.form or by_version) if has_logs else Form.SPLIT
+        self._objective = None if options.only is Choice.LOG else options.objective
         # An output is ranked by its own instant there, so any pending write would come before it.
         self._output_ranks_last = version.has_hybrid_plans and snapshot.config.merge_mode == COMMIT_TIME_ORDERING
         # Eligibility refuses a table whose zone is unknown; its plan may still be shown, and then any zone will do.
         self._ages = Ages(at, snapshot.zone.zone or datetime.UTC)
+        self._record_ages: dict[str, int] = {}
         self._pending_writes: PendingWrites = pending_writes(snapshot)
         self._late = frozenset(
             instant.time
@@ -198,9 +213,11 @@ class _Planning:
                 return self._none(profile, numbers, reason, instant=pending[group_id])
         if not profile.live:
             return self._none(profile, numbers, Reason.NO_LOGS)
-        if self._partitions is not None and (
-            slice_.partition_path not in self._partitions or not options.selection.selects(profile)
-        ):
+        if self._partitions is not None and slice_.partition_path not in self._partitions:
+            return self._none(profile, numbers, Reason.STRATEGY)
+        if self._is_due_by_objective(numbers):
+            return self._decide(profile, numbers, Choice.FULL, Reason.OBJECTIVE)
+        if not options.selection.selects(profile):
             return self._none(profile, numbers, Reason.STRATEGY)
         if self._table_firing is not None and options.table_trigger is not None and not self._table_firing.fires:
             return self._not_due(profile, numbers, Reason.TABLE_TRIGGER, options.table_trigger, self._table_firing)
@@ -210,9 +227,18 @@ class _Planning:
                 return self._not_due(profile, numbers, Reason.GROUP_TRIGGER, options.group_trigger, firing)
 
         choice, reason = self._apply_rules(profile)
+        return self._decide(profile, numbers, choice, reason)
+
+    def _is_due_by_objective(self, numbers: Mapping[str, int | float]) -> bool:
+        return self._objective is not None and numbers["oldest_log_seconds"] >= numbers["objective_due_seconds"]
+
+    def _decide(
+        self, profile: SliceProfile, numbers: dict[str, int | float], choice: Choice, reason: Reason
+    ) -> _Candidate:
+        """What becomes of what the rules chose."""
         if choice is Choice.NONE:
             return self._none(profile, numbers, reason)
-        if (reason_against := self._excluded.get(group_id)) is not None:
+        if (reason_against := self._excluded.get(profile.group_id)) is not None:
             return self._none(profile, numbers, reason_against, instead_of=choice)
         if choice is Choice.FULL:
             cost = full_cost(base_bytes=profile.base_bytes, log_bytes=profile.log_bytes, logs=len(profile.live))
@@ -224,7 +250,9 @@ class _Planning:
     def _apply_rules(self, profile: SliceProfile) -> tuple[Choice, Reason]:
         """The rule table at the head of this module."""
         options = self._options
-        if options.log_only:
+        if options.only is Choice.FULL:
+            return Choice.FULL, Reason.HAS_LOGS
+        if options.only is Choice.LOG:
             is_run = len(profile.live) >= LOGS_MIN
             return (Choice.LOG, Reason.HAS_LOGS) if is_run else (Choice.NONE, Reason.ONE_LOG)
         if profile.slice.base_file is None:
@@ -288,7 +316,12 @@ class _Planning:
         return _Candidate(_decision(profile, Choice.NONE, reason, numbers, instant, instead_of), profile)
 
     def _numbers(self, profile: SliceProfile) -> dict[str, int | float]:
-        known = {} if profile.base_rows is None else {"base_rows": profile.base_rows}
+        known: dict[str, int | float] = {} if profile.base_rows is None else {"base_rows": profile.base_rows}
+        oldest = max((self._record_seconds(log) for log in profile.log_files), default=0)
+        if self._objective is not None and profile.live:
+            since = self._ages.moment(oldest)
+            known["objective_seconds"] = self._objective
+            known["objective_due_seconds"] = due_seconds(profile.group_id, since=since, objective=self._objective)
         return known | {
             "base_bytes": profile.base_bytes,
             "log_files": len(profile.live),
@@ -298,7 +331,7 @@ class _Planning:
             "superseded_log_files": len(profile.log_files) - len(profile.live),
             "superseded_log_bytes": sum(log.size for log in profile.log_files) - profile.log_bytes,
             "delta_commits": profile.delta_commits,
-            "oldest_log_seconds": self._ages.seconds_since(profile.oldest_log_instant),
+            "oldest_log_seconds": oldest,
             "base_seconds": self._ages.seconds_since(profile.slice.base_instant),
             "small_base_size": self._options.small_base_size,
             "log_ratio": self._options.log_ratio,
@@ -306,6 +339,14 @@ class _Planning:
             "log_size_threshold": self._log_size_threshold,
             "small_log_size": self._options.small_log_size,
         }
+
+    def _record_seconds(self, log: LogFile) -> int:
+        """How long ago the records of a log were committed: `table/backlog` has the same moment."""
+        seconds = self._record_ages.get(log.instant)
+        if seconds is None:
+            seconds = self._ages.seconds_since(self._snapshot.timeline.visible_at(log.instant))
+            self._record_ages[log.instant] = seconds
+        return seconds
 
 
 def _decision(

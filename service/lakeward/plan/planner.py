@@ -15,8 +15,7 @@ from typing import Any
 
 from lakeward.errors import LakewardError, UsageError
 from lakeward.plan.compaction_type import CompactionType
-from lakeward.plan.decision import Form, PlanOutcome, Reason
-from lakeward.plan.full_compaction import plan_full_compaction
+from lakeward.plan.decision import Choice, Form, PlanOutcome, Reason
 from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator, HybridOptions
 from lakeward.plan.selection import GroupFilter, Selection, parse_strategies
 from lakeward.plan.setting_keys import SETTINGS
@@ -32,27 +31,24 @@ Planner = Callable[[TableSnapshot, str, Mapping[GroupId, Reason]], PlanOutcome]
 """A snapshot, the plan's instant and the excluded groups, each with its reason, in; what is done out."""
 
 
-def planner_of(kind: CompactionType, groups: GroupFilter, settings: Mapping[str, str]) -> Planner:
-    """The planner of that kind, with filters and settings (`SETTINGS` are their keys). Raises `UsageError`."""
-    options = _options(groups, settings)
-    if kind is CompactionType.FULL:
-        return FullPlanner(options.groups)
-    return HybridPlanner(HybridCompactionPlanGenerator(replace(options, log_only=kind is CompactionType.LOG)))
+_ONLY = {CompactionType.HYBRID: None, CompactionType.FULL: Choice.FULL, CompactionType.LOG: Choice.LOG}
+
+
+def planner_of(
+    kind: CompactionType, groups: GroupFilter, settings: Mapping[str, str], *, objective: float | None = None
+) -> Planner:
+    """The planner of that kind, with filters and settings (`SETTINGS` are their keys). Raises `UsageError`.
+
+    Args:
+        objective: seconds that a record may be in logs only.
+    """
+    options = replace(_options(groups, settings), only=_ONLY[kind], objective=objective)
+    return GroupPlanner(HybridCompactionPlanGenerator(options))
 
 
 @dataclass(frozen=True, slots=True)
-class FullPlanner:
-    """Every group with logs, FULL."""
-
-    groups: GroupFilter
-
-    def __call__(self, snapshot: TableSnapshot, at: str, excluded: Mapping[GroupId, Reason]) -> PlanOutcome:
-        return plan_full_compaction(snapshot, self.groups, excluded=excluded)
-
-
-@dataclass(frozen=True, slots=True)
-class HybridPlanner:
-    """FULL, LOG or nothing by RFC-103's rules."""
+class GroupPlanner:
+    """FULL, LOG or nothing for each file group."""
 
     generator: HybridCompactionPlanGenerator
 

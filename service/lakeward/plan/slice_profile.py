@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from lakeward.format.timeline.instant import comparable_time
 from lakeward.table.file_group import FileSlice, LogFile
 from lakeward.table.live_logs import LiveLogs, live_logs
 from lakeward.table.timeline_reader import LogCompaction
@@ -26,7 +25,6 @@ class SliceProfile:
     """Bytes of the live logs; the following numbers are of these, too."""
     median_log_bytes: float
     largest_log_bytes: int
-    oldest_log_instant: str | None
     delta_commits: int
     """How many writes put a log into the slice."""
     base_rows: int | None = None
@@ -72,6 +70,5 @@ def profile_slice(
         log_bytes=sum(sizes),
         median_log_bytes=median,
         largest_log_bytes=sizes[-1] if sizes else 0,
-        oldest_log_instant=min((log.instant for log in logs.live), key=comparable_time) if logs.live else None,
         delta_commits=len({log.instant for log in logs.files} - logs.outputs),
     )

@@ -152,7 +152,7 @@ def _oldest_unmerged_at(snapshot: TableSnapshot) -> float | None:
                 if log.instant in seen:
                     continue
                 seen.add(log.instant)
-                moment = comparable_time(snapshot.timeline.completion_time(log.instant) or log.instant)
+                moment = comparable_time(snapshot.timeline.visible_at(log.instant))
                 oldest = moment if oldest is None or moment < oldest else oldest
     return None if oldest is None else _moment(oldest, zone)
 

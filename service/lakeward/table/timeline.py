@@ -95,6 +95,10 @@ class Timeline:
         instant = self.find_write(time)
         return instant.completion_time if instant is not None and instant.state is State.COMPLETED else None
 
+    def visible_at(self, time: str) -> str:
+        """When the write at `time` became visible; its own time where that was archived, or is not told."""
+        return self.completion_time(time) or time
+
     @property
     def savepoints(self) -> frozenset[str]:
         return frozenset(time for time, action in self._furthest if action == "savepoint")

@@ -156,15 +156,15 @@ def test_unchanged_table_is_planned_again():
     assert planned_at + 100 <= stage.now <= planned_at + 120
 
 
-def test_planned_when_objective_is_near():
-    """A table is planned again when its oldest unmerged record comes near its deadline, and once only."""
+def test_planned_when_the_objective_makes_a_group_due():
+    """A table is planned again when its plan says that a file group will be due by the objective, and once only."""
     stage = Stage()
     stage.recovered("a", objective=600.0, replan=10_000.0)
-    stage.planned("a", Demand(0, oldest_unmerged_at=START))
+    stage.planned("a", Demand(0, oldest_unmerged_at=START, due_by_objective_at=START + 550))
 
     while not of(Plan, stage.last):
         stage.polled("a", changed=False)
-    assert START + 540 <= stage.now <= START + 560
+    assert START + 550 <= stage.now <= START + 570
 
     stage.say(Planned("a", one(Plan, stage.last).work_id, Demand(0, oldest_unmerged_at=START)))
     for _ in range(20):

@@ -362,6 +362,15 @@ def test_moments_are_said_from_now():
     assert format_moment(NOW + 0.4, NOW) == "now"
 
 
+def test_a_table_without_an_objective_shows_its_age_alone(pages: Pages):
+    """No meter, which would have nothing to be held against, and no concern."""
+    old = replace(table(backlog=backlog(oldest_unmerged_at=NOW - 3 * 86400)), objective_seconds=None)
+    assert concerns(old, NOW) == ()
+    page = Page(pages.all_tables(service(old)))
+    assert "3 d no objective" in page.text
+    assert not [svg for svg in page.all("svg") if "meter" in (svg.get("class") or "")]
+
+
 def test_the_meter_shows_how_much_of_the_objective_is_used():
     """Beyond it, where in the bar it was passed."""
     assert meter(table(backlog=backlog(oldest_unmerged_at=NOW - 900)), NOW).filled == 25

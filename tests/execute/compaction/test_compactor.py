@@ -23,8 +23,9 @@ from lakeward.execute.progress import Phase
 from lakeward.format.timeline.commit_metadata import read_commit_metadata, write_commit_metadata
 from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.format.timeline.instant import State, format_instant_time
+from lakeward.plan.compaction_type import CompactionType
 from lakeward.plan.decision import Choice, Reason
-from lakeward.plan.planner import FullPlanner
+from lakeward.plan.planner import Planner, planner_of
 from lakeward.plan.selection import GroupFilter
 from lakeward.storage.local import LocalStorage
 from lakeward.task.operation import run_operation
@@ -33,6 +34,10 @@ from tests.crash.compacting import LOG, check_finished, check_readable, everythi
 from tests.execute.bench import NOTHING, Bench, Watcher, pending_states
 from tests.faults import FaultyStorage
 from tests.golden_tables import GOLDEN, copy_golden
+
+
+def full(**groups: tuple[str, ...]) -> Planner:
+    return planner_of(CompactionType.FULL, GroupFilter(**groups), {})
 
 
 @pytest.fixture
@@ -86,11 +91,11 @@ def test_a_dry_run_writes_nothing(bench: Bench) -> None:
 
 def test_filters_leave_the_rest_alone(bench: Bench) -> None:
     """A group that no filter selects is reported as such."""
-    outcome = bench.compactor(FullPlanner(GroupFilter(partitions=("q*",)))).preview()
+    outcome = bench.compactor(full(partitions=("q*",))).preview()
     assert [decision.reason for decision in outcome.decisions] == [Reason.NOT_SELECTED]
-    outcome = bench.compactor(FullPlanner(GroupFilter(partitions=("p*",)))).preview()
+    outcome = bench.compactor(full(partitions=("p*",))).preview()
     assert [decision.reason for decision in outcome.decisions] == [Reason.HAS_LOGS]
-    outcome = bench.compactor(FullPlanner(GroupFilter(file_groups=("another-0",)))).preview()
+    outcome = bench.compactor(full(file_groups=("another-0",))).preview()
     assert [decision.reason for decision in outcome.decisions] == [Reason.NOT_SELECTED]
 
 
@@ -402,7 +407,7 @@ def test_under_the_lock_only_the_plan_is_scanned(bench: Bench) -> None:
     shutil.copytree(bench.base / "p", bench.base / "q")
     storage = FaultyStorage()
     bench.storage = storage  # type: ignore[assignment]
-    bench.compactor(FullPlanner(GroupFilter(partitions=("p",)))).compact()
+    bench.compactor(full(partitions=("p",))).compact()
     lock = f"{bench.base}/{SPARK_LOCK}"
     held, holds = False, list[list[str]]()
     for call in storage.calls:

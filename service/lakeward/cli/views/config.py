@@ -94,9 +94,10 @@ def table_settings(settings: Settings, reading: Reading, base_path: str) -> tupl
 
 
 def _line(model: type[BaseModel], key: str, value: Any, *, prefix: str = "") -> str:
-    if value is None or (isinstance(value, BaseModel) and not given_keys(value)):
+    field = model.model_fields[key]
+    if (value is None and field.default is None) or (isinstance(value, BaseModel) and not given_keys(value)):
         return f"# {prefix}{key} is not set"
-    return f"{prefix}{key} = {write_value(value, kind_of(model.model_fields[key]))}"
+    return f"{prefix}{key} = {write_value(value, kind_of(field))}"
 
 
 def _shown(settings: Settings, section: str, key: str, value: Any) -> Any:

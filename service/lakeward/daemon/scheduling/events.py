@@ -105,8 +105,8 @@ class Schedule:
     """Between two polls."""
     replan: float = 900.0
     """An unchanged table is planned again after this, because triggers go by the time too."""
-    objective: float = 3600.0
-    """No committed record stays unmerged longer."""
+    objective: float | None = 86400.0
+    """No committed record stays unmerged longer; None: it may."""
     windows: tuple[Window, ...] = ()
     """Data jobs start while one of these is open; none given: always."""
     shadow: str | None = None
@@ -149,6 +149,8 @@ class Demand:
     """Benefit in any unit that is the same for all tables; what counts is the benefit per byte read and written."""
     oldest_unmerged_at: float | None = None
     """Completion time of the oldest record that no base file holds; also told where there are no operations."""
+    due_by_objective_at: float | None = None
+    """When the objective makes the next file group due that it does not make due now."""
     expired_plans: tuple[str, ...] = ()
     """Instants of pending plans that are older than allowed and that we may unschedule."""
     memory_bytes: int | None = None
@@ -470,7 +472,7 @@ class TableView:
     planned_at: float | None
     demand: Demand | None
     objective_at: float | None
-    """When the oldest unmerged record breaches the objective."""
+    """When the oldest unmerged record breaches the objective; None also where there is no objective."""
     failures: int
     """Failed jobs in a row."""
     retry_at: float | None

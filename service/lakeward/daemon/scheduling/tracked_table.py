@@ -32,10 +32,9 @@ from lakeward.quantities import format_time
 
 _FLOOR_INTERVALS = 10
 _FLOOR_OBJECTIVE = 0.5
-"""Waiting longer than half the objective and ten intervals, a table goes ahead of all that wait less long."""
-
-_NEAR_OBJECTIVE = 0.9
-"""After this part of the objective the oldest unmerged record is near its deadline, and the table is planned again."""
+_FLOOR_SECONDS_MAX = 1800.0
+"""Waiting longer than ten intervals, and than half the objective or half an hour, a table goes ahead of all that wait
+less long."""
 
 _METADATA_SERVICES = (JobKind.METADATA_CLEAN, JobKind.METADATA_COMPACTION)
 """In this order what a compaction replaces stays for a whole round, as with Hudi, whose cleaner waits after one."""
@@ -210,7 +209,8 @@ class TrackedTable:
             return None
         schedule, demand = self.schedule, self.demand
         queued_at = now if self.queued_at is None else self.queued_at
-        floor = max(_FLOOR_INTERVALS * schedule.interval, _FLOOR_OBJECTIVE * schedule.objective)
+        half = _FLOOR_SECONDS_MAX if schedule.objective is None else _FLOOR_OBJECTIVE * schedule.objective
+        floor = max(_FLOOR_INTERVALS * schedule.interval, min(half, _FLOOR_SECONDS_MAX))
         if service is not JobKind.COMPACTION or demand is None:
             return Candidate(
                 table=self.name,
@@ -246,17 +246,13 @@ class TrackedTable:
     def objective_at(self) -> float | None:
         """When the oldest unmerged record has been unmerged for too long."""
         oldest = self.demand.oldest_unmerged_at if self.demand else None
-        return None if oldest is None else oldest + self.schedule.objective
+        objective = self.schedule.objective
+        return None if oldest is None or objective is None else oldest + objective
 
     def next_plan_at(self, now: float) -> float:
         """When a plan that was made now is out of date even if nothing changes."""
-        latest = now + self.schedule.replan
-        oldest = self.demand.oldest_unmerged_at if self.demand else None
-        if oldest is None:
-            return latest
-        near = oldest + _NEAR_OBJECTIVE * self.schedule.objective
-        # Once it is near, this plan has seen it: the next one is due as if nothing were near.
-        return min(latest, near) if near > now else latest
+        due = self.demand.due_by_objective_at if self.demand else None
+        return min(now + self.schedule.replan, inf if due is None else due)
 
     def window_is_open(self, now: float) -> bool:
         """Computed once for every opening and closing, because a queue asks often."""

@@ -23,6 +23,7 @@ from urllib.parse import quote, unquote, urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from lakeward import quantities
 from lakeward.config.job_kind import JobKind
 from lakeward.daemon.scheduling.events import TableState
 from lakeward.daemon.status import (
@@ -114,8 +115,7 @@ def concerns(table: TableStatus, now: float) -> tuple[str, ...]:
     if table.backlog is not None and (number := table.backlog.damaged_files):
         found.append(f"{number} damaged file{'' if number == 1 else 's'}")
     if table.is_breached(now):
-        over = (table.oldest_unmerged_age(now) or 0.0) - table.objective_seconds
-        found.append(f"objective missed by {format_duration(over)}")
+        found.append(f"objective missed by {format_duration(table.breach_seconds(now))}")
     if table.view.scan_overdue:
         found.append("not polled for two intervals")
     if table.view.parked_groups and table.state is not TableState.PARKED:
@@ -135,8 +135,7 @@ def in_order(tables: Sequence[TableStatus], now: float) -> list[TableStatus]:
             rank = 0
         elif concerns(table, now):
             rank = min(rank, 1)
-        age = table.oldest_unmerged_age(now) or 0.0
-        return (rank, -age / max(table.objective_seconds, 1.0), table.name)
+        return (rank, -_part_of_objective(table, now), table.name)
 
     return sorted(tables, key=urgency)
 
@@ -286,26 +285,11 @@ def page_of(groups: Sequence[GroupStatus], query: GroupQuery) -> GroupPage:
 # ---- words
 
 _NO_BREAK = "\u00a0"
-_UNITS = (("d", 86400), ("h", 3600), ("min", 60), ("s", 1))
 
 
 def format_duration(seconds: float) -> str:
-    """`42 s`, `3 min`, `2 h 5 min`, `3 d 4 h`: two units at most, and never broken at a line's end."""
-    if seconds < 1:
-        return f"{seconds * 1000:.0f}{_NO_BREAK}ms" if seconds > 0 else f"0{_NO_BREAK}s"
-    if seconds < 9.95 and seconds % 1 >= 0.05:
-        return f"{seconds:.1f}{_NO_BREAK}s"
-    rest = int(seconds + 0.05)
-    parts = []
-    for name, size in _UNITS:
-        number, rest = divmod(rest, size)
-        if number:
-            parts.append(f"{number}{_NO_BREAK}{name}")
-        elif parts:
-            break
-        if len(parts) == 2 or (name == "min" and parts):
-            break
-    return _NO_BREAK.join(parts)
+    """The same as everywhere, and never broken at a line's end."""
+    return quantities.format_duration(seconds).replace(" ", _NO_BREAK)
 
 
 def format_moment(at: float, now: float) -> str:
@@ -393,8 +377,14 @@ class Meter:
     breached: bool
 
 
+def _part_of_objective(table: TableStatus, now: float) -> float:
+    if table.objective_seconds is None:
+        return 0.0
+    return (table.oldest_unmerged_age(now) or 0.0) / max(table.objective_seconds, 1.0)
+
+
 def meter(table: TableStatus, now: float) -> Meter:
-    ratio = (table.oldest_unmerged_age(now) or 0.0) / max(table.objective_seconds, 1.0)
+    ratio = _part_of_objective(table, now)
     if ratio <= 1:
         return Meter(filled=round(100 * ratio, 1), mark=None, breached=False)
     return Meter(filled=100, mark=round(100 / ratio, 1), breached=True)

@@ -1,0 +1,185 @@
+"""What the daemon promises a table under default settings: scheduler and planner as they are, over a table of sizes.
+
+Time is the stage's. Each plan that the scheduler asks for is made by the table's own planner, and each job carries out
+what a plan made just then says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC
+
+from lakeward.config.settings import Settings
+from lakeward.daemon.scheduling.events import (
+    Demand,
+    Instruction,
+    JobEnded,
+    JobOutcome,
+    JobResult,
+    LeaseGained,
+    Plan,
+    Planned,
+    Poll,
+    Polled,
+    Run,
+    TableAdded,
+)
+from lakeward.daemon.served_table import served_table
+from lakeward.format.timeline.instant import Instant, format_instant_time
+from lakeward.plan.decision import PlanOutcome
+from lakeward.table.backlog import backlog_of
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.timeline_reader import LogCompaction
+from tests.daemon.stage import START, Stage
+from tests.synthetic_table import completed, file_group, log_compacted, snapshot_of
+
+MIB = 1024**2
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
+
+
+@dataclass
+class Group:
+    base: tuple[str, int]
+    logs: list[tuple[str, int]]
+    compactions: list[LogCompaction]
+
+
+class Promise(Stage):
+    """One table of the daemon, and its stage."""
+
+    def __init__(self, *base_bytes: int, **given: object) -> None:
+        super().__init__()
+        settings = Settings.model_validate({"locks": {"writers": "share"}, "defaults": given})
+        self.table = served_table(settings, "t", "/t", watched_since=START)
+        self.instants: list[Instant] = completed(self.instant(-1), "commit")
+        self.groups = [Group((self.instant(-1), size), [], []) for size in base_bytes]
+        self.done: list[tuple[float, PlanOutcome]] = []
+        """When each job was done, and what it did."""
+        self.changed = True
+        self.oldest = 0.0
+        """The greatest age that a record in logs only ever had."""
+        self.say(TableAdded("t", self.table.schedule, verified_at=START), LeaseGained("t"))
+
+    def instant(self, later: float = 0) -> str:
+        return format_instant_time(int((self.now + later) * 1000), UTC)
+
+    def write(self, size: int) -> None:
+        """A delta commit into every group."""
+        self.instants += completed(self.instant(), "deltacommit")
+        for group in self.groups:
+            group.logs.append((self.instant(), size))
+        self.changed = True
+
+    def snapshot(self) -> TableSnapshot:
+        groups = [
+            file_group("p", f"{number:04}-0", base=group.base, logs=group.logs)
+            for number, group in enumerate(self.groups)
+        ]
+        compactions = {("p", f"{number:04}-0"): tuple(group.compactions) for number, group in enumerate(self.groups)}
+        return snapshot_of(groups, self.instants, log_compactions=compactions)
+
+    def plan(self) -> PlanOutcome:
+        self.now += 0.001  # an instant of its own
+        return self.table.planner(self.snapshot(), self.instant(), {})
+
+    def pass_time(self, seconds: float, *, step: float = MINUTE) -> None:
+        for _ in range(int(seconds / step)):
+            self.wait(step)
+            oldest = backlog_of(self.snapshot()).oldest_unmerged_at
+            self.oldest = max(self.oldest, 0.0 if oldest is None else self.now - oldest)
+
+    def _handle(self, event: object) -> list[Instruction]:
+        out = super()._handle(event)  # type: ignore[arg-type]
+        for instruction in list(out):
+            if isinstance(instruction, Run):
+                out += self._handle(JobEnded(instruction.job.id, JobOutcome(self._carry_out(), ())))
+        return out
+
+    def _answer(self) -> list[Instruction]:
+        out: list[Instruction] = []
+        while self.scans:
+            name, scan = self.scans.popitem()
+            if isinstance(scan, Poll):
+                changed, self.changed = self.changed, False
+                out += self._handle(Polled(name, scan.work_id, changed))
+            else:
+                assert isinstance(scan, Plan)
+                out += self._handle(Planned(name, scan.work_id, self._demand(self.plan())))
+        return out
+
+    def _demand(self, outcome: PlanOutcome) -> Demand:
+        left = outcome.objective_seconds_left
+        return Demand(
+            operations=len(outcome.operations),
+            oldest_unmerged_at=backlog_of(self.snapshot()).oldest_unmerged_at,
+            due_by_objective_at=None if left is None else self.now + left,
+        )
+
+    def _carry_out(self) -> JobResult:
+        outcome = self.plan()
+        if not outcome.operations:
+            return JobResult.NOTHING  # recovery, or nothing is left to do
+        self.changed = True
+        at = self.instant()
+        kinds = {operation.operation_type for operation in outcome.operations}
+        self.instants += completed(at, "commit") if "FULL" in kinds else []
+        log_at = self.instant(0.001)
+        self.instants += log_compacted(log_at) if "LOG" in kinds else []
+        for operation in outcome.operations:
+            number = int(operation.file_id[:4])
+            group = self.groups[number]
+            if operation.operation_type == "FULL":
+                self.groups[number] = Group((at, group.base[1]), [], [])
+            else:
+                group.logs.append((log_at, round(operation.write_bytes)))
+                group.compactions.append(LogCompaction(log_at, frozenset(operation.log_files)))
+        self.done.append((self.now, outcome))
+        return JobResult.COMMITTED
+
+    @property
+    def fulls(self) -> list[int]:
+        """How many groups each job compacted fully."""
+        return [sum(each.operation_type == "FULL" for each in outcome.operations) for _, outcome in self.done]
+
+
+def test_one_small_log_over_a_large_base_is_merged_within_a_day() -> None:
+    """500 MiB, one log of 2 MiB, default settings: it is merged within the objective, and once; no alert fires."""
+    table = Promise(500 * MIB)
+    table.write(2 * MIB)
+    table.pass_time(21 * HOUR)
+    assert table.fulls == []
+    table.pass_time(6 * HOUR)
+    assert table.fulls == [1]
+    (_, outcome) = table.done[0]
+    assert [decision.reason.value for decision in outcome.decisions] == ["objective"]
+    assert 0.9 * DAY <= table.oldest < DAY
+
+
+def test_a_hundred_cold_groups_do_not_fall_due_at_once() -> None:
+    """Written in one commit, they are merged over the last tenth of the objective, and all of them in time."""
+    table = Promise(*(500 * MIB for _ in range(100)))
+    table.write(2 * MIB)
+    table.pass_time(25 * HOUR, step=5 * MINUTE)
+    assert sum(table.fulls) == 100 and max(table.fulls) < 30
+    times = [at for at, _ in table.done]
+    assert times[-1] - times[0] > 0.04 * DAY
+    assert table.oldest < DAY
+
+
+def test_a_table_that_is_written_all_day_keeps_its_objective() -> None:
+    """LOG after LOG makes no record younger: every group is merged with its base once a day, whatever the logs do."""
+    table = Promise(*(500 * MIB for _ in range(3)))
+    for _ in range(3 * 24):
+        table.write(64 * 1024)
+        table.pass_time(HOUR, step=10 * MINUTE)
+    assert any(each.operation_type == "LOG" for _, outcome in table.done for each in outcome.operations)
+    assert 3 * 3 <= sum(table.fulls) <= 4 * 3
+    assert table.oldest < DAY
+
+
+def test_without_an_objective_nothing_is_due_by_its_age() -> None:
+    """`none`: a cold group stays as it is."""
+    table = Promise(500 * MIB, objective="none")
+    table.write(2 * MIB)
+    table.pass_time(3 * DAY, step=HOUR)
+    assert table.done == []
