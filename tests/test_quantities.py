@@ -11,7 +11,7 @@ from lakeward.quantities import format_size, parse_duration, parse_size, write_d
     ("text", "size"), [("0", 0), ("1024", 1024), ("512MiB", 2**29), ("2 GiB", 2**31), ("1.5kb", 1500), ("3b", 3)]
 )
 def test_sizes(text: str, size: int) -> None:
-    """Binary and decimal units, in any case; no unit is bytes."""
+    """Units are binary or decimal, in any case; no unit is bytes."""
     assert parse_size(text) == size
 
 
@@ -49,6 +49,6 @@ def test_written_sizes(size: int, text: str) -> None:
     ("seconds", "text"), [(0, "0s"), (0.2, "200ms"), (1.5, "1500ms"), (90, "90s"), (900, "15m"), (86400, "1d")]
 )
 def test_written_durations(seconds: float, text: str) -> None:
-    """The same for durations."""
+    """Durations are written so, too."""
     assert write_duration(seconds) == text
     assert parse_duration(text) == pytest.approx(seconds)

@@ -44,7 +44,7 @@ def test_help_loads_nothing_that_is_slow_to_load() -> None:
     assert not HEAVY & loaded_by(*([*words, "--help"] for words in verbs))
 
 
-def test_a_look_at_a_table_loads_no_arrow_and_no_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inspecting_a_table_loads_no_arrow_and_no_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`inspect` reads names and metadata: neither Arrow nor the kernels nor the store's libraries are loaded for it."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     table = copy_golden("v9", tmp_path / "table")

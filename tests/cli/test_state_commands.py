@@ -33,7 +33,7 @@ def test_status_and_migrate(url: str, capfd: pytest.CaptureFixture[str]) -> None
 
 
 def test_the_configuration_says_where_the_store_is(url: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """--config, or else the store of this user; --url wins over both."""
+    """The store is that of --config, or else of this user; --url wins over both."""
     config = tmp_path / "lakeward.toml"
     config.write_text(f'[state]\nurl = "{url}"\n')
     assert run(["state", "migrate", "--config", str(config)]) == 0

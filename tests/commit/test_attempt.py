@@ -122,7 +122,7 @@ def test_an_attempt_that_was_fenced_off_before_its_plan_is_there(
     assert [name.rpartition(".")[2] for name in bench.timeline()] == left
 
 
-def test_a_plan_that_a_writer_carried_out_is_left_alone(bench: Bench) -> None:
+def test_a_plan_that_a_writer_carried_out_stays(bench: Bench) -> None:
     """What stands for such a plan on the timeline stays."""
     attempt = bench.attempt()
     attempt.claim()

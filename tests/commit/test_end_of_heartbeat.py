@@ -67,7 +67,7 @@ def test_who_took_over_meanwhile_keeps_its_heartbeat(tmp_path: Path, ends: str) 
     assert names(tmp_path) == []
 
 
-def test_whose_place_was_taken_while_it_was_looked_at_is_gone(tmp_path: Path) -> None:
+def test_a_heartbeat_whose_place_was_taken_while_it_was_judged_is_gone(tmp_path: Path) -> None:
     """B's heartbeat was renamed by mistake, and before that was reverted C saw none: B finds that it is lost."""
     processes = ScriptedProcesses()
     a, b, c = (processes.new_owner() for _ in range(3))

@@ -251,7 +251,7 @@ def test_both_completed_files_are_in_one_intent() -> None:
 
 
 @pytest.mark.parametrize("states", [True, False])
-def test_a_beat_between_look_and_write_is_no_obstacle(states: bool) -> None:
+def test_a_beat_between_read_and_write_is_no_obstacle(states: bool) -> None:
     """It changes the version and nothing else, so the process that met it reads again."""
     objects, processes = Objects(), ScriptedProcesses()
     owner = processes.new_owner()

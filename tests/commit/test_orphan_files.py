@@ -101,7 +101,7 @@ def test_what_was_moved_in_is_of_the_instant_and_of_the_plan(tmp_path: Path) -> 
 
 
 def test_an_ended_heartbeat_goes_with_its_plan(tmp_path: Path) -> None:
-    """Another engine took the plan back: no process begins there any more. One that waits for the next attempt stays,
+    """Another engine unscheduled the plan: no process begins there any more. One that waits for the next attempt stays,
     also that of a clean, whose plan is on the metadata table's timeline."""
     ended = encode_ended(Processes().new_owner())
     place(tmp_path, f"timeline/{PENDING}.compaction.requested")

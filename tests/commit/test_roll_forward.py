@@ -247,7 +247,7 @@ def test_a_metadata_table_that_was_built_since(left: Left) -> None:
     left.refuses(match="does not fit")
 
 
-def test_a_completed_file_of_another_is_left_alone(left: Left) -> None:
+def test_a_completed_file_of_another_stays(left: Left) -> None:
     """There is nothing to roll forward where it exists, and nothing to roll back."""
     left.put(DATA_TIMELINE, f"{left.instant}_{left.after(9)}.commit")
     there = left.everything()

@@ -26,7 +26,7 @@ def complete(steps: TimelineFiles, storage: Storage, staged: Path | str) -> None
 
 
 def test_the_states_in_their_order(tmp_path: Path) -> None:
-    """requested, inflight, completed: three files that all stay, with Hudi's names."""
+    """They are requested, inflight and completed: three files that all stay, with Hudi's names."""
     timeline = tmp_path / "timeline"
     timeline.mkdir()
     (tmp_path / "staged").write_bytes(b"metadata")
@@ -106,7 +106,8 @@ def test_the_file_of_another_process_is_not_taken_for_ours(tmp_path: Path) -> No
 
 
 def test_a_log_compaction_has_names_of_its_own_and_can_be_unscheduled(tmp_path: Path) -> None:
-    """Pending as logcompaction, completed as deltacommit; the plan goes only after the attempt at it."""
+    """It is a logcompaction while it is pending, and a deltacommit when it is completed; the plan goes only after the
+    attempt at it."""
     steps = TimelineFiles(FaultyStorage(), str(tmp_path), INSTANT, ServiceAction.LOG_COMPACTION)
     steps.request(b"plan")
     steps.begin()

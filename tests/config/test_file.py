@@ -262,7 +262,7 @@ def test_secrets_from_the_environment() -> None:
 
 
 def test_the_url_from_its_own_file(tmp_path: Path) -> None:
-    """Relative to the configuration; what a later layer says goes first; both in one layer are refused."""
+    """The file is relative to the configuration; what a later layer says goes first; both in one layer are refused."""
     (tmp_path / "url").write_text("postgresql://u:p@h/d\n")
     assert settings_of(tmp_path, "state.url_file = 'url'").store_url == "postgresql://u:p@h/d"
     later = {"LAKEWARD__STATE__URL": "postgresql://other/d"}

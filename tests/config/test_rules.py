@@ -85,7 +85,7 @@ def test_broken_rules(tmp_path: Path, text: str, place: str, what: str) -> None:
     assert told(read(tmp_path, text)) == {place: what}
 
 
-def test_who_may_look(tmp_path: Path) -> None:
+def test_who_may_read_the_page(tmp_path: Path) -> None:
     """A token, a proxy's word or the loopback interface let a caller in; a token that can be guessed is none."""
     everywhere = "service.listen = '0.0.0.0:1'\nhttp."
     (tmp_path / "token").write_text("0123456789abcdef\n")
@@ -102,7 +102,7 @@ def test_who_may_look(tmp_path: Path) -> None:
 
 
 def test_a_lock_in_zookeeper(tmp_path: Path) -> None:
-    """Servers for all, another lock for one table, a key for another: nothing is wrong with that."""
+    """There may be servers for all, another lock for one table, and a key for another."""
     settings_of(
         tmp_path,
         """\

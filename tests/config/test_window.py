@@ -127,7 +127,7 @@ def test_clocks_go_back():
         ("Mon 22:00-06:00 Europe", "no time zone"),
     ],
 )
-def test_refused_spellings(text, why):
+def test_refused_texts(text, why):
     """What cannot be understood is refused with what would fit."""
     with pytest.raises(ValueError, match=why):
         Window.parse(text)

@@ -273,7 +273,7 @@ def test_who_wakes_up_in_the_middle(tmp_path: Path, step: str, service: Service)
 
 
 @pytest.mark.parametrize("moment", ["metadata-commit", "commit", "afterwards"])
-def test_who_sleeps_while_it_takes_back(base: Path, moment: str) -> None:
+def test_a_process_that_sleeps_while_it_rolls_back(base: Path, moment: str) -> None:
     """A process died between the two commits; A rolls back what it left, and is stopped before it takes `.inflight`;
     B, past A's lock, publishes under the same instant. A wakes up, and B's `.inflight` has the same name."""
     processes = ScriptedProcesses()

@@ -90,7 +90,7 @@ def test_a_process_that_wakes_up_while_it_is_rolled_back_publishes_nothing(base:
 
 
 def test_a_process_stopped_before_it_moves_its_files_in_moves_nothing(base: Path) -> None:
-    """The same one step earlier: the woken process finds its folder gone."""
+    """A process that is woken one step earlier finds its folder gone."""
     with process(base, "move", "stop") as child:
         age(base, SPARK_LOCK, ".hoodie/.heartbeat/*", seconds=600)
         locks = FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=0.0, expire_seconds=300.0)

@@ -33,7 +33,7 @@ class Answers:
             assert self._runner.deliver(), "nothing was answered"
 
 
-def test_an_answer_is_delivered_where_it_is_asked_for(runner: ThreadRunner) -> None:
+def test_a_result_is_delivered_where_it_is_asked_for(runner: ThreadRunner) -> None:
     """Work runs on another thread, its answer is heard on this one."""
     answers = Answers(runner)
     answers.submit(Lane.SCAN, threading.get_ident)
@@ -41,7 +41,7 @@ def test_an_answer_is_delivered_where_it_is_asked_for(runner: ThreadRunner) -> N
     assert answers.heard[0] != threading.get_ident()
 
 
-def test_whatever_happens_is_an_answer(runner: ThreadRunner) -> None:
+def test_whatever_happens_is_a_result(runner: ThreadRunner) -> None:
     """A panic of a library or an exit, which are no `Exception`, is an answer too: no caller waits for ever."""
     answers = Answers(runner)
     for error in (ValueError("a"), SystemExit(3), KeyboardInterrupt()):
@@ -57,7 +57,7 @@ def test_whatever_happens_is_an_answer(runner: ThreadRunner) -> None:
     assert all(isinstance(error, Exception) for error in answers.heard)
 
 
-def test_what_one_answer_does_takes_none_from_the_others(runner: ThreadRunner) -> None:
+def test_what_one_result_does_takes_none_from_the_others(runner: ThreadRunner) -> None:
     """An error while an answer is taken in is the caller's; those behind it come with the next call."""
     done = threading.Barrier(3)
     heard: list[int] = []

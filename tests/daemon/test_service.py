@@ -285,7 +285,7 @@ def test_a_store_that_fails_stops_nothing_but_remembering(root: Path, tmp_path: 
     assert serving.service.held_tables == frozenset()
 
 
-def test_a_plan_that_cannot_be_taken_back_is_carried_out(root: Path, tmp_path: Path) -> None:
+def test_a_plan_that_cannot_be_unscheduled_is_carried_out(root: Path, tmp_path: Path) -> None:
     """A plan of ours is too old, and a process is still at work on it: when none is any more, it is not forgotten."""
     table = copy_golden("v9", root / "orders", pending=True)
     (requested,) = (table / ".hoodie/timeline").glob("*.compaction.requested")
@@ -346,7 +346,7 @@ def test_what_was_not_foreseen_is_a_failure_of_its_table(
 
 
 @pytest.mark.parametrize("answer", ["planned", "job_ended"])
-def test_an_answer_that_we_fail_to_take_in_ends_nothing(
+def test_a_result_that_we_fail_to_take_in_ends_nothing(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
     """The loop goes on, and so does the table, whatever happens to what was to be remembered."""
@@ -521,7 +521,7 @@ def test_a_poll_that_hangs_is_declared_stuck(root: Path, tmp_path: Path) -> None
     assert (serving.view(str(table)).scanned_at or 0.0) > (scanned_at or 0.0)
 
 
-def test_an_answer_of_a_table_that_was_removed_meanwhile(root: Path, tmp_path: Path) -> None:
+def test_a_result_of_a_table_that_was_removed_meanwhile(root: Path, tmp_path: Path) -> None:
     """The scheduler wants to go on with a table that is gone already: nothing begins, nothing of it is kept."""
     table = copy_golden("v9", tmp_path / "elsewhere/orders")
     copy_golden("v9", root / "other")

@@ -83,7 +83,7 @@ class Counts(Silent):
 
 
 def test_a_poll_tells_of_others_who_service_the_table(tmp_path: Path) -> None:
-    """The newest sign of them, and whether anything changed since the poll before."""
+    """It tells of their newest instant, and whether anything changed since the poll before."""
     bench = Bench(tmp_path, pending=True)
     bench.table = replace(bench.table, serviced_since=0.0)
     first, second = bench.worker.poll(bench.table), bench.worker.poll(bench.table)
@@ -135,7 +135,7 @@ def test_pending_plans_are_work(tmp_path: Path) -> None:
     assert bench.plan({("", "other"): Reason.PAUSED}).demand.operations == 1
 
 
-def test_a_plan_of_ours_that_is_too_old_is_taken_back(tmp_path: Path) -> None:
+def test_a_plan_of_ours_that_is_too_old_is_unscheduled(tmp_path: Path) -> None:
     """It is named, and the job for it frees its file groups."""
     bench = Bench(tmp_path, pending=True, settings={"defaults.plan_expiry": "60s"})
     assert bench.plan().demand.expired_plans == (), "it is not ours"

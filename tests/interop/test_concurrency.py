@@ -318,7 +318,7 @@ def test_a_writer_comes_between(spark: SparkSession, table_with_metadata: Path, 
 
 
 def test_a_seed_is_a_story() -> None:
-    """The model of this test: the same seed writes the same rows, an insert only keys that never were there."""
+    """The same seed writes the same rows, and an insert writes only keys that never were there."""
     steps = [step_of("seed", "t", number) for number in range(200)]
     assert steps == [step_of("seed", "t", number) for number in range(200)]
     assert steps[:20] != [step_of("other", "t", number) for number in range(20)]

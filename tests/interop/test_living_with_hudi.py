@@ -138,7 +138,7 @@ def test_every_index_of_hudi_finds_its_keys_in_our_files(
 
 
 def test_a_group_without_rows_left(spark: SparkSession, table: HudiTable):
-    """All rows deleted: we write a base file without rows, which Hudi reads, writes to and compacts."""
+    """All its rows are deleted: we write a base file without rows, which Hudi reads, writes to and compacts."""
     table.write(rows(spark, 0, 40, 12, "x"), "delete")
     compact(table)
     assert table.snapshot() == table.read_optimized() == ()

@@ -98,7 +98,7 @@ def test_data_skipping_finds_all_rows(twins: Twins, condition: str):
     assert len(twins.by_us.frame(**skipping).where(condition).collect()) == 1
 
 
-def test_what_hudi_left_is_taken_back(spark: SparkSession, twins: Twins, tmp_path: Path):
+def test_what_hudi_left_is_rolled_back(spark: SparkSession, twins: Twins, tmp_path: Path):
     """Hudi died between the metadata table's commit and its own: we roll both parts back and carry its plan out."""
     table = twins.by_hudi.copy_to(tmp_path / "table")
     (commit,) = (table.path / ".hoodie" / "timeline").glob(f"{twins.instant}_*.commit")
@@ -182,7 +182,7 @@ metadata table loses the base file of `files` on the way to a task."""
 
 
 @pytest.mark.wide
-def test_hudi_takes_back_what_we_left(spark: SparkSession, twins: Twins, tmp_path: Path):
+def test_hudi_rolls_back_what_we_left(spark: SparkSession, twins: Twins, tmp_path: Path):
     """We died after the metadata table's commit; Hudi rolls that back by itself and carries the plan out."""
     clean = FaultyStorage()
     compact_in_process(twins.scheduled.copy_to(tmp_path / "clean").path, clean, ScriptedProcesses())

@@ -224,7 +224,7 @@ def test_what_we_removed_is_built_anew(indexed: Scheduled, tmp_path: Path):
 
 
 @pytest.mark.wide
-def test_hudi_takes_back_what_we_left(indexed: Scheduled, tmp_path: Path):
+def test_hudi_rolls_back_what_we_left(indexed: Scheduled, tmp_path: Path):
     """We died after the metadata table's commit; 1.0.2 sees none of it, rolls it back and carries the plan out."""
     clean = FaultyStorage()
     compact_in_process(copy_of(indexed.table, tmp_path / "clean").path, clean, ScriptedProcesses())

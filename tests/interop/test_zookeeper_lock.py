@@ -118,7 +118,8 @@ def seconds(spark: SparkSession) -> Any:
 
 
 def test_who_comes_first_has_it(spark: SparkSession, place: Place, curator: Any) -> None:
-    """Curator, ours, Curator, ours: each waits for the one before, whatever is written to its node, and then has it."""
+    """Curator and ours come in turns: each waits for the one before, whatever is written to its node, and then has
+    it."""
     order: list[str] = []
     let_go = {name: threading.Event() for name in ("second", "third", "fourth")}
 

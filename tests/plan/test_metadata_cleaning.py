@@ -74,7 +74,7 @@ def test_slices_die_one_by_one(table: MetadataFiles):
     assert sorted(plan.files["files"]) == sorted(name for slice_ in found.slices for name in file_names(slice_))
 
 
-def test_what_may_still_be_taken_back_keeps_its_slices(table: MetadataFiles):
+def test_what_may_still_be_rolled_back_keeps_its_slices(table: MetadataFiles):
     """This is a commit pending in the metadata table, one pending on the table, or a savepoint of the table."""
     delta_commits(table, 10, 20)
     assert len(dead(table)) == 2

@@ -14,7 +14,8 @@ MEBIBYTES_MAX = 900
 
 
 def test_no_bomb_takes_more_than_a_small_table_justifies(tmp_path: Path) -> None:
-    """Two megabytes of plan took 4.1 GB, by `inspect`, too. All bombs in one process: its peak is that of the worst."""
+    """Two megabytes of plan took 4.1 GB, by `inspect`, too. All bombs go through one process, whose peak is that of the
+    worst."""
     command = [sys.executable, "-m", "tests.scenarios.bombs", str(tmp_path / "tables")]
     environment = os.environ | {"XDG_STATE_HOME": str(tmp_path / "state")}
     ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, timeout=250, check=False)

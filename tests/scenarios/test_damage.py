@@ -96,7 +96,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("planner", [FULL, LOG], ids=["full", "log"])
 @pytest.mark.parametrize("name", DAMAGE)
-def test_a_damaged_group_is_left_alone_and_the_others_go_on(bench: Bench, name: str, planner: object) -> None:
+def test_a_damaged_group_is_excluded_and_the_others_go_on(bench: Bench, name: str, planner: object) -> None:
     """No file is written for it and none taken away; when its file comes back it is merged like the other one. Keeps 4
     of execute/compaction/scheduling."""
     whole = files_of(bench.base)
@@ -142,7 +142,7 @@ def test_a_pending_plan_with_a_damaged_log_is_not_carried_out(tmp_path: Path) ->
     check_finished(bench.base)
 
 
-def test_a_pending_plan_of_ours_is_taken_back(tmp_path: Path) -> None:
+def test_a_pending_plan_of_ours_is_unscheduled(tmp_path: Path) -> None:
     """Its other file groups can then be planned without the damaged one."""
     bench = Bench(copy_golden("v9", tmp_path / "table", pending=True))
     path = bench.base / f".hoodie/timeline/{PENDING}.compaction.requested"

@@ -36,7 +36,7 @@ def test_a_pause_replaces_the_one_before(store: Store) -> None:
     }
 
 
-def test_a_resume_ends_the_pause_and_takes_back_what_is_parked(store: Store) -> None:
+def test_a_resume_ends_the_pause_and_unparks_what_is_parked(store: Store) -> None:
     """Keeps 2 of state/controls: the resume stays in force itself, because it is also the operator's word about what
     was seen before it."""
     store.controls.add(pause())

@@ -71,7 +71,8 @@ def test_a_file_is_private_and_durable(tmp_path: Path) -> None:
 
 
 def test_a_write_takes_the_lock_when_it_begins(tmp_path: Path) -> None:
-    """BEGIN IMMEDIATE: two writers never meet half-way, and a reader does not wait for one that has just begun."""
+    """It begins with BEGIN IMMEDIATE: two writers never meet half-way, and a reader does not wait for one that has just
+    begun."""
     url = f"sqlite:///{tmp_path}/lakeward.db"
     migrate(url)
     database = open_database(url)
@@ -110,7 +111,7 @@ def test_a_damaged_file_is_never_written(tmp_path: Path, damage: str) -> None:
 
 
 def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
-    """No traceback: where, why and what to do."""
+    """The error has no traceback, but where, why and what to do."""
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreUnavailable, match="cannot be opened") as caught:
         open_database(f"sqlite:///{tmp_path}/file/lakeward.db")
@@ -166,7 +167,7 @@ def test_a_lost_commit_on_sqlite_is_not_done_twice(tmp_path: Path, capfd: pytest
 
 
 def test_a_failed_write_leaves_nothing(database: Database) -> None:
-    """One transaction: an error in it rolls all of it back, with the write's id."""
+    """It is one transaction: an error in it rolls all of it back, with the write's id."""
 
     def work(connection: Connection) -> None:
         add_event(connection)

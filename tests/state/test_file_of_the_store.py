@@ -134,7 +134,7 @@ def test_another_process_may_be_about_to_put_a_file_there(
 
 
 def test_two_daemons_write_it_anew_once(store: Store, path: Path, clock: SettableClock) -> None:
-    """Several of one machine share the file: the first one's is the one, and all go on with it."""
+    """Several daemons of one machine share the file: the first one writes it, and all go on with it."""
     stores = [store, *(open_store(f"sqlite:///{path}", clock=clock) for _ in range(3))]
     for each in stores:
         assert paused(each) == ["orders"]

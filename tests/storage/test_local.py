@@ -166,7 +166,7 @@ def test_a_deleted_file_takes_its_checksum_along(tmp_path: Path, act: str) -> No
     assert not getattr(LocalStorage(), act)(str(tmp_path / "x"))
 
 
-def test_listing_and_looking(tmp_path: Path) -> None:
+def test_listing_and_reading(tmp_path: Path) -> None:
     """Sorted by name; a missing folder is empty; a missing file is None."""
     storage = LocalStorage()
     (tmp_path / "b").write_bytes(b"12")

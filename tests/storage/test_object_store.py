@@ -202,7 +202,7 @@ def test_a_server_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
 # ---------------------------------------------------------------------------------------------- listing and reading
 
 
-def test_listing_and_looking(bucket: str, s3_server: S3Server) -> None:
+def test_listing_and_reading(bucket: str, s3_server: S3Server) -> None:
     """Entries of one folder are sorted by name, like in a file system; Hadoop's marks of empty folders are folders."""
     storage, base = store_at(bucket), f"{bucket}/orders"
     for name in ("b", "a/x", "a/y/z", "c=%2F é/1 2.log.1_0-1-2", "ab"):

@@ -37,7 +37,7 @@ def test_an_instant_is_in_the_furthest_state_it_reached() -> None:
     assert found.completion_time(E) is None
 
 
-def test_layout_1_spells_a_commit_that_is_inflight_without_its_action() -> None:
+def test_layout_1_names_a_commit_that_is_inflight_without_its_action() -> None:
     """`<T>.inflight` is a commit, and properties and folders beside the timeline are no instants."""
     found = timeline(
         f"{A}.commit.requested", f"{A}.inflight", f"{B}.deltacommit", "hoodie.properties", "archived", layout=1

@@ -117,7 +117,7 @@ def test_what_is_no_zone_is_a_usage_error(text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "minutes"), [("utc", 0), ("Z", 0), ("+02:00", 120), ("-0330", -210)])
-def test_spellings_of_a_zone(text: str, minutes: int) -> None:
+def test_names_of_a_zone(text: str, minutes: int) -> None:
     """UTC and offsets are understood without a zone database."""
     assert parse_zone(text).utcoffset(None) == datetime.timedelta(minutes=minutes)
 

@@ -88,7 +88,7 @@ def test_a_value_that_the_index_does_not_know(base: Path):
     assert f"rebuild {NAME}" in problem.remedy
 
 
-def test_numbers_are_spelled_out(base: Path):
+def test_numbers_are_written_out(base: Path):
     """Java has them so: of four rows three are known."""
     with_secondary_index(base, "ts", {"k1": "11", "k2": "10", "k3": "10"})
     (problem,) = check(base).problems

@@ -91,7 +91,7 @@ def test_a_foreign_lock_never_expires(table: Table) -> None:
     assert foreign.exists()
 
 
-def test_a_lock_half_taken_is_given_back(table: Table) -> None:
+def test_a_lock_half_taken_is_released(table: Table) -> None:
     """When the second path is held, the first is released."""
     table.place_foreign(FLINK_LOCK)
     with pytest.raises(LockHeld), table.lock(wait_seconds=1):

@@ -132,7 +132,7 @@ def test_who_sleeps_over_it_takes_nothing_of_a_later_attempt(left: Left, state: 
     assert Path(attempt_folder(str(left.base), left.instant, 9)).exists()
 
 
-def test_two_who_take_back_do_not_disturb_each_other(left: Left):
+def test_two_that_roll_back_do_not_disturb_each_other(left: Left):
     """The one that sleeps finds that nothing is left."""
 
     def take_back() -> None:

@@ -751,7 +751,7 @@ def test_stuck_job_keeps_its_place():
     assert stage.view("a").failures == 1, "to be stuck is a failure, even when an operator cancelled"
 
 
-def test_answers_are_heard_before_deadlines():
+def test_results_are_heard_before_deadlines():
     """Keeps 8 of daemon/scheduling/scheduler. A process that was stopped past the deadlines hears all answers of a
     table before a Tick judges any of them."""
     stage = Stage()
@@ -1077,7 +1077,7 @@ def test_stopping():
     assert "stopping" in stage.view("b").reason
 
 
-def test_unknown_answers_change_nothing():
+def test_unknown_results_change_nothing():
     """Answers for what is not under way are ignored."""
     stage = Stage()
     stage.recovered("a")

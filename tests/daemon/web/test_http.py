@@ -100,7 +100,7 @@ PATHS = (
 
 @pytest.mark.parametrize("path", PATHS)
 def test_every_answer_has_the_security_headers(client: TestClient, path: str):
-    """Errors included; and nothing may be kept but what has its content in its address."""
+    """Errors have them, too; and nothing may be kept but what has its content in its address."""
     answer = client.get(path)
 
     for name, content in SECURITY_HEADERS.items():

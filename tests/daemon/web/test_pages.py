@@ -202,7 +202,7 @@ def test_a_page_is_made_anew_until_a_reader_holds_it_still(pages: Pages):
 
 
 def test_strangers_words_stay_words(pages: Pages):
-    """Names of tables, partitions, files, errors and reasons: none becomes a tag or an attribute."""
+    """No name of a table, partition or file, no error and no reason becomes a tag or an attribute."""
     evil = "<script>alert(1)</script>\"'onload=x {{ 7 * 7 }} {% raw %}"
     everything = detail(
         hostile_tables()[0],

@@ -68,7 +68,7 @@ def test_a_dead_attempt_of_ours_is_rolled_back_and_nothing_begun(bench: Bench, p
     check_readable(bench.base)
 
 
-def test_a_living_attempt_of_ours_is_left_alone(bench: Bench) -> None:
+def test_a_living_attempt_of_ours_goes_on(bench: Bench) -> None:
     """Its process is not known to be dead, and its heartbeat is fresh. Keeps 1 of execute/compaction/recovery."""
     die_while_merging(bench, FULL)
     before = everything(bench.base)
@@ -78,7 +78,7 @@ def test_a_living_attempt_of_ours_is_left_alone(bench: Bench) -> None:
     assert everything(bench.base) == before
 
 
-def test_an_attempt_of_another_engine_is_left_alone(pending_bench: Bench) -> None:
+def test_an_attempt_of_another_engine_stays(pending_bench: Bench) -> None:
     """Without a line of ours in its heartbeat the attempt is rolled back only by the process that carries its plan
     out."""
     (pending_bench.base / f".hoodie/timeline/{PENDING}.compaction.inflight").touch()

@@ -150,7 +150,7 @@ def test_work_on_the_slice_that_the_plan_opened_keeps_it(pending_bench: Bench) -
     refuse(pending_bench, PENDING, "log compaction 20261121043712000 works on the file slice", foreign=True)
 
 
-def test_a_group_to_be_left_alone_frees_the_others_of_our_plan(bench: Bench) -> None:
+def test_an_excluded_group_frees_the_others_of_our_plan(bench: Bench) -> None:
     """A plan of ours that holds it is unscheduled, and the next one goes on without it."""
     instant = schedule(bench)
     bench.excluded = {GROUP: Reason.PARKED}

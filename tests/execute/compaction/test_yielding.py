@@ -259,7 +259,7 @@ def test_the_lock_held_beside_a_write_is_measured(beside: Beside) -> None:
     assert Phase.BESIDE_WRITES in beside.watcher.phases
 
 
-def test_stopped_writers_are_not_looked_for(beside: Beside) -> None:
+def test_stopped_writers_are_not_searched_for(beside: Beside) -> None:
     """The operator's word is enough; what appears all the same ends the work."""
     beside.write(ago=4.0).inflight("p")
     beside.compactor(LOG, writers_stopped=True).compact()

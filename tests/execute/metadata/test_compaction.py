@@ -313,7 +313,7 @@ def test_what_stops_a_compaction_of_the_table_does_not_stop_this_one(base: Path,
     assert records(base) == before
 
 
-def test_an_attempt_that_lives_is_left_alone(base: Path):
+def test_an_attempt_that_lives_goes_on(base: Path):
     """An attempt of another process stays before it says anything on the timeline, until its heartbeat is too old."""
     processes = ScriptedProcesses()
     folder = base / METADATA / ".hoodie" / ".temp" / "20260101000000000" / "attempt-77"
@@ -379,7 +379,7 @@ def test_a_rollback_that_was_interrupted_is_left_to_hudi(base: Path):
     assert everything(base) == before
 
 
-def test_a_commit_that_may_still_be_taken_back_forbids_it(base: Path):
+def test_a_commit_that_may_still_be_rolled_back_forbids_it(base: Path):
     """It is complete in the metadata table and pending on the table: compacted, it could not be rolled back."""
     newest = [i for i in timeline(base, DATA_TIMELINE) if i.state is State.COMPLETED][-1]
     (base / DATA_TIMELINE / newest.file_name).unlink()

@@ -155,7 +155,7 @@ def test_stopped_at_every_call_the_table_is_sound(golden: Path, tmp_path: Path, 
         check_sound(base)
 
 
-def test_what_a_writer_works_on_is_left_alone(base: Path):
+def test_what_a_writer_works_on_stays(base: Path):
     """A writer that lives began with the metadata table as it is. Once it is dead, its instant is no obstacle. Keeps
     1 of execute/metadata/removal."""
     (base / ".hoodie/timeline/20270101000000000.deltacommit.requested").write_bytes(b"")

@@ -95,7 +95,7 @@ def test_a_null_list_may_hide_elements():
 
 
 @pytest.mark.parametrize("unscaled", [0, 1, -1, 127, 128, -128, -129, 2**31 - 1, -(2**31)])
-def test_decimals_as_java_spells_them(unscaled: int):
+def test_decimals_as_java_writes_them(unscaled: int):
     """Type `bytes` holds the shortest two's complement there is; `fixed` all bytes of the schema, the sign in front."""
     decimal = {"logicalType": "decimal", "precision": 20, "scale": 0}
     row = [{"c": Decimal(unscaled)}]

@@ -70,7 +70,7 @@ def test_a_plan_that_was_rolled_back_and_stays_counts_at_once(table: MetadataFil
     assert "05" in numbers(table.load().valid_instants)
 
 
-def test_an_empty_rollback_says_by_its_plan_what_it_took_back(table: MetadataFiles):
+def test_an_empty_rollback_says_by_its_plan_what_it_rolled_back(table: MetadataFiles):
     """Some releases left the completed file empty."""
     table.delta("05", "06", **LOG)
     instant = {"type": "record", "name": "I", "fields": [{"name": "commitTime", "type": "string"}]}
