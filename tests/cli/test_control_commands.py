@@ -96,17 +96,24 @@ def test_a_job_or_a_tables_jobs_are_cancelled(store: Store, capfd: pytest.Captur
 def test_each_job_has_a_line_on_80_columns(
     store: Store, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A job's id is whole, since `cancel` takes it; a table's name is cut; an error stands below."""
+    """A job's id is whole, since `cancel` takes it; a table's name is cut; what it did, or why it
+    failed, stands below."""
     monkeypatch.setenv("COLUMNS", "80")
     store.jobs.begin(JobRecord("0123456789abcdef", "lake/" + "orders" * 9, "metadata-compaction", 1.0))
     store.jobs.end("0123456789abcdef", "failed", "the disk is away", at=2.0)
+    store.jobs.begin(JobRecord("j2", "orders", "compaction", 3.0))
+    done = {"full_operations": 2, "log_files": 7, "log_bytes": 1024}
+    store.jobs.end("j2", "committed", None, at=4.0, instant="20260101000000000", figures=done)
 
     assert run(["jobs"]) == 0
-    _, line, *below = capfd.readouterr().out.splitlines()
+    _, _, line, *below = capfd.readouterr().out.splitlines()
 
     assert line.split()[0] == "0123456789abcdef" and "…" in line and line.split()[-1] == "failed"
     assert len(line) <= 80
-    assert below == ["0123456789abcdef: the disk is away"]
+    assert below == [
+        "j2: 20260101000000000. 2 FULL · 7 logs of 1.0 KiB merged",
+        "0123456789abcdef: the disk is away",
+    ]
 
 
 def test_jobs_and_events_are_shown(store: Store, capfd: pytest.CaptureFixture[str]) -> None:

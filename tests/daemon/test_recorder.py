@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 import structlog
 
+from lakeward.config.job_summary import summarise_job
 from lakeward.daemon.problem import problem_of
 from lakeward.daemon.recorder import Recorder
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling import events as e
+from lakeward.daemon.status import JobEnd
 from lakeward.errors import StoreUnavailable
 from lakeward.state.records import JobRecord
 from lakeward.state.store import Store, open_store
 from tests.clocks import SettableClock
+from tests.daemon import synthetic_status as synthetic
 
 
 @pytest.fixture
@@ -73,6 +77,22 @@ def test_what_happened_is_told_in_order_when_it_is_sent(told: Told, store: Store
     assert [each.text for each in store.events.latest("orders")] == ["second", "first"]
     assert not store.controls.parked(3.0), "parked first, unparked afterwards"
     assert told.recorder.is_settled
+
+
+def test_what_a_job_achieved_or_why_it_failed_is_an_event(told: Told, store: Store) -> None:
+    """Compactions stand among the events, with what they did; a job that found nothing, or that is tried again, is no
+    event."""
+    ends = {JobEnd.COMMITTED: "", JobEnd.NOTHING: "", JobEnd.TEMPORARY: "the lock is held", JobEnd.FAILED: "It broke."}
+    for end, error in ends.items():
+        job = synthetic.job(end=end, error=error, job_id=end.value)
+        told.recorder.job_ended(job, job.figures)
+    told.recorder.send()
+
+    failed, done = store.events.latest("orders")
+    assert (done.kind, done.instant, done.job_id) == ("compaction", "20270115075640123", "committed")
+    assert done.text == f"20270115075640123: {summarise_job(asdict(synthetic.job().figures))}"
+    assert "9 LOG · 62 logs of 180.0 MiB merged" in done.text
+    assert (failed.kind, failed.text) == ("job-failed", "compaction: It broke.")
 
 
 def test_a_store_that_is_away_is_told_later(told: Told, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from lakeward.cli.store_options import DebugOption, JsonOption, UrlOption, opene
 from lakeward.clock import SystemClock
 from lakeward.errors import UsageError
 from lakeward.quantities import format_time, parse_duration
-from lakeward.state.records import ControlKind, ControlRecord, FileGroupKey, TargetKind
+from lakeward.state.records import ControlKind, ControlRecord, FileGroupKey, JobRecord, TargetKind
 
 if TYPE_CHECKING:
     from lakeward.config.settings import Settings
@@ -155,8 +155,16 @@ def jobs(
         view.add_row(Text(job.id), NameCell(job.table), *map(Text, cells))
     console.print(view)
     for job in found:
-        if job.error:
-            console.print(Text(f"{job.id}: {job.error}"))
+        if told := _told(job):
+            console.print(Text(f"{job.id}: {told}"))
+
+
+def _told(job: JobRecord) -> str:
+    """What a job did, and what went wrong."""
+    from lakeward.config.job_summary import summarise_job
+
+    told = (job.instant or "", summarise_job(job.figures), job.error or "")
+    return ". ".join(each.rstrip(".") for each in told if each)
 
 
 def events(

@@ -22,6 +22,7 @@ from typing import Protocol, TypeVar
 from structlog.stdlib import BoundLogger
 
 from lakeward.clock import Clock
+from lakeward.config.job_summary import summarise_job
 from lakeward.daemon.outbox import Letter, Outbox, Sent, send
 from lakeward.daemon.problem import problem_of
 from lakeward.daemon.runner import Lane
@@ -50,6 +51,9 @@ JOBS_REMEMBERED = 50
 
 GONE_SECONDS = 3600.0
 """A daemon that has not said for so long that it lives does not run the jobs any more that it began."""
+
+
+_FAILURES = (JobEnd.FAILED, JobEnd.REFUSED, JobEnd.VERIFICATION)
 
 
 class Submit(Protocol):
@@ -192,6 +196,29 @@ class Recorder:
                 figures=asdict(figures),
             ),
         )
+        self._tell_end(ended)
+
+    def _tell_end(self, ended: JobStatus) -> None:
+        """What a job achieved, or that it failed, is an event; that there was nothing to do, or that it is tried again
+        soon, is none."""
+        assert ended.ended_at is not None and ended.end is not None, "only ended jobs are told of"
+        if ended.end is JobEnd.COMMITTED:
+            done = summarise_job(asdict(ended.figures))
+            kind, text = ended.service.value, f"{' and '.join(ended.instants)}{': ' if done else ''}{done}"
+        elif ended.end in _FAILURES:
+            kind, text = "job-failed", f"{ended.service.value}: {ended.error}"
+        else:
+            return
+        event = EventRecord(
+            ended.ended_at,
+            kind,
+            text,
+            ended.table,
+            instant=ended.instants[-1] if ended.instants else None,
+            job_id=ended.job_id,
+            holder=self._holder,
+        )
+        self._remember("event", partial(self._store.events.record, event))
 
     def happened(self, record: e.Record, *, at: float) -> None:
         """An event, and what it changes for the daemon that starts next."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -25,6 +25,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from lakeward import quantities
 from lakeward.config.job_kind import JobKind
+from lakeward.config.job_summary import summarise_job
 from lakeward.daemon.scheduling.events import TableState
 from lakeward.daemon.status import (
     GroupStatus,
@@ -334,24 +335,8 @@ def why(decision: Decision) -> str:
 
 
 def figures(job: JobStatus) -> str:
-    """What a job did, in a few words."""
-    done = job.figures
-    parts = []
-    for number, kind in ((done.full_operations, "FULL"), (done.log_operations, "LOG")):
-        if number:
-            parts.append(f"{format_number(number)} {kind}")
-    if done.log_files:
-        parts.append(f"{format_number(done.log_files)} logs of {_size(done.log_bytes)} merged")
-    if done.written_bytes:
-        parts.append(f"{_size(done.read_bytes)} read, {_size(done.written_bytes)} written")
-    if done.rows_written:
-        parts.append(f"{format_number(done.rows_written)} rows")
-    if done.groups_verified:
-        wrong = f", {format_number(done.groups_mismatched)} wrong" if done.groups_mismatched else ", all right"
-        parts.append(f"{format_number(done.groups_verified)} file groups checked{wrong}")
-    if done.peak_memory_bytes:
-        parts.append(f"peak {_size(done.peak_memory_bytes)}")
-    return " · ".join(parts)
+    """What a job did, in a few words, whose numbers no line's end breaks."""
+    return summarise_job(asdict(job.figures), number=format_number, size=_size)
 
 
 _TABLES = "/tables/"

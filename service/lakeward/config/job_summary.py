@@ -1,0 +1,41 @@
+"""What a job did, in a few words: the same on pages, in events and on the command line.
+
+Touches: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lakeward.quantities import format_size
+
+
+def summarise_job(
+    figures: Mapping[str, Any],
+    *,
+    number: Callable[[float], str] = "{:,.0f}".format,
+    size: Callable[[float], str] = format_size,
+) -> str:
+    """Only what there is; empty for a job without figures. They are those of `JobRecord`, and a release that knows
+    others may have written them. `number` and `size` say how these are written."""
+
+    def of(name: str) -> float:
+        return float(figures.get(name) or 0)
+
+    parts = []
+    for operations, kind in ((of("full_operations"), "FULL"), (of("log_operations"), "LOG")):
+        if operations:
+            parts.append(f"{number(operations)} {kind}")
+    if of("log_files"):
+        parts.append(f"{number(of('log_files'))} logs of {size(of('log_bytes'))} merged")
+    if of("written_bytes"):
+        parts.append(f"{size(of('read_bytes'))} read, {size(of('written_bytes'))} written")
+    if of("rows_written"):
+        parts.append(f"{number(of('rows_written'))} rows")
+    if of("groups_verified"):
+        wrong = f", {number(of('groups_mismatched'))} wrong" if of("groups_mismatched") else ", all right"
+        parts.append(f"{number(of('groups_verified'))} file groups checked{wrong}")
+    if of("peak_memory_bytes"):
+        parts.append(f"peak {size(of('peak_memory_bytes'))}")
+    return " · ".join(parts)
