@@ -117,7 +117,7 @@ def watch(folder: Path, port: int, seconds: float | None, stop: Stop) -> int:
             say(f"The page           http://127.0.0.1:{port}/")
             say(f"Metrics            http://127.0.0.1:{port}/metrics")
             say(f"Look at the table  {command_line(lakeward)} inspect {table}")
-            say(f"Why this, why not  {command_line(lakeward)} explain {table}")
+            say(f"Why this, why not  {command_line(lakeward)} explain trips --config {configuration}")
             say(f"What was done      {command_line(lakeward)} jobs --config {configuration}")
             say("Ctrl-C stops it.")
             while not stop.is_asked and (end is None or time.monotonic() < end):

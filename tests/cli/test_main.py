@@ -14,8 +14,9 @@ import pytest
 from lakeward.cli.main import run
 from lakeward.commit.lock.file_system_lock import SPARK_LOCK
 from lakeward.format.timeline.commit_metadata import read_commit_metadata, write_commit_metadata
-from lakeward.format.timeline.compaction_plan import read_compaction_plan
+from lakeward.format.timeline.compaction_plan import CompactionPlan, read_compaction_plan, write_compaction_plan
 from lakeward.storage.local import LocalStorage
+from lakeward.table.service_instants import ServiceName
 from tests.crash.compacting import check_finished, check_readable, everything
 from tests.golden_tables import copy_golden, expected_rows
 from tests.our_reader import read_rows
@@ -107,6 +108,26 @@ def test_a_dry_run_needs_no_statement(table: Path, capfd: pytest.CaptureFixture[
     assert run(["compact", str(table), "--dry-run"]) == 0
     assert "Nothing written." in capfd.readouterr().out
     assert everything(table) == before
+
+
+def test_explain_says_that_a_daemon_services_the_table(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Without the daemon's configuration it may come to another result; the timeline tells of the daemon."""
+    for verb in ("plan", "explain"):
+        assert run([verb, str(table)]) == 0
+        assert "Service" not in capfd.readouterr().err
+    instant = "20261121043800000"
+    plan = CompactionPlan((), extra_metadata={"planned_by": "lakeward"} | ServiceName("lake-1", "s").as_metadata())
+    (table / f".hoodie/timeline/{instant}.compaction.requested").write_bytes(write_compaction_plan(plan))
+    configuration = table.parent / "lakeward.toml"
+    configuration.write_text('[service]\nname = "lake-1"\n')
+
+    for verb in ("plan", "explain"):
+        assert run([verb, str(table)]) == 0
+        told = capfd.readouterr().err
+        assert f"Service lake-1 works on this table, too: its daemon planned compaction {instant}" in told, verb
+        assert "--config" in told
+        assert run([verb, str(table), "--config", str(configuration)]) == 0
+        assert "Service" not in capfd.readouterr().err, verb
 
 
 @pytest.mark.parametrize("filters", [("--partition", "nowhere*"), ("--file-group", "0f3a"), ("--partition", "")])

@@ -107,8 +107,12 @@ def test_a_minute_of_make_run(demo: Demo, tmp_path: Path, capsys: pytest.Capture
     instants = {instant["time"] for instant in json.loads(capsys.readouterr().out)["timeline"]["instants"]}
     published = set(re.findall(r"compaction (\d{17}) committed", "\n".join(demo.lines)))
     assert published and published <= instants
+    configuration = table.parent.parent / "lakeward.toml"
+    assert any(f"explain trips --config {configuration}" in line for line in demo.lines), "as the daemon would decide"
+    assert lakeward(["explain", "trips", "--config", str(configuration)]) == 0
+    assert "Service make-run" not in capsys.readouterr().err
     assert lakeward(["explain", str(table)]) == 0
-    assert capsys.readouterr().out.strip()
+    assert "Service make-run works on this table" in capsys.readouterr().err
 
     assert demo.interrupt() == 0, "\n".join(demo.lines[-40:])
     assert any(line.startswith("writer | ") for line in demo.lines)

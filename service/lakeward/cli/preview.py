@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from lakeward.cli.compaction_options import compaction_options
-from lakeward.cli.configured_table import open_table
+from lakeward.cli.configured_table import ConfiguredTable, open_table
 from lakeward.cli.metadata_compact import metadata_trigger_as_json, metadata_trigger_of, render_metadata_trigger
 from lakeward.cli.parked_groups import ParkedGroups
 from lakeward.cli.plan_options import StatedPlan
@@ -27,6 +27,9 @@ from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.execute.compaction.compactor import Compactor
 from lakeward.plan.decision import PlanOutcome
 from lakeward.plan.metadata_trigger import MetadataTrigger
+from lakeward.table.service_instants import ServiceInstant, read_service_instants
+from lakeward.table.table_config import load_table_config
+from lakeward.table.timeline import load_timeline
 from lakeward.task.entry import run_operation_at
 
 
@@ -45,6 +48,18 @@ def show_preview(
     console = Terminal()
     render(outcome, console)
     render_metadata_trigger(trigger, console)
+
+
+def _newest_plan_of_a_daemon(opened: ConfiguredTable) -> ServiceInstant | None:
+    """Its timeline tells that a daemon services the table, wherever its store is."""
+    config = load_table_config(opened.storage, opened.base_path, clock=SystemClock()).config
+    timeline = load_timeline(opened.storage, opened.base_path, config)
+    instants = read_service_instants(opened.storage, opened.base_path, config, timeline)
+    return max(
+        (instant for instant in instants if instant.planned_by_service is not None),
+        key=lambda instant: instant.time,
+        default=None,
+    )
 
 
 def preview(
@@ -67,4 +82,11 @@ def preview(
     )
     outcome = compactor.preview()
     stated.check_matches(outcome)
+    if config is None and (plan := _newest_plan_of_a_daemon(opened)) is not None:
+        typer.echo(
+            f"Service {plan.planned_by_service} works on this table, too: its daemon planned {plan.action} "
+            f"{plan.time}. This is what would be done without its configuration; name that with --config "
+            "to see what it would do.",
+            err=True,
+        )
     return outcome, metadata_trigger_of(opened, opened.table.metadata_compact_after)
