@@ -71,8 +71,10 @@ def test_seconds_and_counts_are_metrics_as_they_come() -> None:
     """A job that fails in the end has still been counted."""
     watched = Watched()
     watched.watch.phase(Phase.MERGE, 2.0)
+    watched.watch.phase(Phase.BESIDE_WRITES, 0.3)
     watched.watch.counted(Count.CONFLICT)
 
     value = watched.registry.get_sample_value
     assert value("lakeward_phase_duration_seconds_sum", {"phase": "merge"}) == 2.0
     assert value("lakeward_conflicts_total", {"table": "orders"}) == 1.0
+    assert value("lakeward_lock_held_beside_writes_seconds_total", {"table": "orders"}) == 0.3

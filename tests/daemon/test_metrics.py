@@ -41,9 +41,10 @@ def busy(status: ServiceStatus | None = None) -> Metrics:
     for end in JobEnd:
         metrics.job_ended(job(end=end))
     for phase in Phase:
-        metrics.phase(phase, 1.5)
+        metrics.phase("orders", phase, 1.5)
     for count in Count:
         metrics.counted("orders", count)
+    metrics.writers_failed("orders", 2)
     for check in VerificationKind:
         metrics.verified("orders", check, passed=3, mismatched=1)
     for step in WatchedStep:
@@ -230,6 +231,8 @@ def test_what_alerts_watch_is_there_at_0_from_the_first_scrape():
     assert value(text, "lakeward_jobs_total", table="orders", service="compaction", end="failed") == 0
     assert value(text, "lakeward_watchdog_firings_total", table="orders", step="poll") == 0
     assert value(text, "lakeward_conflicts_total", table="orders") == 0
+    assert value(text, "lakeward_writer_conflicts_total", table="orders") == 0
+    assert value(text, "lakeward_lock_held_beside_writes_seconds_total", table="orders") == 0
     assert value(text, "lakeward_config_reloads_total", result="refused") == 0
 
 
@@ -332,10 +335,10 @@ def test_waiting_for_the_lock_is_no_part_of_the_other_phases():
     """Lock phases have histograms of their own, the others share one by name."""
     metrics = Metrics(CollectorRegistry())
     for phase in Phase:
-        metrics.phase(phase, 2.0)
+        metrics.phase("orders", phase, 2.0)
     text = scrape(metrics)
 
     phases = {labels["phase"] for labels, _ in samples(text)["lakeward_phase_duration_seconds_count"]}
-    assert phases == {phase.value for phase in Phase} - {"lock_wait", "lock_hold"}
+    assert phases == {phase.value for phase in Phase} - {"lock_wait", "lock_hold", "beside_writes"}
     assert value(text, "lakeward_lock_wait_seconds_sum") == 2
     assert value(text, "lakeward_lock_hold_seconds_sum") == 2

@@ -14,6 +14,8 @@ from tests.golden_tables import copy_golden
 
 QUIET = {
     "lakeward_conflicts_total",
+    "lakeward_writer_conflicts_total",
+    "lakeward_lock_held_beside_writes_seconds_total",
     "lakeward_recoveries_total",
     "lakeward_metadata_services_total",
     "lakeward_watchdog_firings_total",

@@ -24,7 +24,10 @@ from lakeward.format.timeline.compaction_plan import read_compaction_plan, write
 from lakeward.plan.decision import Choice, Decision, PlanOutcome, Reason
 from lakeward.table.file_system_view import GroupId
 from lakeward.verify.sample_verification import SampleReport
+from tests.clocks import SkippingClock
 from tests.daemon.serving import Serving
+from tests.execute.bench import GROUP
+from tests.execute.hudi_writes import HudiWrite, roll_back
 from tests.golden_tables import copy_golden
 
 
@@ -318,3 +321,22 @@ def test_a_table_that_is_forgotten_leaves_nothing(tmp_path: Path) -> None:
     bench.worker.forget("orders")
     assert bench.serving.backlog("orders") is None and bench.worker.snapshot("orders") is None
     assert bench.worker.caches.find("orders") is None
+
+
+def test_a_poll_tells_of_writes_that_we_may_have_failed(tmp_path: Path) -> None:
+    """Once, and not of what happened before the table was watched."""
+    bench = Bench(tmp_path, settings={"defaults.type": "log"})
+    clock = SkippingClock()
+    old, write = (HudiWrite(bench.path, clock, ago=ago, heartbeat=False) for ago in (9.0, 5.0))
+    bench.plan()
+    assert bench.run(JobKind.COMPACTION).result is JobResult.COMMITTED
+    clock.slept += 5.0
+    roll_back(bench.path, clock, old.instant, files=[(*GROUP, "")])
+    bench.worker.forget("orders")
+    assert bench.worker.poll(bench.table).writer_conflicts == ()
+
+    clock.slept += 5.0
+    roll_back(bench.path, clock, write.instant, files=[(*GROUP, "")])
+    (found,) = bench.worker.poll(bench.table).writer_conflicts
+    assert found.write == write.instant
+    assert bench.worker.poll(bench.table).writer_conflicts == ()

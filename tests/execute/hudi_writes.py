@@ -1,15 +1,47 @@
-"""Writes of Hudi's on a golden table, made by hand: begun, inflight, completed, dead."""
+"""Writes of Hudi's on a golden table, made by hand: begun, inflight, completed, dead, rolled back."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from datetime import UTC
 from pathlib import Path
 
 from lakeward.commit.heartbeat_line import heartbeat_path
+from lakeward.format.avro.container import write_record
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
 from lakeward.format.timeline.instant import format_instant_time
 from tests.clocks import SkippingClock
+
+ROLLBACK_PLAN = {
+    "type": "record",
+    "name": "HoodieRollbackPlan",
+    "fields": [
+        {
+            "name": "instantToRollback",
+            "type": {
+                "type": "record",
+                "name": "HoodieInstantInfo",
+                "fields": [{"name": "commitTime", "type": "string"}, {"name": "action", "type": "string"}],
+            },
+        },
+        {
+            "name": "RollbackRequests",
+            "type": {
+                "type": "array",
+                "items": {
+                    "type": "record",
+                    "name": "HoodieRollbackRequest",
+                    "fields": [
+                        {"name": "partitionPath", "type": "string"},
+                        {"name": "fileId", "type": ["null", "string"]},
+                        {"name": "filesToBeDeleted", "type": {"type": "array", "items": "string"}},
+                    ],
+                },
+            },
+        },
+    ],
+}
 
 
 class HudiWrite:
@@ -50,3 +82,16 @@ class HudiWrite:
         path.write_bytes(content)
         if what.endswith("requested"):
             os.utime(path, (self.began, self.began))
+
+
+def roll_back(base: Path, clock: SkippingClock, write: str, *, files: Iterable[tuple[str, str | None, str]]) -> None:
+    """A completed rollback of a write, with the partition, the file id and the path of each file that it took away."""
+    rollback = format_instant_time(int(clock.now() * 1000), UTC)
+    requests = [
+        {"partitionPath": partition, "fileId": file_id, "filesToBeDeleted": [path]}
+        for partition, file_id, path in files
+    ]
+    plan = {"instantToRollback": {"commitTime": write, "action": "deltacommit"}, "RollbackRequests": requests}
+    timeline = base / ".hoodie" / "timeline"
+    (timeline / f"{rollback}.rollback.requested").write_bytes(write_record(ROLLBACK_PLAN, plan))
+    (timeline / f"{rollback}_{rollback}.rollback").write_bytes(b"x")

@@ -245,6 +245,9 @@ def test_waiting_ends(then: YieldThen, rules: WritersConflict, is_log: bool) -> 
 @pytest.mark.parametrize(
     ("writes", "calm"),
     [
+        (Writes((LiveWrite("10", frozenset("a"), 11.0, 3.0),), usual_seconds=4.0), False),
+        (Writes((LiveWrite("10", frozenset("a"), 11.0, 2.0),), usual_seconds=4.0), True),
+        (Writes((LiveWrite("10", frozenset("a"), 11.0, 9.0),), usual_seconds=4.0), True),
         (Writes(), True),
         (Writes((LiveWrite("10", frozenset("a"), 11.0),)), True),
         (Writes((LiveWrite("10"),)), False),
@@ -253,8 +256,19 @@ def test_waiting_ends(then: YieldThen, rules: WritersConflict, is_log: bool) -> 
         (Writes((LiveWrite("10", frozenset("a"), 11.0),), {}, "09", 0.3), True),
         (Writes((LiveWrite("08", frozenset("a"), 11.0),), {}, "09", 0.3), False),
     ],
-    ids=["idle", "writing", "beginning", "just-committed", "paused", "began-since", "of-two-writers"],
+    ids=[
+        "about-to-end",
+        "halfway",
+        "much-longer",
+        "idle",
+        "writing",
+        "beginning",
+        "just-committed",
+        "paused",
+        "began-since",
+        "of-two-writers",
+    ],
 )
 def test_when_the_lock_is_taken(writes: Writes, calm: bool) -> None:
-    """Not while a writer begins, nor right after a commit, when the next write begins."""
+    """Not while a writer begins or is about to commit, nor right after a commit, when the next write begins."""
     assert writes.is_calm is calm

@@ -3,7 +3,8 @@ on, upserts, inserts and deletes in one table after the other, each until it is 
 
 What a step does follows from the seed and its number. A step that fails, because the lock could not be had or its
 commit conflicted, is done again, as Hudi's users do; each commit carries its step's number, by which a step is known
-that was committed and failed after that. How keys are found changes from step to step: by the record index, by bloom
+that was committed and failed after that. Stretches without a pause between two writes take turns with stretches with
+one. How keys are found changes from step to step: by the record index, by bloom
 filters and key ranges of the metadata table, by reading keys from files.
 
     python -m tests.soak.lock_writer FOLDER
@@ -22,6 +23,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
@@ -51,16 +53,17 @@ SHARING_OPTIONS = {
     "hoodie.clean.commits.retained": "3",
     "hoodie.metadata.compact.max.delta.commits": "8",
     "hoodie.parquet.small.file.limit": "",  # Hudi's default: new keys go where there is room
-    # It asks for the lock often, so that the two meet.
-    "hoodie.write.lock.wait_time_ms_between_retry": "100",
-    "hoodie.write.lock.client.wait_time_ms_between_retry": "100",
-    "hoodie.write.lock.client.num_retries": "600",
     "hoodie.bloom.index.use.metadata": "true",
 }
 INDEXES = ("GLOBAL_RECORD_LEVEL_INDEX", "BLOOM", "SIMPLE")
 
 STEP = "soak_step"
 """Under which a commit carries the number of its step."""
+
+STRETCH = 6
+"""Steps; in every second stretch there is a pause after each."""
+PAUSE_SECONDS = (1.5, 4.0)
+CONFLICT = "HoodieWriteConflictException"
 
 LATEST = "by data skipping"
 LATEST_STEPS = 2
@@ -76,6 +79,15 @@ class Entry:
     step: int
     instant: str
     completion_time: str
+    took: float = 0.0
+    """Seconds from when the writer asked for it, waits for the lock and second tries included."""
+    conflicts: int = 0
+    """How often it failed for what was committed meanwhile."""
+
+    @property
+    def has_gap(self) -> bool:
+        """Whether a pause comes after it."""
+        return self.step // STRETCH % 2 == 1
 
     @property
     def seconds(self) -> float:
@@ -129,19 +141,21 @@ def commits_of_steps(table: Path) -> dict[int, list[tuple[str, str]]]:
     return found
 
 
-def write(table: HudiTable, frame: Any, operation: str, step: int) -> tuple[str, str]:
-    """Until it is committed. Returns the instant and the completion time."""
+def write(table: HudiTable, frame: Any, operation: str, step: int) -> Entry:
+    """Until it is committed."""
+    started, conflicts = time.monotonic(), 0
     index = INDEXES[step % len(INDEXES)]
     options = {"hoodie.datasource.write.commitmeta.key.prefix": STEP, STEP: str(step)}
     while True:
         try:
             table.reshaped(index=index).write(frame, operation, **options)
         except Exception as error:
+            conflicts += CONFLICT in str(error)
             print(f"step {step} ({operation}, {index}) failed: {error}"[:3000], flush=True)
         committed = commits_of_steps(table.path).get(step, []) if (table.path / ".hoodie").exists() else []
         assert len(committed) <= 1, f"step {step} was committed twice: {committed}"
         if committed:
-            return committed[0]
+            return Entry(table.shape.name, step, *committed[0], time.monotonic() - started, conflicts)
 
 
 def read(table: HudiTable, step: int) -> dict[str, list[dict[str, Any]]]:
@@ -169,10 +183,12 @@ def main(folder: Path) -> None:
             step = 0
             while not (folder / f"enough-{name}").exists():
                 operation, rows = step_of(settings["seed"], name, step)
-                instant, completed = write(table, spark.createDataFrame(rows, COLUMNS), operation, step)
-                journal.write(json.dumps(asdict(Entry(name, step, instant, completed))) + "\n")
+                entry = write(table, spark.createDataFrame(rows, COLUMNS), operation, step)
+                journal.write(json.dumps(asdict(entry)) + "\n")
                 journal.flush()
                 os.fsync(journal.fileno())
+                if entry.has_gap:
+                    time.sleep(Random(step).uniform(*PAUSE_SECONDS))
                 step += 1
             counts = Counter({step: len(commits) for step, commits in commits_of_steps(table.path).items()})
             assert not counts or max(counts.values()) == 1, counts

@@ -77,7 +77,7 @@ class JobWatch:
         )
 
     def phase(self, phase: Phase, seconds: float) -> None:
-        self._metrics.phase(phase, seconds)
+        self._metrics.phase(self.job.table, phase, seconds)
 
     def counted(self, count: Count, number: int = 1) -> None:
         self._metrics.counted(self.job.table, count, number)

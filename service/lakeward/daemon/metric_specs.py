@@ -133,6 +133,12 @@ LOCK_WAIT_SECONDS = _histogram(
     "lakeward_lock_wait_seconds", _LOCK_SECONDS, "Seconds waited for a table's lock, gotten or not."
 )
 LOCK_HOLD_SECONDS = _histogram("lakeward_lock_hold_seconds", _LOCK_SECONDS, "Seconds that a table's lock was held.")
+LOCK_HELD_BESIDE_WRITES = _counter(
+    "lakeward_lock_held_beside_writes_seconds_total",
+    "Seconds that a table's lock was held while a write was under way: what writers waited for us, at most, and with "
+    "Hudi's file-system lock up to 5 s more each time one asked.",
+    "table",
+)
 VERIFICATIONS = _counter(
     "lakeward_verifications_total",
     "Checks of an operation's output before it was published, and of samples of what is in the table.",
@@ -141,6 +147,12 @@ VERIFICATIONS = _counter(
     "result",
 )
 CONFLICTS = _counter("lakeward_conflicts_total", "Work that a change of the table made unpublishable.", "table")
+WRITER_CONFLICTS = _counter(
+    "lakeward_writer_conflicts_total",
+    "Writes rolled back that had a file group in common with a compaction of ours which completed while they were "
+    "under way.",
+    "table",
+)
 RECOVERIES = _counter(
     "lakeward_recoveries_total",
     "Attempts rolled back after they died or failed, attempts of ours that another process took over, and plans "
@@ -187,8 +199,10 @@ EVENT_METRICS = (
     PHASE_SECONDS,
     LOCK_WAIT_SECONDS,
     LOCK_HOLD_SECONDS,
+    LOCK_HELD_BESIDE_WRITES,
     VERIFICATIONS,
     CONFLICTS,
+    WRITER_CONFLICTS,
     RECOVERIES,
     METADATA_SERVICES,
     WATCHDOG,

@@ -41,6 +41,7 @@ from lakeward.daemon.metric_specs import (
     JOB_SECONDS,
     JOBS,
     LEASE_CHANGES,
+    LOCK_HELD_BESIDE_WRITES,
     LOCK_HOLD_SECONDS,
     LOCK_WAIT_SECONDS,
     MERGED_LOG_BYTES,
@@ -63,6 +64,7 @@ from lakeward.daemon.metric_specs import (
     TABLE_GAUGES,
     VERIFICATIONS,
     WATCHDOG,
+    WRITER_CONFLICTS,
     WRITTEN_BYTES,
     CheckResult,
     MetricKind,
@@ -145,15 +147,21 @@ class Metrics:
         if figures.peak_memory_bytes:
             self._histogram(PEAK_MEMORY).observe(figures.peak_memory_bytes)
 
-    def phase(self, phase: Phase, seconds: float) -> None:
+    def phase(self, table: str, phase: Phase, seconds: float) -> None:
         """A part of a job ended; an `Observer`'s `phase` calls this."""
         match phase:
             case Phase.LOCK_WAIT:
                 self._histogram(LOCK_WAIT_SECONDS).observe(seconds)
             case Phase.LOCK_HOLD:
                 self._histogram(LOCK_HOLD_SECONDS).observe(seconds)
+            case Phase.BESIDE_WRITES:
+                self._counter(LOCK_HELD_BESIDE_WRITES, self._labels.of(table)).inc(seconds)
             case _:
                 self._histogram(PHASE_SECONDS, phase).observe(seconds)
+
+    def writers_failed(self, table: str, number: int) -> None:
+        """So many writes were rolled back that a service of ours may have failed."""
+        self._counter(WRITER_CONFLICTS, self._labels.of(table)).inc(number)
 
     def counted(self, table: str, count: Count, number: int = 1) -> None:
         """An `Observer`'s `counted` calls this."""
@@ -215,7 +223,8 @@ class Metrics:
                 self._counter(RECOVERIES, label, count)
             for count in sorted(METADATA_COUNTS):
                 self._counter(METADATA_SERVICES, label, count.removeprefix("metadata_"))
-            self._counter(CONFLICTS, label)
+            for spec in (CONFLICTS, WRITER_CONFLICTS, LOCK_HELD_BESIDE_WRITES):
+                self._counter(spec, label)
 
     def _counter(self, spec: MetricSpec, *labels: str) -> Counter:
         counter = self._made[spec.name]

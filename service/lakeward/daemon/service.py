@@ -580,6 +580,15 @@ class Service:
         self._written_of(poll.table).by_writers += report.writer_bytes
         result = PollOutcome.CHANGED if report.changed else PollOutcome.UNCHANGED
         self._metrics.polled(poll.table, result, report.seconds)
+        self._metrics.writers_failed(poll.table, len(report.writer_conflicts))
+        for each in report.writer_conflicts:
+            self._log.warning(
+                "a write was rolled back over whose file groups ours completed",
+                table=poll.table,
+                write=each.write,
+                rollback=each.rollback,
+                ours=each.by,
+            )
         foreign, resumed_at = report.foreign, self._controls.resumed_at(poll.table)
         # After a restart the scheduler does not know what the operator had seen when the table was resumed.
         if foreign is not None and (resumed_at is None or foreign.requested_at > resumed_at):

@@ -15,7 +15,7 @@ Keeps:   1. a table is polled by one thread at a time, two tables by two: each h
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -28,6 +28,7 @@ from lakeward.table.listing import ListingSource
 from lakeward.table.service_instants import ServiceInstant
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.watching.incremental_view import REBUILD_SECONDS, IncrementalView
+from lakeward.table.writer_conflicts import WriterConflict
 
 HUNG_SECONDS = 5.0
 """How long a scan waits for another one at the same table. One that hangs in its storage must not take the threads of
@@ -116,6 +117,12 @@ class Watcher:
         watched = self._polled(table)
         with _scanning(watched, table):
             return watched.view.service_instants()
+
+    def writer_conflicts(self, table: str, rollbacks: Iterable[Instant]) -> tuple[WriterConflict, ...]:
+        """Conflicts that these rollbacks show, at the last poll."""
+        watched = self._polled(table)
+        with _scanning(watched, table):
+            return watched.view.writer_conflicts(rollbacks)
 
     def doubt(self, table: str) -> None:
         """Makes the next poll scan everything: a job found damage that the last one did not show."""

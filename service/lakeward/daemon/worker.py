@@ -17,7 +17,7 @@ Keeps:   1. a job stops before it publishes when its lease is not safe any more,
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import tzinfo
@@ -49,7 +49,7 @@ from lakeward.execute.options import CompactionOptions
 from lakeward.execute.pending_work import pending_work
 from lakeward.execute.progress import Observer
 from lakeward.execute.serviced_table import zone_of
-from lakeward.format.timeline.instant import format_instant_time, parse_instant_time
+from lakeward.format.timeline.instant import Instant, State, format_instant_time, parse_instant_time
 from lakeward.plan.decision import PlanOutcome, Reason
 from lakeward.plan.eligibility import TableService, find_refusals, why_no_work
 from lakeward.plan.metadata_trigger import MetadataService, MetadataTrigger
@@ -61,6 +61,7 @@ from lakeward.table.file_system_view import GroupId
 from lakeward.table.listing import listing_source
 from lakeward.table.service_instants import ServiceInstant, ServiceName, foreign_instants
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.writer_conflicts import WriterConflict
 from lakeward.task.operation_spec import OperationKind
 from lakeward.verify.sample_verification import RunCheck, verify_sample
 
@@ -90,6 +91,8 @@ class PollReport:
     seconds: float
     writer_bytes: int = 0
     """Written by writers since the poll before."""
+    writer_conflicts: tuple[WriterConflict, ...] = ()
+    """Writes that were rolled back since then, and that a service of ours may have failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +167,17 @@ class Worker:
             instants = self._watcher.service_instants(table.name)
             foreign = foreign_instants(instants, self._identity, since=table.serviced_since)
             cache.keep_newest_foreign(max(foreign, key=lambda instant: instant.time, default=None))
-        return PollReport(polled.changed, cache.newest_foreign, self._clock.monotonic() - started, polled.writer_bytes)
+        return PollReport(
+            polled.changed,
+            cache.newest_foreign,
+            self._clock.monotonic() - started,
+            polled.writer_bytes,
+            () if is_first else self._writer_conflicts(table, polled.instants),
+        )
+
+    def _writer_conflicts(self, table: ServedTable, instants: Iterable[Instant]) -> tuple[WriterConflict, ...]:
+        rollbacks = [each for each in instants if each.action == "rollback" and each.state is State.COMPLETED]
+        return self._watcher.writer_conflicts(table.name, rollbacks) if rollbacks else ()
 
     def plan(self, table: ServedTable, excluded: Mapping[GroupId, Reason], guard: Guard) -> PlanReport:
         """Decide for every file group, on what the last poll saw. Writes nothing. Raises `Refused`."""

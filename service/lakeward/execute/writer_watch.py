@@ -25,6 +25,9 @@ from lakeward.table.table_config import TableConfig, load_table_config
 from lakeward.table.timeline import WRITE_ACTIONS, Timeline, load_timeline
 from lakeward.table.timeline_reader import TimelineCache, TimelineReader
 
+USUAL_OF = 5
+"""So many of the last writes say how long one takes."""
+
 
 class WriterWatch:
     def __init__(self, storage: Storage, base_path: str, *, clock: Clock, processes: Processes) -> None:
@@ -49,12 +52,14 @@ class WriterWatch:
         ends = {
             instant.time: instant.completion_time for instant in timeline.completed_writes if instant.completion_time
         }
-        newest = _newest_of_writers(timeline)
+        written = _of_writers(timeline)
+        newest = written[-1] if written else None
         return Writes(
             live=self._live_writes(timeline, live),
             completed=ends,
             newest_commit=None if newest is None else newest.completion_time,
             newest_commit_age=None if newest is None else self._clock.now() - timeline.modified[newest.file_name],
+            usual_seconds=_usual_seconds(timeline, written[-USUAL_OF:]),
         )
 
     def waited(self, instants: Iterable[str]) -> dict[str, float]:
@@ -79,15 +84,29 @@ class WriterWatch:
                 instant.time,
                 profiles[instant.time].partitions if instant.time in profiles else None,
                 timeline.modified[instant.file_name] if instant.state is State.INFLIGHT else None,
+                self._clock.now() - timeline.modified[instant.file_name],
             )
             for instant in live
         )
 
 
-def _newest_of_writers(timeline: Timeline) -> Instant | None:
-    """The write that completed last, of those that no service made."""
+def _of_writers(timeline: Timeline) -> list[Instant]:
+    """The completed writes that no service made, as they completed."""
     services = {instant.time for instant in timeline.instants if instant.action in SERVICES_OF_ONE}
     written = [
         instant for instant in timeline.completed_writes if instant.completion_time and instant.time not in services
     ]
-    return max(written, key=lambda instant: comparable_time(instant.completion_time or ""), default=None)
+    return sorted(written, key=lambda instant: comparable_time(instant.completion_time or ""))
+
+
+def _usual_seconds(timeline: Timeline, written: list[Instant]) -> float | None:
+    """For how long these were inflight, the shortest of them, by the times of their files."""
+    ends = {instant.time: timeline.modified[instant.file_name] for instant in written}
+    return min(
+        (
+            ends[instant.time] - timeline.modified[instant.file_name]
+            for instant in timeline.instants
+            if instant.state is State.INFLIGHT and instant.time in ends
+        ),
+        default=None,
+    )

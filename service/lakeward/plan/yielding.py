@@ -95,6 +95,8 @@ class LiveWrite:
     """The partitions that it says it touches; None where it says nothing, and may touch any."""
     inflight_at: float | None = None
     """When its `.inflight` was made, by the storage's clock; None while it is merely requested."""
+    inflight_seconds: float = 0.0
+    """For how long it has been inflight."""
 
     def may_touch(self, partitions: Collection[str]) -> bool:
         return self.partitions is None or not self.partitions.isdisjoint(partitions)
@@ -111,6 +113,8 @@ class Writes:
     """The greatest completion time of a writer's."""
     newest_commit_age: float | None = None
     """Seconds since then."""
+    usual_seconds: float | None = None
+    """For how long writers' writes are inflight, as a rule."""
 
     @property
     def partitions(self) -> frozenset[str]:
@@ -125,13 +129,19 @@ class Writes:
         """Whether the lock can be taken so that probably no writer asks for it meanwhile.
 
         A writer takes it to begin, shortly after its last commit, and to commit. So: no write is between its
-        `.requested` and its `.inflight`, and the newest commit was followed by another write or by a pause.
+        `.requested` and its `.inflight`, none is about to end, and the newest commit was followed by another write or
+        by a pause.
         """
-        if any(write.inflight_at is None for write in self.live):
+        if any(write.inflight_at is None or self._is_about_to_end(write) for write in self.live):
             return False
         if self.newest_commit is None or self.newest_commit_age is None or self.newest_commit_age >= SETTLED_SECONDS:
             return True
         return any(_is_after(write.instant, self.newest_commit) for write in self.live)
+
+    def _is_about_to_end(self, write: LiveWrite) -> bool:
+        """By what is usual; of a write that takes much longer than that nothing is known."""
+        usual = self.usual_seconds
+        return usual is not None and usual / 2 < write.inflight_seconds < usual * 2
 
 
 @dataclass(frozen=True, slots=True)

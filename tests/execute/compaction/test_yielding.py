@@ -66,6 +66,11 @@ class Beside(Bench):
         options = YieldOptions(**yielding)  # type: ignore[arg-type]
         return self.compactor(kind, writers_stopped=False, yielding=options).compact()  # type: ignore[arg-type]
 
+    @property
+    def waits(self) -> list[str]:
+        """What was said while a write was waited for."""
+        return [text for text in self.watcher.waits if text.startswith("write ")]
+
     def pending(self) -> list[str]:
         timeline = instants(self.base)
         done = {each.time for each in timeline if each.state is State.COMPLETED}
@@ -93,7 +98,7 @@ def test_a_log_is_published_once_overtaken(beside: Beside) -> None:
 
     assert plan.completion_time is not None and len(writes) == 2
     assert writes[-1].instant < plan.completion_time and writes[-1].heartbeat.exists()
-    waited_for = {text.split()[1] for text in beside.watcher.waits if text.startswith("write ")}
+    waited_for = {text.split()[1] for text in beside.waits}
     assert waited_for == {first.instant, writes[0].instant}
     check_readable(beside.base)
 
@@ -120,7 +125,7 @@ def test_a_write_elsewhere_holds_nothing_back(beside: Beside) -> None:
     beside.write(ago=30.0).inflight("q")
     beside.compact()
 
-    assert beside.watcher.waits == []
+    assert beside.waits == []
 
 
 def test_a_write_that_comes_before_the_lock_is_seen(beside: Beside) -> None:
@@ -173,7 +178,7 @@ def test_the_wait_is_stopped_and_shown(beside: Beside) -> None:
         beside.compact()
 
     assert beside.pending() == ["logcompaction"]
-    shown = [text for text in beside.watcher.waits if text.startswith(f"write {write.instant} of ")]
+    shown = [text for text in beside.waits if text.startswith(f"write {write.instant} of ")]
     assert "in partitions p" in shown[-1] and "at most 60 s" in shown[-1]
 
 
@@ -182,7 +187,7 @@ def test_a_full_does_not_wait_for_a_write_under_way(beside: Beside) -> None:
     write = beside.write(ago=4.0).inflight("p")
     beside.compact(FULL)
 
-    assert write.heartbeat.exists() and beside.watcher.waits == []
+    assert write.heartbeat.exists() and beside.waits == []
     check_readable(beside.base)
 
 

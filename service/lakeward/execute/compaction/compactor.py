@@ -181,7 +181,7 @@ class Compactor:
                         checked,
                         self._choose_dispatcher,
                         self._planned_by,
-                        version=snapshot.config.version,
+                        seen=snapshot,
                     )
                     done += [self._carry_out(work, recovered=False) for work in scheduled]
         return CompactionReport(

@@ -42,7 +42,6 @@ from lakeward.table.listing import ListingSource
 from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.service_instants import PLANNED_BY
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.table_version import TableVersion
 from lakeward.task.operation_spec import OperationKind
 
 PLANS_MAX = LOG_PLANS_MAX + 1
@@ -127,10 +126,14 @@ def schedule(
     choose_dispatcher: ChooseDispatcher,
     planned_by: Mapping[str, str],
     *,
-    version: TableVersion,
+    seen: TableSnapshot,
 ) -> tuple[list[PendingWork], PlanOutcome, CheckedLogs]:
     """Write the choice down, as a few plans at most. Returns them in the order in which to carry them out, and what was
-    found meanwhile."""
+    found meanwhile.
+
+    Args:
+        seen: what the preview was made of.
+    """
     dispatcher: Dispatcher = choose_dispatcher(preview.input_bytes)
     dispatcher.probe()
     check_space(
@@ -140,12 +143,13 @@ def schedule(
         remedy="Free space, or compact a part of the table with --partition or --file-group.",
     )
     scheduled: list[PendingWork] = []
-    in_gap = needs_gap(table, version)
+    in_gap = needs_gap(table, seen.config.version)
     if in_gap:
         await_gap(table, preview)
     busy = None if table.options.writers_stopped else table.writers.look().partitions
     # Log heads were read before the lock is taken, and the plans encoded; under it, only what came since.
     encoded = [(plan, write_compaction_plan(plan)) for _, plan in _plans_of(preview, planned_by, busy)]
+    _latest_time(table, seen)  # what it needs takes half a second to load
     with table.measured(Phase.SCHEDULE), table.locked() as fence:
         if in_gap:
             let_unseen_writes_appear(table)

@@ -84,6 +84,7 @@ from lakeward.table.watching.file_change import (
     change_by_replacement,
 )
 from lakeward.table.watching.file_inventory import SILENT_ROWS, UNKNOWN_ROWS, BaseFileKnowledge, FileInventory
+from lakeward.table.writer_conflicts import WriterConflict, find_writer_conflicts
 from lakeward.table.written_files import find_damage
 
 REBUILD_SECONDS = 6 * 3600.0
@@ -210,6 +211,11 @@ class IncrementalView:
         return read_service_instants(
             self._storage, self._base_path, known.loaded.config, known.timeline, known.planners
         )
+
+    def writer_conflicts(self, rollbacks: Iterable[Instant]) -> tuple[WriterConflict, ...]:
+        """Conflicts that these rollbacks show, on the timeline as of the last poll."""
+        known = self._known()
+        return find_writer_conflicts(self._storage, self._base_path, known.loaded.config, known.timeline, rollbacks)
 
     def doubt(self) -> None:
         """Makes the next poll read everything anew: another snapshot found damage that this view does not know."""

@@ -1,0 +1,91 @@
+"""Real Hudi writes without a pause in optimistic concurrency mode, and no write fails for a log compaction of ours. The
+longer story, with both locks that run here and writers with and without pauses, is `make soak-locks`."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakeward.format.timeline.instant import State
+from tests.crash.compacting import instants
+from tests.hudi.table import HudiTable, TableShape
+from tests.interop.lakeward_cli import lakeward
+from tests.interop.test_living_with_hudi import SHARED_LOCK, rows, table_with_logs, values
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+LOGS = 2
+RUNS_MAX = 10
+OPTIONS = SHARED_LOCK | {"hoodie.write.lock.client.wait_time_ms_between_retry": "100"}
+SETTINGS = ("hoodie.compaction.logfile.num.threshold=2", "hoodie.compaction.logfile.size.threshold=1")
+
+
+class Writing:
+    """A writer's thread."""
+
+    def __init__(self, spark: SparkSession, table: HudiTable) -> None:
+        self.writes = 0
+        self.failed: Exception | None = None
+        self._spark, self._table = spark, table
+        self._enough = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    @contextmanager
+    def under_way(self) -> Iterator[None]:
+        self._thread.start()
+        try:
+            yield
+        finally:
+            self._enough.set()
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._enough.is_set():
+                ts = 20 + self.writes
+                self._table.write(rows(self._spark, 0, 40, ts, f"w{self.writes}-"), "upsert")
+                self.writes += 1
+        except Exception as error:
+            self.failed = error
+
+
+def test_no_write_fails_for_a_log_compaction(spark: SparkSession, tmp_path: Path) -> None:
+    """Each is published in a gap or overtaken: for every write that is open at that moment, a commit younger than its
+    plan was complete when the write began. One that is planned during a write is not published during that write."""
+    table = table_with_logs(spark, tmp_path / "table", TableShape(options=OPTIONS))
+    writing = Writing(spark, table)
+    done: dict[str, str] = {}
+    with writing.under_way():
+        for _ in range(RUNS_MAX):
+            exit_code, printed = lakeward(
+                *("compact", str(table.path), "--type", "log", "--no-metadata-services"),
+                *(part for setting in SETTINGS for part in ("--set", setting)),
+                *("--lock", "filesystem", "--local-below", "1GiB"),
+            )
+            assert exit_code in (0, 75), printed
+            plans = printed.get("compactions", ())
+            done |= {plan["instant"]: plan["completion_time"] for plan in plans if plan["completion_time"]}
+            if len(done) >= LOGS or writing.failed is not None:
+                break
+    if writing.failed is not None:
+        raise writing.failed
+    assert len(done) >= LOGS
+    ends = {each.time: str(each.completion_time) for each in instants(table.path) if each.state is State.COMPLETED}
+    writes = ends.keys() - done.keys()
+    for planned, published in done.items():
+        for write in writes:
+            if write < published < ends[write]:
+                assert any(planned < begun and end < write for begun, end in ends.items()), (planned, write)
+            assert not write < planned < published < ends[write]
+    assert any(write < planned < ends[write] for planned in done for write in writes), (
+        "else this would have shown little"
+    )
+    assert set(values(table).values()) == {f"w{writing.writes - 1}-{number}" for number in range(40)}
