@@ -15,7 +15,7 @@ from lakeward.format.timeline.instant import State
 from tests.crash.compacting import instants
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
-from tests.interop.test_living_with_hudi import SHARED_LOCK, rows, table_with_logs, values
+from tests.interop.test_living_with_hudi import SHARED_LOCK, rows, values, write_with_logs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,7 +60,7 @@ class Writing:
 def test_no_write_fails_for_a_log_compaction(spark: SparkSession, tmp_path: Path) -> None:
     """Each is published in a gap or overtaken: for every write that is open at that moment, a commit younger than its
     plan was complete when the write began. One that is planned during a write is not published during that write."""
-    table = table_with_logs(spark, tmp_path / "table", TableShape(options=OPTIONS))
+    table = write_with_logs(spark, tmp_path / "table", TableShape(options=OPTIONS))
     writing = Writing(spark, table)
     done: dict[str, str] = {}
     with writing.under_way():
