@@ -139,7 +139,7 @@ class Writes:
         return any(_is_after(write.instant, self.newest_commit) for write in self.live)
 
     def _is_about_to_end(self, write: LiveWrite) -> bool:
-        """By what is usual; of a write that takes much longer than that nothing is known."""
+        """Whether it is, by what is usual; nothing is known of a write that takes much longer."""
         usual = self.usual_seconds
         return usual is not None and usual / 2 < write.inflight_seconds < usual * 2
 
