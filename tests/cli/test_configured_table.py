@@ -85,6 +85,9 @@ def test_a_plan_is_what_the_daemon_would_do(table: Path, capfd: pytest.CaptureFi
     config.write_text('defaults.objective = "none"\n' + config.read_text())
     assert run(["plan", "orders", "--json"]) == 0
     (decision,) = json.loads(capfd.readouterr().out)["decisions"]
+    assert (decision["choice"], decision["reason"]) == ("NONE", "table-trigger")
+    assert run(["compact", "orders", "--dry-run", "--json"]) == 0, "which does at once what it is asked to"
+    (decision,) = json.loads(capfd.readouterr().out)["decisions"]
     assert (decision["choice"], decision["reason"]) == ("FULL", "log-ratio")
     assert run(["plan", "orders", "--json", "--set", "planner.small_base_size=32MiB"]) == 0
     (decision,) = json.loads(capfd.readouterr().out)["decisions"]

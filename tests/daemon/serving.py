@@ -152,6 +152,8 @@ class Serving:
             "service.state_folder": str(state_folder),
             "locks.writers": "share",
             "defaults.foreign_services": "share",
+            # The golden tables have few commits; what the default trigger does is in test_promises.
+            "defaults.planner": '{ "hoodie.compact.inline.max.delta.commits" = 1 }',
         }
         return load_settings(file, {}, given | dict(settings))
 

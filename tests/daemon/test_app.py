@@ -38,6 +38,7 @@ writers = "share"
 roots = ["{folder}/tables"]
 
 [defaults]
+planner = { "hoodie.compact.inline.max.delta.commits" = 1 }
 interval = "1s"
 foreign_services = "share"
 """

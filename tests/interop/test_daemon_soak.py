@@ -64,6 +64,7 @@ retry_max = "5s"
 failures_max = 50
 plan_expiry = "30s"
 verification_interval = "20s"
+planner = { "hoodie.compact.inline.max.delta.commits" = 1 }
 """
 
 

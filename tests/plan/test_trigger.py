@@ -76,9 +76,21 @@ def test_time_runs_from_the_request_of_the_last_compaction() -> None:
     assert not fire(TIME, compaction, minutes=51).fires
 
 
-def test_a_log_compaction_is_one_more_delta_commit() -> None:
-    """Hudi cannot tell it from others on the timeline."""
-    assert fire(NUM, deltas(1), log_compacted(minute(2))).delta_commits == 2
+def test_a_log_compaction_ends_the_count_as_a_compaction_does() -> None:
+    """It is no delta commit, though it completes as one; a hybrid plan, LOG or not, completes as a compaction."""
+    assert fire(NUM, deltas(1), log_compacted(minute(2))).delta_commits == 0
+    assert fire(NUM, deltas(1), log_compacted(minute(2), minute(9)), deltas(3, 10)).delta_commits == 2
+    assert fire(NUM, completed(minute(1), "commit"), log_compacted(minute(4)), deltas(2, 3, 5)) == Firing(
+        False, 1, 56 * 60
+    )
+    assert fire(TIME, log_compacted(minute(4)), deltas(2), minutes=56).fires
+
+
+def test_after_a_request_a_pending_log_compaction_ends_the_count() -> None:
+    """Only there; else a plan counts once it is carried out, for it may be taken back."""
+    request = pending(minute(10), "logcompaction", State.REQUESTED)
+    assert fire(AFTER_REQUEST, request, deltas(9, 11)).delta_commits == 1
+    assert fire(NUM, request, deltas(9, 11)).delta_commits == 2
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ from lakeward.daemon.leases import Leases
 from lakeward.daemon.runner import SCANS_AT_ONCE, Lane
 from lakeward.daemon.scheduling import events as e
 from lakeward.daemon.scheduling.scheduler import Scheduler
-from lakeward.daemon.served_table import ServedTable
+from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.service import Service, limits_of
 from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.worker import Worker
@@ -46,8 +46,6 @@ from lakeward.errors import StoreUnavailable
 from lakeward.format.timeline.instant import format_instant_time
 from lakeward.plan.compaction_type import CompactionType
 from lakeward.plan.decision import Choice
-from lakeward.plan.planner import planner_of
-from lakeward.plan.selection import GroupFilter
 from lakeward.state.records import ControlKind, ControlRecord, DaemonRecord, TargetKind
 from lakeward.state.schema import metadata, store_identity
 from lakeward.state.store import Store, open_store
@@ -427,7 +425,8 @@ class DaemonsRun:
             defaults=TableSettings(
                 services=(JobKind.COMPACTION,),
                 type=kind,
-                planner={} if kind is CompactionType.FULL else SETTINGS,
+                planner=({} if kind is CompactionType.FULL else SETTINGS)
+                | {"hoodie.compact.inline.max.delta.commits": random.choice(["1", "1", "5"])},
                 interval=INTERVAL,
                 replan=120.0,
                 plan_expiry=random.choice([60.0, 3600.0]),
@@ -663,9 +662,9 @@ class DaemonsRun:
         if pending:
             return [f"pending {pending}"]
         snapshot = take_snapshot(self.storage, table.base_path, clock=SimulatedClock(self.world, self._judge))
-        settings = self.settings.table(table.base_path, table.base_path)
+        served = served_table(self.settings, table.base_path, table.base_path, watched_since=0.0)
         now = format_instant_time(int(self.world.wall * 1000) + 1000, UTC)
-        outcome = planner_of(settings.type, GroupFilter(), settings.planner)(snapshot, now, {})
+        outcome = served.planner(snapshot, now, {})
         return [f"{each.file_id} wants {each.choice}" for each in outcome.decisions if each.choice is not Choice.NONE]
 
     def _watch_the_scans(self) -> None:

@@ -29,7 +29,8 @@ def plan(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Say what compact would do now: the operations, what they would cost, and why not the others. Writes nothing."""
+    """Say what compact would do now, with --config what the daemon would: the operations, what they would cost, and why
+    not the others. Writes nothing."""
     from lakeward.cli.preview import preview, show_preview
     from lakeward.cli.views.plan import render_plan
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lakeward.config.settings import TableSettings
     from lakeward.plan.decision import PlanOutcome
     from lakeward.plan.planner import Planner
+    from lakeward.plan.trigger import Trigger
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,12 @@ class StatedPlan:
         ),
     ] = None
 
-    def over(self, configured: TableSettings) -> Planner:
-        """The planner that is asked for here, and else in the configuration. Raises `UsageError`."""
+    def over(self, configured: TableSettings, *, trigger: Trigger | None = None) -> Planner:
+        """The planner that is asked for here, and else in the configuration. Raises `UsageError`.
+
+        Args:
+            trigger: the table's, where neither says one.
+        """
         from lakeward.plan.planner import merge_settings, planner_of
         from lakeward.plan.selection import GroupFilter
 
@@ -66,7 +71,13 @@ class StatedPlan:
             groups,
             merge_settings(configured.planner, settings),
             objective=configured.objective,
+            trigger=trigger,
         )
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the command line leaves all of it to the configuration."""
+        return not (self.kind or self.partition or self.exclude_partition or self.file_group or self.settings)
 
     @property
     def narrows(self) -> bool:

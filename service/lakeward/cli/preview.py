@@ -1,4 +1,4 @@
-"""What `lakeward compact` would do now, as `plan`, `explain` and `compact --dry-run` show it.
+"""What would be done now: by `lakeward compact`, and by the daemon of a configuration, whose trigger has to fire first.
 
 Touches: stdout; the table and the store, reading only.
 """
@@ -27,6 +27,7 @@ from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.execute.compaction.compactor import Compactor
 from lakeward.plan.decision import PlanOutcome
 from lakeward.plan.metadata_trigger import MetadataTrigger
+from lakeward.plan.trigger import Trigger
 from lakeward.table.service_instants import ServiceInstant, read_service_instants
 from lakeward.table.table_config import load_table_config
 from lakeward.table.timeline import load_timeline
@@ -65,7 +66,7 @@ def _newest_plan_of_a_daemon(opened: ConfiguredTable) -> ServiceInstant | None:
 def preview(
     table: str, config: Path | None, stated: StatedPlan, timezone: str | None
 ) -> tuple[PlanOutcome, MetadataTrigger | None]:
-    """The decisions that `compact` would take now, and how far the metadata table is."""
+    """The decisions that `compact` would take now, or the daemon, and how far the metadata table is."""
     opened = open_table(table, config)
     clock = SystemClock()
     parked = ParkedGroups(opened, config, clock, say=partial(typer.echo, err=True))
@@ -73,7 +74,8 @@ def preview(
         opened.storage,
         opened.base_path,
         compaction_options(opened, opened.locks, timezone=timezone),
-        planner=stated.over(opened.table),
+        # Where the command line says nothing of its own, it asks what the daemon of that configuration would do.
+        planner=stated.over(opened.table, trigger=Trigger() if config is not None and stated.is_silent else None),
         choose_dispatcher=lambda input_bytes: InProcessDispatcher(),
         run_operation=partial(run_operation_at, opened.base_path),
         clock=clock,

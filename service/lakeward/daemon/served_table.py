@@ -13,6 +13,7 @@ from lakeward.config.window import Window
 from lakeward.daemon.scheduling.events import Schedule
 from lakeward.plan.planner import Planner, planner_of
 from lakeward.plan.selection import GroupFilter
+from lakeward.plan.trigger import Trigger
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +47,15 @@ class ServedTable:
 
     @property
     def planner(self) -> Planner:
-        """What the daemon asks for what to do."""
+        """What the daemon asks for what to do: with Hudi's own trigger, unless the operator gives another."""
         settings = self.settings
-        return planner_of(settings.type, self.group_filter, settings.planner, objective=settings.objective_kept)
+        return planner_of(
+            settings.type,
+            self.group_filter,
+            settings.planner,
+            objective=settings.objective_kept,
+            trigger=Trigger(),
+        )
 
     @property
     def schedule(self) -> Schedule:

@@ -85,9 +85,7 @@ def _because(decision: Decision) -> str:
         case Reason.ONE_LOG:
             return f"there is {_logs(numbers)}, and a LOG merges at least two"
         case Reason.TABLE_TRIGGER:
-            return (
-                f"the table is not due, it has {_trigger(numbers)} since its last compaction{_at_the_latest(numbers)}"
-            )
+            return f"the table is not due, it has {_trigger(numbers)} since its last plan{_at_the_latest(numbers)}"
         case Reason.GROUP_TRIGGER:
             return (
                 f"the file group is not due, it has {_trigger(numbers)} since its own last compaction"
@@ -132,7 +130,15 @@ def _because(decision: Decision) -> str:
 
 
 def _below_thresholds(numbers: Mapping[str, int | float]) -> str:
-    """What of a LOG's conditions is missing, and when the base would be rewritten."""
+    """What is missing of a LOG's conditions, and of a FULL's."""
+    full = []
+    if numbers["log_files"] < numbers["full_num_threshold"]:
+        full.append(f"{numbers['full_num_threshold']} logs or more")
+    if numbers["log_bytes"] < numbers["full_size_threshold"]:
+        full.append(f"{format_size(numbers['full_size_threshold'])} of logs or more")
+    ratio_bytes = numbers["log_ratio"] * numbers["base_bytes"]
+    if numbers["base_bytes"] >= numbers["small_base_size"] and numbers["log_bytes"] <= ratio_bytes:
+        full.append(f"logs of more than {format_size(ratio_bytes)}")
     missing = []
     if numbers["log_files"] < numbers["log_num_threshold"]:
         missing.append(f"{numbers['log_num_threshold']} logs or more")
@@ -142,8 +148,8 @@ def _below_thresholds(numbers: Mapping[str, int | float]) -> str:
         missing.append(f"a median log below {format_size(numbers['small_log_size'])}")
     return (
         f"on a base of {format_size(numbers['base_bytes'])} there is too little to merge, {_logs(numbers)}, the median "
-        f"{format_size(numbers['median_log_bytes'])}; LOG would need {' and '.join(missing)}, FULL logs of more than "
-        f"{format_size(numbers['log_ratio'] * numbers['base_bytes'])}{_at_the_latest(numbers)}"
+        f"{format_size(numbers['median_log_bytes'])}; LOG would need {' and '.join(missing)}, FULL "
+        f"{' and '.join(full)}{_at_the_latest(numbers)}"
     )
 
 

@@ -8,6 +8,8 @@ The first rule that matches decides. RFC-103 gives all but the first:
     3  enough logs, enough bytes of logs, and the median log is small   LOG    the base need not be rewritten
     4  otherwise                                                        NONE
 
+A number or size of logs that an operator sets binds FULL and LOG alike, by all rules but the first.
+
 Before the rules stands what keeps a group from being considered: filters and pending work, and for all rules but the
 first triggers, too. An operator may ask for FULL only, or for LOG only, wherever it is possible: then the other rules
 say nothing, and with LOG only there is no objective. After the rules stands what keeps a LOG from being right (a write
@@ -73,10 +75,11 @@ class HybridOptions:
     """Bytes; a base below this is always rewritten."""
     log_ratio: float = 0.5
     """A base is rewritten when its logs are larger than this part of it."""
-    log_num_threshold: int = LOG_NUM_THRESHOLD
-    """Live logs from which on a LOG is worth it; 0, Hudi's "no filter", means the default."""
-    log_size_threshold: int = LOG_SIZE_THRESHOLD
-    """Bytes of live logs from which on a LOG is worth it; 0, Hudi's "no filter", means the default."""
+    log_num_threshold: int = 0
+    """Live logs from which on a group is compacted, FULL or LOG. 0, Hudi's "no filter": any for FULL,
+    `LOG_NUM_THRESHOLD` for LOG."""
+    log_size_threshold: int = 0
+    """The same in bytes of live logs; with 0, `LOG_SIZE_THRESHOLD` for LOG."""
     small_log_size: int = 16 * MIB
     """Bytes; logs are small when their median is below this."""
     only: Choice | None = None
@@ -250,6 +253,8 @@ class _Planning:
     def _apply_rules(self, profile: SliceProfile) -> tuple[Choice, Reason]:
         """The rule table at the head of this module."""
         options = self._options
+        if len(profile.live) < options.log_num_threshold or profile.log_bytes < options.log_size_threshold:
+            return Choice.NONE, Reason.BELOW_THRESHOLDS
         if options.only is Choice.FULL:
             return Choice.FULL, Reason.HAS_LOGS
         if options.only is Choice.LOG:
@@ -337,6 +342,8 @@ class _Planning:
             "log_ratio": self._options.log_ratio,
             "log_num_threshold": self._log_num_threshold,
             "log_size_threshold": self._log_size_threshold,
+            "full_num_threshold": self._options.log_num_threshold,
+            "full_size_threshold": self._options.log_size_threshold,
             "small_log_size": self._options.small_log_size,
         }
 

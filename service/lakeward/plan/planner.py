@@ -35,14 +35,21 @@ _ONLY = {CompactionType.HYBRID: None, CompactionType.FULL: Choice.FULL, Compacti
 
 
 def planner_of(
-    kind: CompactionType, groups: GroupFilter, settings: Mapping[str, str], *, objective: float | None = None
+    kind: CompactionType,
+    groups: GroupFilter,
+    settings: Mapping[str, str],
+    *,
+    objective: float | None = None,
+    trigger: Trigger | None = None,
 ) -> Planner:
     """The planner of that kind, with filters and settings (`SETTINGS` are their keys). Raises `UsageError`.
 
     Args:
         objective: seconds that a record may be in logs only.
+        trigger: the table's, where the settings give none.
     """
-    options = replace(_options(groups, settings), only=_ONLY[kind], objective=objective)
+    given = _options(groups, settings)
+    options = replace(given, only=_ONLY[kind], objective=objective, table_trigger=given.table_trigger or trigger)
     return GroupPlanner(HybridCompactionPlanGenerator(options))
 
 

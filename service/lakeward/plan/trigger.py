@@ -1,15 +1,18 @@
 """When to plan: Hudi's five triggers, asked of a whole table, and the same five of one file group.
 
-    NUM_COMMITS                      enough delta commits since the last compaction
-    NUM_COMMITS_AFTER_LAST_REQUEST   enough since the last compaction was requested, done or not
-    TIME_ELAPSED                     enough time since the last compaction
+    NUM_COMMITS                      enough delta commits since the last plan
+    NUM_COMMITS_AFTER_LAST_REQUEST   enough since the last plan was requested, done or not
+    TIME_ELAPSED                     enough time since the last plan
     NUM_AND_TIME, NUM_OR_TIME        both, either of NUM_COMMITS and TIME_ELAPSED
 
-For the table the words mean what they mean in Hudi 1.2, to the edge: a compaction is any completed `commit`; delta
-commits count if they completed after it was *requested* (after a request: if they were requested later, pending ones
-included); time runs from its request, in whole seconds; where there was none, all delta commits count, and time runs
-from the first. A log compaction is one more delta commit. For a file group: the writes that have a log in its latest
-slice, and the time since the slice's base instant; outputs of log compaction do not count.
+A plan is a compaction (`commit`, hybrid ones too) or a log compaction, of any engine. To Hudi 1.2 the latter is one
+more delta commit and ends no count, so that a table in which LOG does for a while would be due at each commit. All else
+is Hudi's, to the edge: a plan counts once it is completed; delta commits count if they completed after it was
+*requested* (after a request: if they were requested later, pending ones included); time runs from its request, in whole
+seconds; where there was none, all delta commits count, and time runs from the first.
+
+For a file group: the writes that have a log in its latest slice, and the time since the slice's base instant. Outputs
+of log compaction count for neither.
 
 Touches: nothing.
 Source:  ScheduleCompactionActionExecutor.needCompact and CompactionUtils, Hudi 1.2.
@@ -71,15 +74,16 @@ class Firing:
 
 def table_fires(trigger: Trigger, timeline: Timeline, ages: Ages) -> Firing:
     """Whether the table as a whole is due."""
-    compactions = [i.time for i in timeline.completed if i.action == "commit"]
-    deltas = [i for i in timeline.completed if i.action == "deltacommit"]
+    log_compactions = {i.time for i in timeline.instants if i.action == "logcompaction"}
+    plans = [i.time for i in timeline.completed if i.action == "commit" or i.time in log_compactions]
+    deltas = [i for i in timeline.completed if i.action == "deltacommit" and i.time not in log_compactions]
     requests = [i.time for i in (*deltas, *timeline.pending) if i.action == "deltacommit"]
     if trigger.strategy is TriggerStrategy.NUM_COMMITS_AFTER_LAST_REQUEST:
-        requested = [i.time for i in timeline.pending if i.action == "compaction"]
-        since = _newest(requested) or _newest(compactions)
+        requested = [i.time for i in timeline.pending if i.action in ("compaction", "logcompaction")]
+        since = _newest(requested) or _newest(plans)
         times = requests
     else:
-        since = _newest(compactions)
+        since = _newest(plans)
         times = [i.completion_time or i.time for i in deltas]
     if since is None and not requests:
         return Firing(False, 0, 0)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC
 
+import pytest
+
 from lakeward.config.settings import Settings
 from lakeward.daemon.scheduling.events import (
     Demand,
@@ -26,7 +28,7 @@ from lakeward.daemon.scheduling.events import (
 )
 from lakeward.daemon.served_table import served_table
 from lakeward.format.timeline.instant import Instant, format_instant_time
-from lakeward.plan.decision import PlanOutcome
+from lakeward.plan.decision import Form, PlanOutcome
 from lakeward.table.backlog import backlog_of
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline_reader import LogCompaction
@@ -59,6 +61,7 @@ class Promise(Stage):
         self.oldest = 0.0
         """The greatest age that a record in logs only ever had."""
         self.say(TableAdded("t", self.table.schedule, verified_at=START), LeaseGained("t"))
+        self.wait(2 * MINUTE)  # recovered
 
     def instant(self, later: float = 0) -> str:
         return format_instant_time(int((self.now + later) * 1000), UTC)
@@ -122,9 +125,13 @@ class Promise(Stage):
         self.changed = True
         at = self.instant()
         kinds = {operation.operation_type for operation in outcome.operations}
-        self.instants += completed(at, "commit") if "FULL" in kinds else []
         log_at = self.instant(0.001)
-        self.instants += log_compacted(log_at) if "LOG" in kinds else []
+        if outcome.form is Form.HYBRID:
+            log_at = at
+            self.instants += completed(at, "commit")
+        else:
+            self.instants += completed(at, "commit") if "FULL" in kinds else []
+            self.instants += log_compacted(log_at) if "LOG" in kinds else []
         for operation in outcome.operations:
             number = int(operation.file_id[:4])
             group = self.groups[number]
@@ -183,3 +190,32 @@ def test_without_an_objective_nothing_is_due_by_its_age() -> None:
     table.write(2 * MIB)
     table.pass_time(3 * DAY, step=HOUR)
     assert table.done == []
+
+
+def test_a_table_that_is_written_every_minute_is_compacted_at_every_fifth_commit() -> None:
+    """20 MiB, a commit a minute, default settings: what Hudi itself would do, and not a rewrite after every commit."""
+    table = Promise(20 * MIB)
+    for _ in range(60):
+        table.write(10 * 1024)
+        table.pass_time(MINUTE, step=10.0)
+    assert table.fulls == [1] * 12
+    assert {len(operation.log_files) for _, outcome in table.done for operation in outcome.operations} == {5}
+
+
+@pytest.mark.parametrize("form", ["split", "hybrid"])
+def test_log_compactions_are_planned_at_every_fifth_commit_too(form: str) -> None:
+    """A LOG ends the count of delta commits as a FULL does, in both forms of publishing."""
+    table = Promise(2000 * MIB, planner={"planner.publish": form})
+    for _ in range(40):
+        table.write(100 * 1024)
+        table.pass_time(MINUTE, step=10.0)
+    assert len(table.done) == 8 and table.fulls == [0] * 8
+
+
+def test_an_operator_may_set_another_trigger() -> None:
+    """One delta commit is what the daemon did before it had a trigger of its own."""
+    table = Promise(20 * MIB, planner={"hoodie.compact.inline.max.delta.commits": 1})
+    for _ in range(10):
+        table.write(10 * 1024)
+        table.pass_time(MINUTE, step=10.0)
+    assert table.fulls == [1] * 10
