@@ -17,13 +17,13 @@ def control(id_: int, kind: ControlKind, target: str = "t", **changes: Any) -> C
     return ControlRecord(kind, target=target, id=id_, **(usual | changes))
 
 
-def book() -> ControlRegistry:
+def registry() -> ControlRegistry:
     return ControlRegistry(foreign_seen=lambda resume: "20270115000000000")
 
 
 def test_each_word_is_told_once_and_in_order() -> None:
     """The store shows a pause for as long as it holds; the scheduler hears of it when it is new."""
-    controls = book()
+    controls = registry()
     pause, resume = control(1, ControlKind.PAUSE, until=NOW + 60), control(2, ControlKind.RESUME)
 
     first, second = controls.update([pause, resume], NOW)
@@ -35,7 +35,7 @@ def test_each_word_is_told_once_and_in_order() -> None:
 
 def test_a_file_group_and_a_group_are_targets_too() -> None:
     """Each kind of target of the store is one of the scheduler; a job is not, only its daemon knows it."""
-    controls = book()
+    controls = registry()
     events = controls.update(
         [
             control(1, ControlKind.PAUSE, target_kind=StoredTarget.FILE_GROUP, file_group=("p", "f")),
@@ -54,7 +54,7 @@ def test_a_file_group_and_a_group_are_targets_too() -> None:
 
 def test_a_cancellation_pauses_nothing() -> None:
     """Its expiry says how long it waits for a reader, and not that nothing may begin until then."""
-    (event,) = book().update([control(1, ControlKind.CANCEL, until=NOW + 3600)], NOW)
+    (event,) = registry().update([control(1, ControlKind.CANCEL, until=NOW + 3600)], NOW)
 
     assert isinstance(event, CancelRequested) and event.control.until is None
 
@@ -62,7 +62,7 @@ def test_a_cancellation_pauses_nothing() -> None:
 def test_a_cancellation_is_offered_until_a_daemon_ended_it() -> None:
     """At first only to whom it concerns, later to everybody; once ended it is not offered again, even while the
     store still shows it."""
-    controls, demand = book(), control(1, ControlKind.CANCEL)
+    controls, demand = registry(), control(1, ControlKind.CANCEL)
     controls.update([demand], NOW)
     assert controls.cancels(NOW) == [(demand, False)]
     later = NOW + CANCEL_TIMEOUT_SECONDS
@@ -80,7 +80,7 @@ def test_a_cancellation_is_offered_until_a_daemon_ended_it() -> None:
 def test_a_table_that_comes_later_hears_what_was_said_of_it() -> None:
     """The controls for the table itself and for its group are told in order; not what was cancelled, and nothing for
     others."""
-    controls = book()
+    controls = registry()
     controls.update(
         [
             control(1, ControlKind.PAUSE, "g", target_kind=StoredTarget.GROUP),
@@ -98,7 +98,7 @@ def test_a_table_that_comes_later_hears_what_was_said_of_it() -> None:
 def test_when_a_table_was_resumed() -> None:
     """The answer is about the table itself, not about a file group of it; after a restart as well, since the store
     keeps the newest."""
-    controls = book()
+    controls = registry()
     assert controls.resumed_at("t") is None
     controls.update(
         [

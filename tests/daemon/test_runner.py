@@ -1,4 +1,4 @@
-"""Work on threads and its answers on one; tests wait for events, never for time."""
+"""Work on threads and its results on one; tests wait for events, never for time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def runner() -> Iterator[ThreadRunner]:
     assert runner.stop(timeout=TIMEOUT_SECONDS)
 
 
-class Answers:
+class Results:
     def __init__(self, runner: ThreadRunner) -> None:
         self._runner = runner
         self.heard: list[object] = []
@@ -34,31 +34,31 @@ class Answers:
 
 
 def test_a_result_is_delivered_where_it_is_asked_for(runner: ThreadRunner) -> None:
-    """Work runs on another thread, its answer is heard on this one."""
-    answers = Answers(runner)
-    answers.submit(Lane.SCAN, threading.get_ident)
-    answers.wait(1)
-    assert answers.heard[0] != threading.get_ident()
+    """Work runs on another thread, its result is heard on this one."""
+    results = Results(runner)
+    results.submit(Lane.SCAN, threading.get_ident)
+    results.wait(1)
+    assert results.heard[0] != threading.get_ident()
 
 
 def test_whatever_happens_is_a_result(runner: ThreadRunner) -> None:
-    """A panic of a library or an exit, which are no `Exception`, is an answer too: no caller waits for ever."""
-    answers = Answers(runner)
+    """A panic of a library or an exit, which are no `Exception`, is a result too: no caller waits for ever."""
+    results = Results(runner)
     for error in (ValueError("a"), SystemExit(3), KeyboardInterrupt()):
 
         def fail(error: BaseException = error) -> None:
             raise error
 
-        answers.submit(Lane.STORE, fail)
-    answers.wait(3)
+        results.submit(Lane.STORE, fail)
+    results.wait(3)
 
-    assert [type(error).__name__ for error in answers.heard] == ["ValueError", "_Panic", "_Panic"]
-    assert "SystemExit: 3" in str(answers.heard[1])
-    assert all(isinstance(error, Exception) for error in answers.heard)
+    assert [type(error).__name__ for error in results.heard] == ["ValueError", "_Panic", "_Panic"]
+    assert "SystemExit: 3" in str(results.heard[1])
+    assert all(isinstance(error, Exception) for error in results.heard)
 
 
 def test_what_one_result_does_takes_none_from_the_others(runner: ThreadRunner) -> None:
-    """An error while an answer is taken in is the caller's; those behind it come with the next call."""
+    """An error while a result is taken in is the caller's; those behind it come with the next call."""
     done = threading.Barrier(3)
     heard: list[int] = []
 
@@ -80,37 +80,37 @@ def test_what_one_result_does_takes_none_from_the_others(runner: ThreadRunner) -
 
 def test_the_stores_lane_keeps_its_order(runner: ThreadRunner) -> None:
     """One after the other, so that an end is never written before its beginning."""
-    answers = Answers(runner)
+    results = Results(runner)
     written: list[int] = []
     for number in range(50):
-        answers.submit(Lane.STORE, lambda number=number: written.append(number))
-    answers.wait(50)
+        results.submit(Lane.STORE, lambda number=number: written.append(number))
+    results.wait(50)
     assert written == list(range(50))
 
 
 def test_lanes_do_not_wait_for_each_other(runner: ThreadRunner) -> None:
     """A job that hangs holds up neither polls nor the renewal of leases."""
-    answers, go_on = Answers(runner), threading.Event()
-    answers.submit(Lane.JOB, lambda: go_on.wait(TIMEOUT_SECONDS))
-    answers.submit(Lane.SCAN, lambda: "scan")
-    answers.submit(Lane.LEASE, lambda: "lease")
-    answers.wait(2)
-    assert set(answers.heard) == {"scan", "lease"}
+    results, go_on = Results(runner), threading.Event()
+    results.submit(Lane.JOB, lambda: go_on.wait(TIMEOUT_SECONDS))
+    results.submit(Lane.SCAN, lambda: "scan")
+    results.submit(Lane.LEASE, lambda: "lease")
+    results.wait(2)
+    assert set(results.heard) == {"scan", "lease"}
     go_on.set()
-    answers.wait(3)
+    results.wait(3)
 
 
 def test_a_runner_that_stops_says_what_hangs() -> None:
     """It waits for what has begun, begins nothing that waited, and stops waiting after its timeout."""
     runner, go_on, began = ThreadRunner(), threading.Event(), threading.Event()
-    answers = Answers(runner)
+    results = Results(runner)
 
     def hang() -> None:
         began.set()
         go_on.wait(TIMEOUT_SECONDS)
 
-    answers.submit(Lane.STORE, hang)
-    answers.submit(Lane.STORE, lambda: "never")
+    results.submit(Lane.STORE, hang)
+    results.submit(Lane.STORE, lambda: "never")
     assert began.wait(TIMEOUT_SECONDS)
 
     assert not runner.stop(timeout=0.01)
@@ -118,4 +118,4 @@ def test_a_runner_that_stops_says_what_hangs() -> None:
     go_on.set()
     assert runner.stop(timeout=TIMEOUT_SECONDS)
     runner.deliver()
-    assert answers.heard == [None]
+    assert results.heard == [None]

@@ -152,14 +152,14 @@ class SimulatedRunner:
         self._process = process
         self._waiting: dict[Lane, deque[Callable[[], None]]] = {lane: deque() for lane in Lane}
         self._busy: Counter[Lane] = Counter()
-        self._answers: list[tuple[tuple[Lane, str], Callable[[], None]]] = []
+        self._results: list[tuple[tuple[Lane, str], Callable[[], None]]] = []
         self._unanswered: Counter[tuple[Lane, str]] = Counter()
         """Work by lane and table of which the loop has not heard the end."""
         self.loop: Actor | None = None
         self.is_to_freeze = False
-        """At the next scan of a table on which a job runs: then several answers of one table come at once."""
+        """At the next scan of a table on which a job runs: then several results of one table come at once."""
         self.crowded = 0
-        """How often several answers of one table were heard in one step."""
+        """How often several results of one table were heard in one step."""
 
     def submit(
         self, lane: Lane, work: Callable[[], T], *, then: Callable[[T], None], failed: Callable[[Exception], None]
@@ -167,12 +167,12 @@ class SimulatedRunner:
         about = (lane, next((given.name for given in _given(work) if isinstance(given, ServedTable)), ""))
 
         def carry_out() -> None:
-            answer: Callable[[], None]
+            result: Callable[[], None]
             try:
-                answer = partial(then, work())
+                result = partial(then, work())
             except Exception as error:
-                answer = partial(failed, error)
-            self._answers.append((about, answer))
+                result = partial(failed, error)
+            self._results.append((about, result))
             if self.loop is not None:
                 self.loop.wake = min(self.loop.wake, self._world.time)
 
@@ -204,16 +204,16 @@ class SimulatedRunner:
         self._busy[lane] -= 1
 
     def deliver(self) -> int:
-        answers, self._answers = self._answers, []
-        of_a_table = Counter(table for (_, table), _ in answers if table)
+        results, self._results = self._results, []
+        of_a_table = Counter(table for (_, table), _ in results if table)
         self.crowded += any(number > 1 for number in of_a_table.values())
-        for about, answer in answers:
+        for about, result in results:
             self._unanswered[about] -= 1
-            answer()
-        return len(answers)
+            result()
+        return len(results)
 
     def wait(self, seconds: float) -> None:
-        if not self._answers:
+        if not self._results:
             self._world.sleep(self._process, seconds)
 
     def stop(self, *, wait: bool) -> None:
@@ -272,7 +272,7 @@ class TraceLog:
         if text == e.FactKind.STUCK:
             lane = Lane.JOB if str(about["text"]).startswith("Job") else Lane.SCAN
             if not self._runner.is_unanswered(lane, str(about["table"])):
-                self._world.broken(f"{self._process.name} had the answer that it declared missed: {about}")
+                self._world.broken(f"{self._process.name} had the result that it declared missed: {about}")
 
     def error(self, text: str, /, **about: object) -> None:
         self.info(text, **about)
@@ -396,7 +396,7 @@ class DaemonsRun:
         self.scanned_at: dict[str, float] = {}
         self.jobs = 0
         self.crowded = 0
-        """How often a daemon heard several answers of one table in one step."""
+        """How often a daemon heard several results of one table in one step."""
         self._safe_at: dict[tuple[int, str], float] = {}
         """When a process last held a safe lease on a table, for each pair of the two."""
         self._asked_at = 0.0
@@ -539,7 +539,7 @@ class DaemonsRun:
                     self._control(process, ControlKind.CANCEL, table)
 
     def _freeze(self, process: Process) -> None:
-        """Stop whole processes (SIGSTOP, a paused machine) while they wait for several answers of one table."""
+        """Stop whole processes (SIGSTOP, a paused machine) while they wait for several results of one table."""
         world, random = self.world, self.world.random
         while not self.peace:
             world.sleep(process, random.uniform(1.0, 10.0))

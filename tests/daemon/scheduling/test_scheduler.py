@@ -700,8 +700,8 @@ def test_failed_polls_go_on_for_ever():
 
 
 def test_stuck_poll():
-    """Keeps 5 of daemon/scheduling/scheduler. A poll without an answer is cancelled and recorded at its deadline; its
-    late answer changes nothing."""
+    """Keeps 5 of daemon/scheduling/scheduler. A poll without a result is cancelled and recorded at its deadline; its
+    late result changes nothing."""
     stage = Stage()
     stage.recovered("a")
     poll = stage.poll_of("a")
@@ -718,7 +718,7 @@ def test_stuck_poll():
 
 
 def test_stuck_plan_frees_its_turn():
-    """A plan without an answer gives its turn to the next table."""
+    """A plan without a result gives its turn to the next table."""
     stage = Stage(Limits(jobs_max=9, plans_max=1))
     stage.recovered("a", "b", plan_deadline=50.0)
     stage.polled("a")
@@ -733,7 +733,7 @@ def test_stuck_plan_frees_its_turn():
 
 
 def test_stuck_job_keeps_its_place():
-    """A job without an answer is cancelled and recorded once, and keeps slot and table until it answers."""
+    """A job without a result is cancelled and recorded once, and keeps slot and table until it ends."""
     stage = Stage(Limits(jobs_max=1))
     stage.recovered("a", "b", job_deadline=100.0, retry_first=1000.0)
     job = one(Run, stage.planned("a")).job
@@ -752,7 +752,7 @@ def test_stuck_job_keeps_its_place():
 
 
 def test_results_are_heard_before_deadlines():
-    """Keeps 8 of daemon/scheduling/scheduler. A process that was stopped past the deadlines hears all answers of a
+    """Keeps 8 of daemon/scheduling/scheduler. A process that was stopped past the deadlines hears all results of a
     table before a Tick judges any of them."""
     stage = Stage()
     stage.recovered("a")

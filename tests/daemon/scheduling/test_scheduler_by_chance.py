@@ -1,4 +1,4 @@
-"""The scheduler's invariants under random events, answers and times over a few tables.
+"""The scheduler's invariants under random events, results and times over a few tables.
 
 A run is repeated with `LAKEWARD_SEED=<printed seed>`; `LAKEWARD_RUNS` sets how many there are.
 """
