@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 import typer
 
-from lakeward.cli.main import app, run
+from lakeward.cli.main import run
+from lakeward.cli.verbs import app
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.dispatch.spark import SparkDispatcher
 from lakeward.errors import VerificationFailed

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,10 +54,45 @@ def test_an_interrupt_that_python_loses_is_heard_at_the_next_fence(
         patched.setattr("lakeward.task.entry.run_operation_at", interrupted)
         command = ["compact", str(table), "--local-below", "1GiB", "--writers", "stopped", "--timezone", "UTC"]
         assert run(command) == 130
-    assert "Interrupted" in capfd.readouterr().err
+    last = capfd.readouterr().err.splitlines()[-1]
+    assert last.startswith("LW-CANCELLED: Interrupted. Compaction ")
+    assert last.endswith(" was rolled back; its plan stays, and the next run carries it out.")
     assert pending_states(table) == {State.REQUESTED}
     check_readable(table)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+INTERRUPTED_AT_AN_IMPORT = """
+import signal, sys
+
+module = sys.argv.pop(1)
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            sys.meta_path.remove(self)
+            signal.raise_signal(signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.meta_path.insert(0, Interrupting())
+from lakeward.cli.main import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["typer", "lakeward.cli.verbs", "lakeward.config.file", "lakeward.execute.compaction.compactor", "numpy"],
+)
+def test_an_interrupt_while_a_command_starts(tmp_path: Path, module: str) -> None:
+    """Keeps 2 of cli/main, Keeps of cli/verbs: Ctrl-C in the first second is one line and 130, not a traceback."""
+    table = copy_golden("v9", tmp_path / "table")
+    words = [sys.executable, "-c", INTERRUPTED_AT_AN_IMPORT, module, "plan", str(table)]
+    environment = os.environ | {"XDG_STATE_HOME": str(tmp_path / "state")}
+    ended = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
+    assert ended.returncode == 130
+    assert ended.stdout == ""
+    assert ended.stderr == "LW-CANCELLED: Interrupted. Nothing was under way that had to be rolled back.\n"
 
 
 def test_a_library_may_not_make_an_error_of_its_own_of_it() -> None:

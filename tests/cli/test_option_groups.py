@@ -9,8 +9,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from lakeward.cli.main import app as lakeward
 from lakeward.cli.option_groups import with_option_groups
+from lakeward.cli.verbs import app as lakeward
 
 
 @dataclass(frozen=True)

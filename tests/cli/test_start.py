@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from lakeward.cli.main import app
+from lakeward.cli.verbs import app
 from tests.golden_tables import copy_golden
 
 HEAVY = {

@@ -217,6 +217,8 @@ def test_a_storage_that_hangs_keeps_no_process(folder: Path, daemon: Daemon) -> 
 
 def test_a_daemon_has_no_kernels_in_memory() -> None:
     """What only tasks need is imported by tasks: with Numba the daemon would take more than 100 MB more."""
-    told = "import sys, lakeward.cli.main; print(sorted({'numba', 'llvmlite', 'pyspark', 'pandas'} & set(sys.modules)))"
+    told = (
+        "import sys, lakeward.daemon.app; print(sorted({'numba', 'llvmlite', 'pyspark', 'pandas'} & set(sys.modules)))"
+    )
     found = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
     assert found.stdout == "[]\n"

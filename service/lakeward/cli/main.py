@@ -4,79 +4,37 @@ Data goes to stdout, everything else to stderr. Exit codes are a stable contract
 configuration or a refused table; 3 nothing to do (only with --exit-code); 5 lock held; 6 verification found
 problems; 75 temporary, try again; 130 interrupted.
 
+Almost nothing is imported before the command line is read: Ctrl-C in the first second is heard like any other.
+
 Touches: stdout, stderr; everything else happens below.
-Keeps:   no secret that the process was given, in its environment or its arguments, is in an error that it prints.
+Keeps:   1. no secret that the process was given, in its environment or its arguments, is in an error that it prints;
+         2. Ctrl-C ends it with one line and 130, whenever it comes.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from types import TracebackType
 
-import orjson
-import typer
+from lakeward.errors import Cancelled, LakewardError
 
-from lakeward.cli.compact_command import compact as compact_table
-from lakeward.cli.config_commands import config_app
-from lakeward.cli.control_commands import register as register_controls
-from lakeward.cli.inspect_command import inspect as inspect_table
-from lakeward.cli.metadata_commands import metadata_app
-from lakeward.cli.plan_command import explain as explain_plan
-from lakeward.cli.plan_command import plan as plan_table
-from lakeward.cli.run_command import run as run_daemon
-from lakeward.cli.state_commands import state_app
-from lakeward.cli.store_options import DebugOption, JsonOption, print_json
-from lakeward.cli.unschedule_command import unschedule as unschedule_plan
-from lakeward.cli.verify_command import verify as verify_table
-from lakeward.errors import LakewardError
-from lakeward.printable import encodings, printable, secrets_around
-
-app = typer.Typer(
-    name="lakeward",
-    help="Table services for Apache Hudi tables: inspect a table, compact it, know why.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
-
-
-app.command(name="inspect")(inspect_table)
-app.command(name="plan")(plan_table)
-app.command(name="explain")(explain_plan)
-app.command(name="compact")(compact_table)
-app.command(name="unschedule")(unschedule_plan)
-app.command(name="verify")(verify_table)
-app.command(name="run")(run_daemon)
-app.add_typer(metadata_app, name="metadata")
-app.add_typer(config_app, name="config")
-app.add_typer(state_app, name="state")
-
-
-@app.command()
-def version(as_json: JsonOption = False, debug: DebugOption = False) -> None:
-    """Print the versions of Lakeward and of what must agree on every machine."""
-    from lakeward.dispatch.dispatcher import own_versions
-
-    versions = own_versions()
-    if as_json:
-        print_json({"python": versions.python, **dict(versions.packages)})
-    else:
-        for name, number in (*versions.packages, ("python", versions.python)):
-            typer.echo(f"{name} {number}")
-
-
-register_controls(app)
+NOTHING_UNDER_WAY = "Nothing was under way that had to be rolled back."
 
 
 def run(arguments: Sequence[str]) -> int:
     """Carry out one command line. Returns the exit code; never raises for expected trouble."""
     arguments = list(arguments)
     try:
+        from lakeward.cli.verbs import app
+
         app(args=arguments, prog_name="lakeward")
     except SystemExit as ended:  # how the command-line library returns, with usage errors explained
         return ended.code if isinstance(ended.code, int) else 0
+    except KeyboardInterrupt:  # before any verb began
+        _print_error(Cancelled("Interrupted."), arguments)
+        return Cancelled.exit_code
     except LakewardError as error:
         _print_error(error, arguments)
         return error.exit_code
@@ -93,34 +51,48 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _print_error(error: LakewardError, arguments: Sequence[str]) -> None:
+    import orjson
+
     from lakeward.cli.views.terminal import shown
+    from lakeward.printable import printable
 
     known = _known_secrets(arguments)
     if "--debug" in arguments:
-        typer.echo(shown(printable("".join(traceback.format_exception(error)), known)), err=True)
+        _print_traceback(type(error), error, error.__traceback__, known)
     what, why, remedy, *notes = (
         printable(text, known) for text in (error.what, error.why, error.remedy, *getattr(error, "__notes__", []))
     )
     if "--json" in arguments:
         fields = {"code": error.code, "what": what, "why": why, "remedy": remedy, "notes": notes}
-        typer.echo(orjson.dumps({"error": fields}).decode(), err=True)
+        print(orjson.dumps({"error": fields}).decode(), file=sys.stderr)
     else:
-        lines = [f"{error.code}: {what}", why, remedy, *notes]
-        typer.echo(shown("\n".join(line for line in lines if line)), err=True)
+        is_interrupt = isinstance(error, Cancelled)
+        lines = [f"{error.code}: {what}", why, remedy, *(notes or ([NOTHING_UNDER_WAY] if is_interrupt else []))]
+        print(shown((" " if is_interrupt else "\n").join(line for line in lines if line)), file=sys.stderr)
 
 
 def _print_uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """A bug of ours, as Python itself would print it, but for the secrets."""
-    from lakeward.cli.views.terminal import shown
+    if issubclass(kind, KeyboardInterrupt):  # while the process was ending
+        return
+    _print_traceback(kind, error, trace, _known_secrets(sys.argv[1:]))
 
-    typer.echo(
-        shown(printable("".join(traceback.format_exception(kind, error, trace)), _known_secrets(sys.argv[1:]))),
-        err=True,
-    )
+
+def _print_traceback(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None, known: Sequence[str]
+) -> None:
+    import traceback
+
+    from lakeward.cli.views.terminal import shown
+    from lakeward.printable import printable
+
+    print(shown(printable("".join(traceback.format_exception(kind, error, trace)), known)), file=sys.stderr)
 
 
 def _known_secrets(arguments: Sequence[str]) -> tuple[str, ...]:
     """Whatever text of others an error brings along, these are in none that is printed."""
+    from lakeward.printable import encodings, secrets_around
+
     return encodings(secrets_around(os.environ, arguments))
 
 

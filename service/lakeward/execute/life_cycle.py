@@ -24,7 +24,7 @@ from lakeward.commit.heartbeat import INTERVAL_SECONDS
 from lakeward.commit.lock.renewal import Renewal
 from lakeward.commit.lock.table_lock import Fence
 from lakeward.commit.owner import Owner
-from lakeward.errors import LakewardError
+from lakeward.errors import Cancelled, LakewardError
 from lakeward.execute.progress import Count, Phase
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.table.file_system_view import GroupId
@@ -140,6 +140,9 @@ def _abort(table: ServicedTable, service: ServiceRun, error: BaseException) -> N
             elif attempt.files.find_completed() is not None:
                 attempt.clear()
             else:
-                settle(table, attempt, service.groups, check_intent=service.check_intent, fence=fence)
+                rolled_back = settle(table, attempt, service.groups, check_intent=service.check_intent, fence=fence)
+                if rolled_back and isinstance(error, KeyboardInterrupt | Cancelled):
+                    name = f"{service.name[:1].upper()}{service.name[1:]}"
+                    error.add_note(f"{name} was rolled back; its plan stays, and the next run carries it out.")
     except (LakewardError, OSError) as second:
         error.add_note(f"What the attempt left could not be removed ({second}); the next run removes it.")

@@ -1,0 +1,88 @@
+"""Every verb of the command line, by its name.
+
+Touches: nothing before a verb is carried out.
+Keeps:   Ctrl-C anywhere in a verb comes out as `Cancelled`, with what was rolled back as its notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from lakeward.cli.compact_command import compact as compact_table
+from lakeward.cli.config_commands import config_app
+from lakeward.cli.control_commands import register as register_controls
+from lakeward.cli.inspect_command import inspect as inspect_table
+from lakeward.cli.metadata_commands import metadata_app
+from lakeward.cli.plan_command import explain as explain_plan
+from lakeward.cli.plan_command import plan as plan_table
+from lakeward.cli.run_command import run as run_daemon
+from lakeward.cli.state_commands import state_app
+from lakeward.cli.store_options import DebugOption, JsonOption, print_json
+from lakeward.cli.unschedule_command import unschedule as unschedule_plan
+from lakeward.cli.verify_command import verify as verify_table
+from lakeward.errors import Cancelled
+
+
+class Verbs(TyperGroup):
+    """The library would end with 130 and no word."""
+
+    def make_context(self, *words: Any, **named: Any) -> Any:
+        with _interrupts_told():
+            return super().make_context(*words, **named)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _interrupts_told():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _interrupts_told() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        error = Cancelled("Interrupted.")
+        for note in getattr(interrupt, "__notes__", ()):
+            error.add_note(note)
+        raise error from interrupt
+
+
+app = typer.Typer(
+    name="lakeward",
+    cls=Verbs,
+    help="Table services for Apache Hudi tables: inspect a table, compact it, know why.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+
+app.command(name="inspect")(inspect_table)
+app.command(name="plan")(plan_table)
+app.command(name="explain")(explain_plan)
+app.command(name="compact")(compact_table)
+app.command(name="unschedule")(unschedule_plan)
+app.command(name="verify")(verify_table)
+app.command(name="run")(run_daemon)
+app.add_typer(metadata_app, name="metadata")
+app.add_typer(config_app, name="config")
+app.add_typer(state_app, name="state")
+
+
+@app.command()
+def version(as_json: JsonOption = False, debug: DebugOption = False) -> None:
+    """Print the versions of Lakeward and of what must agree on every machine."""
+    from lakeward.dispatch.dispatcher import own_versions
+
+    versions = own_versions()
+    if as_json:
+        print_json({"python": versions.python, **dict(versions.packages)})
+    else:
+        for name, number in (*versions.packages, ("python", versions.python)):
+            typer.echo(f"{name} {number}")
+
+
+register_controls(app)
