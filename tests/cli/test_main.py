@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 
 from lakeward.cli.main import run
+from lakeward.clock import SystemClock
 from lakeward.commit.lock.file_system_lock import SPARK_LOCK
 from lakeward.format.timeline.commit_metadata import read_commit_metadata, write_commit_metadata
 from lakeward.format.timeline.compaction_plan import CompactionPlan, read_compaction_plan, write_compaction_plan
 from lakeward.storage.local import LocalStorage
 from lakeward.table.service_instants import ServiceName
 from tests.crash.compacting import check_finished, check_readable, everything
+from tests.execute.hudi_writes import HudiWrite
 from tests.golden_tables import copy_golden, expected_rows
 from tests.our_reader import read_rows
 
@@ -47,6 +49,21 @@ def test_a_second_compaction_exits_three_when_asked(table: Path, capfd: pytest.C
     assert run(["compact", str(table), *IN_PROCESS]) == 0
     assert "Nothing to compact." in capfd.readouterr().out
     assert run(["compact", str(table), *IN_PROCESS, "--exit-code"]) == 3
+
+
+def test_what_writers_are_waited_for(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A log compaction waits for the write under way for no longer than it is told to; what is held back for longer is
+    not published, and the report says for which write."""
+    write = HudiWrite(table, SystemClock(), ago=30.0).inflight("p")
+    beside = ("--local-below", "1GiB", "--lock", "filesystem", "--yield-to-writers", "1s")
+    assert run(["compact", str(table), "--type", "log", *beside, "--json"]) == 0
+
+    (compaction,) = json.loads(capfd.readouterr().out)["compactions"]
+    assert compaction["completion_time"] is None and write.instant in compaction["dropped"][0]["why"]
+    write.complete()
+    assert run(["compact", str(table), "--type", "log", *beside, "--json"]) == 0
+    (compaction,) = json.loads(capfd.readouterr().out)["compactions"]
+    assert compaction["completion_time"] is not None
 
 
 @pytest.mark.parametrize("statement", [(), ("--writers", "stopped", "--lock", "filesystem")])

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from datetime import UTC
 from pathlib import Path
 
+from lakeward.clock import Clock
 from lakeward.commit.heartbeat_line import heartbeat_path
 from lakeward.format.avro.container import write_record
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
 from lakeward.format.timeline.instant import format_instant_time
-from tests.clocks import SkippingClock
 
 ROLLBACK_PLAN = {
     "type": "record",
@@ -47,7 +47,7 @@ ROLLBACK_PLAN = {
 class HudiWrite:
     """One write, as the files of its writer show it."""
 
-    def __init__(self, base: Path, clock: SkippingClock, *, ago: float = 0.0, heartbeat: bool = True) -> None:
+    def __init__(self, base: Path, clock: Clock, *, ago: float = 0.0, heartbeat: bool = True) -> None:
         self._base, self._clock = base, clock
         self.began = clock.now() - ago
         self.instant = format_instant_time(int(self.began * 1000), UTC)
@@ -84,7 +84,7 @@ class HudiWrite:
             os.utime(path, (self.began, self.began))
 
 
-def roll_back(base: Path, clock: SkippingClock, write: str, *, files: Iterable[tuple[str, str | None, str]]) -> None:
+def roll_back(base: Path, clock: Clock, write: str, *, files: Iterable[tuple[str, str | None, str]]) -> None:
     """A completed rollback of a write, with the partition, the file id and the path of each file that it took away."""
     rollback = format_instant_time(int(clock.now() * 1000), UTC)
     requests = [

@@ -60,6 +60,13 @@ def compact(
             "they would soon have to (metadata_compact_after).",
         ),
     ] = False,
+    yield_to_writers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="How long to wait for one write that would fail if what was merged were published; default 1m.",
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be compacted, write nothing.")] = False,
     verify: Annotated[
         bool | None,
@@ -148,8 +155,11 @@ def compact(
         return InProcessDispatcher() if input_bytes < local_bytes else spark
 
     options = compaction_options(opened, locks, timezone=timezone)
+    yielding = options.yielding
+    patience = parse_option(parse_duration, "--yield-to-writers", yield_to_writers, yielding.seconds)
     options = replace(
         options,
+        yielding=replace(yielding, seconds=patience),
         wait_seconds=parse_option(parse_duration, "--wait", wait, 0.0),
         codec=options.codec if codec is None else codec.value,
         verify=options.verify if verify is None else verify,
