@@ -18,7 +18,7 @@ from lakeward.daemon.scheduling.job_traits import TRAITS
 from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.worker import Worker
 from lakeward.errors import Cancelled, Refused, TryLater, VerificationFailed
-from lakeward.execute.compaction.compactor import NOTHING_PLANNED, CompactedPlan, CompactionReport, Compactor
+from lakeward.execute.compaction.compactor import CompactedPlan, CompactionReport, Compactor
 from lakeward.execute.progress import Count, Observer, Silent
 from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.plan.decision import Choice, Decision, PlanOutcome, Reason
@@ -269,7 +269,7 @@ def plan_of(*, completed: bool, recovered: bool) -> CompactedPlan:
 def test_only_progress_is_a_result(plan: CompactedPlan, result: JobResult) -> None:
     """A plan that the job made itself and that came to nothing would be demanded again at once, as fast as the machine
     can; as NOTHING it makes the table back off."""
-    assert module._compacted(CompactionReport((plan,), NOTHING_PLANNED)).result is result
+    assert module._compacted(CompactionReport((plan,), PlanOutcome((), ()))).result is result
 
 
 def test_a_job_that_is_committed_stays_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from lakeward.task.operation_spec import OperationResult, OperationSpec
 from lakeward.verify.metadata_check import SampleSize
 from lakeward.verify.table_verification import verify_table
 from tests.crash.compacting import everything
-from tests.execute.bench import Bench
+from tests.execute.bench import NOTHING, Bench
 from tests.golden_tables import GOLDEN as GOLDEN_TABLES
 from tests.golden_tables import copy_golden
 from tests.hudi.metadata_table import MADE_BY_COMPACTIONS, comparable_records
@@ -59,7 +59,7 @@ def test_records_are_those_of_hudi(tmp_path: Path) -> None:
     """What 1.0.2's own compaction wrote by the plan that waits here, and by the schema of what was there: statistics
     without types."""
     bench = Bench(copy_golden(GOLDEN, tmp_path / "table", pending=True))
-    (plan,) = bench.compactor().compact(plan_anew=False).plans
+    (plan,) = bench.compactor(NOTHING).compact().plans
     assert (plan.instant, plan.recovered) == (EXPECTED["instant"], True)
     assert EXPECTED["records"].keys() == MADE_BY_COMPACTIONS
     for partition, records in EXPECTED["records"].items():

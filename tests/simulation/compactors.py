@@ -25,8 +25,10 @@ from lakeward.errors import (
 from lakeward.execute.compaction.compactor import Compactor
 from lakeward.execute.options import CompactionOptions
 from lakeward.plan.compaction_type import CompactionType
+from lakeward.plan.decision import PlanOutcome
 from lakeward.plan.planner import Planner, planner_of
 from lakeward.plan.selection import GroupFilter
+from lakeward.table.snapshot import TableSnapshot
 from tests.faults import Killed
 from tests.simulation.dispatcher import SimulatedDispatcher, merge_ids
 from tests.simulation.memory_storage import MemoryStorage
@@ -196,10 +198,10 @@ class CompactorRun:
     def _compact_once(self, process: Process, storage: ProcessStorage) -> bool:
         world = self.world
         try:
-            compactor = self._compactor(process, storage, self.planner)
             choice = world.random.random()
+            compactor = self._compactor(process, storage, self.planner if choice < 0.7 else choose_nothing)
             if choice < 0.8:
-                report = compactor.compact(plan_anew=choice < 0.7)
+                report = compactor.compact()
                 self.plans += len(report.plans)
                 return True
             recovery = compactor.recover()
@@ -242,6 +244,11 @@ class CompactorRun:
             clock=SimulatedClock(world, process),
             processes=self._processes.setdefault(process.pid, SimulatedProcesses(world, process)),
         )
+
+
+def choose_nothing(snapshot: TableSnapshot, at: str, excluded: object) -> PlanOutcome:
+    """A planner by which a run only finishes what is pending."""
+    return PlanOutcome((), ())
 
 
 def run_seed(seed: int) -> CompactorRun:

@@ -187,9 +187,9 @@ def decide(
     holding = _holding_back(work, writes, rules)
     is_over = waited_in_all >= WAITS_MAX * options.seconds
     long = [write for write in holding if is_over or waited.get(write.instant, 0.0) >= options.seconds]
-    patient = [write for write in holding if write not in long]
+    waited_for = [write for write in holding if write not in long]
     if not long or options.then is YieldThen.GO_ON:
-        return Verdict(tuple(patient))
+        return Verdict(tuple(waited_for))
     if options.then is YieldThen.DROP or not work.is_log:
         return Verdict(dropped_for=long[0].instant)  # a plan of FULL is published whole
     left_out = {
@@ -201,7 +201,7 @@ def decide(
     rest = work.partitions - left_out.keys()
     if not rest:
         return Verdict(dropped_for=long[0].instant)
-    return Verdict(tuple(write for write in patient if write.may_touch(rest)), left_out)
+    return Verdict(tuple(write for write in waited_for if write.may_touch(rest)), left_out)
 
 
 def _holding_back(work: MergedWork, writes: Writes, rules: WritersConflict) -> list[LiveWrite]:

@@ -16,7 +16,7 @@ from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import FileStatus
 from lakeward.task.operation_spec import OperationResult, OperationSpec
 from tests.crash.compacting import FULL, LOG, check_finished, check_readable, everything, instants
-from tests.execute.bench import PENDING, Bench, pending_states
+from tests.execute.bench import NOTHING, PENDING, Bench, pending_states
 from tests.faults import Killed
 from tests.golden_tables import copy_golden
 
@@ -115,13 +115,13 @@ def test_what_a_finished_attempt_left_is_tidied(bench: Bench) -> None:
     assert not folder.exists()
 
 
-def test_only_pending_plans_are_carried_out_when_no_new_one_is_wanted(bench: Bench) -> None:
-    """`plan_anew=False` finishes and stops there."""
-    assert bench.compactor().compact(plan_anew=False).plans == ()
+def test_a_pending_plan_is_carried_out_where_nothing_new_is_chosen(bench: Bench) -> None:
+    """A plan is finished for its own sake, whatever the planner chooses afterwards."""
+    assert bench.compactor(NOTHING).compact().plans == ()
     assert pending_states(bench.base) == set()
     die_while_merging(bench, FULL)
     bench.processes.kill_all()
-    report = bench.compactor().compact(plan_anew=False)
+    report = bench.compactor(NOTHING).compact()
     assert [plan.recovered for plan in report.plans] == [True]
     assert report.outcome.decisions == ()
     check_finished(bench.base)

@@ -49,8 +49,6 @@ from lakeward.table.file_system_view import GroupId
 from lakeward.table.service_instants import PLANNED_BY, groups_of
 from lakeward.task.operation_spec import OperationKind, OperationResult
 
-NOTHING_PLANNED = PlanOutcome((), ())
-
 
 @dataclass(frozen=True, slots=True)
 class CompactedPlan:
@@ -95,7 +93,7 @@ class CompactionReport:
 
     plans: tuple[CompactedPlan, ...]
     outcome: PlanOutcome
-    """The decisions of the plan made after the pending ones were finished; empty where none was wanted."""
+    """The decisions of the plan made after the pending ones were finished."""
     unscheduled: tuple[Unscheduled, ...] = ()
     """Pending plans of ours that were unscheduled because they hold an excluded file group."""
     left_pending: tuple[StillScheduled, ...] = ()
@@ -151,8 +149,8 @@ class Compactor:
         with self._counted():
             return self._recover()
 
-    def compact(self, *, plan_anew: bool = True) -> CompactionReport:
-        """Finish all pending plans, then plan anew and carry that out, unless `plan_anew` says no.
+    def compact(self) -> CompactionReport:
+        """Finish all pending plans, then plan anew and carry that out.
 
         Raises:
             Refused: the table is not one that this release may change; nothing was written.
@@ -169,21 +167,19 @@ class Compactor:
             pending, unscheduled_too, left_too = self._without(damaged.keys(), pending)
             checked = CheckedLogs(excluded=self._excluded).with_damage(chain.from_iterable(damaged.values()))
             done = [self._carry_out(work, recovered=True) for work in pending]
-            outcome = NOTHING_PLANNED
-            if plan_anew:
-                snapshot = self._table.snapshot()
-                outcome, checked = choose(self._table, self._planner, snapshot, checked)
-                if outcome.operations:
-                    scheduled, outcome, checked = schedule(
-                        self._table,
-                        self._planner,
-                        outcome,
-                        checked,
-                        self._choose_dispatcher,
-                        self._planned_by,
-                        seen=snapshot,
-                    )
-                    done += [self._carry_out(work, recovered=False) for work in scheduled]
+            snapshot = self._table.snapshot()
+            outcome, checked = choose(self._table, self._planner, snapshot, checked)
+            if outcome.operations:
+                scheduled, outcome, checked = schedule(
+                    self._table,
+                    self._planner,
+                    outcome,
+                    checked,
+                    self._choose_dispatcher,
+                    self._planned_by,
+                    seen=snapshot,
+                )
+                done += [self._carry_out(work, recovered=False) for work in scheduled]
         return CompactionReport(
             tuple(plan for plan in done if plan is not None),
             outcome,
