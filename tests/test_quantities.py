@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.quantities import format_size, parse_duration, parse_size, write_duration, write_size
+from lakeward.quantities import format_instant, format_size, parse_duration, parse_size, write_duration, write_size
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,11 @@ def test_written_durations(seconds: float, text: str) -> None:
     """Durations are written so, too."""
     assert write_duration(seconds) == text
     assert parse_duration(text) == pytest.approx(seconds)
+
+
+def test_an_instant_is_read_as_its_time() -> None:
+    """The time of an instant is written like every other; what is no time stays as it is."""
+    assert format_instant("20261121043703223") == "2026-11-21 04:37:03"
+    assert format_instant("20261121043703") == "2026-11-21 04:37:03"
+    assert format_instant("00000000000000000") == "00000000000000000"
+    assert format_instant("") == ""

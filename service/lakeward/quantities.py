@@ -76,3 +76,11 @@ def format_duration(seconds: float) -> str:
 def format_time(at: float) -> str:
     """Seconds since the epoch as `2026-11-21 06:00:00 UTC`."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def format_instant(instant: str) -> str:
+    """An instant's time as `2026-11-21 06:00:00`, in the timeline's own zone; what is no time stays as it is."""
+    try:
+        return datetime.strptime(instant[:14], "%Y%m%d%H%M%S").strftime("%Y-%m-%d %H:%M:%S")
+    except ValueError:
+        return instant

@@ -103,17 +103,39 @@ def test_a_lock_must_be_one_that_the_writers_can_take(
     assert everything(table) == before
 
 
-def test_zookeeper_that_does_not_answer(
-    table: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    """The exit code is 75, since it may come back. Nothing is written before."""
-    monkeypatch.setattr("lakeward.commit.lock.zookeeper_lock.CONNECT_SECONDS", 0.2)
+def test_zookeeper_that_does_not_answer(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The exit code is 75, since it may come back, after no more than --lock-wait. Nothing is written before."""
     before = everything(table)
-    assert run(["compact", str(table), "--lock", "zookeeper", "--lock-zookeeper", "127.0.0.1:1"]) == 75
+    lock = ["--lock", "zookeeper", "--lock-zookeeper", "127.0.0.1:1", "--lock-wait", "200ms"]
+    assert run(["compact", str(table), *lock]) == 75
     err = capfd.readouterr().err
-    assert "LW-LOCK-AWAY" in err
+    assert "LW-LOCK-AWAY" in err and "did not answer for 0 s" in err
     assert "127.0.0.1:1" in err
     assert everything(table) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("compact", "t", "--type", "all"), "'all' is not one of 'hybrid', 'full', 'log'"),
+        (("compcat", "t"), "Did you mean 'compact'?"),
+        (("inspect",), "Missing argument 'TABLE'"),
+    ],
+)
+def test_a_slip_is_told_like_every_error(words: tuple[str, ...], told: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """Exit 2, a code, no box of 80 columns, none of the libraries' own words; with --json a document."""
+    assert run(words) == 2
+    err = capfd.readouterr().err
+    assert err.startswith("LW-USAGE: ") and told in err and "--help` explains" in err
+    assert "Value error" not in err and "─" not in err
+    assert run([*words, "--json"]) == 2
+    assert json.loads(capfd.readouterr().err)["error"]["code"] == "LW-USAGE"
+
+
+def test_sharing_is_typed_as_a_lock(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """What the configuration calls `share` the command line calls by its lock, and says so."""
+    assert run(["compact", str(table), "--writers", "share"]) == 2
+    assert "name the lock that they share, --lock filesystem" in capfd.readouterr().err
 
 
 def test_a_dry_run_needs_no_statement(table: Path, capfd: pytest.CaptureFixture[str]) -> None:

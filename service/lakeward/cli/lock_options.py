@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar
 
 import typer
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class NoWriters(StrEnum):
-    STOPPED = "stopped"
+STOPPED = "stopped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +30,10 @@ class StatedLocks:
     """What a command line says about the table's other writers: a group of options."""
 
     writers: Annotated[
-        NoWriters | None,
-        typer.Option(help="Your word that no other writer or table service is at work on this table now."),
+        str | None,
+        typer.Option(
+            metavar=STOPPED, help="Your word that no other writer or table service is at work on this table now."
+        ),
     ] = None
     lock: Annotated[
         LockProvider | None,
@@ -80,6 +80,12 @@ class StatedLocks:
         from lakeward.config.settings import Writers
 
         configured = opened.locks
+        if self.writers not in (None, STOPPED):
+            _refuse_statement(
+                f"--writers {self.writers} cannot be typed: for writers that go on, name the lock that they share, "
+                "--lock filesystem, --lock storage or --lock zookeeper.",
+                configured,
+            )
         if self.writers is not None and self.lock is not None:
             _refuse_statement("Give one of the two.", configured)
         if self.writers is None and self.lock is None and configured.writers is None and not dry_run:

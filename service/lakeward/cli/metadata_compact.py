@@ -22,7 +22,7 @@ from lakeward.execute.metadata.trigger import MetadataReport, scan_trigger
 from lakeward.execute.options import CompactionOptions
 from lakeward.plan.metadata_cleaning import file_names
 from lakeward.plan.metadata_trigger import MetadataCompactAfter, MetadataService, MetadataTrigger
-from lakeward.quantities import format_size
+from lakeward.quantities import format_instant, format_size
 from lakeward.storage.storage import join
 from lakeward.table.table_config import load_table_config
 
@@ -184,7 +184,8 @@ def _headlines(done: MetadataDone | None) -> Iterator[str]:
         clean = done.clean
         yield (
             f"[bold]Clean {clean.instant} of the metadata table[/bold]: {clean.files} files deleted, readable as of "
-            f"{clean.earliest_retained} and later, {clean.seconds:.1f} s, committed at {clean.completion_time}."
+            f"{clean.earliest_retained} and later, {clean.seconds:.1f} s, "
+            f"committed at {format_instant(clean.completion_time)}."
         )
     if done.compaction is None:
         return
@@ -193,5 +194,5 @@ def _headlines(done: MetadataDone | None) -> Iterator[str]:
         f"[bold]Compaction {compaction.instant} of the metadata table[/bold]: {compaction.file_groups} file groups, "
         f"{compaction.log_files} log files of {compaction.delta_commits} delta commits, {compaction.entries:,} "
         f"records, {format_size(compaction.input_bytes)} in, {format_size(compaction.output_bytes)} out, "
-        f"{compaction.seconds:.1f} s, committed at {compaction.completion_time}."
+        f"{compaction.seconds:.1f} s, committed at {format_instant(compaction.completion_time)}."
     )

@@ -25,25 +25,37 @@ from lakeward.cli.state_commands import state_app
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
 from lakeward.cli.unschedule_command import unschedule as unschedule_plan
 from lakeward.cli.verify_command import verify as verify_table
-from lakeward.errors import Cancelled
+from lakeward.errors import Cancelled, UsageError
+
+_Slip: Any = typer.BadParameter.__base__
+"""What the library raises for every slip in the words; only this kind of it has a public name."""
+_HelpWanted: Any = tuple(kind for kind in _Slip.__subclasses__() if kind.__name__ == "NoArgsIsHelpError")
 
 
 class Verbs(TyperGroup):
-    """The library would end with 130 and no word."""
+    """The library would end with 130 and no word, and put what it says of a slip into a box of 80 columns."""
 
     def make_context(self, *words: Any, **named: Any) -> Any:
-        with _interrupts_told():
+        with _told():
             return super().make_context(*words, **named)
 
     def invoke(self, ctx: Any) -> Any:
-        with _interrupts_told():
+        with _told():
             return super().invoke(ctx)
 
 
 @contextmanager
-def _interrupts_told() -> Iterator[None]:
+def _told() -> Iterator[None]:
     try:
         yield
+    except _Slip as slip:
+        if isinstance(slip, _HelpWanted):
+            raise
+        words = getattr(getattr(slip, "ctx", None), "command_path", "lakeward")
+        raise UsageError(
+            slip.format_message().replace("Value error, ", ""),
+            remedy=f"`{words} --help` explains its options.",
+        ) from slip
     except KeyboardInterrupt as interrupt:
         error = Cancelled("Interrupted.")
         for note in getattr(interrupt, "__notes__", ()):

@@ -27,6 +27,7 @@ from lakeward.commit.owner import Owner
 from lakeward.errors import Cancelled, LakewardError
 from lakeward.execute.progress import Count, Phase
 from lakeward.execute.serviced_table import ServicedTable
+from lakeward.quantities import format_instant
 from lakeward.table.file_system_view import GroupId
 
 
@@ -84,7 +85,7 @@ def run_attempt(table: ServicedTable, service: ServiceRun) -> str | None:
         raise
     if completion_time is None:
         return None
-    table.observer.step(f"{service.name} committed at {completion_time}")
+    table.observer.step(f"{service.name} committed at {format_instant(completion_time)}")
     try:
         attempt.clear()
     except (LakewardError, OSError) as error:

@@ -43,3 +43,11 @@ def test_nothing_printed_is_a_command() -> None:
     assert "\x1b]0" not in printed and "\x1b[2J" not in printed and "\x07" not in printed
     assert "p\\x1b]0" in printed and "q\\udcff" in printed
     assert "\x1b[31mr\\x1b" in printed
+
+
+def test_a_pipe_has_no_width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that goes to a pipe or a file is wrapped or cut, whatever width the environment claims."""
+    monkeypatch.setenv("COLUMNS", "40")
+    written = io.StringIO()
+    Terminal(file=written).print("city=berlin 2b1b7f77-9450-4dfc-8596-635889b09d81-0 " * 4)
+    assert written.getvalue().count("\n") == 1

@@ -15,7 +15,7 @@ from lakeward.cli.views.plan import decision_as_json
 from lakeward.commit.transition import ServiceAction
 from lakeward.execute.compaction.compactor import CompactedPlan, CompactionReport
 from lakeward.plan.decision import Choice, PlanOutcome
-from lakeward.quantities import format_size
+from lakeward.quantities import format_instant, format_size
 from lakeward.task.operation_spec import OperationKind, OperationResult
 from lakeward.verify.inspection import damaged_as_json
 
@@ -56,7 +56,8 @@ def _headline(plan: CompactedPlan) -> str:
     return (
         f"[bold]{name} {plan.instant}[/bold]{pending}: {_count(len(plan.operations), 'file slice')}, {rows:,} rows, "
         f"{format_size(plan.input_bytes)} in, {format_size(plan.output_bytes)} out, {plan.seconds:.1f} s, "
-        f"committed at {plan.completion_time}. A query reads {format_size(plan.read_bytes_after)} of these slices "
+        f"committed at {format_instant(plan.completion_time)}. "
+        f"A query reads {format_size(plan.read_bytes_after)} of these slices "
         f"instead of {format_size(plan.read_bytes_before)}."
         + (
             f" No operation needed more than {format_size(plan.peak_memory_bytes)} of memory."

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lakeward.cli.views.tables import WIDE_CELLS, Column, NameCell, id_cell, new_table
-from lakeward.quantities import format_size
+from lakeward.quantities import format_instant, format_size
 
 _INSTANTS_MAX = 12
 _GROUPS_MAX = 40
@@ -78,7 +78,9 @@ def _timeline(report: dict[str, Any], console: Console) -> None:
         groups = planned.get((instant["time"], instant["action"]))
         state = instant["state"] if groups is None else f"{instant['state']}, {_count(groups, 'file group')}"
         style = "" if instant["state"] == "completed" else "yellow"
-        view.add_row(instant["time"], instant["action"], state, instant["completion_time"] or "", style=style)
+        view.add_row(
+            instant["time"], instant["action"], state, format_instant(instant["completion_time"] or ""), style=style
+        )
     console.print()
     console.print(view)
 

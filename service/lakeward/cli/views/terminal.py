@@ -3,12 +3,11 @@
 A partition may be called anything that is UTF-8, `ESC[2J` or a line break included, and messages carry such names. What
 would be a control character, or no character at all, is shown as an escape (`\\x1b`).
 
-Touches: nothing; COLUMNS of the environment.
+Touches: nothing.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -43,7 +42,7 @@ class Terminal(Console):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        if not self.is_terminal and "width" not in options and "COLUMNS" not in os.environ:
+        if not self.is_terminal and "width" not in options:
             self.width = NO_WIDTH
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:

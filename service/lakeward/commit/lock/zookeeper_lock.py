@@ -53,6 +53,8 @@ from lakeward.table.table_config import load_table_config
 
 CONNECT_SECONDS = 15.0
 """Hudi's default (hoodie.write.lock.zookeeper.connection_timeout_ms)."""
+SHORTEST_CONNECT_SECONDS = 0.1
+"""So long any server has to answer, also where a process would wait for no lock at all."""
 ANSWER_SECONDS = 10.0
 """Longer than this no single answer is waited for."""
 POLL_SECONDS = 0.5
@@ -186,9 +188,10 @@ class ZooKeeperLock(TableLock):
             raise self._away(f"{error}.") from error
         connected = client.start_async()
         started = self._clock.monotonic()
-        while not connected.wait(POLL_SECONDS):
+        limit = min(CONNECT_SECONDS, self._options.wait_seconds)
+        while not connected.wait(min(POLL_SECONDS, max(limit, SHORTEST_CONNECT_SECONDS))):
             waited = self._clock.monotonic() - started
-            if waited >= CONNECT_SECONDS:
+            if waited >= limit:
                 raise self._away(f"It did not answer for {waited:.0f} s.")
             self._on_wait(f"ZooKeeper at {self._options.url} does not answer", waited)
 
