@@ -22,6 +22,9 @@ ServerT = TypeVar("ServerT", bound="Server")
 
 IN_CI = os.environ.get("CI") == "true"
 
+# A JVM of a test lives for seconds: without its optimising compiler Spark starts at half the cost.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 # The first example of a property may compile a kernel, which no deadline forgives.
 settings.register_profile("lakeward", deadline=None, print_blob=True, max_examples=runs(100))
 settings.load_profile("lakeward")
