@@ -11,7 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakeward.clock import SystemClock
 from lakeward.format.timeline.instant import State
+from lakeward.storage.local import LocalStorage
+from lakeward.table.table_config import load_table_config
+from lakeward.table.timeline import load_timeline
+from lakeward.table.writer_conflicts import find_writer_conflicts
 from tests.crash.compacting import instants
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
@@ -89,3 +94,32 @@ def test_no_write_fails_for_a_log_compaction(spark: SparkSession, tmp_path: Path
         "else this would have shown little"
     )
     assert set(values(table).values()) == {f"w{writing.writes - 1}-{number}" for number in range(40)}
+
+
+@pytest.mark.wide
+def test_what_hudi_rolls_back_is_found(spark: SparkSession, tmp_path: Path) -> None:
+    """Told to go on, Lakeward publishes while a write is under way, which fails; Hudi's next writer rolls it back, and
+    from the plan of that rollback the conflict is counted as ours."""
+    table = write_with_logs(spark, tmp_path / "table", TableShape(options=OPTIONS))
+    config = tmp_path / "lakeward.toml"
+    config.write_text('[locks]\nwriters = "share"\nyield_to_writers = 0\nyield_then = "go-on"\n')
+    writing = Writing(spark, table)
+    with writing.under_way():
+        for _ in range(RUNS_MAX):
+            exit_code, printed = lakeward(
+                *("compact", str(table.path), "--config", str(config), "--type", "log", "--no-metadata-services"),
+                *(part for setting in SETTINGS for part in ("--set", setting)),
+                *("--local-below", "1GiB"),
+            )
+            assert exit_code in (0, 75), printed
+            if writing.failed is not None:
+                break
+    assert "HoodieWriteConflictException" in str(writing.failed)
+    table.write(rows(spark, 0, 40, 99, "z"), "upsert", **{"hoodie.clean.automatic": "true"})
+
+    storage, clock = LocalStorage(), SystemClock()
+    loaded = load_table_config(storage, str(table.path), clock=clock)
+    timeline = load_timeline(storage, str(table.path), loaded.config)
+    rollbacks = [each for each in timeline.completed if each.action == "rollback"]
+    (found,) = find_writer_conflicts(storage, str(table.path), loaded.config, timeline, rollbacks)
+    assert found.write in str(writing.failed) or found.by in str(writing.failed)

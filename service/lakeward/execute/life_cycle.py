@@ -78,6 +78,8 @@ def run_attempt(table: ServicedTable, service: ServiceRun) -> str | None:
             with table.measured(Phase.MERGE):
                 service.work()
             table.observer.step(f"{service.name} merged, committing")
+            with table.measured(Phase.YIELD):
+                service.await_writers()
             with table.measured(Phase.COMMIT):
                 completion_time = _publish(table, service)
     except BaseException as error:
@@ -118,8 +120,6 @@ def settle(
 
 
 def _publish(table: ServicedTable, service: ServiceRun) -> str | None:
-    with table.measured(Phase.YIELD):
-        service.await_writers()
     service.prepare()
     while True:
         with table.locked() as fence:

@@ -62,10 +62,16 @@ class WriterWatch:
             usual_seconds=_usual_seconds(timeline, written[-USUAL_OF:]),
         )
 
-    def waited(self, instants: Iterable[str]) -> dict[str, float]:
-        """For how long each of these writes has held this run up, which begins when this is first asked."""
+    def held_up_by(self, writes: Iterable[LiveWrite]) -> None:
+        """These hold the run up from now on, or since they were first said to."""
+        for write in writes:
+            self._held_since.setdefault(write.instant, self._clock.monotonic())
+
+    @property
+    def waited(self) -> dict[str, float]:
+        """For how long each write that holds the run up, or did, has been known to."""
         now = self._clock.monotonic()
-        return {instant: now - self._held_since.setdefault(instant, now) for instant in instants}
+        return {instant: now - since for instant, since in self._held_since.items()}
 
     def _is_live(self, instant: Instant) -> bool:
         liveness = read_liveness(

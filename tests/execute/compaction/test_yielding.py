@@ -157,6 +157,16 @@ def test_a_long_write_is_not_waited_for_for_ever(beside: Beside) -> None:
     assert beside.pending() == []
 
 
+def test_a_long_write_counts_from_when_it_holds_up(beside: Beside) -> None:
+    """One that began long before, and held nothing up until now, is waited for."""
+    beside.write(ago=600.0).inflight("q")
+    late = beside.write(ago=500.0).inflight("p")
+    beside.clock.after(15.0, late.complete)
+    (plan,) = beside.compact(seconds=20.0).plans
+
+    assert plan.completion_time is not None and beside.clock.slept >= 15.0
+
+
 def test_the_operator_may_let_a_long_write_fail(beside: Beside) -> None:
     """Then the wait is all that it costs."""
     beside.write(ago=4.0).inflight("p")

@@ -47,7 +47,7 @@ class Yielding:
         while (verdict := self._verdict(table.writers.look(), targets)).wait_for:
             table.guard()
             write = verdict.wait_for[0]
-            table.observer.waiting(self._shown(write), table.writers.waited([write.instant])[write.instant])
+            table.observer.waiting(self._shown(write), table.writers.waited[write.instant])
             table.clock.sleep(POLL_SECONDS)
 
     def let_through(self, targets: Targets, timeline: Timeline) -> Targets | None:
@@ -61,7 +61,7 @@ class Yielding:
         if verdict.dropped_for is not None and not self._is_log:
             raise TryLater(
                 f"{self._claim.name} is held back by write {verdict.dropped_for}.",
-                why="The write may fail if it is published now, for the two began at about the same time, and "
+                why="The write began before it was planned and may fail if it is published now, and "
                 f"{self._options.seconds:.0f} s were waited (locks.yield_to_writers).",
                 remedy="Nothing has to be done: the plan stays, and is carried out once the write has ended. To "
                 'publish beside such writes, set locks.yield_then to "go-on".',
@@ -89,9 +89,10 @@ class Yielding:
             writes,
             rules=self.rules,
             options=self._options,
-            waited=self._table.writers.waited(write.instant for write in writes.live),
+            waited=self._table.writers.waited,
             waited_in_all=0.0 if self._since is None else now - self._since,
         )
+        self._table.writers.held_up_by(verdict.wait_for)
         if verdict.wait_for and self._since is None:
             self._since = now
         return verdict
