@@ -11,6 +11,8 @@ from lakeward.format.log.block import BlockType, HeaderKey, LogBlock
 from lakeward.merge.merge_rules import MergeMode, MergeRules
 from lakeward.read.log_scan import (
     LogScan,
+    NotSuperseded,
+    SupersededLog,
     blocks_that_count,
     check_holds_records,
     check_ordering,
@@ -24,7 +26,12 @@ NOW = "999"
 
 
 def count(story: str, *, instant: str = NOW) -> str:
-    """The blocks that count: `a2` is block a of instant 2, `m4(2,3)` stands for 2 and 3, `R5(2)` rolls 2 back."""
+    """The blocks that count."""
+    return " ".join(found.file for found in blocks_that_count(story_blocks(story), instant))
+
+
+def story_blocks(story: str) -> list[LogBlock]:
+    """`a2` is block a of instant 2, `m4(2,3)` stands for 2 and 3, `R5(2)` rolls 2 back."""
     blocks = []
     for word in story.split():
         name, _, inner = word.partition("(")
@@ -37,7 +44,7 @@ def count(story: str, *, instant: str = NOW) -> str:
         elif inner:
             headers[HeaderKey.COMPACTED_BLOCK_TIMES] = inner
         blocks.append(LogBlock(kind, headers, 0, 0, name, 0))
-    return " ".join(found.file for found in blocks_that_count(blocks, instant))
+    return blocks
 
 
 STORIES = {
@@ -64,6 +71,62 @@ STORIES = {
 def test_which_blocks_count(story: str, expected: str):
     """Hudi's two passes over the blocks, as stories."""
     assert count(story) == expected
+
+
+def superseded(story: str, unopened: str) -> str:
+    """The same as `count`, where the blocks of these instants are not opened: `1 2 4(1,2)` with what 4 stands for."""
+    skipped = {}
+    for word in unopened.split():
+        name, _, inner = word.partition("(")
+        skipped[name] = SupersededLog(name, tuple(inner.rstrip(")").split(",")) if inner else ())
+    met: list[LogBlock | SupersededLog] = []
+    for each in story_blocks(story):
+        found = skipped.get(each.headers[HeaderKey.INSTANT_TIME])
+        if found is None or found not in met:
+            met.append(found or each)
+    return " ".join(found.file for found in blocks_that_count(met, NOW))
+
+
+UNOPENED = {
+    "once": ("a1 a2 m4(1,2) a3", "1 2"),
+    "a log between that was written meanwhile": ("a1 a2 a3 m4(1,2)", "1 2"),
+    "twice": ("a1 a2 m4(1,2) a5 m6(4,5) a7", "1 2 4(1,2) 5"),
+    "twice, and the first output came after a log that the second took": (
+        "a1 a2 a3 m4(1,2) m6(4,3) a7",
+        "1 2 3 4(1,2)",
+    ),
+    "three times": ("a1 a2 m3(1,2) a4 m5(3,4) a6 m7(5,6) a8 a9", "1 2 3(1,2) 4 5(1,2,3,4) 6"),
+    "several blocks of one": ("a1 b1 a2 m4(1,2) n4", "1 2"),
+}
+
+
+@pytest.mark.parametrize(("story", "unopened"), UNOPENED.values(), ids=UNOPENED)
+def test_superseded_logs_need_not_be_opened(story: str, unopened: str):
+    """Keeps 4 of read/log_scan: what counts, and its order, is the same."""
+    assert superseded(story, unopened) == count(story)
+
+
+@pytest.mark.parametrize(
+    ("story", "unopened"),
+    [
+        pytest.param("a1 a2 m4(1) a5", "1 2", id="the output does not name it"),
+        pytest.param("a1 a2 a3", "2", id="there is no output"),
+        pytest.param("a1 a2 m4(1,2) a5 m6(5)", "1 2 4(1,2) 5", id="the output in between is not named"),
+    ],
+)
+def test_what_no_opened_output_names_is_opened(story: str, unopened: str):
+    """A plan that says otherwise than the blocks is not believed."""
+    with pytest.raises(NotSuperseded):
+        superseded(story, unopened)
+
+
+def test_a_plan_that_the_blocks_contradict_costs_a_second_scan_and_no_row(tmp_path: Path):
+    """Everything is opened then, as a reader does."""
+    logs = [data_block("0", [row("a", 1, "")]), data_block("1", [row("b", 1, "")])]
+    believed = scan(tmp_path, *logs)
+    names = [".f_0.log.1_0-0-0", ".f_1.log.1_0-0-0"]
+    doubted = scan_slice_heads(LocalStorage(), str(tmp_path), names, instant=NOW, superseded={names[0]: ()})
+    assert doubted == believed and doubted.log_files == 2
 
 
 def scan(folder: Path, *files: bytes, suffix: str = "", instant: str = NOW) -> LogScan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from lakeward.merge.log_fold import LogFold, Tombstones
 from lakeward.merge.merge_rules import MergeMode, MergeRules
 from lakeward.read import log_run as log_run_module
 from lakeward.read.file_slice import open_slice
+from lakeward.read.log_scan import scan_slice_heads
 from lakeward.read.slice_input import SliceInput
 from lakeward.storage.local import LocalStorage
 from lakeward.table.index_definitions import IndexedColumns
@@ -49,6 +51,8 @@ class Table:
         self.folder = folder
         self.rules = rules
         self.instants: list[str] = []
+        self.sources: dict[str, tuple[str, ...]] = {}
+        """What each output was made of, outputs among them included, as its plan says."""
         self.has_base = False
 
     def base(self, *rows: dict[str, Any]) -> None:
@@ -71,7 +75,14 @@ class Table:
             rules=self.rules,
         )
 
+    def superseded(self, instants: list[str]) -> dict[str, tuple[str, ...]]:
+        """Logs among these for which an output among them stands."""
+        outputs = [each for each in instants if each in self.sources]
+        names = {source for output in outputs for source in self.sources[output]}
+        return {log_name(each): self.sources.get(each, ()) for each in instants if each in names}
+
     def spec(self, instant: str, *, logs: int | None = None, **more: Any) -> OperationSpec:
+        more = {"superseded": self.superseded(self.instants[:logs])} | more
         attempt = self.folder / f"attempt-{instant}"
         attempt.mkdir(exist_ok=True)
         return OperationSpec(
@@ -87,6 +98,7 @@ class Table:
         """LOG over the oldest logs, published."""
         spec = self.spec(instant, logs=logs)
         result = run_operation(STORAGE, spec, 0)
+        self.sources[instant] = tuple(self.instants[:logs])
         self.log(instant, (Path(spec.attempt_folder) / result.file_name).read_bytes())
         return result
 
@@ -171,6 +183,21 @@ def test_over_an_earlier_output_alone(table: Table) -> None:
     table.compact("500")
     assert table.blocks("500")[0].headers[HeaderKey.COMPACTED_BLOCK_TIMES] == "400"
     assert table.rows() == before
+
+
+def test_a_log_compaction_opens_no_log_that_an_earlier_one_superseded(tmp_path: Path) -> None:
+    """Four in a row open what is new and the output before, and readers, which open all, see what they saw."""
+    table = Table(tmp_path)
+    table.base(row("a", 10, "base"))
+    opened = []
+    for number in range(4):
+        for instant in range(100 * number + 101, 100 * number + 104):
+            table.log(str(instant), data_block(str(instant), [row("a", instant % 7, ""), row(f"k{instant}", 1, "")]))
+        before = table.rows()
+        opened.append(table.compact(str(100 * number + 150)).counts.log_files)
+        assert table.rows() == before
+    assert opened == [3, 4, 4, 4]
+    assert table.blocks("450")[0].headers[HeaderKey.COMPACTED_BLOCK_TIMES] == "350,401,402,403"
 
 
 def test_only_deletes(tmp_path: Path) -> None:
@@ -270,6 +297,9 @@ def test_any_run_of_oldest_logs_may_become_one(
             table.log(instant, delete_block(instant, list(dict(records).items())))
     before = table.rows()
     for number, run in enumerate(runs):
+        spec = table.spec(f"{300 + number}", logs=run)
+        scan = partial(scan_slice_heads, STORAGE, str(table.folder), spec.slice.log_files, instant=spec.slice.instant)
+        assert scan(superseded=spec.slice.superseded).blocks == scan().blocks
         table.compact(f"{300 + number}", logs=run)
         assert table.rows() == before
 

@@ -11,7 +11,7 @@ Keeps:   1. records are folded oldest first, as the blocks that count come out o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import BinaryIO
 
@@ -55,6 +55,7 @@ class LogRun:
         spill_folder: str | None = None,
         unpublished: str | None = None,
         accept_damaged_logs: bool = False,
+        superseded: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         """
         Args:
@@ -63,6 +64,7 @@ class LogRun:
             schema: of the table, meta columns first.
             memory_bytes: for the records; beyond it they are spilled. As much again for the batch that is read.
             unpublished: path of a log that is read behind the others as if it were in the slice already.
+            superseded: paths among the logs that need not be opened, with the instants that each stands for itself.
             accept_damaged_logs: go on without corrupt blocks, as Hudi's readers do, instead of raising `DamagedFiles`.
         """
         self._storage = storage
@@ -74,7 +76,7 @@ class LogRun:
         for path in log_files:
             resolve(base_path, path)
         files = [*log_files, *([unpublished] if unpublished is not None else [])]
-        self.scan: LogScan = scan_slice_heads(storage, base_path, files, instant=instant)
+        self.scan: LogScan = scan_slice_heads(storage, base_path, files, instant=instant, superseded=superseded or {})
         if not accept_damaged_logs:
             check_sound(self.scan)
         self.fold = LogFold(schema, rules, memory_bytes=memory_bytes, spill_folder=spill_folder)

@@ -7,18 +7,23 @@ turn): the first of them that is met gives its place to it, the others vanish. A
 is in the slice vanishes, too. This is Hudi 1.2's scan for table versions 8 and later, where a block of an uncommitted
 instant does not occur: the file-system view has left its file out.
 
+A log that an earlier log compaction superseded, as its plan says, need not be opened: all that its blocks do is to
+give their place to the output that names them, and the instant is in the file's name. That holds only where the
+blocks of an output that is opened name it, straight or through outputs in between; otherwise everything is opened.
+
 Touches: the log files, by reading block heads only.
 Keeps:   1. blocks of instants later than the query's are skipped; so are corrupt blocks, as in Hudi, and named: their
             files are of completed instants, so that rows went with them, and `check_sound` refuses them;
          2. blocks come out oldest first;
-         3. what we cannot merge is refused here, before any content is read.
+         3. what we cannot merge is refused here, before any content is read;
+         4. the blocks are the same whether superseded logs are opened or not.
 """
 
 from __future__ import annotations
 
 import posixpath
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -40,6 +45,8 @@ CDC_SUFFIX = ".cdc"
 _DATA_TYPES = frozenset({BlockType.AVRO_DATA, BlockType.PARQUET_DATA})
 _OPERATION_FIELD = "_hoodie_operation"
 
+_NONE_SUPERSEDED: Mapping[str, Sequence[str]] = {}
+
 NEWEST = "9" * 17
 """Later than every instant: all blocks are read."""
 
@@ -51,7 +58,7 @@ class LogScan:
     blocks: tuple[LogBlock, ...]
     """The data and delete blocks that count, oldest first. `file` is the path relative to the base path."""
     log_files: int
-    """CDC files not counted."""
+    """Logs that were opened; CDC files are not."""
     log_blocks: int
     """All blocks met, corrupt ones included."""
     corrupt: tuple[CorruptBlock, ...]
@@ -71,20 +78,51 @@ class LogScan:
         return sum(block.content_length for block in self.blocks)
 
 
-def scan_slice_heads(storage: Storage, base_path: str, log_files: Sequence[str], *, instant: str) -> LogScan:
+@dataclass(frozen=True, slots=True)
+class SupersededLog:
+    """A log that is not opened."""
+
+    instant: str
+    stands_for: tuple[str, ...] = ()
+    """The instants of its sources, where it is an output of log compaction itself."""
+
+
+def scan_slice_heads(
+    storage: Storage,
+    base_path: str,
+    log_files: Sequence[str],
+    *,
+    instant: str,
+    superseded: Mapping[str, Sequence[str]] = _NONE_SUPERSEDED,
+) -> LogScan:
     """Scan the logs of a slice (relative paths in comparator order) as a reader at `instant` does.
+
+    `superseded` are paths among them that plans of log compactions say are superseded, each with the instants that it
+    stands for itself.
 
     Reads heads only, so it is cheap enough to ask about every slice before a plan is made. Raises `Unsupported` for a
     block that we cannot merge, `BrokenFile` and `NotFound` for files that cannot be read.
     """
     files = [path for path in log_files if not path.endswith(CDC_SUFFIX)]
     met: list[LogBlock | CorruptBlock] = []
+    order: list[LogBlock | SupersededLog] = []
     for path in files:
-        met.extend(_scan_file(storage, base_path, path))
+        if path in superseded:
+            name = parse_log_file(posixpath.basename(path))
+            assert name is not None, "the snapshot holds only what the grammar accepted"
+            order.append(SupersededLog(name.instant, tuple(superseded[path])))
+            continue
+        found = list(_scan_file(storage, base_path, path))
+        met += found
+        order += [block for block in found if isinstance(block, LogBlock)]
+    try:
+        blocks = blocks_that_count(order, instant)
+    except NotSuperseded:
+        return scan_slice_heads(storage, base_path, log_files, instant=instant)
     sound = [block for block in met if isinstance(block, LogBlock)]
     return LogScan(
-        blocks=tuple(blocks_that_count(sound, instant)),
-        log_files=len(files),
+        blocks=tuple(blocks),
+        log_files=sum(path not in superseded for path in files),
         log_blocks=len(met),
         corrupt=tuple(block for block in met if isinstance(block, CorruptBlock)),
         rollback_blocks=sum(block.type is BlockType.COMMAND for block in sound),
@@ -173,10 +211,20 @@ def check_holds_records(scan: LogScan) -> None:
         )
 
 
-def blocks_that_count(blocks: Iterable[LogBlock], instant: str) -> list[LogBlock]:
-    """The data and delete blocks that a reader at `instant` merges, oldest first."""
+class NotSuperseded(Exception):
+    """No output that was opened names a log that was taken for superseded, so it has to be opened, too."""
+
+
+def blocks_that_count(blocks: Iterable[LogBlock | SupersededLog], instant: str) -> list[LogBlock]:
+    """The data and delete blocks that a reader at `instant` merges, oldest first. Raises `NotSuperseded`."""
     by_instant: dict[str, list[LogBlock]] = {}  # in the order of the instants' first blocks
+    unopened: dict[str, SupersededLog] = {}
     for block in blocks:
+        if isinstance(block, SupersededLog):
+            if block.instant <= instant:
+                by_instant.setdefault(block.instant, [])
+                unopened[block.instant] = block
+            continue
         if block.type is BlockType.COMMAND:
             by_instant.pop(_header(block, HeaderKey.TARGET_INSTANT_TIME), None)
             continue
@@ -187,15 +235,24 @@ def blocks_that_count(blocks: Iterable[LogBlock], instant: str) -> list[LogBlock
     stands_for: dict[str, str] = {}  # a replaced instant and the last one in the chain that replaced it
     newest_first: list[str] = []
     for written_by in reversed(by_instant):
-        sources = by_instant[written_by][0].headers.get(HeaderKey.COMPACTED_BLOCK_TIMES)
-        if sources is not None:
-            for source in sources.split(","):
-                stands_for[source] = stands_for.get(written_by, written_by)
-            continue
         final = stands_for.get(written_by, written_by)
+        if final in unopened:
+            raise NotSuperseded(final)
+        sources = _sources_of(by_instant[written_by], unopened.get(written_by))
+        if sources:
+            stands_for |= dict.fromkeys(sources, final)
+            continue
         if final not in newest_first:
             newest_first.append(final)
     return [block for written_by in reversed(newest_first) for block in by_instant[written_by]]
+
+
+def _sources_of(blocks: Sequence[LogBlock], unopened: SupersededLog | None) -> tuple[str, ...]:
+    """The instants that an instant stands for: as its first block says, or the plan of one that is not opened."""
+    if not blocks:
+        return () if unopened is None else unopened.stands_for
+    sources = blocks[0].headers.get(HeaderKey.COMPACTED_BLOCK_TIMES)
+    return () if sources is None else tuple(sources.split(","))
 
 
 def _scan_file(storage: Storage, base_path: str, path: str) -> Iterator[LogBlock | CorruptBlock]:

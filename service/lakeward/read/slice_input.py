@@ -5,7 +5,8 @@ Touches: nothing; they import neither readers nor kernels, so that a process tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from lakeward.merge.merge_rules import MergeRules
 
@@ -31,6 +32,8 @@ class SliceInput:
     memory_bytes: int = MEMORY_BYTES
     accept_damaged_logs: bool = False
     """Go on without corrupt blocks, as Hudi's readers do."""
+    superseded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Paths among the logs that need not be opened, with the instants that each stands for itself."""
 
 
 @dataclass(frozen=True, slots=True)

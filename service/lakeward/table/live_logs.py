@@ -45,6 +45,15 @@ class LiveLogs:
         live = {log.name.text for log in self.live}
         return tuple(log for log in self.files if log.name.text not in live)
 
+    @property
+    def superseded_paths(self) -> Mapping[str, tuple[str, ...]]:
+        """The logs for which a live output stands, by path, each with the instants that it stands for itself."""
+        return {
+            source.path: tuple(dict.fromkeys(each.instant for each in self.merged.get(source.name.text, ())))
+            for log in self.live
+            for source in self.merged.get(log.name.text, ())
+        }
+
     def place(self, log: LogFile) -> str:
         """The instant at whose place readers merge a live log: its own, or that of its newest source."""
         if not (sources := self.merged.get(log.name.text)):

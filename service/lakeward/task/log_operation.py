@@ -12,7 +12,8 @@ knows that. A key is in the output once, as a row or as a delete, so the order o
 Hudi's fold is not associative by event time, so what is merged must begin with the slice's oldest log and hold all
 logs of an instant or none; the planner sees to that.
 
-Touches: reads the log files; writes one file, where `task/operation_output` says.
+Touches: reads the log files, but those that an earlier LOG superseded; writes one file, where `task/operation_output`
+         says.
 Keeps:   1. a result is returned only for a file that, beside its sources, reads as they did without it;
          2. rows keep their commit times and sequence numbers, for incremental queries.
 """
@@ -131,6 +132,7 @@ def _open_run(storage: Storage, spec: OperationSpec, *, unpublished: str | None 
         memory_bytes=spec.slice.memory_bytes // SHARE_OF_LOG_ROWS,
         unpublished=unpublished,
         accept_damaged_logs=spec.slice.accept_damaged_logs,
+        superseded=spec.slice.superseded,
     )
 
 

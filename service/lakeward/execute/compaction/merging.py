@@ -106,6 +106,7 @@ def _specs(table: ServicedTable, claim: Claim) -> list[OperationSpec]:
                 rules=rules,
                 memory_bytes=options.memory_bytes,
                 accept_damaged_logs=options.accept_damaged_logs,
+                superseded=target.superseded,
             ),
             attempt=table.owner.attempt,
             attempt_folder=claim.attempt.folder,

@@ -39,6 +39,7 @@ from lakeward.table.damaged_file import DamagedFile
 from lakeward.table.file_group import FrozenGroup
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.listing import ListingSource
+from lakeward.table.live_logs import live_logs
 from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.service_instants import PLANNED_BY
 from lakeward.table.snapshot import TableSnapshot
@@ -53,7 +54,7 @@ class CheckedLogs:
     """Log files whose block heads were read, and the file groups to exclude, for what was found or as told."""
 
     seen: frozenset[tuple[str, ...]] = frozenset()
-    """Partition path and names."""
+    """FULL or LOG, which does not open superseded logs, partition path and names."""
     excluded: Mapping[GroupId, Reason] = field(default_factory=dict)
     damage: tuple[DamagedFile, ...] = ()
     """Why groups are excluded that are frozen, or whose logs turned out to be damaged."""
@@ -76,18 +77,23 @@ def choose(
     with table.measured(Phase.PLAN):
         while True:
             outcome = planner(snapshot, at, checked.excluded)
-            fresh = {(operation.partition_path, *operation.log_files): operation for operation in outcome.operations}
+            fresh = {
+                (operation.operation_type or Choice.FULL, operation.partition_path, *operation.log_files): operation
+                for operation in outcome.operations
+            }
             unseen = sorted(fresh.keys() - checked.seen)
             if not unseen:
                 return outcome, checked
+            slices = {slice_.group_id: slice_ for slice_ in snapshot.latest_slices}
             for logs in unseen:
-                partition_path, *names = logs
+                kind, partition_path, *names = logs
                 group_id = (partition_path, fresh[logs].file_id)
                 paths = [join(partition_path, name) for name in names]
+                choice = Choice(kind)
+                of_slice = live_logs(slices[group_id], snapshot.log_compactions.get(group_id, ()))
+                superseded = of_slice.superseded_paths if choice is Choice.LOG else {}
                 try:
-                    damage = _check_logs(
-                        table, snapshot, group_id, paths, Choice(fresh[logs].operation_type or Choice.FULL)
-                    )
+                    damage = _check_logs(table, snapshot, group_id, paths, choice, superseded)
                 except Unsupported as error:
                     table.observer.step(f"excluded: {error}")
                     checked = replace(checked, excluded={**checked.excluded, group_id: Reason.UNSUPPORTED_LOGS})
@@ -108,7 +114,8 @@ def find_damaged(table: ServicedTable, snapshot: TableSnapshot, work: PendingWor
     for target in find_targets(snapshot, work.instant, work.plan, work.action).of:
         choice = Choice.LOG if target.kind is OperationKind.LOG else Choice.FULL
         try:
-            damage = _check_logs(table, snapshot, target.group_id, [log.path for log in target.logs], choice)
+            paths = [log.path for log in target.logs]
+            damage = _check_logs(table, snapshot, target.group_id, paths, choice, target.superseded)
         except Unsupported as error:
             failures.append(error)
         else:
@@ -201,16 +208,21 @@ def _check_listed(table: ServicedTable, snapshot: TableSnapshot, outcome: PlanOu
 
 
 def _check_logs(
-    table: ServicedTable, snapshot: TableSnapshot, group_id: GroupId, logs: Sequence[str], choice: Choice
+    table: ServicedTable,
+    snapshot: TableSnapshot,
+    group_id: GroupId,
+    logs: Sequence[str],
+    choice: Choice,
+    superseded: Mapping[str, tuple[str, ...]],
 ) -> list[DamagedFile]:
-    """Read the block heads of a slice's logs. Returns what is damaged, unless that is accepted; raises `Unsupported`
-    where we cannot merge them, or not by `choice`."""
+    """Read the block heads of a slice's logs, but of those that need not be opened. Returns what is damaged, unless
+    that is accepted; raises `Unsupported` where we cannot merge them, or not by `choice`."""
     # Arrow, which takes 50 MB, is not needed before something is to be merged.
     from lakeward.format.avro.schema import table_schema
     from lakeward.read.log_scan import check_holds_records, check_ordering, check_schemas, scan_slice_heads
 
     try:
-        scan = scan_slice_heads(table.storage, table.base_path, logs, instant=NEWEST)
+        scan = scan_slice_heads(table.storage, table.base_path, logs, instant=NEWEST, superseded=superseded)
         assert snapshot.schema is not None, "eligibility refuses a table without a schema"
         if scan.damage and not table.options.accept_damaged_logs:
             return list(scan.damage)

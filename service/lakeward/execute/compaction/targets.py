@@ -38,6 +38,8 @@ class Target:
     """Logs that the plan names, in comparator order."""
     live: frozenset[str]
     """Names of the slice's logs whose content readers merge."""
+    superseded: Mapping[str, tuple[str, ...]]
+    """Paths of logs that a LOG need not open, with the instants that each stands for itself."""
 
     @property
     def group_id(self) -> tuple[str, str]:
@@ -107,7 +109,7 @@ def find_targets(snapshot: TableSnapshot, instant: str, plan: CompactionPlan, ac
             assert slice_ is not None
             named = set(operation.log_files)
             logs = tuple(log for log in slice_.log_files if log.name.text in named)
-            targets.append(Target(OperationKind.LOG, slice_, logs, _live(snapshot, slice_)))
+            targets.append(_target(snapshot, OperationKind.LOG, slice_, logs))
     return Targets(tuple(targets), tuple(dropped))
 
 
@@ -118,9 +120,11 @@ def kind_of(operation: CompactionOperation, action: ServiceAction) -> OperationK
     return OperationKind(operation.operation_type or OperationKind.FULL)
 
 
-def _live(snapshot: TableSnapshot, slice_: FileSlice) -> frozenset[str]:
+def _target(snapshot: TableSnapshot, kind: OperationKind, slice_: FileSlice, named: tuple[LogFile, ...]) -> Target:
     logs = live_logs(slice_, snapshot.log_compactions.get(slice_.group_id, ()))
-    return frozenset(log.name.text for log in logs.live)
+    # A base file is for ever, so a FULL judges by the blocks of all logs.
+    superseded = logs.superseded_paths if kind is OperationKind.LOG else {}
+    return Target(kind, slice_, named, frozenset(log.name.text for log in logs.live), superseded)
 
 
 def _full_target(
@@ -138,7 +142,7 @@ def _full_target(
             "out or roll it back. Nothing was written.",
             file_group=(operation.partition_path, operation.file_id),
         )
-    return Target(OperationKind.FULL, slice_, slice_.log_files, _live(snapshot, slice_))
+    return _target(snapshot, OperationKind.FULL, slice_, slice_.log_files)
 
 
 @dataclass(frozen=True, slots=True)
