@@ -126,8 +126,8 @@ def by_lakeward(*options: str) -> Callable[[str], tuple[Cost, float]]:
 
 SIDES = {
     f"hudi {HUDI_VERSION}": by_hudi,
-    "lakeward": by_lakeward(),
-    "lakeward unchecked": by_lakeward("--no-verify"),
+    "lakeward": by_lakeward("--local-below", "0"),
+    "lakeward unchecked": by_lakeward("--local-below", "0", "--no-verify"),
     "lakeward in process": by_lakeward("--local-below", "1024GiB"),
 }
 

@@ -26,6 +26,7 @@ HEAD = """\
 """
 
 EXAMPLES = {
+    "spark.local_below": '"256MiB"',
     "service.groups": "{ nightly = 1 }",
     "service.io_per_hour": '"200GiB"',
     "service.state_folder": '"/var/lib/lakeward"',

@@ -14,6 +14,8 @@ import pytest
 from lakeward.cli.main import run
 from lakeward.clock import SystemClock
 from lakeward.commit.lock.file_system_lock import SPARK_LOCK
+from lakeward.dispatch.in_process import InProcessDispatcher
+from lakeward.dispatch.spark import SparkDispatcher
 from lakeward.format.timeline.commit_metadata import read_commit_metadata, write_commit_metadata
 from lakeward.format.timeline.compaction_plan import CompactionPlan, read_compaction_plan, write_compaction_plan
 from lakeward.storage.local import LocalStorage
@@ -40,6 +42,34 @@ def test_a_compaction_from_end_to_end(table: Path, capfd: pytest.CaptureFixture[
     assert compaction["operations"][0]["counts"]["rows"] == 4
     assert "scheduled" in err
     assert "committed" in err
+    check_finished(table)
+
+
+@pytest.mark.parametrize(
+    ("options", "place"),
+    [
+        ((), "this process"),
+        (("--master", "local[1]"), "Spark local[1]"),
+        (("--local-below", "0"), "Spark local[*]"),
+        (("--master", "local[1]", "--local-below", "1GiB"), "this process"),
+    ],
+)
+def test_a_small_plan_is_merged_in_process(
+    table: Path,
+    options: tuple[str, ...],
+    place: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """This is the default where no master is named; else it is said that Spark starts, before it does."""
+    in_process = InProcessDispatcher()
+    monkeypatch.setattr(SparkDispatcher, "probe", lambda self: None)
+    monkeypatch.setattr(SparkDispatcher, "run", lambda self, *args, **named: in_process.run(*args, **named))
+    assert run(["compact", str(table), "--writers", "stopped", *options]) == 0
+    err = capfd.readouterr().err
+    assert err.startswith(f"reading {table}")
+    assert f"merging on {place}," in err
+    assert (f"starting {place}" in err) == place.startswith("Spark")
     check_finished(table)
 
 

@@ -14,4 +14,4 @@ def test_outcomes_come_in_the_order_of_the_specs() -> None:
     assert outcomes[0] == Done(0, 4)
     assert isinstance(outcomes[1], Failure)
     assert outcomes[2] == Done(2, 6)
-    assert seen == [Progress(1, 3), Progress(2, 3), Progress(3, 3)]
+    assert seen == [Progress(0, 3), Progress(1, 3), Progress(2, 3), Progress(3, 3)]

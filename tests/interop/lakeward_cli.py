@@ -20,8 +20,8 @@ def lakeward(*arguments: str) -> tuple[int, dict[str, Any]]:
 
 
 def compact(table: HudiTable, *options: str) -> dict[str, Any]:
-    """Runs `lakeward compact` of the table alone, which must succeed. Without options: no writer is at work."""
-    stated = options or ("--writers", "stopped")
+    """Runs `lakeward compact` of the table alone, on Spark; it must succeed. Without options: no writer is at work."""
+    stated = ("--local-below", "0", *(options or ("--writers", "stopped")))
     exit_code, printed = lakeward("compact", str(table.path), "--type", "full", "--no-metadata-services", *stated)
     assert exit_code == 0, printed
     return printed

@@ -84,6 +84,8 @@ class SimulatedDispatcher:
             on_progress(Progress(len(outcomes), len(specs)))
         return outcomes
 
+    is_ready = True
+
     def probe(self) -> None:
         """This process agrees with itself."""
 

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from lakeward.dispatch.spark import SparkDispatcher
     from lakeward.plan.metadata_trigger import MetadataCompactAfter
 
+LOCAL_BELOW_BYTES = 256 * 1024 * 1024
+"""What one core merges in the time in which Spark starts, on a machine of however many cores (benchmarks/README.md)."""
+
 
 @with_option_groups
 def compact(
@@ -87,7 +90,11 @@ def compact(
     ] = None,
     local_below: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Run plans that read less than this in process instead of on Spark."),
+        typer.Option(
+            metavar="SIZE",
+            help="Run plans that read less than this in process instead of on Spark; default 256MiB, or 0 where a "
+            "master is named.",
+        ),
     ] = None,
     accept_damaged_logs: Annotated[
         bool,
@@ -148,7 +155,7 @@ def compact(
     opened = open_table(table, config)
     configured, clock = opened.table, SystemClock()
     locks = stated.over(opened, dry_run=dry_run)
-    local_bytes = parse_option(parse_size, "--local-below", local_below, opened.settings.spark.local_below)
+    local_bytes = parse_option(parse_size, "--local-below", local_below, _local_below(opened.settings.spark, master))
     spark = _spark(opened.settings.spark, master, spark_conf or [])
 
     def choose_dispatcher(input_bytes: int) -> Dispatcher:
@@ -181,6 +188,7 @@ def compact(
     after: MetadataCompactAfter = 0 if no_metadata_services else configured.metadata_compact_after
     try:
         with open_view(Terminal(stderr=True), clock) as view, interruptible() as guard:
+            view.step(f"reading {opened.base_path}")
             compactor = Compactor(
                 opened.storage,
                 opened.base_path,
@@ -233,6 +241,13 @@ def compact(
             raise damaged_error(report.damage)
     if exit_code and nothing:
         raise typer.Exit(3)
+
+
+def _local_below(configured: SparkSettings, master: str | None) -> int:
+    if configured.local_below is not None:
+        return configured.local_below
+    is_named = master is not None or bool(configured.model_fields_set & {"master", "remote"})
+    return 0 if is_named else LOCAL_BELOW_BYTES
 
 
 def _spark(configured: SparkSettings, master: str | None, pairs: Sequence[str]) -> SparkDispatcher:

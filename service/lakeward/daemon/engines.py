@@ -24,7 +24,7 @@ class Engines:
         """
         remote = settings.remote.get_secret_value() if settings.remote is not None else None
         self._where = "Spark Connect" if remote is not None else printable_url(settings.master)
-        self._local_below = settings.local_below
+        self._local_below = settings.local_below or 0
         # Jobs of several tables share the session; without fair scheduling one would starve the others.
         conf = {"spark.scheduler.mode": "FAIR"} | dict(settings.conf)
         self._spark = SparkDispatcher(settings.master, conf, pool=settings.pool, remote=remote, on_replaced=on_replaced)
@@ -33,7 +33,7 @@ class Engines:
 
     def apply(self, settings: SparkSettings) -> None:
         """What a running daemon can change."""
-        self._local_below = settings.local_below
+        self._local_below = settings.local_below or 0
 
     def choose(self, input_bytes: int) -> Dispatcher:
         """The dispatcher for a plan that reads so many bytes."""

@@ -47,6 +47,10 @@ class Dispatcher(Protocol):
     def name(self) -> str:
         """For people: `Spark local[2]`, `this process`."""
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether work can begin at once; else `probe` or `run` starts what it runs on, for some seconds."""
+
     def run(
         self,
         task: Callable[[Spec, int], Result],

@@ -13,6 +13,7 @@ from lakeward.errors import LakewardError
 
 class InProcessDispatcher:
     name = "this process"
+    is_ready = True
 
     def run(
         self,
@@ -23,6 +24,7 @@ class InProcessDispatcher:
         on_progress: Callable[[Progress], None],
     ) -> list[Done[Result] | Failure]:
         outcomes: list[Done[Result] | Failure] = []
+        on_progress(Progress(0, len(specs)))
         for index, spec in enumerate(specs):
             try:
                 outcomes.append(Done(index, task(spec, 0)))

@@ -111,6 +111,10 @@ class SparkDispatcher:
     def name(self) -> str:
         return f"Spark {printable_url(self._remote or self._master)}"
 
+    @property
+    def is_ready(self) -> bool:
+        return self.has_session
+
     def run(
         self,
         task: Callable[[Spec, int], Result],

@@ -16,7 +16,7 @@ from lakeward.errors import LakewardError, TaskFailed, Unsupported, Verification
 from lakeward.execute.compaction.claim import Claim
 from lakeward.execute.compaction.replay import keep_replay
 from lakeward.execute.compaction.targets import Target
-from lakeward.execute.progress import Merged
+from lakeward.execute.progress import Merged, Observer
 from lakeward.execute.serviced_table import ServicedTable, label
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
@@ -35,7 +35,7 @@ def merge(
     specs = _specs(table, claim)
     total_bytes = sum(spec.input_bytes for spec in specs)
     dispatcher = choose_dispatcher(total_bytes)
-    dispatcher.probe()
+    make_ready(dispatcher, table.observer)
     name = f"{label(claim.action)} {claim.instant}"
     table.observer.step(f"{name}: merging on {dispatcher.name}, file slices: {len(specs)}")
 
@@ -63,6 +63,14 @@ def merge(
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     raise_first([_failed(table, specs[failure.index], failure.error) for failure in failures])
     return [outcome.result for outcome in outcomes if not isinstance(outcome, Failure)]
+
+
+def make_ready(dispatcher: Dispatcher, observer: Observer) -> None:
+    """Start what the work will run on, after a word of it, and see that it fits. Raises what `probe` raises."""
+    if not dispatcher.is_ready:
+        observer.step(f"starting {dispatcher.name}")
+        observer.waiting(f"{dispatcher.name} starts", 0.0)
+    dispatcher.probe()
 
 
 def raise_first(failures: Sequence[LakewardError]) -> None:

@@ -22,7 +22,7 @@ from lakeward.dispatch.dispatcher import Dispatcher
 from lakeward.errors import BrokenFile, Conflict, LakewardError, NotFound, Unsupported
 from lakeward.execute.before_writing import check_space
 from lakeward.execute.compaction.gap import await_gap, groups_at_work, let_unseen_writes_appear, needs_gap
-from lakeward.execute.compaction.merging import ChooseDispatcher, raise_first
+from lakeward.execute.compaction.merging import ChooseDispatcher, make_ready, raise_first
 from lakeward.execute.compaction.targets import find_targets
 from lakeward.execute.pending_work import PendingWork
 from lakeward.execute.progress import Phase
@@ -142,7 +142,7 @@ def schedule(
         seen: what the preview was made of.
     """
     dispatcher: Dispatcher = choose_dispatcher(preview.input_bytes)
-    dispatcher.probe()
+    make_ready(dispatcher, table.observer)
     check_space(
         table,
         preview.input_bytes,
