@@ -13,6 +13,7 @@ from lakeward.clock import SystemClock
 from lakeward.state.migration import migrate
 from lakeward.state.records import ControlKind, EventRecord, JobRecord, TargetKind
 from lakeward.state.store import Store, open_store
+from tests.golden_tables import copy_golden
 
 
 @pytest.fixture
@@ -44,6 +45,28 @@ def test_a_table_is_paused_and_resumed(store: Store, tmp_path: Path, capfd: pyte
     assert run(["resume", str(tmp_path / "lake" / "orders") + "/", "--json"]) == 0
     assert json.loads(capfd.readouterr().out)["target"] == "orders"
     assert [control.kind for control in store.controls.in_force(now())] == [ControlKind.RESUME]
+
+
+def test_a_table_is_called_by_its_last_folder(store: Store, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A table without a configured name is, while no other base path ends so; verbs about files take it, too. With
+    two of them the error names both."""
+    trips = copy_golden("v9", tmp_path / "lake" / "trips")
+    store.observations.watch(str(trips), str(trips), 1.0)
+    assert run(["pause", "trips", "--reason", "maintenance"]) == 0
+    assert [control.target for control in store.controls.in_force(now())] == [str(trips)]
+    capfd.readouterr()
+    assert run(["inspect", "trips", "--config", str(tmp_path / "lakeward.toml"), "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["table"]["base_path"] == str(trips)
+
+    other = str(tmp_path / "elsewhere" / "trips")
+    store.observations.watch(other, other, 1.0)
+    for verb in (
+        ["pause", "trips", "--reason", "x"],
+        ["explain", "trips", "--config", str(tmp_path / "lakeward.toml")],
+    ):
+        assert run(verb) == 2
+        told = capfd.readouterr().err
+        assert str(trips) in told and other in told
 
 
 def test_a_file_group_or_a_group_of_tables(store: Store) -> None:
@@ -98,7 +121,8 @@ def test_each_job_has_a_line_on_80_columns(
 ) -> None:
     """A job's id is whole, since `cancel` takes it; a table's name is cut; what it did, or why it
     failed, stands below."""
-    monkeypatch.setenv("COLUMNS", "80")
+    for name, value in {"COLUMNS": "80", "TTY_COMPATIBLE": "1", "TERM": "dumb"}.items():
+        monkeypatch.setenv(name, value)
     store.jobs.begin(JobRecord("0123456789abcdef", "lake/" + "orders" * 9, "metadata-compaction", 1.0))
     store.jobs.end("0123456789abcdef", "failed", "the disk is away", at=2.0)
     store.jobs.begin(JobRecord("j2", "orders", "compaction", 3.0))

@@ -1,15 +1,18 @@
 """The TABLE of a command line beside a configuration: which table is meant, and how it is to be serviced.
 
-    orders              the table of that name, where a configuration is given that has it
+    orders              the table of that name, where a configuration is given that has it; else the one table of its
+                        daemon, as the store knows them, whose last folder is called so
     /data/orders, ./x   a base path, absolute or from the working folder
     file:///data/x      a URL
 
-Touches: the configuration; asks whether a folder exists, and whether it holds a table.
+Touches: the configuration; the store, reading only, for a name that the configuration does not have; asks whether a
+         folder exists, and whether it holds a table.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -17,6 +20,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lakeward.cli.store_options import watched_tables
+from lakeward.config.short_name import find_by_short_name
 from lakeward.errors import UsageError
 
 if TYPE_CHECKING:
@@ -85,6 +90,11 @@ def resolve_table(text: str, settings: Settings | None) -> str:
         return tables[text]
     if settings is None or "/" in text or os.path.isdir(text):
         return text
+    watched = {**tables, **watched_tables(settings)}
+    if len(found := find_by_short_name(text, watched)) == 1:
+        return watched[found[0]]
+    if found:
+        raise several_tables(text, found)
     close = get_close_matches(text, tables, n=1)
     raise UsageError(
         f"No table is called {text}.",
@@ -92,4 +102,12 @@ def resolve_table(text: str, settings: Settings | None) -> str:
         if close
         else "The configuration has no such name, and there is no such folder.",
         remedy=f"The names are {', '.join(sorted(tables))}; or give a base path." if tables else "Give a base path.",
+    )
+
+
+def several_tables(text: str, names: Sequence[str]) -> UsageError:
+    return UsageError(
+        f"Several tables are called {text}.",
+        why=f"It is the last folder of {', '.join(names)}.",
+        remedy="Give the base path of the one that you mean.",
     )

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakeward.cli.configured_table import ConfigOption, resolve_table
+from lakeward.cli.configured_table import ConfigOption, resolve_table, several_tables
 from lakeward.cli.store_options import DebugOption, JsonOption, UrlOption, opened_store, print_json, read_settings
 from lakeward.clock import SystemClock
+from lakeward.config.short_name import find_by_short_name
 from lakeward.errors import UsageError
 from lakeward.quantities import format_time, parse_duration
 from lakeward.state.records import ControlKind, ControlRecord, FileGroupKey, JobRecord, TargetKind
@@ -234,8 +235,10 @@ def _table_name(store: Store, settings: Settings, text: str, at: float) -> str:
     known = (
         parked | {table.name: table.base_path for table in store.observations.tables()} | dict(settings.named_tables)
     )
-    if text in known:
-        return text
+    if len(found := find_by_short_name(text, known)) == 1:
+        return found[0]
+    if found:
+        raise several_tables(text, found)
     paths = {_base_path(base_path): name for name, base_path in known.items()}
     path = _base_path(resolve_table(text, settings)) if "/" in text or Path(text).is_dir() else None
     if path in paths:

@@ -1,13 +1,13 @@
 """What verbs have in common, and which store one means: --url, else the configuration's, else that of this user.
 
-Touches: the configuration and the environment, reading only.
+Touches: the configuration and the environment, reading only; the store.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -48,6 +48,31 @@ def read_settings(config: Path | None) -> Settings:
 
 def store_url(url: str | None, settings: Settings) -> str:
     return settings.store_url if url is None else url
+
+
+def watched_tables(settings: Settings) -> Mapping[str, str]:
+    """The tables that the daemons of a configuration watch, from name to base path; none where no store tells."""
+    from lakeward.clock import SystemClock
+    from lakeward.errors import StoreBroken, StoreUnavailable, StoreVersion
+    from lakeward.state.engine import file_of, parse_store_url
+    from lakeward.state.store import open_store
+
+    path = file_of(parse_store_url(settings.store_url))
+    if path is not None and not path.exists():
+        return {}
+    try:
+        store = open_store(settings.store_url, clock=SystemClock(), timeout=_TIMEOUT_SECONDS)
+    except (StoreUnavailable, StoreBroken, StoreVersion):
+        return {}
+    try:
+        return {table.name: table.base_path for table in store.observations.tables()}
+    except (StoreUnavailable, StoreBroken):
+        return {}
+    finally:
+        store.close()
+
+
+_TIMEOUT_SECONDS = 5.0
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lakeward.config.job_kind import JobKind
+from lakeward.config.short_name import find_by_short_name
 from lakeward.daemon.scheduling.events import JobOutcome, JobResult, TableState, TableView
 from lakeward.plan.decision import Decision
 from lakeward.table.backlog import Backlog, GroupBacklog
@@ -272,7 +273,9 @@ class ServiceStatus:
         return tuple(job for table in self.tables for job in table.running)
 
     def table(self, name: str) -> TableStatus | None:
-        return next((table for table in self.tables if table.name == name), None)
+        """The table of that name or short name; None where there is none, or there are several."""
+        found = find_by_short_name(name, {table.name: table.base_path for table in self.tables})
+        return next((table for table in self.tables if (table.name,) == found), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,23 @@
+"""The short name of a table without a configured one: the last folder of its base path, where no other table has it.
+
+It is for people to type. Stores, metrics and logs go by the name itself, which does not change when another table
+comes.
+
+Touches: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def find_by_short_name(text: str, tables: Mapping[str, str]) -> tuple[str, ...]:
+    """The names of the tables that are meant, of a map from name to base path. Where there are several, the text says
+    too little. A name goes before a short one."""
+    if text in tables:
+        return (text,)
+    return tuple(sorted(name for name, base_path in tables.items() if _last_folder(base_path) == text))
+
+
+def _last_folder(base_path: str) -> str:
+    return base_path.rstrip("/").rpartition("/")[2]
