@@ -70,18 +70,19 @@ class HudiWrite:
     def complete(self) -> None:
         metadata = CommitMetadata(partition_to_write_stats={}, compacted=False, operation_type="UPSERT")
         completed = format_instant_time(int(self._clock.now() * 1000), UTC)
-        (self._timeline / f"{self.instant}_{completed}.deltacommit").write_bytes(write_commit_metadata(metadata))
+        self._create("deltacommit", write_commit_metadata(metadata), completed=f"_{completed}")
         self.heartbeat.unlink()
 
     @property
     def _timeline(self) -> Path:
         return self._base / ".hoodie" / "timeline"
 
-    def _create(self, what: str, content: bytes) -> None:
-        path = self._timeline / f"{self.instant}.{what}"
+    def _create(self, what: str, content: bytes, *, completed: str = "") -> None:
+        path = self._timeline / f"{self.instant}{completed}.{what}"
         path.write_bytes(content)
-        if what.endswith("requested"):
-            os.utime(path, (self.began, self.began))
+        if not what.endswith("inflight"):
+            at = self._clock.now() if completed else self.began
+            os.utime(path, (at, at))
 
 
 def roll_back(base: Path, clock: Clock, write: str, *, files: Iterable[tuple[str, str | None, str]]) -> None:

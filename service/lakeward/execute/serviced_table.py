@@ -119,46 +119,54 @@ class ServicedTable:
             to_roll_back: the guard does not stop what is done under this lock.
         """
         guard = _let_pass if to_roll_back else self.guard
+        seeks_calm = not to_roll_back and not self.options.writers_stopped
+        calm_until = self.clock.monotonic() + CALM_SECONDS_MAX
+        was_held = False
 
         def on_wait(what: str, seconds: float) -> None:
+            nonlocal was_held
+            was_held = True
             guard()
             self.observer.waiting(what, seconds)
-
-        lock = open_lock(
-            self.storage,
-            self.base_path,
-            self.owner,
-            self.options.lock,
-            clock=self.clock,
-            processes=self.processes,
-            on_wait=on_wait,
-        )
 
         def fence() -> None:
             guard()
             lock.fence()
 
         with ExitStack() as resources:
-            is_beside_writes = not to_roll_back and self._await_calm()
-            with self.measured(Phase.LOCK_WAIT):
-                resources.enter_context(lock)
+            while True:
+                is_beside_writes = seeks_calm and self._await_calm(calm_until)
+                was_held = False
+                lock = open_lock(
+                    self.storage,
+                    self.base_path,
+                    self.owner,
+                    self.options.lock,
+                    clock=self.clock,
+                    processes=self.processes,
+                    on_wait=on_wait,
+                )
+                with self.measured(Phase.LOCK_WAIT):
+                    resources.enter_context(lock)
+                # A writer that has just given it back, after its commit, asks for it again to begin its next write.
+                if not (was_held and seeks_calm) or lock.queues or self.clock.monotonic() >= calm_until:
+                    break
+                resources.close()
             resources.enter_context(self.measured(Phase.LOCK_HOLD))
             if is_beside_writes:
                 resources.enter_context(self.measured(Phase.BESIDE_WRITES))
             yield fence
 
-    def _await_calm(self) -> bool:
+    def _await_calm(self, until: float) -> bool:
         """Wait for a moment in which probably no writer asks for the lock. Returns whether a write is live."""
-        if self.options.writers_stopped:
-            return False
         started = self.clock.monotonic()
         while True:
             writes = self.writers.look()
-            waited = self.clock.monotonic() - started
-            if writes.is_calm or waited >= CALM_SECONDS_MAX:
+            now = self.clock.monotonic()
+            if writes.is_calm or now >= until:
                 return bool(writes.live)
             self.guard()
-            self.observer.waiting("a writer is about to take the table lock", waited)
+            self.observer.waiting("a writer is about to take the table lock", now - started)
             self.clock.sleep(CALM_POLL_SECONDS)
 
     @contextmanager

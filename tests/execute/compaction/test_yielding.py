@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.commit.attempt import Attempt
-from lakeward.commit.lock.file_system_lock import SPARK_LOCK
+from lakeward.commit.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
 from lakeward.errors import Cancelled, TryLater
 from lakeward.execute.compaction.compactor import CompactionReport
 from lakeward.execute.compaction.gap import UNSEEN_SECONDS
@@ -247,6 +247,22 @@ def test_the_lock_is_not_taken_right_after_a_commit(beside: Beside) -> None:
 
     assert "a writer is about to take the table lock" in beside.watcher.waits
     assert SETTLED_SECONDS <= beside.clock.slept < CALM_SECONDS_MAX
+
+
+def test_a_lock_that_a_writer_gave_back_is_left_to_its_next_write(beside: Beside) -> None:
+    """It was held to commit, and is asked for again at once."""
+    write, lock = beside.write(ago=4.0).inflight("p"), beside.base / SPARK_LOCK
+    lock.touch()
+
+    def commit() -> None:
+        write.complete()
+        lock.unlink()
+
+    beside.clock.after(2.0, commit)
+    options = FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=60.0)
+    beside.compactor(writers_stopped=False, lock=options).recover()
+
+    assert 2.0 + SETTLED_SECONDS <= beside.clock.slept < CALM_SECONDS_MAX
 
 
 def test_the_wait_for_a_calm_moment_is_short(beside: Beside) -> None:

@@ -37,6 +37,9 @@ class TableLock(ABC):
     renewal_seconds: ClassVar[float | None] = None
     """How often `renew` is called while the lock is held; None: this provider's locks stay fresh by themselves."""
 
+    queues: ClassVar[bool] = False
+    """Whether a process that waits for it gets it in its turn, asking or not."""
+
     _renewal: Renewal | None = None
 
     @abstractmethod

@@ -88,6 +88,8 @@ def implicit_base_path(base_path: str) -> str:
 
 
 class ZooKeeperLock(TableLock):
+    queues = True
+
     def __init__(
         self,
         storage: Storage,
