@@ -70,6 +70,7 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "state migrate": [(), ("--url", AWAY)],
     "state rebuild": [(), ("--url", AWAY)],
     "run": [("--config", "BROKEN")],
+    "reload": [("--config", "CONFIG")],
 }
 """What each verb is called with; the daemon itself has a test of its own."""
 

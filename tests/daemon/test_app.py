@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.cli.main import run
 from tests.golden_tables import copy_golden
 
 TIMEOUT_SECONDS = 60.0
@@ -38,7 +39,7 @@ writers = "share"
 roots = ["{folder}/tables"]
 
 [defaults]
-planner = { "hoodie.compact.inline.max.delta.commits" = 1 }
+planner = {{ "hoodie.compact.inline.max.delta.commits" = 1 }}
 interval = "1s"
 foreign_services = "share"
 """
@@ -120,8 +121,10 @@ def daemon(folder: Path) -> Iterator[Daemon]:
     daemon.close()
 
 
-def test_a_day_in_the_life(folder: Path, daemon: Daemon) -> None:
-    """It compacts, answers, is reconfigured by signal and by POST, refuses a bad file, and stops on SIGTERM."""
+def test_a_day_in_the_life(
+    folder: Path, daemon: Daemon, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It compacts, answers, is reconfigured by signal, POST and a command, refuses a bad file, and stops on SIGTERM."""
     daemon.wait_for('"end": "committed"')
     assert daemon.get("/-/healthy")[0] == daemon.get("/-/ready")[0] == daemon.get("/readyz")[0] == 200
     daemon.wait_until("/", "orders")
@@ -134,12 +137,16 @@ def test_a_day_in_the_life(folder: Path, daemon: Daemon) -> None:
     good = daemon.config.read_text()
     daemon.config.write_text(good.replace('interval = "1s"', 'interval = "1 fortnight"'))
     status, answer = daemon.get("/-/reload", method="POST")
-    assert status == 500 and "lakeward.toml:18:" in answer, answer
+    assert status == 500 and "lakeward.toml:19:" in answer, answer
     daemon.wait_until("/metrics", "lakeward_config_last_reload_successful 0.0")
     daemon.config.write_text(good.replace('interval = "1s"', 'interval = "2s"'))
     daemon.process.send_signal(signal.SIGHUP)
     daemon.wait_for('"event": "configuration reloaded"')
     assert '"defaults.interval"' in daemon.log
+    monkeypatch.setenv("LAKEWARD__SERVICE__LISTEN", daemon.address.removeprefix("http://"))
+    assert run(["reload", "--config", str(daemon.config)]) == 0
+    daemon.wait_for('"event": "configuration reloaded"', times=2)
+    assert "has read its configuration anew" in capfd.readouterr().out
 
     assert daemon.end() == 0
     assert daemon.events[-1]["event"] == "stopped"

@@ -20,6 +20,7 @@ from lakeward.cli.inspect_command import inspect as inspect_table
 from lakeward.cli.metadata_commands import metadata_app
 from lakeward.cli.plan_command import explain as explain_plan
 from lakeward.cli.plan_command import plan as plan_table
+from lakeward.cli.reload_command import reload as reload_daemon
 from lakeward.cli.run_command import run as run_daemon
 from lakeward.cli.state_commands import state_app
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
@@ -79,6 +80,7 @@ app.command(name="compact")(compact_table)
 app.command(name="unschedule")(unschedule_plan)
 app.command(name="verify")(verify_table)
 app.command(name="run")(run_daemon)
+app.command(name="reload")(reload_daemon)
 app.add_typer(metadata_app, name="metadata")
 app.add_typer(config_app, name="config")
 app.add_typer(state_app, name="state")

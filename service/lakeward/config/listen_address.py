@@ -23,3 +23,10 @@ def host_of(address: str) -> str:
     if text.startswith("["):
         return text[1:].partition("]")[0]
     return text.partition(":")[0].removesuffix(".")
+
+
+def local_address(listen: str) -> str:
+    """Host and port by which a process on the same machine reaches what listens there."""
+    host, _, port = listen.rpartition(":")
+    everywhere = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
+    return f"{everywhere.get(host, host)}:{port}"

@@ -1,0 +1,72 @@
+"""`lakeward reload`: let the daemon of a configuration read it anew, as SIGHUP does, and say what came of it.
+
+Touches: stdout; the configuration, reading only; the daemon, through its address.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from lakeward.cli.configured_table import ConfigOption
+from lakeward.cli.store_options import DebugOption, JsonOption, print_json, read_settings
+from lakeward.errors import ConfigurationError, LakewardError
+
+if TYPE_CHECKING:
+    from lakeward.config.settings import Settings
+
+ANSWER_SECONDS = 30.0
+
+
+def reload(config: ConfigOption = None, as_json: JsonOption = False, debug: DebugOption = False) -> None:
+    """Let the daemon on this machine read its configuration anew: all of it counts, or with a problem none of it."""
+    settings = read_settings(config)
+    answer = _ask(settings)
+    if not answer.get("applied"):
+        error = ConfigurationError(
+            "The daemon reloaded nothing.",
+            why="It goes on with the configuration that it has.",
+            remedy="Correct what is named below; `lakeward config check` says whether all is well.",
+        )
+        for problem in answer.get("problems", ()):
+            error.add_note(str(problem))
+        raise error
+    if as_json:
+        print_json({"reloaded": True, "address": settings.service.listen})
+    else:
+        typer.echo(f"The daemon at {settings.service.listen} has read its configuration anew.")
+
+
+def _ask(settings: Settings) -> dict[str, Any]:
+    import json
+    from urllib.error import HTTPError
+    from urllib.request import ProxyHandler, Request, build_opener
+
+    from lakeward.config.listen_address import local_address
+
+    address = local_address(settings.service.listen)
+    headers = {} if settings.http_token is None else {"Authorization": f"Bearer {settings.http_token}"}
+    try:
+        # The daemon is on this machine; a proxy of the environment would look for it on its own.
+        with build_opener(ProxyHandler({})).open(
+            Request(f"http://{address}/-/reload", method="POST", headers=headers), timeout=ANSWER_SECONDS
+        ) as answered:
+            text = answered.read()
+    except HTTPError as refused:
+        if refused.code != 500:
+            raise LakewardError(
+                f"The daemon at {address} refuses to reload ({refused.code}).",
+                why="Its token is another than the one that this configuration names, or what answers is no Lakeward.",
+                remedy="Name the configuration that it was started with by --config.",
+            ) from refused
+        text = refused.read()
+    except OSError as error:
+        raise LakewardError(
+            f"No daemon answers at {address}.",
+            why=f"{getattr(error, 'reason', error)}. That is where service.listen of this configuration says.",
+            remedy="Name the daemon's configuration by --config; or find its process with `pgrep -af 'lakeward run'`, "
+            "and send it SIGHUP.",
+        ) from error
+    answer: dict[str, Any] = json.loads(text)
+    return answer
