@@ -15,14 +15,15 @@ of a table's rows.
 
 Touches: nothing.
 Keeps:   1. a file of an instant that is not completed is never damage, whatever its size;
-         2. a file that a cleaner may have removed, because a newer base file is there, is never missing.
+         2. a file that a cleaner may have removed, because a newer base file is there, is never missing;
+         3. damage of an instant ends when the instant is archived, but for files without a byte.
 """
 
 from __future__ import annotations
 
 import posixpath
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakeward.format.file_name import parse_base_file, parse_log_file
@@ -52,6 +53,22 @@ def find_damage(
         for scan in scans.values():
             scan.hold(told.instant, told.files.get(scan.path, {}))
     return {path: damaged for path, scan in scans.items() if (damaged := scan.damaged())}
+
+
+def without_archived(
+    damage: Mapping[str, Sequence[DamagedFile]], timeline: Timeline
+) -> dict[str, tuple[DamagedFile, ...]]:
+    """What is left of damage that was found before instants were archived: the same as `find_damage` finds now."""
+    completed, told = _Completed(timeline), {i.time for i in timeline.completed_writes}
+    left: dict[str, list[DamagedFile]] = defaultdict(list)
+    for path, files in damage.items():
+        for file in files:
+            if file.instant in told:
+                is_held = file.kind is not DamageKind.MISSING or not completed.is_before_start(file.instant)
+                left[path] += [file] if is_held else []
+            elif file.size == 0:
+                left[path].append(DamagedFile(file.path, file.instant, DamageKind.EMPTY, None, 0))
+    return {path: tuple(files) for path, files in left.items() if files}
 
 
 class _Completed:

@@ -273,7 +273,7 @@ def test_an_unknown_operation_is_scanned_anew(tmp_path: Path) -> None:
     assert watched.view.refresh().rebuilt
 
 
-def test_an_instant_that_came_and_went_between_two_looks(tmp_path: Path) -> None:
+def test_an_instant_that_came_and_went_between_two_polls(tmp_path: Path) -> None:
     """A timeline that starts later than all that we know may have archived commits that were missed."""
     watched = Watched(tmp_path)
     watched.view.refresh()
@@ -284,6 +284,31 @@ def test_an_instant_that_came_and_went_between_two_looks(tmp_path: Path) -> None
 
     assert watched.view.refresh().rebuilt
     assert_equal(watched.view.snapshot(), scanned(watched.history.base), "all but the last is archived")
+
+
+@pytest.mark.parametrize("size", [None, 0, 7], ids=["missing", "empty", "cut"])
+def test_damage_ends_when_its_commit_is_archived(tmp_path: Path, size: int | None) -> None:
+    """A scan holds files against active commits only, so a table is not damaged for ever in the eyes of a view. Keeps 3
+    of table/written_files."""
+    watched = Watched(tmp_path)
+    watched.view.refresh()
+    commit = watched.commit(("p=1/h-0_1-0-0_T.parquet", 30))
+    file = watched.history.base / f"p=1/h-0_1-0-0_{commit.partition('_')[0]}.parquet"
+    for _ in range(2):
+        watched.commit(("p=1/g-0_1-0-0_T.parquet", 30))
+    watched.view.refresh()
+    file.unlink() if size is None else file.write_bytes(b"x" * size)
+    watched.view.doubt()
+    watched.view.refresh()
+    assert watched.view.snapshot().damage
+    assert_equal(watched.view.snapshot(), scanned(watched.history.base), "damaged")
+
+    for archived in watched.history.timeline.iterdir():
+        if archived.name[:17] <= commit[:17]:
+            archived.unlink()
+
+    assert not watched.view.refresh().rebuilt
+    assert_equal(watched.view.snapshot(), scanned(watched.history.base), "archived")
 
 
 def test_a_changed_property_without_an_instant_is_noticed_within_a_minute(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ from lakeward.table.watching.file_change import (
 )
 from lakeward.table.watching.file_inventory import SILENT_ROWS, UNKNOWN_ROWS, BaseFileKnowledge, FileInventory
 from lakeward.table.writer_conflicts import WriterConflict, find_writer_conflicts
-from lakeward.table.written_files import find_damage
+from lakeward.table.written_files import find_damage, without_archived
 
 REBUILD_SECONDS = 6 * 3600.0
 DAMAGED_SECONDS = 600.0
@@ -327,6 +327,10 @@ class IncrementalView:
 
         known.forget(name for name in before if name not in after or name in rewritten)
         known.listing, known.timeline, known.backlog = listing, timeline, None
+        if known.damage:
+            # t0 groups are replaced, t1 cleaned, t2 listed: their files are missing, which matters to no reader as long
+            # as the timeline says that they were replaced; t3 that is archived, and with it what the files should be.
+            known.damage = without_archived(known.damage, timeline)
         listed = self._apply(known, changes)
         if listed is None:
             return None
