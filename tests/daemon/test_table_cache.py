@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from threading import Thread
 
 from lakeward.daemon.table_cache import COMMITTED_MAX, TableCache, TableCaches
+from tests.synthetic_table import file_group, minute
 
 
 def test_a_call_that_is_late_brings_nothing_back() -> None:
@@ -51,3 +52,15 @@ def test_it_is_bounded() -> None:
     taken = cache.metadata_plans()
     taken.clear()
     assert len(cache.metadata_plans()) == 1, "a call changes its own copy"
+
+
+def test_a_group_is_taken_whole_until_it_has_another_base() -> None:
+    """What a compaction found in the logs of a slice holds for that slice, whatever comes into it."""
+    cache = TableCache()
+    old, other = (file_group("p", f"{name}-0", base=(minute(10), 9), logs=[(minute(20), 1)]).slices[0] for name in "ab")
+    cache.keep_whole({("p", "a-0")}, [old, other])
+    assert cache.whole([old, other]) == {("p", "a-0")}
+    new = file_group("p", "a-0", base=(minute(30), 9), logs=[]).slices[0]
+    assert cache.whole([new, other]) == set()
+    cache.keep_whole({("p", "b-0")}, [old, other])
+    assert cache.whole([old, other]) == {("p", "a-0"), ("p", "b-0")}

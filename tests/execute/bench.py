@@ -16,7 +16,6 @@ from lakeward.plan.decision import PlanOutcome, Reason
 from lakeward.plan.planner import Planner
 from lakeward.storage.local import LocalStorage
 from lakeward.table.file_system_view import GroupId
-from lakeward.table.snapshot import TableSnapshot
 from lakeward.task.operation import run_operation
 from tests.clocks import SkippingClock
 from tests.crash.compacting import FULL, instants
@@ -28,7 +27,7 @@ PENDING = "20261121043710038"
 """The plan that Hudi left on the golden table with pending work."""
 
 
-def NOTHING(snapshot: TableSnapshot, at: str, problems: object) -> PlanOutcome:
+def NOTHING(*given: object) -> PlanOutcome:
     """A planner that leaves everything alone."""
     return PlanOutcome((), ())
 

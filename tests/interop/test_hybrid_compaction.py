@@ -28,7 +28,7 @@ EVENT, COMMIT = "EVENT_TIME_ORDERING", "COMMIT_TIME_ORDERING"
 SETTINGS = (
     "planner.small_base_size=1KiB",
     "planner.log_ratio=0.02",
-    "hoodie.compaction.logfile.num.threshold=3",
+    "hoodie.compaction.logfile.num.threshold=2",
     "hoodie.compaction.logfile.size.threshold=1",
 )
 HUDI_LOG_COMPACTS = {
@@ -88,16 +88,18 @@ def write_four(spark: SparkSession, path: Path, mode: str) -> None:
     table.write(rows(spark, "cold", range(3), 14, "d").union(rows(spark, "late", range(1), 5, "d")), "upsert")
 
 
+def setting_words() -> list[str]:
+    return [word for setting in SETTINGS for word in ("--set", setting)]
+
+
 def compact(table: HudiTable, *options: str) -> list[dict[str, object]]:
-    settings = [word for setting in SETTINGS for word in ("--set", setting)]
-    exit_code, printed = lakeward("compact", str(table.path), "--writers", "stopped", *settings, *options)
+    exit_code, printed = lakeward("compact", str(table.path), "--writers", "stopped", *setting_words(), *options)
     assert exit_code == 0, printed
     return printed["compactions"]  # type: ignore[no-any-return]
 
 
 def choices(table: HudiTable, *options: str) -> dict[str, str]:
-    settings = [word for setting in SETTINGS for word in ("--set", setting)]
-    exit_code, printed = lakeward("plan", str(table.path), *settings, *options)
+    exit_code, printed = lakeward("plan", str(table.path), *setting_words(), *options)
     assert exit_code == 0, printed
     return {decision["partition"]: decision["choice"] for decision in printed["decisions"]}
 
@@ -309,3 +311,32 @@ def leave_pending(monkeypatch: pytest.MonkeyPatch, run: Callable[[], tuple[int, 
         patch.setattr(SparkDispatcher, "run", fail)
         exit_code, _ = run()
     assert exit_code == 1
+
+
+@pytest.mark.parametrize("mode", [EVENT, COMMIT])
+def test_a_log_behind_an_earlier_output(spark: SparkSession, table_of: TableOf, mode: str) -> None:
+    """A LOG that leaves the output of the one before where it is: every query answers as before, also once more rows
+    came, and a FULL by Hudi over all of it comes to the same."""
+    table = table_of(mode)
+    only_logs = ("--partition", "warm", "--set", "planner.log_ratio=100", "--set", "planner.large_log_ratio=100")
+    table.write(rows(spark, "warm", range(20), 14, "w", 900), "upsert")
+    assert [each["action"] for each in compact(table, *only_logs)] == ["logcompaction"]
+    for ts, numbers in ((15, range(4)), (13, range(2, 6)), (16, range(3, 5))):  # the second loses by event time
+        table.write(rows(spark, "warm", numbers, ts, f"n{ts}"), "upsert")
+    exit_code, printed = lakeward("plan", str(table.path), *setting_words(), *only_logs)
+    (decision,) = [each for each in printed["decisions"] if each["partition"] == "warm"]
+    assert (exit_code, decision["choice"]) == (0, "LOG")
+    assert (decision["numbers"]["ahead_log_files"], decision["numbers"]["run_logs"]) == (1, 3)
+    before, before_by_hudi_rs = table.snapshot(), table.read_by_hudi_rs()
+    history = {requested: table.as_of(requested) for requested, _ in table.completed_instants()}
+
+    assert [each["action"] for each in compact(table, *only_logs)] == ["logcompaction"]
+
+    assert table.snapshot() == before
+    assert table.read_by_hudi_rs() == before_by_hudi_rs
+    assert {requested: table.as_of(requested) for requested in history} == history
+    table.write(rows(spark, "warm", range(5), 17, "z"), "upsert")
+    after = table.snapshot(with_meta=False)
+    assert {row_id: value for row_id, value in values(table).items() if row_id == "warm3"} == {"warm3": "z3"}
+    table.compact()
+    assert table.snapshot(with_meta=False) == after

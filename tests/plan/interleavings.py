@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import combinations_with_replacement, product
 
-from lakeward.plan.log_prefix import files_of_run, pending_writes, pick_prefix
+from lakeward.plan.log_runs import files_of_run, pending_writes, pick_prefix
 from lakeward.plan.slice_profile import SliceProfile, profile_slice
 from lakeward.table.file_group import LogFile
 from lakeward.table.timeline_reader import LogCompaction
@@ -194,6 +194,6 @@ def ignore_pending_writes(profile: SliceProfile, first_pending: str | None) -> t
     return profile.live
 
 
-def take_the_middle(profile: SliceProfile, first_pending: str | None) -> tuple[LogFile, ...]:
-    """Wrong: leaves the oldest log out."""
+def start_behind_the_oldest(profile: SliceProfile, first_pending: str | None) -> tuple[LogFile, ...]:
+    """Wrong where a delete without ordering value is among the logs, by event time."""
     return pick_prefix(profile, before=first_pending)[1:]

@@ -28,7 +28,7 @@ PENDING_MAPS = {
     "clustering": "pending_clusterings",
 }
 SIZES = {"small_base_size", "log_size_threshold", "small_log_size", "budget_bytes"}
-NUMBERS = {"log_num_threshold": int, "log_ratio": float}
+NUMBERS = {"log_num_threshold": int, "log_ratio": float, "large_log_ratio": float}
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,7 @@ class Table:
     fields: dict[str, Any] = field(default_factory=lambda: defaultdict(dict))
     frozen: list[FrozenGroup] = field(default_factory=list)
     excluded: dict[GroupId, Reason] = field(default_factory=dict)
+    whole: set[GroupId] = field(default_factory=set)
 
     def snapshot(self) -> TableSnapshot:
         return snapshot_of(
@@ -80,7 +81,7 @@ class Table:
             shuffle.shuffle(self.groups)
             shuffle.shuffle(self.frozen)
         generator = HybridCompactionPlanGenerator(self.hybrid_options())
-        return generator.generate(self.snapshot(), at=self.at, excluded=self.excluded)
+        return generator.generate(self.snapshot(), at=self.at, excluded=self.excluded, whole=self.whole)
 
 
 def read_table(text: str) -> Table:
@@ -128,6 +129,8 @@ def read_line(table: Table, line: str) -> None:
             table.frozen.append(FrozenGroup(*split_group(group), instant(time), "no UTF-8", is_nameable=False))
         case ["excluded", group, reason]:
             table.excluded[split_group(group)] = Reason(reason)
+        case ["whole", group]:
+            table.whole.add(split_group(group))
         case ["trigger", "table" | "group" as whose, strategy, commits, seconds]:
             trigger = Trigger(TriggerStrategy(strategy), int(commits), int(seconds))
             table.options[f"{whose}_trigger"] = trigger

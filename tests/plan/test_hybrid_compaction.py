@@ -28,7 +28,7 @@ GIB = 1024**3
 
 @pytest.mark.parametrize("case", read_cases(CASES)[1], ids=lambda case: case.rule)
 def test_case(case: Case) -> None:
-    """Keeps 2, 3 and 5 of plan/hybrid_compaction, and Keeps 2 of plan/log_prefix: the rule that the case is named
+    """Keeps 2, 3 and 5 of plan/hybrid_compaction, and Keeps 2 of plan/log_runs: the rule that the case is named
     for."""
     table = read_table(case.table)
     assert format_outcome(table, table.plan()) == case.expected

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lakeward.plan.log_prefix import files_of_run
+from lakeward.plan.log_runs import files_of_run
 from lakeward.plan.slice_profile import SliceProfile, profile_slice
 from lakeward.table.timeline_reader import LogCompaction
 from tests.synthetic_table import file_group, minute

@@ -28,7 +28,6 @@ from lakeward.plan.compaction_type import CompactionType
 from lakeward.plan.decision import PlanOutcome
 from lakeward.plan.planner import Planner, planner_of
 from lakeward.plan.selection import GroupFilter
-from lakeward.table.snapshot import TableSnapshot
 from tests.faults import Killed
 from tests.simulation.dispatcher import SimulatedDispatcher, merge_ids
 from tests.simulation.memory_storage import MemoryStorage
@@ -246,7 +245,7 @@ class CompactorRun:
         )
 
 
-def choose_nothing(snapshot: TableSnapshot, at: str, excluded: object) -> PlanOutcome:
+def choose_nothing(*given: object) -> PlanOutcome:
     """A planner by which a run only finishes what is pending."""
     return PlanOutcome((), ())
 

@@ -10,19 +10,20 @@ that no later call sees.
     backlog, zone             every plan              the next plan
     newest foreign service    a poll, on change       the next poll that finds a change
     groups not to merge       a compaction            the next compaction; a group, until one of its logs is gone
+    groups to take whole      a compaction            the group's base file is another one
     compacted instants        a compaction            a verification took its sample of them
     metadata plans            a plan                  their instants leave the metadata table's timeline
 
 Touches: nothing. Any thread may call; each cache has a lock, which is held for no more than an assignment.
 Keeps:   1. what a call of before `forget` finds out is seen by no call that begins after it;
          2. two threads lose nothing of each other's;
-         3. a cache is bounded: COMMITTED_MAX instants, the file groups of one compaction, the plans of one timeline.
+         3. a cache is bounded: COMMITTED_MAX instants, the table's file groups, the plans of one timeline.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Any
@@ -51,6 +52,7 @@ class TableCache:
         self._foreign: ServiceInstant | None = None
         self._foreign_is_known = False
         self._unmergeable: Mapping[GroupId, _Unmergeable] = {}
+        self._whole: frozenset[tuple[GroupId, str]] = frozenset()
         self._committed: tuple[str, ...] = ()
         self._metadata_plans: Mapping[str, Any] = {}
 
@@ -115,6 +117,23 @@ class TableCache:
             for slice_ in slices
             if (found := known.get(slice_.group_id)) is not None and found.logs <= frozenset(slice_.log_files)
         }
+
+    def keep_whole(self, groups: Set[GroupId], slices: Iterable[FileSlice]) -> None:
+        """Add what a compaction found: a LOG of these groups has to start at the oldest log. A slice never loses the
+        deletes that are in it."""
+        with self._lock:
+            self._whole = frozenset(
+                (slice_.group_id, slice_.base_instant)
+                for slice_ in slices
+                if slice_.group_id in groups or (slice_.group_id, slice_.base_instant) in self._whole
+            )
+
+    def whole(self, slices: Iterable[FileSlice]) -> frozenset[GroupId]:
+        """The groups among `slices` of which that is known."""
+        known = self._whole
+        if not known:
+            return frozenset()
+        return frozenset(each.group_id for each in slices if (each.group_id, each.base_instant) in known)
 
     @property
     def committed(self) -> tuple[str, ...]:

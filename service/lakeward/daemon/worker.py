@@ -195,7 +195,8 @@ class Worker:
         refuse(table.base_path, find_refusals(snapshot, TableService.COMPACTION))
         guard()
         at = format_instant_time(int(now * 1000), zone_of(snapshot))
-        outcome = table.planner(snapshot, at, {**cache.unmergeable(snapshot.latest_slices), **excluded})
+        slices = snapshot.latest_slices
+        outcome = table.planner(snapshot, at, {**cache.unmergeable(slices), **excluded}, cache.whole(slices))
         demand = self._demand(table, cache, snapshot, outcome, excluded, now)
         pending = tuple(observe_plans(snapshot))
         return PlanReport(outcome, pending, demand, now, self._clock.monotonic() - started)
@@ -298,7 +299,7 @@ class Worker:
         cache = self.caches.of(table.name)
         report = self._compactor(table, job, guard, observer).compact()
         compacted = _compacted(report)
-        self._keep_unmergeable(table, cache, report)
+        self._keep_found_in_logs(table, cache, report)
         if report.damage:
             self._watcher.doubt(table.name)
         cache.add_committed(compacted.instants)
@@ -404,18 +405,20 @@ class Worker:
         self._watcher.forget(table)
         self.caches.forget(table)
 
-    def _keep_unmergeable(self, table: ServedTable, cache: TableCache, report: CompactionReport) -> None:
-        """A job opened logs that it then could not merge; the next plan need not ask for them again."""
+    def _keep_found_in_logs(self, table: ServedTable, cache: TableCache, report: CompactionReport) -> None:
+        """A job opened logs that it then could not merge, or not as planned; the next plan need not ask again."""
         found = {
             (decision.partition_path, decision.file_id): decision.reason
             for decision in report.outcome.decisions
             if decision.reason is Reason.UNSUPPORTED_LOGS
         }
         try:
-            slices = self._watcher.snapshot(table.name).latest_slices if found else ()
+            slices = self._watcher.snapshot(table.name).latest_slices if found or report.whole else ()
         except (LakewardError, OSError):
             slices = ()  # the job is committed all the same, and the next one finds these logs again
         cache.keep_unmergeable(found, slices)
+        if report.whole:
+            cache.keep_whole(report.whole, slices)
 
 
 _JOBS: Mapping[JobKind, Callable[[Worker, ServedTable, Job, Guard, Observer], JobReport]] = {

@@ -54,7 +54,9 @@ def _because(decision: Decision) -> str:
                 f"{format_size(numbers['base_bytes'])}, so rewriting it pays"
             )
         case Reason.MANY_SMALL_LOGS:
-            run = "all" if decision.instant is None else f"the {numbers['run_logs']} before pending write {instant}"
+            ahead = " behind larger ones" if "ahead_log_files" in numbers else ""
+            before = f" before pending write {instant}" if decision.instant is not None else ""
+            run = f"the {numbers['run_logs']}{ahead}{before}" if ahead or before else "all"
             return (
                 f"there are {_logs(numbers)}, the median {format_size(numbers['median_log_bytes'])}, no more than "
                 f"{numbers['log_ratio']:.0%} of the base of {format_size(numbers['base_bytes'])}, so {run} are merged "
@@ -130,7 +132,10 @@ def _because(decision: Decision) -> str:
 
 
 def _below_thresholds(numbers: Mapping[str, int | float]) -> str:
-    """What is missing of a LOG's conditions, and of a FULL's."""
+    """What is missing of a LOG's conditions, which are asked of the logs behind larger ones, and of a FULL's."""
+    ahead = numbers.get("ahead_log_files", 0)
+    run_logs = numbers["log_files"] - ahead
+    behind = f"{run_logs} of them behind larger ones, " if ahead and run_logs else ""
     full = []
     if numbers["log_files"] < numbers["full_num_threshold"]:
         full.append(f"{numbers['full_num_threshold']} logs or more")
@@ -140,14 +145,18 @@ def _below_thresholds(numbers: Mapping[str, int | float]) -> str:
     if numbers["base_bytes"] >= numbers["small_base_size"] and numbers["log_bytes"] <= ratio_bytes:
         full.append(f"logs of more than {format_size(ratio_bytes)}")
     missing = []
-    if numbers["log_files"] < numbers["log_num_threshold"]:
+    if not run_logs:
+        large_bytes = numbers["large_log_ratio"] * (numbers["base_bytes"] or numbers["log_bytes"])
+        missing.append(f"no log of more than {format_size(large_bytes)}")
+    elif run_logs < numbers["log_num_threshold"]:
         missing.append(f"{numbers['log_num_threshold']} logs or more")
-    if numbers["log_bytes"] < numbers["log_size_threshold"]:
+    if numbers["log_bytes"] - numbers.get("ahead_log_bytes", 0) < numbers["log_size_threshold"] and run_logs:
         missing.append(f"{format_size(numbers['log_size_threshold'])} of logs or more")
     if numbers["median_log_bytes"] >= numbers["small_log_size"]:
         missing.append(f"a median log below {format_size(numbers['small_log_size'])}")
     return (
-        f"on a base of {format_size(numbers['base_bytes'])} there is too little to merge, {_logs(numbers)}, the median "
+        f"on a base of {format_size(numbers['base_bytes'])} there is too little to merge, {_logs(numbers)}, "
+        f"{behind}the median "
         f"{format_size(numbers['median_log_bytes'])}; LOG would need {' and '.join(missing)}, FULL "
         f"{' and '.join(full)}{_at_the_latest(numbers)}"
     )

@@ -5,21 +5,22 @@ The first rule that matches decides. RFC-103 gives all but the first:
     0  a record in logs only nears the objective                        FULL   the operator was promised it
     1  no base file, or one below `small_base_size`                     FULL   rewriting is cheap
     2  logs larger than `log_ratio` of the base                         FULL   a rewrite pays
-    3  enough logs, enough bytes of logs, and the median log is small   LOG    the base need not be rewritten
+    3  enough logs, enough bytes of them, and the median one is small   LOG    the base need not be rewritten
     4  otherwise                                                        NONE
 
+Rule 3 is asked of the logs that a LOG would take, which are not all where earlier ones left outputs (`log_runs.py`).
 A number or size of logs that an operator sets binds FULL and LOG alike, by all rules but the first.
 
 Before the rules stands what keeps a group from being considered: filters and pending work, and for all rules but the
 first triggers, too. An operator may ask for FULL only, or for LOG only, wherever it is possible: then the other rules
 say nothing, and with LOG only there is no objective. After the rules stands what keeps a LOG from being right (a write
-that is still pending, see `log_prefix.py`) and what does not fit into the budget. Sizes and counts are those of live
+that is still pending, see `log_runs.py`) and what does not fit into the budget. Sizes and counts are those of live
 logs (see `slice_profile.py`).
 
 Touches: nothing. No storage, clock or database, so equal inputs give equal plans, byte for byte.
 Keeps:   1. a file group with a pending compaction, log compaction or clustering is never planned;
          2. a log that completed after the plan's instant is in no operation;
-         3. a LOG takes a prefix of its slice's logs, in the hybrid form all of them, and at least two;
+         3. a LOG takes at least two neighbours of its slice's logs, in the hybrid form all of them;
          4. every file group has exactly one decision;
          5. a group that the objective makes due comes before all others in the plan.
 See:     docs/decisions/0006-hybrid-thresholds.md, docs/decisions/0024-the-objective-binds.md
@@ -28,7 +29,8 @@ See:     docs/decisions/0006-hybrid-thresholds.md, docs/decisions/0024-the-objec
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+import statistics
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
 
 from lakeward.format.timeline.compaction_plan import CompactionOperation
@@ -46,7 +48,14 @@ from lakeward.plan.decision import (
     full_operation,
     log_operation,
 )
-from lakeward.plan.log_prefix import LOGS_MIN, PendingWrites, files_of_run, pending_writes, pick_prefix
+from lakeward.plan.log_runs import (
+    LOGS_MIN,
+    PendingWrites,
+    files_of_run,
+    first_of_run,
+    pending_writes,
+    pick_prefix,
+)
 from lakeward.plan.objective import due_seconds
 from lakeward.plan.selection import GroupFilter, Selection
 from lakeward.plan.slice_profile import SliceProfile, profile_slice
@@ -82,6 +91,8 @@ class HybridOptions:
     """The same in bytes of live logs; with 0, `LOG_SIZE_THRESHOLD` for LOG."""
     small_log_size: int = 16 * MIB
     """Bytes; logs are small when their median is below this."""
+    large_log_ratio: float = 0.5
+    """A log larger than this part of what a FULL would write is in no LOG."""
     only: Choice | None = None
     """FULL or LOG wherever it is possible, whatever the rules say, and nothing else: `compact --type`."""
     objective: float | None = None
@@ -103,15 +114,21 @@ class HybridCompactionPlanGenerator:
         self._options = options or HybridOptions()
 
     def generate(
-        self, snapshot: TableSnapshot, *, at: str, excluded: Mapping[GroupId, Reason] | None = None
+        self,
+        snapshot: TableSnapshot,
+        *,
+        at: str,
+        excluded: Mapping[GroupId, Reason] | None = None,
+        whole: Set[GroupId] = frozenset(),
     ) -> PlanOutcome:
         """
         Args:
             at: the plan's instant, in the table's zone; ages are measured at it.
             excluded: groups that are not compacted whatever the rules choose, each with its reason: an operator wants
                 it, it is parked, or its logs were opened and cannot be merged.
+            whole: groups whose LOG has to start at the oldest log, for what was found in their logs.
         """
-        planning = _Planning(snapshot, self._options, at, excluded or {})
+        planning = _Planning(snapshot, self._options, at, excluded or {}, whole)
         groups = sorted(snapshot.file_groups, key=lambda group: (group.partition_path, group.file_id))
         candidates = [planning.decide(group, slice_) for group in groups if (slice_ := group.latest_slice) is not None]
 
@@ -163,11 +180,17 @@ class _Planning:
     """What is the same for every file group of one plan."""
 
     def __init__(
-        self, snapshot: TableSnapshot, options: HybridOptions, at: str, excluded: Mapping[GroupId, Reason]
+        self,
+        snapshot: TableSnapshot,
+        options: HybridOptions,
+        at: str,
+        excluded: Mapping[GroupId, Reason],
+        whole: Set[GroupId],
     ) -> None:
         self._snapshot = snapshot
         self._options = options
         self._excluded = excluded
+        self._whole = whole
         self._log_num_threshold = max(options.log_num_threshold or LOG_NUM_THRESHOLD, LOGS_MIN)
         self._log_size_threshold = options.log_size_threshold or LOG_SIZE_THRESHOLD
         version = snapshot.config.version
@@ -229,14 +252,33 @@ class _Planning:
             if not firing.fires:
                 return self._not_due(profile, numbers, Reason.GROUP_TRIGGER, options.group_trigger, firing)
 
-        choice, reason = self._apply_rules(profile)
-        return self._decide(profile, numbers, choice, reason)
+        run = self._wanted_run(profile)
+        if len(run) < len(profile.live):
+            numbers["ahead_log_files"] = len(profile.live) - len(run)
+            numbers["ahead_log_bytes"] = profile.log_bytes - sum(log.size for log in run)
+            numbers["median_log_bytes"] = statistics.median(log.size for log in run or profile.live)
+        choice, reason = self._apply_rules(profile, run)
+        return self._decide(profile, numbers, choice, reason, run)
+
+    def _wanted_run(self, profile: SliceProfile) -> tuple[LogFile, ...]:
+        """The logs that a LOG would take, whatever is pending."""
+        if self._options.only is Choice.LOG:
+            return profile.live
+        bytes_max = self._options.large_log_ratio * (profile.base_bytes or profile.log_bytes)
+        if self.form is Form.SPLIT and not self._output_ranks_last and profile.group_id not in self._whole:
+            return profile.live[first_of_run(profile.live, bytes_max=bytes_max) :]
+        return profile.live if profile.largest_log_bytes <= bytes_max else ()
 
     def _is_due_by_objective(self, numbers: Mapping[str, int | float]) -> bool:
         return self._objective is not None and numbers["oldest_log_seconds"] >= numbers["objective_due_seconds"]
 
     def _decide(
-        self, profile: SliceProfile, numbers: dict[str, int | float], choice: Choice, reason: Reason
+        self,
+        profile: SliceProfile,
+        numbers: dict[str, int | float],
+        choice: Choice,
+        reason: Reason,
+        run: tuple[LogFile, ...] = (),
     ) -> _Candidate:
         """What becomes of what the rules chose."""
         if choice is Choice.NONE:
@@ -248,9 +290,9 @@ class _Planning:
             return _Candidate(_decision(profile, choice, reason, numbers | cost.numbers), profile, cost)
         if not self._log_allowed:
             return self._none(profile, numbers, Reason.LOG_NOT_ALLOWED, instead_of=choice)
-        return self._log(profile, reason, numbers)
+        return self._log(profile, run, reason, numbers)
 
-    def _apply_rules(self, profile: SliceProfile) -> tuple[Choice, Reason]:
+    def _apply_rules(self, profile: SliceProfile, run: tuple[LogFile, ...]) -> tuple[Choice, Reason]:
         """The rule table at the head of this module."""
         options = self._options
         if len(profile.live) < options.log_num_threshold or profile.log_bytes < options.log_size_threshold:
@@ -267,26 +309,31 @@ class _Planning:
         if profile.log_bytes > options.log_ratio * profile.base_bytes:
             return Choice.FULL, Reason.LOG_RATIO
         if (
-            len(profile.live) >= self._log_num_threshold
-            and profile.log_bytes >= self._log_size_threshold
-            and profile.median_log_bytes < options.small_log_size
+            len(run) >= self._log_num_threshold
+            and sum(log.size for log in run) >= self._log_size_threshold
+            and statistics.median(log.size for log in run) < options.small_log_size
         ):
             return Choice.LOG, Reason.MANY_SMALL_LOGS
         return Choice.NONE, Reason.BELOW_THRESHOLDS
 
-    def _log(self, profile: SliceProfile, reason: Reason, numbers: dict[str, int | float]) -> _Candidate:
+    def _log(
+        self, profile: SliceProfile, wanted: tuple[LogFile, ...], reason: Reason, numbers: dict[str, int | float]
+    ) -> _Candidate:
+        """LOG over the logs that are wanted, as far as no pending write may come between."""
         pending = self._pending_writes.first_into(*profile.group_id)
-        run = () if pending is not None and self._output_ranks_last else pick_prefix(profile, before=pending)
+        before = () if pending is not None and self._output_ranks_last else pick_prefix(profile, before=pending)
+        run = before[len(profile.live) - len(wanted) :]
         run_bytes = sum(log.size for log in run)
-        needed = max(LOGS_MIN, len(profile.live)) if self.form is Form.HYBRID else LOGS_MIN
+        needed = max(LOGS_MIN, len(wanted)) if self.form is Form.HYBRID else LOGS_MIN
         numbers = numbers | {"run_logs": len(run), "run_logs_min": needed, "run_bytes": run_bytes}
         if len(run) < needed:
             return self._none(profile, numbers, Reason.PENDING_WRITE, instant=pending, instead_of=Choice.LOG)
         # The whole slice is all files, those of no effect included: a run of the plan as FULL takes them along.
         files = profile.log_files if self.form is Form.HYBRID else files_of_run(profile, run)
         cost = log_cost(run_bytes=run_bytes, logs=len(run))
-        behind = pending if len(run) < len(profile.live) else None
-        decision = _decision(profile, Choice.LOG, reason, numbers | cost.numbers, behind)
+        decision = _decision(
+            profile, Choice.LOG, reason, numbers | cost.numbers, pending if len(run) < len(wanted) else None
+        )
         return _Candidate(decision, profile, cost, files)
 
     def over_budget(self, candidate: _Candidate) -> Decision:
@@ -345,6 +392,7 @@ class _Planning:
             "full_num_threshold": self._options.log_num_threshold,
             "full_size_threshold": self._options.log_size_threshold,
             "small_log_size": self._options.small_log_size,
+            "large_log_ratio": self._options.large_log_ratio,
         }
 
     def _record_seconds(self, log: LogFile) -> int:

@@ -8,7 +8,7 @@ Touches: nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any
@@ -27,11 +27,24 @@ from lakeward.table.snapshot import TableSnapshot
 MEBIBYTE = 1024 * 1024
 
 
-Planner = Callable[[TableSnapshot, str, Mapping[GroupId, Reason]], PlanOutcome]
-"""A snapshot, the plan's instant and the excluded groups, each with its reason, in; what is done out."""
-
-
 _ONLY = {CompactionType.HYBRID: None, CompactionType.FULL: Choice.FULL, CompactionType.LOG: Choice.LOG}
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """A snapshot and the plan's instant in; FULL, LOG or nothing for each file group out. The groups that are excluded,
+    each with its reason, and those whose LOG has to start at the oldest log, were found out by others."""
+
+    generator: HybridCompactionPlanGenerator
+
+    def __call__(
+        self,
+        snapshot: TableSnapshot,
+        at: str,
+        excluded: Mapping[GroupId, Reason],
+        whole: Set[GroupId] = frozenset(),
+    ) -> PlanOutcome:
+        return self.generator.generate(snapshot, at=at, excluded=excluded, whole=whole)
 
 
 def planner_of(
@@ -50,17 +63,7 @@ def planner_of(
     """
     given = _options(groups, settings)
     options = replace(given, only=_ONLY[kind], objective=objective, table_trigger=given.table_trigger or trigger)
-    return GroupPlanner(HybridCompactionPlanGenerator(options))
-
-
-@dataclass(frozen=True, slots=True)
-class GroupPlanner:
-    """FULL, LOG or nothing for each file group."""
-
-    generator: HybridCompactionPlanGenerator
-
-    def __call__(self, snapshot: TableSnapshot, at: str, excluded: Mapping[GroupId, Reason]) -> PlanOutcome:
-        return self.generator.generate(snapshot, at=at, excluded=excluded)
+    return Planner(HybridCompactionPlanGenerator(options))
 
 
 def _form(text: str) -> Form | None:
@@ -104,6 +107,7 @@ _OPTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "planner.small_base_size": ("small_base_size", parse_size),
     "planner.log_ratio": ("log_ratio", _ratio),
     "planner.small_log_size": ("small_log_size", parse_size),
+    "planner.large_log_ratio": ("large_log_ratio", _ratio),
     "planner.publish": ("form", _form),
     "planner.budget": ("budget_bytes", parse_size),
     "hoodie.compaction.target.io": ("budget_bytes", _mebibytes),

@@ -19,6 +19,7 @@ SETTINGS = (
     "planner.group_trigger.delta_commits",
     "planner.group_trigger.elapsed",
     "planner.group_trigger.strategy",
+    "planner.large_log_ratio",
     "planner.log_ratio",
     "planner.publish",
     "planner.small_base_size",

@@ -7,6 +7,7 @@ Touches: nothing.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -60,15 +61,11 @@ def profile_slice(
     """`late` are the instants of writes that did not complete before the plan's own instant."""
     logs = live_logs(slice_, log_compactions, late=late)
     sizes = sorted(log.size for log in logs.live)
-    middle = len(sizes) // 2
-    median: float = 0
-    if sizes:
-        median = sizes[middle] if len(sizes) % 2 else (sizes[middle - 1] + sizes[middle]) / 2
     return SliceProfile(
         slice=slice_,
         logs=logs,
         log_bytes=sum(sizes),
-        median_log_bytes=median,
+        median_log_bytes=statistics.median(sizes) if sizes else 0,
         largest_log_bytes=sizes[-1] if sizes else 0,
         delta_commits=len({log.instant for log in logs.files} - logs.outputs),
     )

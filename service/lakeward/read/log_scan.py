@@ -141,7 +141,7 @@ def find_block_damage(storage: Storage, base_path: str, path: str) -> Iterator[D
     Raises `NotFound`, and `Unsupported` for blocks of a form that is not known, behind which nothing is found.
     """
     try:
-        for block, _ in _read_heads(storage, base_path, path):
+        for block, _ in read_heads(storage, base_path, path):
             if isinstance(block, CorruptBlock):
                 yield _damage(block)
             else:
@@ -256,7 +256,7 @@ def _sources_of(blocks: Sequence[LogBlock], unopened: SupersededLog | None) -> t
 
 
 def _scan_file(storage: Storage, base_path: str, path: str) -> Iterator[LogBlock | CorruptBlock]:
-    for block, file in _read_heads(storage, base_path, path):
+    for block, file in read_heads(storage, base_path, path):
         if isinstance(block, LogBlock):
             _check_mergeable(block)
             if block.type is BlockType.DELETE:
@@ -264,7 +264,7 @@ def _scan_file(storage: Storage, base_path: str, path: str) -> Iterator[LogBlock
         yield block
 
 
-def _read_heads(storage: Storage, base_path: str, path: str) -> Iterator[tuple[LogBlock | CorruptBlock, BinaryIO]]:
+def read_heads(storage: Storage, base_path: str, path: str) -> Iterator[tuple[LogBlock | CorruptBlock, BinaryIO]]:
     """Each block of a log, and the file to read on in."""
     full_path = path if is_absolute(path) else join(base_path, path)  # one that is not in the table yet
     status = storage.stat(full_path)

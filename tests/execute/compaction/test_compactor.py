@@ -341,7 +341,7 @@ def test_a_log_between_whose_sources_a_write_completed_is_dropped(bench: Bench) 
 
     done = compact_logs_while(bench, write_between)
     assert done.completion_time is None
-    assert ["no prefix" in dropped.why for dropped in done.dropped] == [True], done.dropped
+    assert ["no neighbours" in dropped.why for dropped in done.dropped] == [True], done.dropped
     assert [path for path in everything(bench.base) if "logcompaction" in path or done.instant in path] == []
 
 

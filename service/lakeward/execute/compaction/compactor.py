@@ -100,6 +100,8 @@ class CompactionReport:
     """Pending plans that hold one and could not be unscheduled."""
     damage: tuple[DamagedFile, ...] = ()
     """Files that are not what their commits say; nothing was done to their groups."""
+    whole: frozenset[GroupId] = frozenset()
+    """File groups whose LOG has to start at the oldest log, for the deletes that were found."""
 
 
 class Compactor:
@@ -186,6 +188,7 @@ class Compactor:
             (*unscheduled, *unscheduled_too),
             (*left_pending, *left_too),
             checked.damage,
+            checked.whole,
         )
 
     def unschedule(self, instant: str, *, foreign: bool = False) -> Unscheduled | StillScheduled:

@@ -23,7 +23,7 @@ from lakeward.execute.before_writing import check_writers_stopped
 from lakeward.execute.compaction.claim import Claim
 from lakeward.execute.compaction.commit_metadata import compaction_commit, log_compaction_commit
 from lakeward.execute.compaction.merging import ChooseDispatcher, RunOperation, merge
-from lakeward.execute.compaction.targets import Target, Targets, find_targets
+from lakeward.execute.compaction.targets import Dropped, Target, Targets, find_targets
 from lakeward.execute.compaction.yielding import Yielding
 from lakeward.execute.life_cycle import Unpublished
 from lakeward.execute.pending_work import pending_plan
@@ -193,6 +193,8 @@ def _still_right(table: ServicedTable, claim: Claim, snapshot: TableSnapshot) ->
     now = find_targets(snapshot, claim.instant, plan, claim.action)
     merged = {target.group_id: target for target in claim.targets.of}
     still = tuple(target for target in now.of if target.group_id in merged)
+    moved = [target for target in still if target.ahead != merged[target.group_id].ahead]
+    still = tuple(target for target in still if target not in moved)
     for target in still:
         before = merged[target.group_id]
         if (target.kind, target.logs, target.slice.base_file) != (before.kind, before.logs, before.slice.base_file):
@@ -206,7 +208,8 @@ def _still_right(table: ServicedTable, claim: Claim, snapshot: TableSnapshot) ->
         check_writers_stopped(
             claim.snapshot.timeline, snapshot.timeline, ours=claim.instant, meanwhile=f"{claim.name} ran"
         )
-    dropped = {(each.partition_path, each.file_id): each for each in (*claim.targets.dropped, *now.dropped)}
+    overtaken = [Dropped(*target.group_id, "other logs lie before its logs than when it was begun") for target in moved]
+    dropped = {(each.partition_path, each.file_id): each for each in (*claim.targets.dropped, *now.dropped, *overtaken)}
     return Targets(still, tuple(dropped.values()))
 
 

@@ -13,7 +13,7 @@ Keeps:   1. nothing is written before every refusal was considered, under the lo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from lakeward.commit.instant_time import later, next_times
@@ -27,16 +27,18 @@ from lakeward.execute.compaction.targets import find_targets
 from lakeward.execute.pending_work import PendingWork
 from lakeward.execute.progress import Phase
 from lakeward.execute.serviced_table import ServicedTable, label, zone_of
-from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
+from lakeward.format.timeline.compaction_plan import CompactionOperation, CompactionPlan, write_compaction_plan
 from lakeward.format.timeline.instant import format_instant_time
 from lakeward.plan.decision import Choice, Form, PlanOutcome, Reason
+from lakeward.plan.log_runs import logs_ahead
 from lakeward.plan.planner import Planner
+from lakeward.plan.slice_profile import profile_slice
 from lakeward.plan.yielding import LOG_PLANS_MAX, few_partitions_each
 from lakeward.read.log_scan import NEWEST
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.storage import join
 from lakeward.table.damaged_file import DamagedFile
-from lakeward.table.file_group import FrozenGroup
+from lakeward.table.file_group import FileSlice, FrozenGroup, LogFile
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.listing import ListingSource
 from lakeward.table.live_logs import live_logs
@@ -54,8 +56,11 @@ class CheckedLogs:
     """Log files whose block heads were read, and the file groups to exclude, for what was found or as told."""
 
     seen: frozenset[tuple[str, ...]] = frozenset()
-    """FULL or LOG, which does not open superseded logs, partition path and names."""
+    """FULL or LOG, which does not open superseded logs, partition path and names; for LOG also those that it leaves out
+    before them."""
     excluded: Mapping[GroupId, Reason] = field(default_factory=dict)
+    whole: frozenset[GroupId] = frozenset()
+    """File groups whose LOG has to start at the oldest log, for the deletes that were found."""
     damage: tuple[DamagedFile, ...] = ()
     """Why groups are excluded that are frozen, or whose logs turned out to be damaged."""
 
@@ -74,26 +79,25 @@ def choose(
     """Plan, read the heads of the logs that the plan wants to merge, and plan again without those that we cannot."""
     checked = checked.with_damage(file for group in snapshot.frozen for file in group.damage)
     at = at or format_instant_time(int(table.clock.now() * 1000), zone_of(snapshot))
+    slices = {slice_.group_id: slice_ for slice_ in snapshot.latest_slices}
     with table.measured(Phase.PLAN):
         while True:
-            outcome = planner(snapshot, at, checked.excluded)
-            fresh = {
-                (operation.operation_type or Choice.FULL, operation.partition_path, *operation.log_files): operation
-                for operation in outcome.operations
-            }
+            outcome = planner(snapshot, at, checked.excluded, checked.whole)
+            fresh = {_seen_as(snapshot, slices, operation): operation for operation in outcome.operations}
             unseen = sorted(fresh.keys() - checked.seen)
             if not unseen:
                 return outcome, checked
-            slices = {slice_.group_id: slice_ for slice_ in snapshot.latest_slices}
-            for logs in unseen:
-                kind, partition_path, *names = logs
-                group_id = (partition_path, fresh[logs].file_id)
-                paths = [join(partition_path, name) for name in names]
-                choice = Choice(kind)
+            for operation in (fresh[key] for key in unseen):
+                group_id = (operation.partition_path, operation.file_id)
+                paths = [join(operation.partition_path, name) for name in operation.log_files]
+                choice = Choice(operation.operation_type or Choice.FULL)
                 of_slice = live_logs(slices[group_id], snapshot.log_compactions.get(group_id, ()))
                 superseded = of_slice.superseded_paths if choice is Choice.LOG else {}
                 try:
                     damage = _check_logs(table, snapshot, group_id, paths, choice, superseded)
+                    is_log = choice is Choice.LOG and not damage
+                    if is_log and not _folds_by_itself(table, snapshot, slices[group_id], operation.log_files):
+                        checked = replace(checked, whole=checked.whole | {group_id})
                 except Unsupported as error:
                     table.observer.step(f"excluded: {error}")
                     checked = replace(checked, excluded={**checked.excluded, group_id: Reason.UNSUPPORTED_LOGS})
@@ -101,6 +105,27 @@ def choose(
                     if damage:
                         checked = checked.without(group_id, damage)
             checked = replace(checked, seen=checked.seen | frozenset(unseen))
+
+
+def _seen_as(
+    snapshot: TableSnapshot, slices: Mapping[GroupId, FileSlice], operation: CompactionOperation
+) -> tuple[str, ...]:
+    """All that a check of an operation's logs depends on."""
+    ahead: tuple[LogFile, ...] = ()
+    if operation.operation_type == Choice.LOG:
+        slice_ = slices[operation.partition_path, operation.file_id]
+        ahead = _split(snapshot, slice_, operation.log_files)[0]
+    kind = operation.operation_type or Choice.FULL
+    return (kind, operation.partition_path, *operation.log_files, "behind", *(log.name.text for log in ahead))
+
+
+def _split(
+    snapshot: TableSnapshot, slice_: FileSlice, names: Collection[str]
+) -> tuple[tuple[LogFile, ...], list[LogFile]]:
+    """The live logs before those of a LOG, and the live ones among those of these names, which are its own."""
+    profile, named = profile_slice(slice_, snapshot.log_compactions.get(slice_.group_id, ())), set(names)
+    run = [log for log in profile.live if log.name.text in named]
+    return logs_ahead(profile, run), run
 
 
 def find_damaged(table: ServicedTable, snapshot: TableSnapshot, work: PendingWork) -> dict[GroupId, list[DamagedFile]]:
@@ -121,6 +146,10 @@ def find_damaged(table: ServicedTable, snapshot: TableSnapshot, work: PendingWor
         else:
             if damage:
                 damaged[target.group_id] = damage
+            elif choice is Choice.LOG:
+                names = [log.name.text for log in target.logs]
+                if not _folds_by_itself(table, snapshot, target.slice, names):
+                    failures.append(_may_not_start_there(work, target.group_id))
     raise_first(failures)
     return damaged
 
@@ -241,6 +270,37 @@ def _check_logs(
         if table.options.listing is ListingSource.STORAGE:
             raise
         raise _out_of_step(group_id) from error
+
+
+def _folds_by_itself(table: ServicedTable, snapshot: TableSnapshot, slice_: FileSlice, names: Collection[str]) -> bool:
+    """Whether a LOG over the logs of these names, among them what its outputs stand for, is right where it starts."""
+    from lakeward.format.avro.schema import table_schema
+    from lakeward.read.log_deletes import folds_by_itself
+
+    ahead, run = _split(snapshot, slice_, names)
+    if not ahead:
+        return True
+    assert snapshot.schema is not None, "eligibility refuses a table without a schema"
+    return folds_by_itself(
+        table.storage,
+        table.base_path,
+        run=[log.path for log in run],
+        ahead=[log.path for log in ahead],
+        rules=merge_rules(snapshot),
+        schema=table_schema(snapshot.schema),
+    )
+
+
+def _may_not_start_there(work: PendingWork, group_id: GroupId) -> Conflict:
+    partition_path, file_id = group_id
+    return Conflict(
+        f"Log compaction {work.instant} leaves out the oldest logs of file group {file_id} in partition "
+        f"'{partition_path}', and may not.",
+        why="Deletes without an ordering value are among the logs, so that merging the later ones first would change "
+        "rows.",
+        remedy="`lakeward unschedule` removes the plan; nothing was written.",
+        file_group=group_id,
+    )
 
 
 def _broken_log(table: ServicedTable, logs: Sequence[str], found: BrokenFile) -> DamagedFile:

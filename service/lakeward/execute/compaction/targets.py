@@ -5,19 +5,19 @@ describe this table, and nothing of it is carried out. A LOG operation may be ov
 then it is dropped, with the reason, and the rest goes on.
 
 Touches: nothing.
-Keeps:   1. a LOG works on a prefix of the slice's logs in which no write that is still pending can come to lie;
+Keeps:   1. a LOG works on a run of the slice's logs in which no write that is still pending can come to lie;
          2. a LOG whose group is compacted, clustered or replaced meanwhile is dropped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakeward.commit.transition import ServiceAction
 from lakeward.errors import Conflict
 from lakeward.format.timeline.compaction_plan import CompactionOperation, CompactionPlan
-from lakeward.plan.log_prefix import LOGS_MIN, PendingWrites, files_of_run, pending_writes, pick_prefix
+from lakeward.plan.log_runs import LOGS_MIN, PendingWrites, files_of_run, logs_ahead, pending_writes, pick_prefix
 from lakeward.plan.slice_profile import profile_slice
 from lakeward.table.damaged_file import damaged_error
 from lakeward.table.file_group import FileSlice, LogFile
@@ -40,6 +40,8 @@ class Target:
     """Names of the slice's logs whose content readers merge."""
     superseded: Mapping[str, tuple[str, ...]]
     """Paths of logs that a LOG need not open, with the instants that each stands for itself."""
+    ahead: tuple[LogFile, ...] = ()
+    """The live logs before those of a LOG: whether it may start behind them was found out from what they hold."""
 
     @property
     def group_id(self) -> tuple[str, str]:
@@ -109,7 +111,9 @@ def find_targets(snapshot: TableSnapshot, instant: str, plan: CompactionPlan, ac
             assert slice_ is not None
             named = set(operation.log_files)
             logs = tuple(log for log in slice_.log_files if log.name.text in named)
-            targets.append(_target(snapshot, OperationKind.LOG, slice_, logs))
+            profile = profile_slice(slice_, snapshot.log_compactions.get(slice_.group_id, ()))
+            ahead = logs_ahead(profile, [log for log in profile.live if log.name.text in named])
+            targets.append(replace(_target(snapshot, OperationKind.LOG, slice_, logs), ahead=ahead))
     return Targets(tuple(targets), tuple(dropped))
 
 
@@ -173,8 +177,10 @@ def _stands_against(now: _Now, instant: str, operation: CompactionOperation, sli
     profile = profile_slice(slice_, snapshot.log_compactions.get(group_id, ()))
     named = set(operation.log_files)
     run = tuple(log for log in profile.live if log.name.text in named)
-    if run != pick_prefix(profile, before=now.pending.first_into(*group_id))[: len(run)]:
-        return "its logs are no prefix of the file slice's any more: a write between them completed or is pending"
+    before = pick_prefix(profile, before=now.pending.first_into(*group_id))
+    start = profile.live.index(run[0]) if run else 0
+    if run != before[start : start + len(run)]:
+        return "its logs are no neighbours any more: a write between them completed or is pending"
     of_effect = {log.name.text for log in (*profile.live, *files_of_run(profile, profile.live))}
     if len(run) < LOGS_MIN or named & of_effect != {log.name.text for log in files_of_run(profile, run)}:
         return "its logs were merged meanwhile, or some of them are gone"

@@ -1,0 +1,96 @@
+"""Which deletes logs hold, from block heads and delete blocks: what a run of logs that is folded by itself depends on.
+
+By event time the record with the greatest ordering value wins, the last of equal ones, and it makes no difference which
+neighbours are folded first. A delete without an ordering value wins whatever came before it, and whatever comes after
+wins over it, a delete block's deletes excepted; then it does make one:
+
+    before the run    the run                   all in order    the run first
+    put 5             delete, put 3             put 3           put 5
+    delete            delete 5, put 3           put 3           deleted
+
+Touches: the log files, by reading block heads and the content of delete blocks.
+Keeps:   1. a run is said to fold by itself only where no record could come out otherwise by `merge/reference`;
+         2. what heads do not tell is taken for the worst: a column that deletes, a block that is damaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import IntEnum
+from typing import BinaryIO
+
+import pyarrow as pa
+
+from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock
+from lakeward.format.log.delete_block import read_delete_block
+from lakeward.merge.merge_rules import IS_DELETED_FIELD, MergeMode, MergeRules
+from lakeward.merge.ordering import encode_ordering
+from lakeward.merge.ordering_type import ordering_type
+from lakeward.merge.records import delete_ordering
+from lakeward.read.log_scan import read_heads
+from lakeward.storage.storage import Storage
+
+
+class Deletes(IntEnum):
+    """The worst that logs hold."""
+
+    NONE = 0
+    ORDERED = 1
+    UNCONDITIONAL = 2
+    """At least one that has no ordering value, or may have none."""
+
+
+def folds_by_itself(
+    storage: Storage,
+    base_path: str,
+    *,
+    run: Iterable[str],
+    ahead: Iterable[str],
+    rules: MergeRules,
+    schema: pa.Schema,
+) -> bool:
+    """Whether the logs of `run` may become one although those of `ahead`, which lie before, do not go into it.
+
+    Both are paths of live logs. Raises `Unsupported`, `BrokenFile` and `NotFound`.
+    """
+    if rules.mode is MergeMode.COMMIT_TIME_ORDERING or rules.ordering_field is None:
+        return True  # the last record wins
+    in_run = find_deletes(storage, base_path, run, rules, schema)
+    if in_run is not Deletes.ORDERED:
+        return in_run is Deletes.NONE
+    return find_deletes(storage, base_path, ahead, rules, schema) is not Deletes.UNCONDITIONAL
+
+
+def find_deletes(
+    storage: Storage, base_path: str, logs: Iterable[str], rules: MergeRules, schema: pa.Schema
+) -> Deletes:
+    """The worst of the logs' deletes, rolled back ones included."""
+    worst = Deletes.NONE
+    for path in logs:
+        for block, file in read_heads(storage, base_path, path):
+            worst = max(worst, _deletes_of(block, file, rules, schema))
+            if worst is Deletes.UNCONDITIONAL:
+                return worst
+    return worst
+
+
+def _deletes_of(block: LogBlock | CorruptBlock, file: BinaryIO, rules: MergeRules, schema: pa.Schema) -> Deletes:
+    if isinstance(block, CorruptBlock):
+        return Deletes.UNCONDITIONAL
+    if block.type is BlockType.DELETE:
+        return _deletes_of_block(file, block, rules, schema)
+    columns = (IS_DELETED_FIELD, rules.delete_field)
+    written = block.headers.get(HeaderKey.SCHEMA, "")
+    may_delete = any(column is not None and f'"{column}"' in written for column in columns)
+    return Deletes.UNCONDITIONAL if may_delete else Deletes.NONE
+
+
+def _deletes_of_block(file: BinaryIO, block: LogBlock, rules: MergeRules, schema: pa.Schema) -> Deletes:
+    deleted = read_delete_block(file, block)
+    rows = len(deleted.keys)
+    if not rows:
+        return Deletes.NONE
+    kind = ordering_type(rules, schema)
+    values = delete_ordering(deleted.ordering, kind, wrapper=deleted.wrapper, rows=rows, source=block.where)
+    is_default = encode_ordering(values, kind, rows).is_default
+    return Deletes.UNCONDITIONAL if is_default.any() else Deletes.ORDERED
