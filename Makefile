@@ -30,8 +30,8 @@ setup: .venv/ready ## Make .venv from the lock files (the other targets do it wh
 		     $(BIN)/python -m pip install --quiet --require-hashes -r requirements-jre.lock; }
 	@touch $@
 
-demo: .venv/ready ## Real Hudi writes a table, Lakeward compacts it, Hudi reads it back
-	$(BIN)/python -m deploy.demo
+demo: .venv/ready ## In a minute: Hudi writes a table and compacts a copy, Lakeward compacts it, Hudi reads both
+	@$(BIN)/python -m deploy.demo
 
 run: .venv/ready ## Start the daemon with a table that real Hudi keeps writing to; Ctrl-C stops it
 	@$(BIN)/python -m deploy.run
