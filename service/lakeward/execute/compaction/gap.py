@@ -16,8 +16,8 @@ from lakeward.format.timeline.compaction_plan import CompactionOperation
 from lakeward.plan.decision import Choice, Form, PlanOutcome, Reason
 from lakeward.plan.yielding import WritersConflict, YieldThen
 from lakeward.table.file_system_view import GroupId
+from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_version import TableVersion
-from lakeward.table.timeline import Timeline
 
 UNSEEN_SECONDS = 1.0
 """Ten times what was seen on a local disk from a writer's time to its `.requested`."""
@@ -51,14 +51,11 @@ def let_unseen_writes_appear(table: ServicedTable) -> None:
     table.clock.sleep(UNSEEN_SECONDS)
 
 
-def groups_at_work(table: ServicedTable, outcome: PlanOutcome, timeline: Timeline) -> dict[GroupId, Reason]:
-    """The file groups of which no FULL may be planned now."""
-    writes = table.writers.look(timeline)
-    return {
-        (operation.partition_path, operation.file_id): Reason.WRITE_AT_WORK
-        for operation in _full_operations(outcome)
-        if writes.touching((operation.partition_path,))
-    }
+def groups_at_work(table: ServicedTable, snapshot: TableSnapshot) -> dict[GroupId, Reason]:
+    """The file groups of which nothing may be planned now."""
+    writes = table.writers.look(snapshot.timeline)
+    busy = {partition for partition in snapshot.partitions if writes.touching((partition,))}
+    return {slice_.group_id: Reason.WRITE_AT_WORK for slice_ in snapshot.latest_slices if slice_.partition_path in busy}
 
 
 def _full_operations(outcome: PlanOutcome) -> list[CompactionOperation]:

@@ -190,12 +190,11 @@ def schedule(
         if in_gap:
             let_unseen_writes_appear(table)
         snapshot = table.snapshot()
+        if in_gap:
+            checked = replace(checked, excluded={**groups_at_work(table, snapshot), **checked.excluded})
         times = next_times(PLANS_MAX, floor=_latest_time(table, snapshot), zone=snapshot.zone, clock=table.clock)
         instant = times[0]
         outcome, checked = choose(table, planner, snapshot, checked, at=instant)
-        if in_gap and (at_work := groups_at_work(table, outcome, snapshot.timeline)):
-            checked = replace(checked, excluded={**checked.excluded, **at_work})
-            outcome, checked = choose(table, planner, snapshot, checked, at=instant)
         is_told_by_metadata = table.options.listing is not ListingSource.STORAGE and bool(outcome.operations)
         if is_told_by_metadata and (frozen := _check_listed(table, snapshot, outcome)):
             for group in frozen:
