@@ -98,7 +98,7 @@ def demo_with_real_hudi(spark: SparkSession, folder: Path) -> int:
     answer.add_row("the compaction took", "", f"{hudi_seconds:.1f} s", f"{our_seconds:.1f} s")
     console.print(answer)
     say("Hudi's ran in a Spark that was running; Lakeward's is a process from its start to its end.")
-    say("Hudi's new files are gzip, its default, and Lakeward's zstd. The old files stay until Hudi's cleaner goes by.")
+    say("Lakeward compresses with zstd unless --codec says otherwise. The old files stay until Hudi's cleaner goes by.")
     return verdict(before == after == by_hudi)
 
 
