@@ -180,7 +180,7 @@ def test_tables_beyond_the_cap_share_a_label_and_sums_stay_right():
     metrics = Metrics(CollectorRegistry(), tables_max=2)
     metrics.show(lambda: service(*tables))
     metrics.polled("t4", PollOutcome.CHANGED, 0.1)
-    metrics.keep([])  # what a poll was told of is forgotten, so that the order below is that of the status
+    metrics.keep({})  # what a poll was told of is forgotten, so that the order below is that of the status
     text = scrape(metrics)
 
     assert {labels["table"] for labels, _ in samples(text)["lakeward_table_log_files"]} == {"t0", "t1", OTHER}
@@ -212,7 +212,7 @@ def test_series_of_a_table_that_is_gone_go_away():
     assert 'table="old"' in scrape(metrics)
 
     shown[0] = service(table("new"))
-    metrics.keep(["new"])
+    metrics.keep({"new": "new"})
     text = scrape(metrics)
 
     assert 'table="old"' not in text
@@ -223,7 +223,7 @@ def test_what_alerts_watch_is_there_at_0_from_the_first_scrape():
     """A counter that is born with 1 never rose, says Prometheus."""
     metrics = Metrics(CollectorRegistry())
     metrics.show(lambda: service(table("orders")))
-    metrics.keep(["orders"])
+    metrics.keep({"orders": "orders"})
     text = scrape(metrics)
 
     zero = value(text, "lakeward_verifications_total", table="orders", check="operation", result="mismatch")
@@ -254,7 +254,7 @@ def test_a_name_that_is_no_text_does_not_take_the_scrape_with_it():
     assert value(scrape(metrics), "lakeward_conflicts_total", table="half\\udce4") == 1
 
     metrics.show(lambda: service())
-    metrics.keep([])
+    metrics.keep({})
     assert "half" not in scrape(metrics)
 
 
@@ -262,7 +262,7 @@ def test_a_scrape_of_a_status_from_before_a_table_was_added_forgets_nothing_of_i
     """What is shown is up to a second old; what is counted is not."""
     metrics = Metrics(CollectorRegistry())
     metrics.show(lambda: service())
-    metrics.keep(["orders"])
+    metrics.keep({"orders": "orders"})
     metrics.counted("orders", Count.CONFLICT)
     scrape(metrics)
 

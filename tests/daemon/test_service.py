@@ -56,7 +56,7 @@ def test_a_table_is_found_compacted_and_excluded(root: Path, tmp_path: Path) -> 
     assert len(completed(table)) == len(before) + 1
     view = serving.view(str(table))
     assert (view.state, view.failures) == (TableState.IDLE, 0)
-    assert serving.sample("lakeward_jobs_total", table=str(table), service="compaction", end="committed") == 1
+    assert serving.sample("lakeward_jobs_total", table="orders", service="compaction", end="committed") == 1
     assert [job.result for job in serving.store.jobs.latest(str(table))] == ["committed", "nothing"]
     assert [decision.reason for decision in serving.store.observations.decisions(str(table))] == ["no-logs"]
 
@@ -155,6 +155,25 @@ def test_a_table_of_a_kind_that_leaves_no_work_is_quiet(root: Path, tmp_path: Pa
     named = Serving(root, tmp_path / "state2", settings={"defaults.services": '["compaction"]'})
     named.run(30)
     assert {view.state for view in named.service.views.values()} == {TableState.REFUSED}
+
+
+def test_a_table_is_shown_by_its_last_folder_while_that_is_free(root: Path, tmp_path: Path) -> None:
+    """On pages and in metrics; the label stays when another table of that name comes, which goes by its base path."""
+    first = copy_golden("v9", root / "a/orders")
+    serving = Serving(root, tmp_path / "state")
+    serving.run(30)
+    second = copy_golden("v9", root / "b/orders")
+    serving.run(90)
+
+    assert {table.name: table.title for table in serving.status().tables} == {
+        str(first): "orders",
+        str(second): str(second),
+    }
+    for label in ("orders", str(second)):
+        assert serving.sample("lakeward_jobs_total", table=label, service="compaction", end="committed") == 1
+    for name, base_path in (("orders", first), (str(first), first), (str(second), second)):
+        found = serving.status().table(name)
+        assert found is not None and found.base_path == str(base_path)
 
 
 def begin_foreign_compaction(table: Path, at: float) -> str:
@@ -511,7 +530,7 @@ def test_a_poll_that_hangs_is_declared_stuck(root: Path, tmp_path: Path) -> None
     serving.run(80)
 
     assert "stuck" in events_of(serving, table)
-    assert serving.sample("lakeward_watchdog_firings_total", table=str(table), step="poll")
+    assert serving.sample("lakeward_watchdog_firings_total", table="orders", step="poll")
     assert serving.view(str(table)).scanned_at == scanned_at
     serving.runner.come_back(Lane.SCAN)
     serving.settle()

@@ -1,7 +1,7 @@
 """The short name of a table without a configured one: the last folder of its base path, where no other table has it.
 
-It is for people to type. Stores, metrics and logs go by the name itself, which does not change when another table
-comes.
+Pages and metrics show it, and people type it. The store, leases and logs go by the name itself, which does not change
+when another table comes.
 
 Touches: nothing.
 """
@@ -17,6 +17,13 @@ def find_by_short_name(text: str, tables: Mapping[str, str]) -> tuple[str, ...]:
     if text in tables:
         return (text,)
     return tuple(sorted(name for name, base_path in tables.items() if _last_folder(base_path) == text))
+
+
+def short_name(name: str, tables: Mapping[str, str]) -> str:
+    """What the table of that name is to be called among `tables`, a map from name to base path."""
+    folder = _last_folder(tables[name])
+    is_free = name == tables[name] and find_by_short_name(folder, tables) == (name,)
+    return folder if is_free else name
 
 
 def _last_folder(base_path: str) -> str:

@@ -18,7 +18,7 @@ Keeps:   1. tables have labels of their own up to a cap;
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from prometheus_client import (
     CollectorRegistry,
@@ -201,8 +201,9 @@ class Metrics:
 
     # ---- series
 
-    def keep(self, tables: Iterable[str]) -> None:
-        """These are the watched tables: prepare the series that alerts watch, drop those of tables that are gone."""
+    def keep(self, tables: Mapping[str, str]) -> None:
+        """These are the watched tables, each with its label: prepare the series that alerts watch, drop those of tables
+        that are gone."""
         added, gone = self._labels.keep(tables)
         for label in gone:
             for spec in EVENT_METRICS:
@@ -253,26 +254,25 @@ class _TableLabels:
 
     def __init__(self, tables_max: int) -> None:
         self._max = tables_max
-        self._own: set[str] = set()
+        self._own: dict[str, str] = {}
+        self._names: Mapping[str, str] = {}
         self._prepared: set[str] = set()
         self._lock = threading.Lock()
 
     def of(self, table: str) -> str:
-        """The table's name, or `other` beyond the cap."""
+        """The table's short name, or `other` beyond the cap."""
         with self._lock:
             if table not in self._own and len(self._own) < self._max:
-                self._own.add(table)
-            return _printable(table) if table in self._own else OTHER
+                self._own[table] = _printable(self._names.get(table, table))
+            return self._own.get(table, OTHER)
 
-    def keep(self, tables: Iterable[str]) -> tuple[list[str], list[str]]:
+    def keep(self, tables: Mapping[str, str]) -> tuple[list[str], list[str]]:
         """Returns the labels that this was not asked about before, and those that are gone."""
-        watched = list(tables)
         with self._lock:
-            gone = sorted(self._own - set(watched))
-            self._own.difference_update(gone)
-            gone = [_printable(table) for table in gone]
+            self._names = dict(tables)
+            gone = [self._own.pop(table) for table in sorted(self._own.keys() - tables.keys())]
             self._prepared.difference_update(gone)
-        labels = {self.of(table) for table in watched}
+        labels = {self.of(table) for table in tables}
         with self._lock:
             added = sorted(labels - self._prepared)
             self._prepared |= labels

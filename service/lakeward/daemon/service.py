@@ -31,13 +31,14 @@ from structlog.stdlib import BoundLogger
 from lakeward.clock import Clock
 from lakeward.config.job_kind import JobKind
 from lakeward.config.settings import Settings
+from lakeward.config.short_name import short_name
 from lakeward.daemon.control_registry import ControlRegistry
 from lakeward.daemon.discovery import Discovered
 from lakeward.daemon.job_registry import JobRegistry
 from lakeward.daemon.job_watch import JobWatch
 from lakeward.daemon.leases import LeaseChanges, Leases
 from lakeward.daemon.metric_specs import PollOutcome, VerificationKind, WatchedStep
-from lakeward.daemon.metrics import Metrics
+from lakeward.daemon.metrics import OTHER, Metrics
 from lakeward.daemon.outbox import AWAY
 from lakeward.daemon.problem import is_foreseen, problem_of, problems_of
 from lakeward.daemon.recorder import Recorder, Remembered
@@ -130,6 +131,8 @@ class Service:
         self._tables: dict[str, ServedTable] = {}
         self._adding: dict[str, str] = {}
         """Name to base path of tables that the store is being asked about."""
+        self._found: Mapping[str, str] = {}
+        """Name to base path of all tables that the last search found."""
         self._missing_once: set[str] = set()
         self._scans: dict[str, _Scan] = {}
         self._written: dict[str, _Written] = {}
@@ -177,11 +180,8 @@ class Service:
         self._settings = settings
         self._inbox.append(e.LimitsChanged(limits_of(settings)))
         for name, table in self._tables.items():
-            since = table.serviced_since
-            changed = served_table(
-                settings, name, table.base_path, watched_since=table.watched_since, serviced_since=since
-            )
-            if since is None and changed.is_serviced:
+            changed = replace(table, settings=settings.table(name, table.base_path))
+            if changed.serviced_since is None and changed.is_serviced:
                 changed = replace(changed, serviced_since=self._clock.now())
                 self._recorder.serviced(changed)
             self._tables[name] = changed
@@ -347,6 +347,7 @@ class Service:
         wanted = dict(self._settings.named_tables)
         named = set(wanted.values())
         wanted |= {table: table for table in found.tables if table not in named}
+        self._found = wanted | self._adding
         for name in sorted(wanted.keys() - self._tables.keys() - self._adding.keys()):
             self._adding[name] = wanted[name]
             self._recorder.ask(
@@ -364,6 +365,12 @@ class Service:
             self._remove(name)
         self.keep_leases()
         self._free_dead_locks()
+
+    def _short_name(self, name: str) -> str:
+        """Free among all tables that are there, and among those that keep theirs."""
+        short = short_name(name, self._found)
+        taken = {OTHER, *(table.shown_as for table in self._tables.values())}
+        return name if short in taken else short
 
     def _is_serviced(self, name: str, base_path: str) -> bool:
         return served_table(self._settings, name, base_path, watched_since=0.0).is_serviced
@@ -409,6 +416,7 @@ class Service:
 
     def _add(self, name: str, remembered: Remembered) -> None:
         base_path = self._adding.pop(name)
+        self._found = {name: base_path, **self._found}
         table = served_table(
             self._settings,
             name,
@@ -419,6 +427,7 @@ class Service:
         if table.serviced_since is None and table.is_serviced:  # the settings changed while the store was asked
             table = replace(table, serviced_since=self._clock.now())
             self._recorder.serviced(table)
+        table = replace(table, shown_as=self._short_name(name))
         self._tables[name] = table
         self._log.info("table added", table=name, base_path=base_path)
         self.jobs.learn(remembered.jobs)
@@ -431,7 +440,7 @@ class Service:
                 self._inbox.append(e.Parked(name, record.reason, record.until, record.file_group))
         if name in self._leases.held:  # it was removed a moment ago, and its lease is not given back yet
             self._inbox.append(e.LeaseGained(name))
-        self._metrics.keep(self._tables)
+        self._metrics.keep({name: table.shown_as for name, table in self._tables.items()})
         self.keep_leases()
 
     def _not_added(self, name: str, error: Exception) -> None:
@@ -449,7 +458,7 @@ class Service:
         self._worker.forget(name)
         self.jobs.forget(name)
         self._written.pop(name, None)
-        self._metrics.keep(self._tables)
+        self._metrics.keep({name: table.shown_as for name, table in self._tables.items()})
 
     # ----------------------------------------------------------------------------------------------- leases
 

@@ -186,10 +186,17 @@ class TableStatus:
     """The one that ended last."""
     last_success_at: Mapping[JobKind, float] = field(default_factory=dict)
     """When a job of each service last ended well."""
+    shown_as: str = ""
+    """Its short name; empty for its name."""
 
     @property
     def name(self) -> str:
         return self.view.table
+
+    @property
+    def title(self) -> str:
+        """The name that people read: a short one, where it has one."""
+        return self.shown_as or self.name
 
     @property
     def state(self) -> TableState:
@@ -274,6 +281,8 @@ class ServiceStatus:
 
     def table(self, name: str) -> TableStatus | None:
         """The table of that name or short name; None where there is none, or there are several."""
+        if (shown := [table for table in self.tables if table.title == name]) and len(shown) == 1:
+            return shown[0]
         found = find_by_short_name(name, {table.name: table.base_path for table in self.tables})
         return next((table for table in self.tables if (table.name,) == found), None)
 

@@ -52,6 +52,7 @@ def table_status(
         running=jobs.running(table.name),
         last_job=jobs.last(table.name),
         last_success_at=jobs.last_successes(table.name),
+        shown_as=table.shown_as,
     )
 
 
