@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.cli.interrupts import interruptible
-from lakeward.cli.main import run
+from lakeward.cli.main import AFTER_AN_INTERRUPT, run
 from lakeward.errors import Cancelled
 from lakeward.format.timeline.instant import State
 from lakeward.task.entry import run_operation_at
@@ -92,7 +92,7 @@ def test_an_interrupt_while_a_command_starts(tmp_path: Path, module: str) -> Non
     ended = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
     assert ended.returncode == 130
     assert ended.stdout == ""
-    assert ended.stderr == "LW-CANCELLED: Interrupted. Nothing was under way that had to be rolled back.\n"
+    assert ended.stderr == f"LW-CANCELLED: Interrupted. {AFTER_AN_INTERRUPT}\n"
 
 
 def test_a_library_may_not_make_an_error_of_its_own_of_it() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import NotATable
+from lakeward.errors import NoCredentials, NotATable
 from lakeward.storage.local import LocalStorage
 from lakeward.table.not_a_table import check_is_table
 from tests.golden_tables import copy_golden
@@ -57,6 +57,35 @@ def test_what_may_not_be_read(lake: Path) -> None:
     """A folder that may not be read is named, with the users who may be meant."""
     with pytest.raises(NotATable, match=r"may not be read.*denied at .*/table.*user of the table's writers"):
         check_is_table(Forbidden(), str(lake / "table"))
+
+
+class Refusing(LocalStorage):
+    """An object store's client that answers with one error."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__()
+        self._error = error
+
+    def list(self, folder: str) -> list:  # type: ignore[type-arg]
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (PermissionError(13, "Forbidden"), "does not let us list s3://lake/orders. It answered: Forbidden. Check cred"),
+        (OSError(5, "redirect: an incorrectly configured region"), "configured region. Check credentials and region."),
+        (
+            OSError(5, "PUT http://169.254.169.254/latest failed"),
+            "no credentials for s3:.* gives it no role",
+        ),
+    ],
+)
+def test_what_an_object_store_refuses(error: OSError, told: str) -> None:
+    """Credentials and region are what to look at, and the variables that say them are named."""
+    with pytest.raises(NoCredentials, match=told) as raised:
+        check_is_table(Refusing(error), "s3://lake/orders")
+    assert "AWS_REGION" in raised.value.remedy and raised.value.exit_code == 2
 
 
 def test_a_table_is_one(lake: Path) -> None:

@@ -1,7 +1,8 @@
 """The command line: words in, one call down, data out, an exit code.
 
 Data goes to stdout, everything else to stderr. Exit codes are a stable contract: 0 ok; 1 failure; 2 usage,
-configuration or a refused table; 3 nothing to do (only with --exit-code); 5 lock held; 6 verification found
+configuration or a refused table; 3 nothing to do (only with --exit-code); 4 a table or root
+could not be serviced (`run --once`, `state rebuild`); 5 lock held; 6 verification found
 problems; 75 temporary, try again; 130 interrupted.
 
 Almost nothing is imported before the command line is read: Ctrl-C in the first second is heard like any other.
@@ -20,7 +21,8 @@ from types import TracebackType
 
 from lakeward.errors import Cancelled, LakewardError
 
-NOTHING_UNDER_WAY = "Nothing was under way that had to be rolled back."
+AFTER_AN_INTERRUPT = "Nothing half-done stays visible; the next run ends what was begun."
+"""What is true wherever Ctrl-C came, where no attempt says that it was rolled back."""
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -67,7 +69,7 @@ def _print_error(error: LakewardError, arguments: Sequence[str]) -> None:
         print(orjson.dumps({"error": fields}).decode(), file=sys.stderr)
     else:
         is_interrupt = isinstance(error, Cancelled)
-        lines = [f"{error.code}: {what}", why, remedy, *(notes or ([NOTHING_UNDER_WAY] if is_interrupt else []))]
+        lines = [f"{error.code}: {what}", why, remedy, *(notes or ([AFTER_AN_INTERRUPT] if is_interrupt else []))]
         print(shown((" " if is_interrupt else "\n").join(line for line in lines if line)), file=sys.stderr)
 
 

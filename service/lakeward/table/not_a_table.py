@@ -8,8 +8,8 @@ Touches: storage: a listing of `.hoodie`, and where that is missing, of the fold
 
 from __future__ import annotations
 
-from lakeward.errors import NotATable
-from lakeward.storage.credentials import asks_machine, no_credentials
+from lakeward.errors import NoCredentials, NotATable
+from lakeward.storage.credentials import REMEDIES, asks_machine, no_credentials
 from lakeward.storage.object_url import is_object_url, parse_object_url
 from lakeward.storage.storage import Storage, join, parent
 from lakeward.table.table_config import BACKUP_FILE, HOODIE_FOLDER, PROPERTIES_FILE, hoodie_folder
@@ -26,8 +26,7 @@ def check_is_table(storage: Storage, base_path: str) -> None:
         raise _is_file(storage, base_path) from error
     except PermissionError as error:
         if is_object_url(base_path):
-            provider = parse_object_url(base_path).provider
-            raise no_credentials(provider, base_path, f"or who we are may not list it: {error.strerror}") from error
+            raise _refused_by_store(base_path, error) from error
         raise NotATable(
             f"{base_path} may not be read.",
             why=f"Permission is denied at {error.filename or base_path}.",
@@ -39,7 +38,18 @@ def check_is_table(storage: Storage, base_path: str) -> None:
             provider = parse_object_url(base_path).provider
             why = "and this machine's metadata address gives it no role"
             raise no_credentials(provider, base_path, why) from error
+        if is_object_url(base_path) and "region" in str(error):
+            raise _refused_by_store(base_path, error) from error
         raise
+
+
+def _refused_by_store(base_path: str, error: OSError) -> NoCredentials:
+    """The error where who we are may not list the bucket, or it is in another region than we ask."""
+    return NoCredentials(
+        f"The object store does not let us list {base_path}.",
+        why=f"It answered: {error.strerror}.",
+        remedy=f"Check credentials and region. {REMEDIES[parse_object_url(base_path).provider]}",
+    )
 
 
 def _why_none(storage: Storage, base_path: str) -> NotATable:
