@@ -299,6 +299,15 @@ def test_a_log_operation_of_a_hybrid_plan_opens_no_slice(tmp_path: Path) -> None
     assert [len(s.log_files) for s in snapshot.file_groups[0].slices] == [3]
 
 
+def complete_with_a_log(table: Path, instant: str, action: str) -> None:
+    """The instant is completed as this action, by a commit that names the one log that it wrote."""
+    output = table / "p" / f".{FILE_ID['v9']}_{instant}.log.1_0-0-0"
+    shutil.copyfile(next((table / "p").glob(".*.log.*")), output)
+    stat = WriteStat(file_id=FILE_ID["v9"], path=f"p/{output.name}", file_size_in_bytes=output.stat().st_size)
+    metadata = write_commit_metadata(CommitMetadata(partition_to_write_stats={"p": (stat,)}))
+    (timeline_of(table) / f"{instant}_20261121043712000.{action}").write_bytes(metadata)
+
+
 def test_a_completed_log_compaction_says_which_logs_it_merged(tmp_path: Path) -> None:
     """The plan that it left on the timeline says so. A pending one, or a plan that cannot be read, says nothing."""
     table = copy_golden("v9", tmp_path / "table", pending=True)
@@ -306,14 +315,31 @@ def test_a_completed_log_compaction_says_which_logs_it_merged(tmp_path: Path) ->
     (timeline_of(table) / PLAN).rename(requested)
     assert scan(table).log_compactions == {}
 
-    completed = requested.with_name("20261121043711000_20261121043712000.deltacommit")
-    completed.write_bytes(write_commit_metadata(CommitMetadata(partition_to_write_stats={})))
+    complete_with_a_log(table, "20261121043711000", "deltacommit")
     ((group_id, (merged,)),) = scan(table, timezone="UTC").log_compactions.items()
     assert group_id == ("p", FILE_ID["v9"])
     assert (merged.instant, len(merged.log_files)) == ("20261121043711000", 3)
 
     requested.write_bytes(b"torn")
     assert scan(table, timezone="UTC").log_compactions == {}
+
+
+@pytest.mark.parametrize("kind", ["LOG", "FULL", None])
+def test_a_completed_hybrid_plan_says_which_logs_it_merged(tmp_path: Path, kind: str | None) -> None:
+    """Its operations of type LOG do, and no others."""
+    table = copy_golden("v9", tmp_path / "table", pending=True)
+    requested = timeline_of(table) / PLAN
+    plan = read_compaction_plan(requested.read_bytes(), file=PLAN)
+    operations = tuple(replace(operation, operation_type=kind) for operation in plan.operations)
+    requested.write_bytes(write_compaction_plan(replace(plan, operations=operations, version=3 if kind else 2)))
+    assert scan(table).log_compactions == {}
+
+    complete_with_a_log(table, PENDING["v9"], "commit")
+
+    merged = {
+        group_id: [len(each.log_files) for each in done] for group_id, done in scan(table).log_compactions.items()
+    }
+    assert merged == ({("p", FILE_ID["v9"]): [3]} if kind == "LOG" else {})
 
 
 def test_a_pending_write_may_say_which_groups_it_touches(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ Keeps:   1. what cannot be read is in the snapshot as broken or frozen, it does 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -27,7 +28,7 @@ from lakeward.storage.storage import FileStatus, Storage, join, parent
 from lakeward.table.archived_timeline import ArchivedTimes, load_archived_times
 from lakeward.table.base_file_facts import BaseFileFacts, read_base_file_facts
 from lakeward.table.damaged_file import DamagedFile, DamageKind
-from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, FrozenGroup
+from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, FrozenGroup, LogFile
 from lakeward.table.file_system_view import (
     GroupId,
     PartitionFiles,
@@ -240,6 +241,7 @@ def _scan(
         nameless=found.nameless,
         archived=archived,
         has_schema_history=has_schema_history(storage, base_path),
+        log_compactions_of=reader.log_compactions,
         rows_of=rows_of,
         facts_of=facts_of,
         broken=reader.broken,
@@ -264,6 +266,7 @@ def assemble_snapshot(
     nameless: Sequence[FrozenGroup],
     archived: ArchivedTimes,
     has_schema_history: bool,
+    log_compactions_of: Callable[[AbstractSet[str]], Mapping[GroupId, tuple[LogCompaction, ...]]],
     rows_of: Callable[[Sequence[BaseFile]], Mapping[str, int]],
     facts_of: Callable[[Sequence[BaseFile]], tuple[BaseFileFacts, ...]],
     broken: Sequence[BrokenInstant],
@@ -273,6 +276,7 @@ def assemble_snapshot(
     """What was scanned, as one value: the same whether it was scanned just now or has been watched for days.
 
     `rows_of` and `facts_of` are asked once, for the base files under logs; `broken` is read after them.
+    `log_compactions_of` is asked once, for the instants of all logs.
     """
     view = build_file_groups(
         files,
@@ -320,12 +324,17 @@ def assemble_snapshot(
         schema_on_read=content.has_schema_on_read or has_schema_history,
         base_file_facts=tuple(each for each in facts if each.broken is None),
         archive_problems=archived.problems,
-        log_compactions=content.log_compactions,
+        log_compactions=log_compactions_of({log.instant for group in groups for log in _logs_of(group)}),
         write_profiles=content.write_profiles,
         rollback_targets=content.rollback_targets,
         base_rows=base_rows,
         accepted_damage={group_id: damaged for group_id, damaged in view.accepted.items() if group_id not in frozen},
     )
+
+
+def _logs_of(group: FileGroup) -> Iterator[LogFile]:
+    for slice_ in group.slices:
+        yield from slice_.log_files
 
 
 def has_schema_history(storage: Storage, base_path: str) -> bool:

@@ -4,8 +4,9 @@ A timeline file never changes once it is whole, so a caller that polls hands in 
 file is in it under the file's name, and the file is not opened a second time. The owner of the cache takes out what
 changed or went.
 
-Touches: storage, reading only. `read` opens of completed instants only replacecommits, the plans of log compactions
-         and the newest writes; `base_rows` those that wrote a base file under logs; `written_files` all writes.
+Touches: storage, reading only. `read` opens of completed instants only replacecommits and the newest writes;
+         `log_compactions` the plans of those that wrote a log; `base_rows` those that wrote a base file under logs;
+         `written_files` all writes.
 Keeps:   1. what cannot be read is reported as broken, it does not end the snapshot, and it is not cached;
          2. a name from a plan is used only after the file-name grammar accepted it.
 """
@@ -13,7 +14,7 @@ Keeps:   1. what cannot be read is reported as broken, it does not end the snaps
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -25,7 +26,7 @@ from lakeward.format.timeline.commit_metadata import (
     read_commit_metadata,
     read_written_files,
 )
-from lakeward.format.timeline.compaction_plan import CompactionPlan, read_compaction_plan
+from lakeward.format.timeline.compaction_plan import CompactionOperation, CompactionPlan, read_compaction_plan
 from lakeward.format.timeline.instant import Instant, State
 from lakeward.format.timeline.replace_metadata import read_clustered_groups
 from lakeward.format.timeline.rollback_metadata import read_rollback_plan
@@ -95,7 +96,6 @@ class TimelineContent:
     replaced: Mapping[GroupId, str]
     schema: str | None
     has_schema_on_read: bool
-    log_compactions: Mapping[GroupId, tuple[LogCompaction, ...]] = field(default_factory=dict)
     write_profiles: Mapping[str, WriteProfile] = field(default_factory=dict)
     rollback_targets: Mapping[str, str] = field(default_factory=dict)
     """Maps the instant of a pending rollback to the one that it rolls back, where its plan can be read."""
@@ -164,7 +164,6 @@ class TimelineReader:
             replaced=replaced,
             schema=schema,
             has_schema_on_read=has_schema_on_read,
-            log_compactions=self._log_compactions(),
             write_profiles=self.write_profiles(),
             rollback_targets=self._rollback_targets(),
         )
@@ -253,19 +252,25 @@ class TimelineReader:
                 groups.update(dict.fromkeys(facts.replaced, instant.time))
         return groups
 
-    def _log_compactions(self) -> dict[GroupId, tuple[LogCompaction, ...]]:
-        """Log compactions by the plans that they leave on the timeline; nothing else says which logs an output stands
-        for."""
+    def log_compactions(self, with_logs: Collection[str]) -> dict[GroupId, tuple[LogCompaction, ...]]:
+        """Log compactions by the plans that they leave on the timeline, LOG operations of hybrid plans among them;
+        nothing else says which logs an output stands for.
+
+        Args:
+            with_logs: instants of the logs that there are; plans of others are not opened.
+        """
         done: dict[GroupId, tuple[LogCompaction, ...]] = {}
         for instant in self._timeline.instants:
-            if instant.action != "logcompaction" or instant.state is not State.REQUESTED:
+            if instant.action not in ("logcompaction", "compaction") or instant.state is not State.REQUESTED:
                 continue
-            if self._timeline.completion_time(instant.time) is None:
+            if instant.time not in with_logs or self._timeline.completion_time(instant.time) is None:
                 continue
             # One that cannot be read is no trouble: it is carried out, and what it says would only spare us some work.
             if (plan := self._plan(instant, is_needed=False)) is None:
                 continue
             for operation in plan.operations:
+                if instant.action == "compaction" and _is_full(operation):
+                    continue
                 group_id = (operation.partition_path, operation.file_id)
                 merged = LogCompaction(instant.time, frozenset(operation.log_files))
                 done[group_id] = (*done.get(group_id, ()), merged)
@@ -392,6 +397,11 @@ def _facts(metadata: CommitMetadata) -> CommitFacts:
     )
 
 
+def _is_full(operation: CompactionOperation) -> bool:
+    """The operation of a compaction is FULL unless it says otherwise; those of a log compaction say nothing."""
+    return operation.operation_type in (None, "FULL")
+
+
 def _planned_groups(
     plans: Mapping[str, CompactionPlan], actions: Mapping[str, str], *, full: bool
 ) -> tuple[dict[GroupId, str], dict[GroupId, FrozenGroup]]:
@@ -404,7 +414,7 @@ def _planned_groups(
     twice: dict[GroupId, FrozenGroup] = {}
     for instant, plan in sorted(plans.items()):
         for operation in plan.operations:
-            if full != (actions[instant] == "compaction" and operation.operation_type in (None, "FULL")):
+            if full != (actions[instant] == "compaction" and _is_full(operation)):
                 continue
             group_id = (operation.partition_path, operation.file_id)
             first = planned.setdefault(group_id, instant)

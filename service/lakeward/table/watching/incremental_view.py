@@ -182,6 +182,7 @@ class IncrementalView:
             nameless=known.nameless,
             archived=self._archived(known, files),
             has_schema_history=known.properties.has_schema_history,
+            log_compactions_of=reader.log_compactions,
             rows_of=lambda bases: self._rows(known, reader, knowledge, bases),
             facts_of=lambda bases: self._facts(known, knowledge, bases),
             broken=known.broken_beside(reader.broken),
