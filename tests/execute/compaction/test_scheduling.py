@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from pathlib import Path
 
 import pytest
@@ -10,7 +10,10 @@ import pytest
 from lakeward.errors import Refused
 from lakeward.execute.progress import Phase
 from lakeward.format.timeline.compaction_plan import read_compaction_plan
-from lakeward.plan.decision import Choice, Reason
+from lakeward.plan.cost import log_cost
+from lakeward.plan.decision import Choice, Decision, PlanOutcome, Reason, log_operation
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.snapshot import TableSnapshot
 from tests.crash.compacting import check_finished, instants
 from tests.execute.bench import GROUP, Bench, Watcher, pending_states
 from tests.golden_tables import copy_golden
@@ -29,6 +32,27 @@ def test_an_excluded_group_is_not_planned(bench: Bench, reason: Reason) -> None:
     (decision,) = bench.compactor().compact().outcome.decisions
     assert (decision.choice, decision.reason, decision.instead_of) == (Choice.NONE, reason, Choice.FULL)
     assert pending_states(bench.base) == set()
+
+
+def leave_the_oldest_out(
+    snapshot: TableSnapshot, at: str, excluded: object, whole: Set[GroupId] = frozenset()
+) -> PlanOutcome:
+    """A planner that has a LOG start behind the oldest log, unless it is told not to."""
+    (slice_,) = snapshot.latest_slices
+    run = slice_.log_files[0 if slice_.group_id in whole else 1 :]
+    cost = log_cost(run_bytes=1, logs=len(run))
+    decision = Decision(*slice_.group_id, Choice.LOG, Reason.HAS_LOGS)
+    return PlanOutcome((decision,), (log_operation(slice_, run, cost),))
+
+
+def test_a_log_starts_at_the_oldest_where_deletes_ask_for_it(bench: Bench) -> None:
+    """The newest log of the golden table has deletes without an ordering value, and it is ordered by event time: so the
+    plan is made anew with all logs. Keeps 6 of execute/compaction/scheduling."""
+    report = bench.compactor(leave_the_oldest_out).compact()  # type: ignore[arg-type]
+    (plan,) = report.plans
+    assert [len(operation.log_files) for operation in report.outcome.operations] == [3]
+    assert plan.operations[0].counts.log_files == 3
+    assert report.whole == {GROUP}
 
 
 def test_a_plan_says_who_planned_it(bench: Bench) -> None:

@@ -3,12 +3,13 @@
 The planner is pure and sees names and sizes only. What the blocks of a log hold can forbid merging it, so the heads of
 the logs it chose are read, and it is asked again without those that cannot be merged.
 
-Touches: reads block heads of logs; under the table lock, the timeline.
+Touches: reads block heads and delete blocks of logs; under the table lock, the timeline.
 Keeps:   1. nothing is written before every refusal was considered, under the lock, on a fresh snapshot;
          2. a plan names files that the storage has, and all of them, whatever the table was listed by;
          3. a plan says who planned it;
          4. a file group with a damaged file is in no plan that is made, and the others are;
-         5. beside writers a log compaction has few partitions, those first in which no write is at work.
+         5. beside writers a log compaction has few partitions, those first in which no write is at work;
+         6. a LOG that leaves out the oldest logs is planned only where what the logs hold allows it.
 """
 
 from __future__ import annotations
