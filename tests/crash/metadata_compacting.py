@@ -39,6 +39,11 @@ def snapshot_of(base: Path, source: ListingSource) -> TableSnapshot:
 def check_readable(base: Path) -> None:
     """True at every moment."""
     assert read_rows(base) == expected_rows(GOLDEN)
+    check_agrees(base)
+
+
+def check_agrees(base: Path) -> None:
+    """True at every moment of any table: the metadata table lists what is there, and nothing is completed twice."""
     stored = snapshot_of(base, ListingSource.STORAGE)
     assert snapshot_of(base, ListingSource.METADATA) == replace(stored, uncommitted_files=())
     for folder in (DATA_TIMELINE, METADATA_TIMELINE):

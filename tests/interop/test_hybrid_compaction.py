@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.dispatch.spark import SparkDispatcher
 from tests.hudi.other_release import OtherRelease
 from tests.hudi.spark import OLDEST_VERSION
@@ -114,7 +115,7 @@ def values(table: HudiTable) -> dict[str, str]:
     ("form", "mode"),
     [
         ("split", EVENT),
-        ("hybrid", COMMIT),
+        pytest.param("hybrid", COMMIT, marks=pytest.mark.wide),
         pytest.param("split", COMMIT, marks=pytest.mark.wide),
         pytest.param("hybrid", EVENT, marks=pytest.mark.wide),
     ],
@@ -302,13 +303,14 @@ def test_the_oldest_release_reads_and_writes_what_we_made(tmp_path: Path, table_
 def leave_pending(monkeypatch: pytest.MonkeyPatch, run: Callable[[], tuple[int, object]]) -> None:
     """Run a compaction whose work fails, so that its plan stays on the timeline."""
 
-    def fail(dispatcher: SparkDispatcher, *arguments: object, **options: object) -> object:
+    def fail(dispatcher: object, *arguments: object, **options: object) -> object:
         if str(options["description"]).startswith("version"):
             return []
         raise OSError("stopped by the test")
 
     with monkeypatch.context() as patch:
-        patch.setattr(SparkDispatcher, "run", fail)
+        for dispatcher in (InProcessDispatcher, SparkDispatcher):
+            patch.setattr(dispatcher, "run", fail)
         exit_code, _ = run()
     assert exit_code == 1
 
