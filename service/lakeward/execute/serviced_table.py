@@ -161,7 +161,7 @@ class ServicedTable:
         """Wait for a moment in which probably no writer asks for the lock. Returns whether a write is live."""
         started = self.clock.monotonic()
         while True:
-            writes = self.writers.look()
+            writes = self.writers.scan()
             now = self.clock.monotonic()
             if writes.is_calm or now >= until:
                 return bool(writes.live)

@@ -39,7 +39,7 @@ class WriterWatch:
         self._profiles: TimelineCache = {}
         self._held_since: dict[str, float] = {}
 
-    def look(self, timeline: Timeline | None = None) -> Writes:
+    def scan(self, timeline: Timeline | None = None) -> Writes:
         """
         Args:
             timeline: as it was listed just now; else it is.

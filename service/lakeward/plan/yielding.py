@@ -46,7 +46,6 @@ those that began before that one was complete."""
 SETTLED_SECONDS = 1.0
 """So long after a commit its writer has begun the next write, if it writes without a pause."""
 
-
 LOG_PLANS_MAX = 4
 """Each is a commit of its own, which takes the lock."""
 
@@ -104,7 +103,7 @@ class LiveWrite:
 
 @dataclass(frozen=True, slots=True)
 class Writes:
-    """What a look at the timeline and at the heartbeats shows of writes."""
+    """What a scan of the timeline and of the heartbeats shows of writes."""
 
     live: tuple[LiveWrite, ...] = ()
     completed: Mapping[str, str] = field(default_factory=dict)
@@ -159,7 +158,7 @@ class MergedWork:
 @dataclass(frozen=True, slots=True)
 class Verdict:
     wait_for: tuple[LiveWrite, ...] = ()
-    """Writes to wait for, and then look again."""
+    """Writes to wait for, and then scan again."""
     left_out: Mapping[str, str] = field(default_factory=dict)
     """Partitions that are not published, and the long write for which each is left out."""
     dropped_for: str | None = None

@@ -2,7 +2,7 @@
 
 To them a compaction that was requested after a write of theirs is a conflict, pending or completed, and one requested
 before never is. Between its time and its `.requested` such a writer is not seen: it takes the time under the lock
-and writes the file after giving it back. So the lock is held for a while before the look.
+and writes the file after giving it back. So the lock is held for a while before the scan.
 
 Touches: reads the timeline and heartbeats; waits, under the table lock for UNSEEN_SECONDS.
 Keeps:   no FULL is planned in a partition in which a live write may be at work, unless the operator said to go on.
@@ -38,7 +38,7 @@ def await_gap(table: ServicedTable, outcome: PlanOutcome) -> None:
     """Until no live write may touch a partition in which a FULL is wanted, or it was waited for long enough."""
     partitions = {operation.partition_path for operation in _full_operations(outcome)}
     started = table.clock.monotonic()
-    while writes := table.writers.look().touching(partitions):
+    while writes := table.writers.scan().touching(partitions):
         waited = table.clock.monotonic() - started
         if waited >= table.options.yielding.seconds:
             return
@@ -53,7 +53,7 @@ def let_unseen_writes_appear(table: ServicedTable) -> None:
 
 def groups_at_work(table: ServicedTable, snapshot: TableSnapshot) -> dict[GroupId, Reason]:
     """The file groups of which nothing may be planned now."""
-    writes = table.writers.look(snapshot.timeline)
+    writes = table.writers.scan(snapshot.timeline)
     busy = {partition for partition in snapshot.partitions if writes.touching((partition,))}
     return {slice_.group_id: Reason.WRITE_AT_WORK for slice_ in snapshot.latest_slices if slice_.partition_path in busy}
 

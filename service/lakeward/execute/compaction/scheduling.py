@@ -183,7 +183,7 @@ def schedule(
     in_gap = needs_gap(table, seen.config.version)
     if in_gap:
         await_gap(table, preview)
-    busy = None if table.options.writers_stopped else table.writers.look().partitions
+    busy = None if table.options.writers_stopped else table.writers.scan().partitions
     # Log heads were read before the lock is taken, and the plans encoded; under it, only what came since.
     encoded = [(plan, write_compaction_plan(plan)) for _, plan in _plans_of(preview, planned_by, busy)]
     _latest_time(table, seen)  # what it needs takes half a second to load

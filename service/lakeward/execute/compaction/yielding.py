@@ -44,7 +44,7 @@ class Yielding:
         table = self._table
         if table.options.writers_stopped:
             return
-        while (verdict := self._verdict(table.writers.look(), targets)).wait_for:
+        while (verdict := self._verdict(table.writers.scan(), targets)).wait_for:
             table.guard()
             write = verdict.wait_for[0]
             table.observer.waiting(self._shown(write), table.writers.waited[write.instant])
@@ -55,7 +55,7 @@ class Yielding:
         it is. Raises `TryLater`."""
         if self._table.options.writers_stopped:
             return targets
-        verdict = self._verdict(self._table.writers.look(timeline), targets)
+        verdict = self._verdict(self._table.writers.scan(timeline), targets)
         if verdict.wait_for:
             return None
         if verdict.dropped_for is not None and not self._is_log:
