@@ -108,8 +108,8 @@ def first_of_run(logs: Sequence[LogFile], *, bytes_max: float) -> int:
 
 
 def logs_ahead(profile: SliceProfile, run: Sequence[LogFile]) -> tuple[LogFile, ...]:
-    """The live logs before a run, which is not empty."""
-    return profile.live[: profile.live.index(run[0])]
+    """The live logs before a run; none where no log of it is live any more."""
+    return profile.live[: profile.live.index(run[0])] if run else ()
 
 
 def files_of_run(profile: SliceProfile, run: tuple[LogFile, ...]) -> tuple[LogFile, ...]:
