@@ -126,7 +126,7 @@ def _split(
     """The live logs before those of a LOG, and the live ones among those of these names, which are its own."""
     profile, named = profile_slice(slice_, snapshot.log_compactions.get(slice_.group_id, ())), set(names)
     run = [log for log in profile.live if log.name.text in named]
-    return logs_ahead(profile, run) if run else (), run
+    return logs_ahead(profile, run), run
 
 
 def find_damaged(table: ServicedTable, snapshot: TableSnapshot, work: PendingWork) -> dict[GroupId, list[DamagedFile]]:
