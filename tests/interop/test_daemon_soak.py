@@ -64,7 +64,8 @@ retry_max = "5s"
 failures_max = 50
 plan_expiry = "30s"
 verification_interval = "20s"
-planner = { "hoodie.compact.inline.max.delta.commits" = 1 }
+objective = "40s"
+planner = {{ "hoodie.compact.inline.max.delta.commits" = 1 }}
 """
 
 
