@@ -163,10 +163,10 @@ def compact(
 
     options = compaction_options(opened, locks, timezone=timezone)
     yielding = options.yielding
-    patience = parse_option(parse_duration, "--yield-to-writers", yield_to_writers, yielding.seconds)
+    yield_seconds = parse_option(parse_duration, "--yield-to-writers", yield_to_writers, yielding.seconds)
     options = replace(
         options,
-        yielding=replace(yielding, seconds=patience),
+        yielding=replace(yielding, seconds=yield_seconds),
         wait_seconds=parse_option(parse_duration, "--wait", wait, 0.0),
         codec=options.codec if codec is None else codec.value,
         verify=options.verify if verify is None else verify,

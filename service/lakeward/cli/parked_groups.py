@@ -17,16 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from lakeward.cli.configured_table import ConfiguredTable
+from lakeward.cli.store_options import AWAY, TIMEOUT_SECONDS, has_store
 from lakeward.clock import Clock
-from lakeward.errors import (
-    BrokenFile,
-    LakewardError,
-    StoreBroken,
-    StoreUnavailable,
-    StoreVersion,
-    Unsupported,
-    VerificationFailed,
-)
+from lakeward.errors import BrokenFile, LakewardError, Unsupported, VerificationFailed
 from lakeward.plan.decision import Reason
 from lakeward.printable import printable
 from lakeward.quantities import format_time
@@ -37,8 +30,6 @@ OF_CONTENT = (Unsupported, BrokenFile, VerificationFailed)
 """What the same files would give again."""
 
 KIND = "parked"
-TIMEOUT_SECONDS = 5.0
-_AWAY = (StoreUnavailable, StoreBroken, StoreVersion)
 
 
 class ParkedGroups:
@@ -61,7 +52,7 @@ class ParkedGroups:
 
     def records(self, *, named: Collection[str] = ()) -> tuple[ParkedRecord, ...]:
         """What is parked now, but for groups whose file id is `named`; nothing where no store tells."""
-        if not self._has_store():
+        if not has_store(self._settings):
             return ()
         from lakeward.state.store import open_store
 
@@ -71,7 +62,7 @@ class ParkedGroups:
                 parked = store.controls.parked(self._clock.now())
             finally:
                 store.close()
-        except _AWAY as error:
+        except AWAY as error:
             self._say(f"The store does not say which file groups are parked: {error}")
             return ()
         return tuple(
@@ -79,15 +70,6 @@ class ParkedGroups:
             for record in parked
             if record.table == self._table and record.file_group is not None and record.file_group[1] not in named
         )
-
-    def _has_store(self) -> bool:
-        """Whether there may be a store; without one, what opens it is not even loaded."""
-        if self._settings.state.url is None:
-            return self._settings.own_store_file.exists()
-        from lakeward.state.engine import file_of, parse_store_url
-
-        path = file_of(parse_store_url(self._url))
-        return path is None or path.exists()
 
     def excluded(self, records: Sequence[ParkedRecord]) -> Mapping[GroupId, Reason]:
         """For the planner, after a note for each."""
@@ -116,7 +98,7 @@ class ParkedGroups:
                     store.controls.park(record)
             finally:
                 store.close()
-        except _AWAY as away:
+        except AWAY as away:
             error.add_note(f"The file group could not be parked, so the next run fails on it again: {away}")
             return
         for record in records:

@@ -16,6 +16,7 @@ import orjson
 import typer
 
 from lakeward.clock import Clock
+from lakeward.errors import StoreBroken, StoreUnavailable, StoreVersion
 
 if TYPE_CHECKING:
     from lakeward.config.settings import Settings
@@ -32,6 +33,12 @@ UrlOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as one JSON document on stdout.")]
 DebugOption = Annotated[bool, typer.Option("--debug", help="Show a traceback with an error.")]
+
+AWAY = (StoreUnavailable, StoreBroken, StoreVersion)
+"""What a store raises that does not answer, or not to this release."""
+
+TIMEOUT_SECONDS = 5.0
+"""How long a command waits for a store that it can do without."""
 
 
 def print_json(document: Any) -> None:
@@ -50,29 +57,31 @@ def store_url(url: str | None, settings: Settings) -> str:
     return settings.store_url if url is None else url
 
 
-def watched_tables(settings: Settings) -> Mapping[str, str]:
-    """The tables that the daemons of a configuration watch, from name to base path; none where no store tells."""
-    from lakeward.clock import SystemClock
-    from lakeward.errors import StoreBroken, StoreUnavailable, StoreVersion
+def has_store(settings: Settings) -> bool:
+    """Whether there may be a store; without one, what opens it is not even loaded."""
+    if settings.state.url is None:
+        return settings.own_store_file.exists()
     from lakeward.state.engine import file_of, parse_store_url
-    from lakeward.state.store import open_store
 
     path = file_of(parse_store_url(settings.store_url))
-    if path is not None and not path.exists():
-        return {}
-    try:
-        store = open_store(settings.store_url, clock=SystemClock(), timeout=_TIMEOUT_SECONDS)
-    except (StoreUnavailable, StoreBroken, StoreVersion):
-        return {}
-    try:
-        return {table.name: table.base_path for table in store.observations.tables()}
-    except (StoreUnavailable, StoreBroken):
-        return {}
-    finally:
-        store.close()
+    return path is None or path.exists()
 
 
-_TIMEOUT_SECONDS = 5.0
+def watched_tables(settings: Settings) -> Mapping[str, str]:
+    """The tables that the daemons of a configuration watch, from name to base path; none where no store tells."""
+    if not has_store(settings):
+        return {}
+    from lakeward.clock import SystemClock
+    from lakeward.state.store import open_store
+
+    try:
+        store = open_store(settings.store_url, clock=SystemClock(), timeout=TIMEOUT_SECONDS)
+        try:
+            return {table.name: table.base_path for table in store.observations.tables()}
+        finally:
+            store.close()
+    except AWAY:
+        return {}
 
 
 @contextmanager
