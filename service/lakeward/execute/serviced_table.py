@@ -165,9 +165,13 @@ class ServicedTable:
             now = self.clock.monotonic()
             if writes.is_calm or now >= until:
                 return bool(writes.live)
-            self.guard()
-            self.observer.waiting("a writer is about to take the table lock", now - started)
-            self.clock.sleep(CALM_POLL_SECONDS)
+            self.pause("a writer is about to take the table lock", now - started, seconds=CALM_POLL_SECONDS)
+
+    def pause(self, what: str, waited: float, *, seconds: float) -> None:
+        """One step of waiting for a writer or for another attempt: it can be stopped, and is shown."""
+        self.guard()
+        self.observer.waiting(what, waited)
+        self.clock.sleep(seconds)
 
     @contextmanager
     def measured(self, phase: Phase) -> Iterator[None]:

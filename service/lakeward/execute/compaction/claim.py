@@ -83,9 +83,7 @@ def claim_plan(table: ServicedTable, work: PendingWork) -> Claim | None:
                 why=f"Its heartbeat is {liveness.age_seconds:.0f} s old{whose}.",
                 remedy="Run the command again when it has finished, or raise --wait.",
             )
-        table.guard()
-        table.observer.waiting(f"another attempt at {label(action)} {instant} is alive", waited)
-        table.clock.sleep(POLL_SECONDS)
+        table.pause(f"another attempt at {label(action)} {instant} is alive", waited, seconds=POLL_SECONDS)
         table.watch([instant])
 
 

@@ -42,9 +42,8 @@ def await_gap(table: ServicedTable, outcome: PlanOutcome) -> None:
         waited = table.clock.monotonic() - started
         if waited >= table.options.yielding.seconds:
             return
-        table.guard()
-        table.observer.waiting(f"write {writes[0].instant} is at work, and would fail for a plan", waited)
-        table.clock.sleep(POLL_SECONDS)
+        what = f"write {writes[0].instant} is at work, and would fail for a plan"
+        table.pause(what, waited, seconds=POLL_SECONDS)
 
 
 def let_unseen_writes_appear(table: ServicedTable) -> None:

@@ -45,10 +45,8 @@ class Yielding:
         if table.options.writers_stopped:
             return
         while (verdict := self._verdict(table.writers.scan(), targets)).wait_for:
-            table.guard()
             write = verdict.wait_for[0]
-            table.observer.waiting(self._shown(write), table.writers.waited[write.instant])
-            table.clock.sleep(POLL_SECONDS)
+            table.pause(self._shown(write), table.writers.waited[write.instant], seconds=POLL_SECONDS)
 
     def let_through(self, targets: Targets, timeline: Timeline) -> Targets | None:
         """What of it may be published now; None where a write is to be waited for. Under the lock, with the timeline as
