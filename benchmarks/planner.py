@@ -20,7 +20,8 @@ from typing import Any
 from benchmarks.measure import machine
 from lakeward.format.timeline.compaction_plan import write_compaction_plan
 from lakeward.plan.explain import explain
-from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator, HybridOptions
+from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator
+from lakeward.plan.hybrid_options import HybridOptions
 from lakeward.plan.trigger import Trigger
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline_reader import LogCompaction, WriteProfile

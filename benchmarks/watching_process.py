@@ -29,7 +29,8 @@ def main() -> int:
     from lakeward.clock import SystemClock
     from lakeward.daemon.watcher import Watcher
     from lakeward.format.timeline.instant import format_instant_time
-    from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator, HybridOptions
+    from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator
+    from lakeward.plan.hybrid_options import HybridOptions
     from lakeward.plan.trigger import Trigger
     from lakeward.storage.opening import open_storage
 

@@ -12,7 +12,8 @@ from typing import Any
 from lakeward.format.timeline.instant import Instant, State
 from lakeward.plan.decision import Choice, Form, PlanOutcome, Reason
 from lakeward.plan.explain import explain
-from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator, HybridOptions
+from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator
+from lakeward.plan.hybrid_options import HybridOptions
 from lakeward.plan.selection import GroupFilter, Selection, parse_strategies
 from lakeward.plan.trigger import Trigger, TriggerStrategy
 from lakeward.quantities import parse_duration, parse_size

@@ -16,7 +16,8 @@ from lakeward.format.timeline.compaction_plan import (
     write_compaction_plan,
 )
 from lakeward.plan.decision import HYBRID_STRATEGY, LOG_STRATEGY, Choice, Form, PlanOutcome, Reason
-from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator, HybridOptions
+from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator
+from lakeward.plan.hybrid_options import HybridOptions
 from tests.golden_tables import copy_golden
 from tests.our_reader import scan
 from tests.plan.planner_cases import PENDING_MAPS, Case, format_outcome, read_cases, read_table
@@ -28,8 +29,8 @@ GIB = 1024**3
 
 @pytest.mark.parametrize("case", read_cases(CASES)[1], ids=lambda case: case.rule)
 def test_case(case: Case) -> None:
-    """Keeps 2, 3 and 5 of plan/hybrid_compaction, and Keeps 2 of plan/log_runs: the rule that the case is named
-    for."""
+    """Keeps 2 of plan/hybrid_compaction, Keeps 2 and 3 of plan/group_rules, and Keeps 2 of plan/log_runs: the rule that
+    the case is named for."""
     table = read_table(case.table)
     assert format_outcome(table, table.plan()) == case.expected
 
@@ -48,8 +49,9 @@ def test_cases_are_written_as_the_code_would_write_them() -> None:
 
 
 def test_every_case_keeps_what_holds_for_every_plan() -> None:
-    """Keeps 1 and 4 of plan/hybrid_compaction, and Keeps 1 of plan/decision: one decision for each group, operations
-    for exactly those that are not NONE and for none with pending work, no log twice, all metrics."""
+    """Keeps 1 of plan/hybrid_compaction, Keeps 1 of plan/group_rules, and Keeps 1 of plan/decision: one decision for
+    each group, operations for exactly those that are not NONE and for none with pending work, no log twice, all
+    metrics."""
     for case in read_cases(CASES)[1]:
         table = read_table(case.table)
         outcome = table.plan()

@@ -16,7 +16,8 @@ from typing import Any
 from lakeward.errors import LakewardError, UsageError
 from lakeward.plan.compaction_type import CompactionType
 from lakeward.plan.decision import Choice, Form, PlanOutcome, Reason
-from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator, HybridOptions
+from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator
+from lakeward.plan.hybrid_options import HybridOptions
 from lakeward.plan.selection import GroupFilter, Selection, parse_strategies
 from lakeward.plan.setting_keys import SETTINGS
 from lakeward.plan.trigger import Trigger, TriggerStrategy
