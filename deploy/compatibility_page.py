@@ -18,6 +18,7 @@ BEGIN, END = "<!-- made by `make compatibility-page`: begin -->", "<!-- made by 
 COLUMNS = {
     TableService.COMPACTION: "compaction, full and log",
     TableService.METADATA: "compaction and cleaning of the metadata table",
+    TableService.SAVEPOINT: "making or deleting a savepoint",
     TableService.UNSCHEDULING: "unscheduling of a pending plan",
     TableService.VERIFICATION: "verification of merged rows",
 }

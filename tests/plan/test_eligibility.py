@@ -438,14 +438,20 @@ def test_what_is_broken_stops_every_service() -> None:
     [
         (
             prop("hoodie.table.cdc.enabled", "true"),
-            {TableService.METADATA, TableService.UNSCHEDULING, TableService.VERIFICATION},
+            {TableService.METADATA, TableService.SAVEPOINT, TableService.UNSCHEDULING, TableService.VERIFICATION},
         ),
-        (prop("hoodie.table.type", "COPY_ON_WRITE"), {TableService.METADATA, TableService.UNSCHEDULING}),
+        (
+            prop("hoodie.table.type", "COPY_ON_WRITE"),
+            {TableService.METADATA, TableService.SAVEPOINT, TableService.UNSCHEDULING},
+        ),
         (
             prop("hoodie.compaction.payload.class", "com.example.Ours"),
-            {TableService.METADATA, TableService.UNSCHEDULING},
+            {TableService.METADATA, TableService.SAVEPOINT, TableService.UNSCHEDULING},
         ),
-        (prop("hoodie.table.metadata.partitions", "files,vector_index"), {TableService.VERIFICATION}),
+        (
+            prop("hoodie.table.metadata.partitions", "files,vector_index"),
+            {TableService.SAVEPOINT, TableService.VERIFICATION},
+        ),
         (timeline_file(NEWEST, b""), set()),
         (lambda table: None, set(TableService)),
     ],

@@ -22,6 +22,7 @@ from lakeward.cli.plan_command import explain as explain_plan
 from lakeward.cli.plan_command import plan as plan_table
 from lakeward.cli.reload_command import reload as reload_daemon
 from lakeward.cli.run_command import run as run_daemon
+from lakeward.cli.savepoint_commands import savepoint_app
 from lakeward.cli.state_commands import state_app
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
 from lakeward.cli.unschedule_command import unschedule as unschedule_plan
@@ -82,6 +83,7 @@ app.command(name="verify")(verify_table)
 app.command(name="run")(run_daemon)
 app.command(name="reload")(reload_daemon)
 app.add_typer(metadata_app, name="metadata")
+app.add_typer(savepoint_app, name="savepoint")
 app.add_typer(config_app, name="config")
 app.add_typer(state_app, name="state")
 

@@ -4,6 +4,8 @@
         ^                    |  ^                   |
         +----unschedule------+  +-----roll_back-----+
 
+    a savepoint: (nothing) --begin--> inflight --complete--> completed --delete--> (nothing)
+
 A file is created once, with all of its content, where there was none, and never changed (`commit/creation.py`).
 Which process may complete an instant, and how, is decided by `commit/fencing.py`.
 
@@ -185,6 +187,42 @@ class TimelineFiles:
 
     def _path(self, action: str, state: State, completion_time: str | None = None) -> str:
         return join(self._folder, instant_file_name(self._instant, action, state, LAYOUT, completion_time))
+
+
+class SavepointFiles:
+    """The files of the savepoint of one commit, whose time it shares. Nothing is requested: it is begun and completed.
+
+    Hudi counts a savepoint from its completed file on, so this one is created last and goes first.
+    """
+
+    def __init__(self, storage: Storage, timeline_folder: str, instant: str) -> None:
+        self._storage = storage
+        self._folder = timeline_folder
+        self._instant = instant
+
+    @property
+    def inflight(self) -> str:
+        return self._path(State.INFLIGHT)
+
+    def begin(self) -> None:
+        """Say that it is being made; another process may have said so before it died."""
+        create_once(self._storage, self.inflight, b"")
+
+    def complete(self, completion_time: str, content: bytes) -> None:
+        create(self._storage, self._path(State.COMPLETED, completion_time), content)
+
+    def delete(self) -> None:
+        """What it kept can be cleaned from now on."""
+        for status in self._storage.list(self._folder):
+            found = parse_instant(status.name, LAYOUT)
+            if found is None or found.state is not State.COMPLETED:
+                continue
+            if (found.time, found.action) == (self._instant, "savepoint"):
+                self._storage.delete(status.path)
+        self._storage.delete(self.inflight)
+
+    def _path(self, state: State, completion_time: str | None = None) -> str:
+        return join(self._folder, instant_file_name(self._instant, "savepoint", state, LAYOUT, completion_time))
 
 
 def find_completed(storage: Storage, timeline_folder: str, instant: str) -> str | None:

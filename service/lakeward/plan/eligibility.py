@@ -31,6 +31,8 @@ class TableService(StrEnum):
     COMPACTION = "compaction"
     METADATA = "metadata"
     """Compaction and cleaning of the metadata table."""
+    SAVEPOINT = "savepoint"
+    """Making a savepoint of a commit, and deleting one. Writes nothing but the savepoint."""
     UNSCHEDULING = "unscheduling"
     """Removing a pending plan from the timeline."""
     VERIFICATION = "verification"
@@ -96,7 +98,10 @@ _ROWS_ARE_MERGED = frozenset({TableService.COMPACTION, TableService.VERIFICATION
 _COMPACTION = frozenset({TableService.COMPACTION})
 _OF_PLANS = frozenset({TableService.COMPACTION, TableService.UNSCHEDULING})
 """The services that carry out pending plans of the table, or unschedule them."""
-_WRITES = _ALL - {TableService.VERIFICATION}
+_WRITES = _ALL - {TableService.VERIFICATION, TableService.SAVEPOINT}
+"""The services that write files which the metadata table must know."""
+_FILES_ARE_NAMED = _ROWS_ARE_MERGED | {TableService.SAVEPOINT}
+"""The services that must know every data file of the table."""
 
 _LEAVE = "Leave compaction of this table to Hudi."
 _OTHER_FORMAT = "It is {value}; this release merges rows of {wanted} only."
@@ -199,7 +204,7 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "base-file-format",
         "base files other than Parquet",
-        _ROWS_ARE_MERGED,
+        _FILES_ARE_NAMED,
         findings.property_is_other_than("hoodie.table.base.file.format", "PARQUET"),
         _OTHER_FORMAT,
         _LEAVE,
@@ -207,7 +212,7 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "log-file-format",
         "log files other than Hudi's log format",
-        _ROWS_ARE_MERGED,
+        _FILES_ARE_NAMED,
         findings.property_is_other_than("hoodie.table.log.file.format", "HOODIE_LOG"),
         _OTHER_FORMAT,
         _LEAVE,
@@ -231,7 +236,7 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "multiple-base-formats",
         "base files of several formats",
-        _ROWS_ARE_MERGED,
+        _FILES_ARE_NAMED,
         findings.property_is_true("hoodie.table.multiple.base.file.formats.enable"),
         "Base files may have several formats; this release reads Parquet only.",
         _LEAVE,
@@ -247,7 +252,7 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "bootstrap",
         "a bootstrapped table",
-        _ROWS_ARE_MERGED,
+        _FILES_ARE_NAMED,
         findings.property_is_set("hoodie.bootstrap.base.path"),
         "Rows of a bootstrapped table are in files outside of it.",
         "Rewrite the table, for example with insert_overwrite, and remove the property.",
@@ -453,7 +458,7 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "linked-partition",
         "a link, or a folder mounted a second time, where a partition would be",
-        _ROWS_ARE_MERGED,
+        _FILES_ARE_NAMED,
         findings.linked_partitions,
         "{why}",
         "Remove it, or replace it by a folder of its own.",
@@ -462,7 +467,7 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "linked-file",
         "a link where a data file would be",
-        _ROWS_ARE_MERGED,
+        _FILES_ARE_NAMED,
         findings.linked_files,
         "It is a link by the name of a data file, and what it leads to need not be the table's.",
         "Remove it, or replace it by the file.",
@@ -471,7 +476,7 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "native-log-name",
         "names of table version 10's logs",
-        _ROWS_ARE_MERGED,
+        _FILES_ARE_NAMED,
         findings.native_logs,
         "It has the name of a log of table version 10 in a table of version {version}, whose readers take it for a "
         "base file.",

@@ -116,6 +116,13 @@ def read_extra_metadata(data: bytes, *, file: str) -> dict[str, str]:
     return RecordFields(read_record(data, file=file), file=file).text_by_key("extraMetadata")
 
 
+def read_earliest_retained(data: bytes, *, file: str) -> str:
+    """The instant as of which, and after which, everything can be read once a requested clean is done. Empty under the
+    policy of file versions. Raises `BrokenFile`."""
+    retained = RecordFields(read_record(data, file=file), file=file).record("earliestInstantToRetain")
+    return _retained(retained).time if retained is not None else ""
+
+
 def write_clean_plan(plan: CleanPlan, *, root: str) -> bytes:
     """The bytes of a requested clean, in either layout. `root` as for `read_clean_plan`."""
     retained = plan.earliest_retained

@@ -1,0 +1,166 @@
+"""`lakeward savepoint create|list|delete TABLE`: commits that can be gone back to, and what that keeps.
+
+Touches: stdout, stderr; the table, through `execute/savepoint/saving.py`.
+Keeps:   nothing is written without a statement about the table's other writers, nor with --dry-run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakeward.cli.configured_table import ConfigOption, ConfiguredTable, TableArgument, TimezoneOption, open_table
+from lakeward.cli.lock_options import StatedLocks
+from lakeward.cli.option_groups import with_option_groups
+from lakeward.cli.store_options import DebugOption, JsonOption, print_json
+from lakeward.clock import SystemClock
+from lakeward.quantities import format_size
+
+if TYPE_CHECKING:
+    from lakeward.config.settings import LockSettings
+    from lakeward.execute.serviced_table import ServicedTable
+
+savepoint_app = typer.Typer(
+    help="Commits that Hudi can restore the table to: made, listed with what they keep, deleted.", no_args_is_help=True
+)
+
+
+@savepoint_app.command()
+@with_option_groups
+def create(
+    *,
+    table: TableArgument,
+    instant: Annotated[
+        str | None, typer.Argument(metavar="[INSTANT]", help="Of the commit; the newest completed one by default.")
+    ] = None,
+    comment: Annotated[str, typer.Option(help="What it is for; shown by `list`.")] = "",
+    user: Annotated[str | None, typer.Option(help="Who makes it; the user of this process by default.")] = None,
+    config: ConfigOption = None,
+    stated: StatedLocks,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would keep, write nothing.")] = False,
+    timezone: TimezoneOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Keep all files as of a commit, until the savepoint is deleted.
+
+    No cleaner deletes them and Hudi archives no commit from it on, so the table's storage and timeline grow for as long
+    as there is a savepoint. Hudi restores the table to it: CALL rollback_to_savepoint.
+    """
+    from getpass import getuser
+
+    from lakeward.execute.savepoint.saving import create_savepoint, preview_savepoint
+
+    opened = open_table(table, config)
+    locks = stated.over(opened, dry_run=dry_run)
+
+    def make(serviced: ServicedTable) -> None:
+        if dry_run:
+            saved = preview_savepoint(serviced, instant)
+        else:
+            saved = create_savepoint(serviced, instant, user=user or getuser(), comment=comment)
+        if as_json:
+            print_json(
+                {
+                    "savepoint": saved.instant,
+                    "completion_time": saved.completion_time,
+                    "files": saved.files,
+                    "bytes": saved.bytes,
+                    "dry_run": dry_run,
+                }
+            )
+            return
+        does = "Would make" if dry_run else "Made"
+        files = f"{saved.files} file{'' if saved.files == 1 else 's'}"
+        typer.echo(f"{does} a savepoint of {saved.instant}. It keeps {files}, {format_size(saved.bytes)}.")
+
+    _on_table(opened, locks, timezone, make)
+
+
+@savepoint_app.command()
+@with_option_groups
+def delete(
+    *,
+    table: TableArgument,
+    instant: Annotated[str, typer.Argument(metavar="INSTANT", help="Of the commit that the savepoint is of.")],
+    config: ConfigOption = None,
+    stated: StatedLocks,
+    timezone: TimezoneOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Keep the files of a commit no longer. The next clean may delete them, and the table cannot be restored to it."""
+    from lakeward.execute.savepoint.saving import delete_savepoint
+
+    opened = open_table(table, config)
+    locks = stated.over(opened, dry_run=False)
+
+    def end(serviced: ServicedTable) -> None:
+        deleted = delete_savepoint(serviced, instant)
+        if as_json:
+            print_json({"deleted": deleted.instant, "was_completed": deleted.was_completed})
+        elif deleted.was_completed:
+            typer.echo(f"Deleted the savepoint of {deleted.instant}.")
+        else:
+            typer.echo(f"Removed what was begun of a savepoint of {deleted.instant}.")
+
+    _on_table(opened, locks, timezone, end)
+
+
+@savepoint_app.command("list")
+def list_savepoints(
+    *,
+    table: TableArgument,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Show the savepoints, Hudi's too, with the bytes that only each keeps: no reader of the newest rows reads them."""
+    from lakeward.cli.views.savepoints import render_savepoints, savepoints_as_json
+    from lakeward.cli.views.terminal import Terminal
+    from lakeward.plan.savepointing import pinned_by
+    from lakeward.table.past_slices import scan_past_slices
+    from lakeward.table.savepoints import read_savepoints
+    from lakeward.table.table_config import load_table_config
+    from lakeward.table.timeline import load_timeline
+
+    opened, clock = open_table(table, config), SystemClock()
+    loaded = load_table_config(opened.storage, opened.base_path, clock=clock).config
+    timeline = load_timeline(opened.storage, opened.base_path, loaded)
+    savepoints = read_savepoints(opened.storage, opened.base_path, loaded, timeline)
+    pinned = []
+    if savepoints:
+        past = scan_past_slices(opened.storage, opened.base_path, loaded, timeline)
+        pinned = pinned_by(savepoints, past.view(), past.sizes)
+    begun = [each.time for each in timeline.pending if each.action == "savepoint"]
+    if as_json:
+        print_json(savepoints_as_json(pinned, begun, now=clock.now()))
+    else:
+        render_savepoints(pinned, begun, Terminal(), now=clock.now())
+
+
+def _on_table(
+    opened: ConfiguredTable, locks: LockSettings, timezone: str | None, work: Callable[[ServicedTable], None]
+) -> None:
+    from lakeward.cli.compaction_options import compaction_options
+    from lakeward.cli.interrupts import interruptible
+    from lakeward.cli.views.progress import open_view
+    from lakeward.cli.views.terminal import Terminal
+    from lakeward.commit.owner import Processes
+    from lakeward.execute.serviced_table import ServicedTable
+
+    clock = SystemClock()
+    with open_view(Terminal(stderr=True), clock) as view, interruptible() as guard:
+        work(
+            ServicedTable.for_one_attempt(
+                opened.storage,
+                opened.base_path,
+                compaction_options(opened, locks, timezone=timezone),
+                clock=clock,
+                processes=Processes(),
+                observer=view,
+                guard=guard,
+            )
+        )

@@ -1,0 +1,180 @@
+"""Make a savepoint of a commit, or delete one, beside the table's writers.
+
+    list the table -> under the lock: the timeline is as it was, or list again -> `.savepoint.inflight` ->
+    `T_C.savepoint`, with the files that it keeps -> no clean came in between, or delete it again
+
+The files are listed before the lock is asked for, since a listing of a large table is long. A clean that was planned
+before our savepoint knows nothing of it; so what was listed counts only while no instant came since.
+
+    t0 we list and are stopped; t1 our lock ends, a cleaner plans and deletes; t2 we wake and complete the savepoint
+
+keeps nothing that is gone: after it is completed the timeline is read once more.
+
+Touches: files of the savepoint on the timeline, through `commit/transition.py` and under the table lock.
+Keeps:   1. stopped anywhere, there is a savepoint with all of its files, or none: one that was only begun keeps
+            nothing, and the next call makes it or deletes it;
+         2. one that another process may be making just now is left to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakeward.commit.instant_time import later, next_time
+from lakeward.commit.lock.table_lock import Fence
+from lakeward.commit.transition import SavepointFiles
+from lakeward.errors import AttemptLost, Refused, TryLater, UsageError
+from lakeward.execute.serviced_table import ServicedTable
+from lakeward.format.timeline.instant import Instant, State
+from lakeward.format.timeline.savepoint_metadata import SavepointMetadata, write_savepoint_metadata
+from lakeward.plan.eligibility import TableService
+from lakeward.plan.savepointing import check_commit, check_uncleaned, files_to_keep
+from lakeward.table.cleans import read_cleans
+from lakeward.table.past_slices import PastSlices, scan_past_slices
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import timeline_folder
+from lakeward.table.timeline import load_timeline
+
+ABANDONED_SECONDS = 600.0
+"""A savepoint that was begun so long ago and is not completed will not be: between the two is a wait for the lock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    instant: str
+    completion_time: str | None
+    """None where it was only looked what it would keep."""
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    instant: str
+    was_completed: bool
+    """False for one that was only begun."""
+
+
+def create_savepoint(table: ServicedTable, instant: str | None, *, user: str, comment: str) -> Saved:
+    """Make one, of the newest commit where none is named. Raises `Refused`, `UsageError`, `TryLater`, `AttemptLost`."""
+    seen = _prepare(table, instant)
+    with table.locked() as fence:
+        if _instants(table, seen.snapshot) != seen.snapshot.timeline.instants:
+            seen = _prepare(table, instant)
+        seen.check_nobody_makes_it(table)
+        return _publish(table, seen, fence, user=user, comment=comment)
+
+
+def preview_savepoint(table: ServicedTable, instant: str | None) -> Saved:
+    """What `create_savepoint` would keep now. Takes no lock and writes nothing."""
+    seen = _prepare(table, instant)
+    return Saved(seen.instant, None, *seen.measure())
+
+
+def delete_savepoint(table: ServicedTable, instant: str) -> Deleted:
+    """Delete one, Hudi's likewise. Raises `UsageError` where the commit has none."""
+    with table.locked() as fence:
+        snapshot = table.snapshot(only=(), service=TableService.SAVEPOINT)
+        found = [each for each in snapshot.timeline.instants if (each.time, each.action) == (instant, "savepoint")]
+        if not found:
+            raise UsageError(
+                f"{instant} has no savepoint.",
+                why="There is none of it on the timeline.",
+                remedy="`lakeward savepoint list` shows those that there are.",
+            )
+        fence()
+        _files(table, snapshot, instant).delete()
+    table.observer.step(f"savepoint {instant} deleted")
+    return Deleted(instant, any(each.state is State.COMPLETED for each in found))
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    snapshot: TableSnapshot
+    past: PastSlices
+    instant: str
+    names: dict[str, tuple[str, ...]]
+
+    def measure(self) -> tuple[int, int]:
+        """The number of files that it keeps, and their bytes."""
+        sizes = [self.past.sizes[path][name] for path, names in self.names.items() for name in names]
+        return len(sizes), sum(sizes)
+
+    def check_nobody_makes_it(self, table: ServicedTable) -> None:
+        begun = [i for i in self.snapshot.timeline.pending if (i.time, i.action) == (self.instant, "savepoint")]
+        for each in begun:
+            age = table.clock.now() - self.snapshot.timeline.modified[each.file_name]
+            if not table.options.writers_stopped and age < ABANDONED_SECONDS:
+                raise TryLater(
+                    f"A savepoint of {self.instant} was begun {max(0.0, age):.0f} s ago.",
+                    why="Another process may be about to complete it, or died over it.",
+                    remedy=f"Run the command again {ABANDONED_SECONDS / 60:.0f} minutes after that, which completes "
+                    "it; `lakeward savepoint delete` removes it now.",
+                )
+
+
+def _prepare(table: ServicedTable, instant: str | None) -> _Prepared:
+    snapshot = table.snapshot(service=TableService.SAVEPOINT)
+    timeline = snapshot.timeline
+    if instant is None:
+        if not timeline.completed_writes:
+            raise UsageError("There is no completed commit on the timeline.", remedy="Write to the table first.")
+        instant = timeline.completed_writes[-1].time
+    cleans = read_cleans(table.storage, table.base_path, snapshot.config, timeline)
+    check_commit(timeline, instant, cleans)
+    past = scan_past_slices(table.storage, table.base_path, snapshot.config, timeline)
+    view = past.view(instant)
+    if frozen := (*snapshot.frozen, *view.frozen):
+        raise Refused(
+            f"{table.base_path} cannot be savepointed: the files of {len(frozen)} of its file groups are in doubt.",
+            why=f"{frozen[0].partition_path or '(none)'}/{frozen[0].file_id}: {frozen[0].why}.",
+            remedy="`lakeward inspect` names them all, and `lakeward verify` what is wrong with each.",
+        )
+    check_uncleaned(view, past.content.replaced, instant, cleans)
+    return _Prepared(snapshot, past, instant, files_to_keep(view, instant))
+
+
+def _publish(table: ServicedTable, seen: _Prepared, fence: Fence, *, user: str, comment: str) -> Saved:
+    files, timeline = _files(table, seen.snapshot, seen.instant), seen.snapshot.timeline
+    fence()
+    files.begin()
+    time = next_time(floor=later(timeline.latest_time), zone=seen.snapshot.zone, clock=table.clock)
+    metadata = SavepointMetadata(user, comment, seen.names, milliseconds=int(table.clock.now() * 1000))
+    fence()
+    files.complete(time, write_savepoint_metadata(metadata))
+    strangers = _came_since(timeline.instants, _instants(table, seen.snapshot), seen.instant, time)
+    if strangers:
+        files.delete()
+        raise AttemptLost(
+            f"The savepoint of {seen.instant} was deleted again: {strangers[0].file_name} came while it was made.",
+            why="The table lock was lost meanwhile, and what the savepoint keeps may be gone.",
+            remedy="Run the command again.",
+        )
+    table.observer.step(f"savepoint {seen.instant} made")
+    return Saved(seen.instant, time, *seen.measure())
+
+
+def _came_since(before: Sequence[Instant], now: Sequence[Instant], instant: str, time: str) -> list[Instant]:
+    """What came on the timeline beside our savepoint that may have deleted files, or is a second savepoint."""
+    known = {each.file_name for each in before}
+    return [
+        each
+        for each in now
+        if each.file_name not in known
+        and (
+            each.action in ("clean", "rollback", "restore")
+            or (
+                (each.time, each.action, each.state) == (instant, "savepoint", State.COMPLETED)
+                and each.completion_time != time
+            )
+        )
+    ]
+
+
+def _instants(table: ServicedTable, snapshot: TableSnapshot) -> tuple[Instant, ...]:
+    return load_timeline(table.storage, table.base_path, snapshot.config).instants
+
+
+def _files(table: ServicedTable, snapshot: TableSnapshot, instant: str) -> SavepointFiles:
+    return SavepointFiles(table.storage, timeline_folder(table.base_path, snapshot.config), instant)

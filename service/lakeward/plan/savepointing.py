@@ -1,0 +1,173 @@
+"""Which files a savepoint of a commit keeps, and whether they are all still there: slices as of then in, names out.
+
+As Hudi 1.2 has it, of each file group that was not replaced by then
+
+    the newest slice at or before the commit    base file and all of its logs, those of later commits too
+
+and, which Hudi leaves out and a restore to the commit needs:
+
+    the slices under it, down to a base file    while a compaction of it is pending, readers merge both
+    logs of commits up to it in later slices    they completed after a compaction that was requested after the commit
+
+What a clean took since cannot be kept any more. A clean says as of when everything can still be read (E), and under
+the policy of file versions nothing; then the names of what it deleted say it.
+
+    clean pending, its E absent or after the commit         refused: it may be about to delete what would be kept
+    newest completed clean with its E after the commit      refused, as by Hudi
+    clean since the commit, without E, that deleted of a slice which was the commit's newest    refused
+
+Touches: nothing.
+Keeps:   1. a file that a reader as of the commit reads is among the names, or the savepoint is refused;
+         2. a commit that is not completed on the active timeline, or was savepointed before, is refused.
+Source:  SavepointActionExecutor (Hudi 1.0.2 and 1.2.0).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from lakeward.errors import Refused, UsageError
+from lakeward.format.file_name import parse_base_file, parse_log_file
+from lakeward.format.timeline.instant import State, comparable_time
+from lakeward.table.cleans import Clean
+from lakeward.table.file_group import FileGroup, FileSlice
+from lakeward.table.file_system_view import FileSystemView, GroupId
+from lakeward.table.savepoints import Savepoint
+from lakeward.table.timeline import Timeline
+
+
+def files_to_keep(view: FileSystemView, instant: str) -> dict[str, tuple[str, ...]]:
+    """Names by partition path, for `view` as of the instant."""
+    kept: dict[str, list[str]] = {}
+    for group in view.groups:
+        names = list(_names_of(group, instant))
+        if names:
+            kept.setdefault(group.partition_path, []).extend(names)
+    return {path: tuple(names) for path, names in sorted(kept.items())}
+
+
+def check_commit(timeline: Timeline, instant: str, cleans: Iterable[Clean]) -> None:
+    """Raises `UsageError` for what is no completed commit of the active timeline, `Refused` for one that was cleaned,
+    or may be."""
+    found = timeline.find_write(instant)
+    if found is None or found.state is not State.COMPLETED:
+        state = "not on the active timeline" if found is None else f"{found.state.name.lower()}, not completed"
+        raise UsageError(
+            f"There is no savepoint of {instant}.",
+            why=f"A savepoint is of a completed commit, delta commit or replace commit; this one is {state}.",
+            remedy="`lakeward inspect` shows the commits.",
+        )
+    if any(i.time == instant and i.action == "savepoint" and i.state is State.COMPLETED for i in timeline.instants):
+        raise UsageError(
+            f"{instant} has a savepoint already.",
+            why="A commit has one.",
+            remedy="`lakeward savepoint list` shows it.",
+        )
+    newest = ""
+    for clean in cleans:
+        if clean.is_completed:
+            newest = max(newest, clean.earliest_retained)
+        elif not clean.earliest_retained or _is_before(instant, clean.earliest_retained):
+            raise Refused(
+                f"{instant} cannot be savepointed: clean {clean.instant} is pending.",
+                why="It may be about to delete files that the savepoint would keep.",
+                remedy="Let it finish: any Hudi writer that cleans, or its cleaner, does so.",
+            )
+    if newest and _is_before(instant, newest):
+        raise _cleaned(instant, f"A clean kept what can be read as of {newest} and after; this is before it.")
+
+
+def check_uncleaned(
+    view: FileSystemView, replaced: Mapping[GroupId, str], instant: str, cleans: Iterable[Clean]
+) -> None:
+    """The same by what the cleans since the commit deleted, where they do not say as of when all can be read. Raises
+    `Refused`."""
+    groups = {(group.partition_path, group.file_id): group for group in view.groups}
+    for clean in cleans:
+        if not clean.is_completed or clean.earliest_retained or _is_before(clean.instant, instant):
+            continue
+        for path, names in clean.deleted.items():
+            for name in names:
+                parsed = parse_base_file(name) or parse_log_file(name)
+                if parsed is None or _is_before(instant, parsed.instant):
+                    continue
+                at = replaced.get((path, parsed.file_id))
+                if at is not None and not _is_before(instant, at):
+                    continue
+                group = groups.get((path, parsed.file_id))
+                newest_kept = None if group is None else next(iter(_at_or_before(group, instant)), None)
+                if newest_kept is None or _is_before(newest_kept.base_instant, parsed.instant):
+                    raise _cleaned(instant, f"Clean {clean.instant} deleted {path}/{name}, which it may need.")
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """A savepoint and what it costs."""
+
+    savepoint: Savepoint
+    files: int
+    bytes: int
+    only_files: int
+    """Files that no reader of the newest slices reads and no other savepoint keeps; what the cleaner's policy retains
+    for a while yet counts too."""
+    only_bytes: int
+    gone: int
+    """Files that it names and that are not there."""
+
+
+def pinned_by(
+    savepoints: Sequence[Savepoint], now: FileSystemView, sizes: Mapping[str, Mapping[str, int]]
+) -> list[Pinned]:
+    """In the order of the savepoints. `sizes` of every file, by partition path and name."""
+    keepers = Counter((path, name) for each in savepoints for path, names in each.files.items() for name in names)
+    for group in now.groups:
+        for slice_ in group.read_slices:
+            keepers.update((group.partition_path, name) for name in _slice_names(slice_))
+    found = []
+    for savepoint in savepoints:
+        named = [(path, name) for path, names in savepoint.files.items() for name in names]
+        there = [each for each in named if each[1] in sizes.get(each[0], {})]
+        only = [each for each in there if keepers[each] == 1]
+        found.append(
+            Pinned(
+                savepoint,
+                files=len(named),
+                bytes=sum(sizes[path][name] for path, name in there),
+                only_files=len(only),
+                only_bytes=sum(sizes[path][name] for path, name in only),
+                gone=len(named) - len(there),
+            )
+        )
+    return found
+
+
+def _names_of(group: FileGroup, instant: str) -> Iterator[str]:
+    past = _at_or_before(group, instant)
+    for slice_ in FileGroup(group.partition_path, group.file_id, past).read_slices:
+        yield from _slice_names(slice_)
+    for slice_ in group.slices[: len(group.slices) - len(past)]:
+        yield from (log.name.text for log in slice_.log_files if not _is_before(instant, log.instant))
+
+
+def _at_or_before(group: FileGroup, instant: str) -> tuple[FileSlice, ...]:
+    return tuple(slice_ for slice_ in group.slices if not _is_before(instant, slice_.base_instant))
+
+
+def _slice_names(slice_: FileSlice) -> Iterator[str]:
+    if slice_.base_file is not None:
+        yield slice_.base_file.name
+    yield from (log.name.text for log in slice_.log_files)
+
+
+def _is_before(time: str, other: str) -> bool:
+    return comparable_time(time) < comparable_time(other)
+
+
+def _cleaned(instant: str, why: str) -> Refused:
+    return Refused(
+        f"{instant} cannot be savepointed: it cannot be read completely any more.",
+        why=why,
+        remedy="Choose a later commit.",
+    )
