@@ -21,9 +21,11 @@ from lakeward.format.timeline.commit_metadata import (
     write_commit_metadata,
 )
 from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan
+from lakeward.format.timeline.savepoint_metadata import SavepointMetadata, write_savepoint_metadata
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import FileStatus
 from lakeward.table.damaged_file import DamageKind
+from lakeward.table.file_group import FileGroup
 from lakeward.table.snapshot import SnapshotCache, TableSnapshot, take_snapshot
 from lakeward.table.timezone import ZoneSource
 from tests.clocks import SkippingClock
@@ -217,6 +219,25 @@ def test_replaced_groups_are_hidden(tmp_path: Path) -> None:
 
     assert not snapshot.file_groups
     assert snapshot.replaced == {("p", FILE_ID["v9"]): "20261121043720000"}
+    (gone,) = snapshot.replaced_groups  # their files are still there, and a cleaner must know them
+    assert isinstance(gone, FileGroup)
+    assert [len(slice_.log_files) for slice_ in gone.slices] == [3]
+
+
+def test_savepoints_say_which_files_they_pin(tmp_path: Path) -> None:
+    """Files are told by their paths. A savepoint that cannot be read is broken: what it pins is not known."""
+    table = copy_golden("v9", tmp_path / "table")
+    saved = SavepointMetadata("me", "", {"p": ("a.parquet", ".a.log.1_0-0-0"), "": ("b.parquet",)})
+    file = timeline_of(table) / "20261121043709156_20261121043720000.savepoint"
+    file.write_bytes(write_savepoint_metadata(saved))
+
+    pinned = scan(table).savepointed
+    file.write_bytes(b"torn")
+    broken = scan(table)
+
+    assert pinned == {"20261121043709156": frozenset({"p/a.parquet", "p/.a.log.1_0-0-0", "b.parquet"})}
+    assert [each.instant.action for each in broken.timeline.broken] == ["savepoint"]
+    assert not broken.savepointed
 
 
 def test_schema_is_that_of_the_newest_write_of_rows(tmp_path: Path) -> None:

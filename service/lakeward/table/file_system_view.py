@@ -51,6 +51,8 @@ class FileSystemView:
     """Paths that look like data files and are none."""
     accepted: Mapping[GroupId, tuple[DamagedFile, ...]] = field(default_factory=dict)
     """Damaged logs of groups that are not frozen for them."""
+    replaced: tuple[FileGroup | FrozenGroup, ...] = ()
+    """Groups that a replacecommit took away from readers, and whose files are still there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ def build_file_groups(
     uncommitted: list[str] = []
     unrecognised: list[str] = []
     accepted: dict[GroupId, tuple[DamagedFile, ...]] = {}
+    gone: list[FileGroup | FrozenGroup] = []
     for partition in partitions:
         unrecognised.extend(partition.unrecognised)
         base_files: dict[str, list[BaseFile]] = defaultdict(list)
@@ -101,11 +104,13 @@ def build_file_groups(
         damaged = _by_file_id((damage or {}).get(partition.partition_path, ()))
         for file_id in sorted(base_files.keys() | log_files.keys() | damaged.keys()):
             group_id = (partition.partition_path, file_id)
-            if group_id in replaced:
-                continue
             pending = pending_compactions.get(group_id)
             slicing = _Slicing(group_id, history, layout, pending, base_files[file_id], log_files[file_id])
             result = slicing.visible_group()
+            if group_id in replaced:
+                if isinstance(result, FrozenGroup) or result.slices:
+                    gone.append(result)
+                continue
             uncommitted.extend(slicing.uncommitted)
             if isinstance(result, FileGroup) and (hurt := slicing.damage_to(result, damaged.get(file_id, ()))):
                 if accept_damaged_logs and all(map(_is_acceptable, hurt)):
@@ -116,7 +121,7 @@ def build_file_groups(
                 frozen.append(result)
             elif result.slices:
                 groups.append(result)
-    return FileSystemView(tuple(groups), tuple(frozen), tuple(uncommitted), tuple(unrecognised), accepted)
+    return FileSystemView(tuple(groups), tuple(frozen), tuple(uncommitted), tuple(unrecognised), accepted, tuple(gone))
 
 
 def frozen_for(group_id: GroupId, damage: Sequence[DamagedFile]) -> FrozenGroup:

@@ -92,6 +92,10 @@ class TableSnapshot:
     """Rows of the base files under logs, by path, where their commit is on the active timeline and says so."""
     accepted_damage: Mapping[GroupId, tuple[DamagedFile, ...]] = field(default_factory=dict)
     """Damaged logs of groups that are not frozen for them, because an operator said so."""
+    replaced_groups: tuple[FileGroup | FrozenGroup, ...] = ()
+    """Groups of `replaced` whose files are still there: no reader of the newest state reads them."""
+    savepointed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Paths of the files that each savepoint pins, by its instant."""
 
     @property
     def config(self) -> TableConfig:
@@ -329,6 +333,8 @@ def assemble_snapshot(
         rollback_targets=content.rollback_targets,
         base_rows=base_rows,
         accepted_damage={group_id: damaged for group_id, damaged in view.accepted.items() if group_id not in frozen},
+        replaced_groups=view.replaced,
+        savepointed=content.savepointed,
     )
 
 

@@ -4,9 +4,9 @@ A timeline file never changes once it is whole, so a caller that polls hands in 
 file is in it under the file's name, and the file is not opened a second time. The owner of the cache takes out what
 changed or went.
 
-Touches: storage, reading only. `read` opens of completed instants only replacecommits and the newest writes;
-         `log_compactions` the plans of those that wrote a log; `base_rows` those that wrote a base file under logs;
-         `written_files` all writes.
+Touches: storage, reading only. `read` opens of completed instants only replacecommits, savepoints and the newest
+         writes; `log_compactions` the plans of those that wrote a log; `base_rows` those that wrote a base file under
+         logs; `written_files` all writes.
 Keeps:   1. what cannot be read is reported as broken, it does not end the snapshot, and it is not cached;
          2. a name from a plan is used only after the file-name grammar accepted it.
 """
@@ -30,6 +30,7 @@ from lakeward.format.timeline.compaction_plan import CompactionOperation, Compac
 from lakeward.format.timeline.instant import Instant, State
 from lakeward.format.timeline.replace_metadata import read_clustered_groups
 from lakeward.format.timeline.rollback_metadata import read_rollback_plan
+from lakeward.format.timeline.savepoint_metadata import read_savepoint_metadata
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import BaseFile, FrozenGroup
 from lakeward.table.file_system_view import GroupId
@@ -99,6 +100,8 @@ class TimelineContent:
     write_profiles: Mapping[str, WriteProfile] = field(default_factory=dict)
     rollback_targets: Mapping[str, str] = field(default_factory=dict)
     """Maps the instant of a pending rollback to the one that it rolls back, where its plan can be read."""
+    savepointed: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Paths of the files that each completed savepoint pins, by its instant."""
 
 
 class ParsedPlans:
@@ -166,6 +169,7 @@ class TimelineReader:
             has_schema_on_read=has_schema_on_read,
             write_profiles=self.write_profiles(),
             rollback_targets=self._rollback_targets(),
+            savepointed=self._savepointed(),
         )
 
     def compaction_plans(self) -> dict[str, CompactionPlan]:
@@ -315,6 +319,17 @@ class TimelineReader:
             if target is not None:
                 self._cache[instant.file_name] = targets[instant.time] = target
         return targets
+
+    def _savepointed(self) -> dict[str, frozenset[str]]:
+        def parse(instant: Instant, data: bytes) -> frozenset[str]:
+            files = read_savepoint_metadata(data, file=self._path(instant)).files
+            return frozenset(join(partition, name) for partition, names in files.items() for name in names)
+
+        pinned: dict[str, frozenset[str]] = {}
+        for instant in self._timeline.completed:
+            if instant.action == "savepoint" and (paths := self._remembered(instant, parse)) is not None:
+                pinned[instant.time] = paths
+        return pinned
 
     def _newest_schema(self) -> tuple[str | None, bool]:
         """The schema of the newest write that may change it, and whether the table has schema on read.

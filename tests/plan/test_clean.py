@@ -1,0 +1,95 @@
+"""The cleaner's rules are cases in `clean.cases`; here they are run, and what text cannot say is tested."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from lakeward.format.timeline.clean_plan import Retained, read_clean_plan, write_clean_plan
+from lakeward.plan.clean_decision import SAVEPOINTED_TIMESTAMPS, DeadReason, SliceDecision
+from tests.plan.clean_cases import format_outcome, read_table
+from tests.plan.planner_cases import Case, read_cases
+from tests.synthetic_table import minute
+
+CASES = Path(__file__).with_name("clean.cases")
+
+
+@pytest.mark.parametrize("case", read_cases(CASES)[1], ids=lambda case: case.rule)
+def test_case(case: Case) -> None:
+    """Keeps 1, 2, 3, 4 and 5 of plan/clean, and Keeps 1 of plan/clean_policy: the rule that the case is named for."""
+    assert format_outcome(read_table(case.table).plan()) == case.expected
+
+
+def test_cases_are_written_as_the_code_would_write_them() -> None:
+    """The file of cases is exactly what LAKEWARD_REWRITE_CASES=1 makes of it, so a rewrite shows only what changed."""
+    head, cases = read_cases(CASES)
+    blocks = [
+        f"== {case.rule}\n{case.table}\n----\n{format_outcome(read_table(case.table).plan())}\n" for case in cases
+    ]
+    written = "\n".join([head.rstrip("\n") + "\n", *blocks])
+    if "LAKEWARD_REWRITE_CASES" in os.environ:
+        CASES.write_text(written)
+    assert CASES.read_text() == written
+
+
+def test_what_holds_for_every_clean() -> None:
+    """Keeps 1 and 2 of plan/clean, whatever the policy: what readers see, a plan names or a savepoint names stays."""
+    for case in read_cases(CASES)[1]:
+        table = read_table(case.table)
+        snapshot, outcome = table.snapshot(), table.plan()
+        dead = {name for decision in outcome.dead for name in decision.file_names}
+        named = {
+            name
+            for plan in snapshot.plans.values()
+            for operation in plan.operations
+            for name in (operation.base_file, *operation.log_files)
+        }
+        pinned = {path.rpartition("/")[2] for paths in snapshot.savepointed.values() for path in paths}
+        read = {
+            name
+            for group in snapshot.file_groups
+            for slice_ in group.read_slices
+            for name in (slice_.base_file and slice_.base_file.name, *(log.name.text for log in slice_.log_files))
+        }
+        assert dead.isdisjoint(named | pinned | read), case.rule
+
+
+def test_a_decision_is_death_or_a_reason_to_stay() -> None:
+    """Keeps 1 of plan/clean_decision: neither both nor none."""
+    slice_ = next(iter(read_table("group a 10").groups.values())).slices[0]
+    for keepers, dead_by in (((), ()), ((object(),), (DeadReason.REPLACED,))):
+        with pytest.raises(AssertionError):
+            SliceDecision(slice_, keepers, dead_by)  # type: ignore[arg-type]
+
+
+TABLE = """policy commits 1
+done commit 10 20 30
+savepoint 10 b@10
+savepoint 5 b@10
+group a 10 +11 20 30
+group q/c 10 20 30"""
+
+
+def test_the_plan_names_the_dead_files_by_partition() -> None:
+    """Base file and logs by their names, the earliest instant, the last commit, Hudi's name of the policy, and the
+    savepoints that there were: by these Hudi's next clean sees that one is gone."""
+    plan = read_table(TABLE).plan().plan({"by": "us"})
+
+    assert plan.files == {
+        "p": (f"a_0-0-0_{minute(10)}.parquet", f".a_{minute(11)}.log.1_0-0-0"),
+        "q": (f"c_0-0-0_{minute(10)}.parquet",),
+    }
+    assert plan.earliest_retained == Retained(minute(30), "commit", "COMPLETED")
+    assert (plan.last_completed, plan.policy) == (minute(30), "KEEP_LATEST_COMMITS")
+    assert plan.extra_metadata == {"by": "us", SAVEPOINTED_TIMESTAMPS: f"{minute(5)},{minute(10)}"}
+    assert read_clean_plan(write_clean_plan(plan, root="file:/t"), root="file:/t", file="f") == plan
+
+
+@pytest.mark.parametrize("line", ["only p", "frozen d"])
+def test_a_clean_that_did_not_see_all_names_no_earliest_instant(line: str) -> None:
+    """Hudi's next clean would not look again at what this one left out."""
+    plan = read_table(f"{TABLE}\n{line}").plan().plan({})
+    assert plan.earliest_retained is None
+    assert plan.files
