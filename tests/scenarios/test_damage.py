@@ -97,8 +97,8 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 @pytest.mark.parametrize("planner", [FULL, LOG], ids=["full", "log"])
 @pytest.mark.parametrize("name", DAMAGE)
 def test_a_damaged_group_is_excluded_and_the_others_go_on(bench: Bench, name: str, planner: object) -> None:
-    """No file is written for it and none taken away; when its file comes back it is merged like the other one. Keeps 4
-    of execute/compaction/scheduling."""
+    """No file is written for it and none taken away; when its file comes back it is merged like the other one. Keeps 1
+    of execute/compaction/log_checks."""
     whole = files_of(bench.base)
     DAMAGE[name](bench.base)
     before = files_of(bench.base)

@@ -38,7 +38,7 @@ def test_both_listings_make_the_same_plan(bench: Bench, tmp_path: Path) -> None:
 )
 def test_a_group_that_the_listing_has_wrong_is_in_no_plan(bench: Bench, damage: str, kind: DamageKind) -> None:
     """A plan would miss rows for good, or name files that do not exist: the group is frozen, and no instant begins.
-    Keeps 2 of execute/compaction/scheduling."""
+    The Keeps of execute/compaction/choosing."""
 
     def is_partition(record: object) -> bool:
         return isinstance(record, FilesRecord) and not record.is_all_partitions

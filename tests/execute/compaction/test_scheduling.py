@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 from collections.abc import Callable, Set
 from pathlib import Path
 
 import pytest
 
 from lakeward.errors import Refused
+from lakeward.execute.compaction.scheduling import LOOKS_MAX
 from lakeward.execute.progress import Phase
 from lakeward.format.timeline.compaction_plan import read_compaction_plan
 from lakeward.plan.cost import log_cost
@@ -47,7 +50,7 @@ def leave_the_oldest_out(
 
 def test_a_log_starts_at_the_oldest_where_deletes_ask_for_it(bench: Bench) -> None:
     """The newest log of the golden table has deletes without an ordering value, and it is ordered by event time: so the
-    plan is made anew with all logs. Keeps 6 of execute/compaction/scheduling."""
+    plan is made anew with all logs. Keeps 2 of execute/compaction/log_checks."""
     report = bench.compactor(leave_the_oldest_out).compact()  # type: ignore[arg-type]
     (plan,) = report.plans
     assert [len(operation.log_files) for operation in report.outcome.operations] == [3]
@@ -56,7 +59,7 @@ def test_a_log_starts_at_the_oldest_where_deletes_ask_for_it(bench: Bench) -> No
 
 
 def test_a_plan_says_who_planned_it(bench: Bench) -> None:
-    """What the caller adds stands beside our own word, which it cannot change. Keeps 3 of
+    """What the caller adds stands beside our own word, which it cannot change. Keeps 2 of
     execute/compaction/scheduling."""
     bench.planned_by = {"planned_by_service": "night", "planned_by": "another service"}
     bench.compactor().compact()
@@ -65,8 +68,14 @@ def test_a_plan_says_who_planned_it(bench: Bench) -> None:
     assert plan.extra_metadata == {"planned_by_service": "night", "planned_by": "lakeward"}
 
 
-def test_the_choice_is_made_again_under_the_lock(bench: Bench) -> None:
-    """A writer that ends between the choice and the lock has its rows in the plan, which names the table's files of
+BEFORE_THE_LOOK = (Phase.PLAN, 1)
+UNDER_THE_LOCK = (Phase.LOCK_WAIT, 2)
+"""The first time it is taken is for recovery."""
+
+
+@pytest.mark.parametrize("moment", [BEFORE_THE_LOOK, UNDER_THE_LOCK])
+def test_what_ends_since_the_choice_is_in_the_plan(bench: Bench, moment: tuple[Phase, int]) -> None:
+    """A writer that ends between the choice and the plan has its rows in the plan, which names the table's files of
     then."""
     (slice_,) = [slice_ for slice_ in scan(bench.base).latest_slices if slice_.log_files]
     newest = max(bench.base.glob("p/.*.log.*"), key=lambda path: path.name)
@@ -74,31 +83,55 @@ def test_the_choice_is_made_again_under_the_lock(bench: Bench) -> None:
     content = deltacommit.read_bytes()
     deltacommit.unlink()
     assert [len(before.log_files) for before in scan(bench.base).latest_slices] == [len(slice_.log_files) - 1]
-    bench.watcher = BetweenChoiceAndLock(lambda: deltacommit.write_bytes(content))
+    bench.watcher = Meanwhile(*moment, lambda: deltacommit.write_bytes(content))
     (plan,) = bench.compactor().compact().plans
     assert plan.operations[0].counts.log_files == len(slice_.log_files)
     check_finished(bench.base)
 
 
-def test_a_table_that_is_refused_since_the_choice_gets_no_plan(bench: Bench) -> None:
-    """Refusals are considered under the lock once more: a writer that upgraded the table meanwhile is the last one to
-    write to it. Keeps 1 of execute/compaction/scheduling."""
+@pytest.mark.parametrize("moment", [BEFORE_THE_LOOK, UNDER_THE_LOCK])
+def test_a_table_that_is_refused_since_the_choice_gets_no_plan(bench: Bench, moment: tuple[Phase, int]) -> None:
+    """Refusals are considered for the table as it is under the lock: a writer that upgraded it meanwhile is the last
+    one to write to it. Keeps 1 of execute/compaction/scheduling."""
     properties = bench.base / ".hoodie/hoodie.properties"
     upgraded = properties.read_text().replace("hoodie.table.version=9", "hoodie.table.version=10")
-    bench.watcher = BetweenChoiceAndLock(lambda: properties.write_text(upgraded))
+    bench.watcher = Meanwhile(*moment, lambda: properties.write_text(upgraded))
     with pytest.raises(Refused):
         bench.compactor().compact()
     assert pending_states(bench.base) == set()
 
 
-class BetweenChoiceAndLock(Watcher):
-    """Lets something happen once: after the table was planned for, and before the plan is scheduled under the lock."""
+def test_no_scan_is_made_under_the_lock(bench: Bench) -> None:
+    """Writers wait for two listings of timelines, not for a scan of the table. Keeps 4 of
+    execute/compaction/scheduling."""
+    assert bench.compactor().compact().plans
+    end = bench.watcher.phases.index(Phase.SCHEDULE)
+    assert bench.watcher.phases[end - 2 : end] == [Phase.LOCK_WAIT, Phase.LOCK_HOLD]
 
-    def __init__(self, happen: Callable[[], object]) -> None:
+
+def test_a_table_that_changes_at_each_look_is_scanned_under_the_lock(bench: Bench) -> None:
+    """After a few looks the plan is made while nothing can change. Keeps 4 of execute/compaction/scheduling."""
+    file = max((bench.base / ".hoodie/timeline").glob("*.deltacommit"))
+    bench.watcher = Meanwhile(Phase.LOCK_WAIT, None, lambda: os.utime(file, (0, next(seconds))))
+    seconds = itertools.count(1)
+    assert bench.compactor().compact().plans
+    phases = bench.watcher.phases
+    before = phases[: phases.index(Phase.SCHEDULE)]
+    assert before.count(Phase.LOCK_HOLD) == 1 + LOOKS_MAX + 1, "recovery, the looks, and the plan"
+    assert before[-4:] == [Phase.LOCK_WAIT, Phase.SCAN, Phase.PLAN, Phase.LOCK_HOLD]
+    check_finished(bench.base)
+
+
+class Meanwhile(Watcher):
+    """Lets something happen at the end of the n-th of a phase, or of each."""
+
+    def __init__(self, phase: Phase, number: int | None, happen: Callable[[], object]) -> None:
         super().__init__()
+        self._moment = (phase, number)
         self._happen = happen
 
     def phase(self, phase: Phase, seconds: float) -> None:
         super().phase(phase, seconds)
-        if phase is Phase.PLAN and self.phases.count(Phase.PLAN) == 1:
+        wanted, number = self._moment
+        if phase is wanted and number in (None, self.phases.count(phase)):
             self._happen()

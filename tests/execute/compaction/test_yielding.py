@@ -329,7 +329,7 @@ def test_with_writers_of_1_0_a_gap_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_log_plans_have_few_partitions() -> None:
-    """One long write holds up the plan with its partition, which comes last. Keeps 5 of
+    """One long write holds up the plan with its partition, which comes last. Keeps 3 of
     execute/compaction/scheduling."""
     partitions = [f"p{number:03}" for number in range(100)]
     operations = tuple(_operation(each, f"g{number}") for each in partitions for number in range(2))

@@ -10,7 +10,7 @@ Every step can be the last one that a process does. What it left is rolled back 
 whose heartbeat stopped is rolled back and its plan carried out again; a commit that exists is the end of its plan.
 
 Touches: the table, through `commit`; Spark, through a dispatcher.
-Keeps:   1. nothing is written before every refusal was considered, under the lock, on a fresh snapshot;
+Keeps:   1. nothing is written before every refusal was considered, on a snapshot that is right under the lock;
          2. a failed attempt leaves the plan and nothing else, and never a `.logcompaction.inflight`;
          3. nothing is rolled back while a commit of the instant exists or might exist;
          4. a file group that is excluded, or has damaged files, is in no plan that is made or carried out.
@@ -29,11 +29,14 @@ from lakeward.commit.lock.table_lock import Guard
 from lakeward.commit.owner import Processes
 from lakeward.commit.transition import ServiceAction
 from lakeward.errors import AttemptLost, Conflict, LockLost
+from lakeward.execute.compaction.choosing import choose
 from lakeward.execute.compaction.claim import Claim, claim_plan
+from lakeward.execute.compaction.log_checks import CheckedLogs, find_damaged
 from lakeward.execute.compaction.merging import ChooseDispatcher, RunOperation
+from lakeward.execute.compaction.preview import Preview
 from lakeward.execute.compaction.publication import CompactionService
 from lakeward.execute.compaction.recovery import Recovery, recover
-from lakeward.execute.compaction.scheduling import CheckedLogs, choose, find_damaged, schedule
+from lakeward.execute.compaction.scheduling import schedule
 from lakeward.execute.compaction.targets import Dropped, Targets
 from lakeward.execute.compaction.unscheduling import StillScheduled, Unscheduled, unschedule
 from lakeward.execute.life_cycle import run_attempt, settle
@@ -143,8 +146,7 @@ class Compactor:
 
     def preview(self) -> PlanOutcome:
         """The decisions `compact` would take now. Writes nothing. Raises `Refused`."""
-        outcome, _ = choose(self._table, self._planner, self._table.snapshot(), CheckedLogs(excluded=self._excluded))
-        return outcome
+        return self._choose(CheckedLogs(excluded=self._excluded)).outcome
 
     def recover(self) -> Recovery:
         """Remove leftovers of ours and roll back attempts of processes of ours that died; begin nothing."""
@@ -169,26 +171,19 @@ class Compactor:
             pending, unscheduled_too, left_too = self._without(damaged.keys(), pending)
             checked = CheckedLogs(excluded=self._excluded).with_damage(chain.from_iterable(damaged.values()))
             done = [self._carry_out(work, recovered=True) for work in pending]
-            snapshot = self._table.snapshot()
-            outcome, checked = choose(self._table, self._planner, snapshot, checked)
-            if outcome.operations:
-                scheduled, outcome, checked = schedule(
-                    self._table,
-                    self._planner,
-                    outcome,
-                    checked,
-                    self._choose_dispatcher,
-                    self._planned_by,
-                    seen=snapshot,
+            preview = self._choose(checked)
+            if preview.outcome.operations:
+                scheduled, preview = schedule(
+                    self._table, self._planner, preview, self._choose_dispatcher, self._planned_by
                 )
                 done += [self._carry_out(work, recovered=False) for work in scheduled]
         return CompactionReport(
             tuple(plan for plan in done if plan is not None),
-            outcome,
+            preview.outcome,
             (*unscheduled, *unscheduled_too),
             (*left_pending, *left_too),
-            checked.damage,
-            checked.whole,
+            preview.checked.damage,
+            preview.checked.whole,
         )
 
     def unschedule(self, instant: str, *, foreign: bool = False) -> Unscheduled | StillScheduled:
@@ -202,6 +197,9 @@ class Compactor:
         """
         with self._counted():
             return unschedule(self._table, instant, foreign=foreign)
+
+    def _choose(self, checked: CheckedLogs) -> Preview:
+        return choose(self._table, self._planner, self._table.snapshot(), checked)
 
     def _recover(self) -> Recovery:
         self._table.snapshot()  # a refused table is not even locked

@@ -18,6 +18,7 @@ from lakeward.plan.yielding import WritersConflict, YieldThen
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_version import TableVersion
+from lakeward.table.timeline import Timeline
 
 UNSEEN_SECONDS = 1.0
 """Ten times what was seen on a local disk from a writer's time to its `.requested`."""
@@ -50,9 +51,9 @@ def let_unseen_writes_appear(table: ServicedTable) -> None:
     table.clock.sleep(UNSEEN_SECONDS)
 
 
-def groups_at_work(table: ServicedTable, snapshot: TableSnapshot) -> dict[GroupId, Reason]:
-    """The file groups of which nothing may be planned now."""
-    writes = table.writers.scan(snapshot.timeline)
+def groups_at_work(table: ServicedTable, snapshot: TableSnapshot, timeline: Timeline) -> dict[GroupId, Reason]:
+    """The file groups of which nothing may be planned now, with the timeline as it is."""
+    writes = table.writers.scan(timeline)
     busy = {partition for partition in snapshot.partitions if writes.touching((partition,))}
     return {slice_.group_id: Reason.WRITE_AT_WORK for slice_ in snapshot.latest_slices if slice_.partition_path in busy}
 
