@@ -7,7 +7,7 @@ table. Each run compacts a copy of it in a process of its own (`benchmarks.commi
 not merge but get a file with its statistics: what is measured is what they have in common. The plans: FULL for 1, 100
 and all file groups, LOG for all.
 
-    schedule   the lock is held while the table is scanned, the plan is made and written
+    schedule   the plan was made before; under the lock the timeline is compared, and the plan written
     claim      the same plan is scanned once more, and begun
     commit     files in, metadata table's commit, commit
 

@@ -34,6 +34,7 @@ from lakeward.commit.lock.table_lock import Fence
 from lakeward.commit.metadata.delta_commit import StagedDeltaCommit
 from lakeward.commit.metadata.writer import DeltaCommitWriter
 from lakeward.commit.owner import Processes
+from lakeward.commit.transition import TimelineFiles
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.execute.compaction import claim, publication, scheduling
 from lakeward.execute.compaction.compactor import Compactor
@@ -51,8 +52,9 @@ SKEW_WAIT = "skew_wait"
 STEPS: tuple[tuple[Any, str, str], ...] = (
     (ServicedTable, "snapshot", "snapshot"),
     (scheduling, "choose", "plan"),
-    (scheduling, "_latest_time", "metadata_snapshot"),
-    (scheduling, "write_compaction_plan", "write_plan"),
+    (scheduling, "timeline_if_unchanged", "compare"),
+    (scheduling, "load_metadata_timeline", "metadata_timeline"),
+    (TimelineFiles, "request", "request"),
     (claim, "find_targets", "find_targets"),
     (publication, "find_targets", "find_targets"),
     (publication.CompactionService, "_encode", "encode_commit"),
@@ -61,8 +63,8 @@ STEPS: tuple[tuple[Any, str, str], ...] = (
     (FolderFencing, "bring_in", "move_in"),
     (attempt, "find_moved_in", "find_losers"),
     (FolderFencing, "complete", "complete"),
-    (scheduling, "next_time", SKEW_WAIT),
-    (attempt, "next_time", SKEW_WAIT),
+    (scheduling, "next_times", SKEW_WAIT),
+    (attempt, "next_times", SKEW_WAIT),
 )
 """The place where each is called, and the name under which it is reported."""
 HOLDS = ("recover", "schedule", "claim", "commit")
