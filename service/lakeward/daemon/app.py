@@ -73,7 +73,7 @@ ENGINE_SECONDS = 30.0
 VERSION = version("lakeward")
 SHOW_SECONDS = 2.0
 """How old the status may be that pages and metrics see while they ask for it."""
-SHOW_UNREAD_SECONDS = 10.0
+SHOW_UNREAD_SECONDS = 30.0
 """The same for the first that ask after nothing did for a while: a status is work for each table."""
 
 RENEWALS_PER_LEASE = 6

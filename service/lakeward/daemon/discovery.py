@@ -9,7 +9,8 @@
 Globs are those of `fnmatch` (a `*` matches `/` too), over the path below the root and over the whole base path; either
 will do. An excluded folder is not entered.
 
-Touches: storage, reading only, one listing a folder and one of its `.hoodie`; and the links of the local disk.
+Touches: storage, reading only, a question for its properties of each folder and a listing of those that are no table;
+         and the links of the local disk.
 Keeps:   1. a folder that cannot be read is a problem with its own sentence, and the search goes on beside it;
          2. no folder lies deeper than `depth` below the root, and no more than a bounded number is scanned;
          3. a folder that is met by two ways is entered once (by its real path, and by device and inode, as bind mounts
@@ -25,8 +26,8 @@ from fnmatch import fnmatchcase
 
 from lakeward.config.settings import Settings
 from lakeward.errors import LakewardError
-from lakeward.storage.storage import FileStatus, Storage, join
-from lakeward.table.table_config import BACKUP_FILE, HOODIE_FOLDER, PROPERTIES_FILE, hoodie_folder
+from lakeward.storage.storage import Storage, join
+from lakeward.table.table_config import BACKUP_FILE, PROPERTIES_FILE, hoodie_folder
 
 FOLDERS_MAX = 100_000
 """Folders below one root; a root over a lake that is not Hudi's should not be walked for hours."""
@@ -91,17 +92,16 @@ def discover(
         if identity is not None:
             entered.add(identity)
         try:
-            entries = storage.list(path)
-            is_table = _is_table(storage, path, entries)
+            if _is_table(storage, path):
+                if not include or _matches(path, below, include):
+                    tables.append(path)
+                continue
+            entries = storage.list(path) if deeper or not below else []
         except (OSError, LakewardError) as error:
             problems.append(DiscoveryProblem(path, str(error) or type(error).__name__))
             continue
         if not entries and not below and storage.stat(path) is None:
             problems.append(DiscoveryProblem(path, "There is no such folder."))
-        if is_table:
-            if not include or _matches(path, below, include):
-                tables.append(path)
-            continue
         if deeper == 0:
             continue
         for entry in reversed(entries):
@@ -111,11 +111,10 @@ def discover(
     return Discovered(tuple(sorted(tables)), tuple(sorted(problems, key=lambda problem: problem.path)))
 
 
-def _is_table(storage: Storage, path: str, entries: Sequence[FileStatus]) -> bool:
-    if not any(entry.is_folder and entry.name == HOODIE_FOLDER for entry in entries):
-        return False
+def _is_table(storage: Storage, path: str) -> bool:
+    """Tells by the properties alone: a table's partitions are not listed for it, of which there may be thousands."""
     # While a writer replaces its properties, a table has their backup only.
-    return any(entry.name in (PROPERTIES_FILE, BACKUP_FILE) for entry in storage.list(hoodie_folder(path)))
+    return any(storage.stat(join(hoodie_folder(path), name)) is not None for name in (PROPERTIES_FILE, BACKUP_FILE))
 
 
 def _matches(path: str, below: str, globs: Sequence[str]) -> bool:

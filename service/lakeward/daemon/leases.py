@@ -187,6 +187,8 @@ class Leases:
 
     def _others(self, tables: Sequence[str]) -> tuple[list[str], dict[str, str], bool]:
         """What is free, what is not and whose it is, and whether something of that is over and only watched."""
+        if self.held.issuperset(tables):
+            return [], {}, False
         now, monotonic = self._clock.now(), self._clock.monotonic()
         over = {lease.table: lease for lease in self._store.leases.expired(now)}
         held_by = {}

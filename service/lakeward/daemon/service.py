@@ -67,7 +67,7 @@ from lakeward.table.backlog import Backlog
 
 T = TypeVar("T")
 
-TOGETHER_SECONDS = 0.25
+TOGETHER_SECONDS = 0.5
 """What becomes due within so short a time is begun at once: each coming round costs as much as what it begins."""
 
 

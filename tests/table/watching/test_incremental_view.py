@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import posixpath
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,9 @@ from lakeward.errors import NotATable
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
+from lakeward.table.watching.calm_folder import CALM_SECONDS
 from lakeward.table.watching.incremental_view import (
+    CALM_LISTING_SECONDS,
     PROPERTIES_SECONDS,
     REBUILD_SECONDS,
     Change,
@@ -322,6 +325,30 @@ def test_a_changed_property_without_an_instant_is_noticed_within_a_minute(tmp_pa
 
     assert watched.view.refresh().changed
     assert_equal(watched.view.snapshot(), scanned(watched.history.base), "the properties changed")
+
+
+def test_a_calm_table_costs_a_listing_of_its_properties_each_minute_and_one_of_its_timeline_each_ten(
+    tmp_path: Path,
+) -> None:
+    """An hour passes, with a poll every ten seconds. A timeline file that grew in place is noticed by that listing."""
+    watched = Watched(tmp_path)
+    watched.view.refresh()
+    watched.clock.sleep(CALM_SECONDS)
+    watched.view.refresh()
+    watched.calls()
+
+    for _ in range(360):
+        watched.clock.sleep(10)
+        assert watched.view.refresh() == Change(changed=False)
+    calls = Counter(watched.calls())
+    assert calls["list T/.hoodie"] in (59, 60)
+    assert calls["list T/.hoodie/timeline"] in (5, 6)
+
+    completed = max(path for path in watched.history.timeline.iterdir() if path.suffix == ".deltacommit")
+    completed.write_bytes(completed.read_bytes() + b"x")
+    assert not watched.view.refresh().changed
+    watched.clock.sleep(CALM_LISTING_SECONDS)
+    assert watched.view.refresh().changed
 
 
 def test_everything_is_scanned_anew_now_and_then(tmp_path: Path) -> None:

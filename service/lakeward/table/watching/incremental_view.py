@@ -5,8 +5,8 @@ what was read of timeline files. A poll lists the folder of the timeline; a comp
 changes the inventory by its own metadata, or by listing the partitions it names. Slices are never kept: a snapshot
 builds them anew from the inventory, by the code that builds them from listings, so there is one truth about slices.
 
-    the timeline's folder calm (table/watching/calm_folder.py) --> nothing else happens, for a minute at most
-        | not, or cannot be told
+    the timeline's folder calm (table/watching/calm_folder.py) --> nothing else happens, but for a listing of .hoodie
+        | not, or cannot be told, or not listed for ten minutes      once a minute
     timeline listed --same--> nothing else happens
         | differs
     .hoodie listed --other properties--> everything is scanned anew
@@ -91,7 +91,9 @@ REBUILD_SECONDS = 6 * 3600.0
 DAMAGED_SECONDS = 600.0
 """The same for a table on which files are damaged: nothing on its timeline says when one of them comes back."""
 PROPERTIES_SECONDS = 60.0
-"""How late a changed property may be noticed that no instant came with, or a timeline file that grew in place."""
+"""How late a changed property may be noticed that no instant came with."""
+CALM_LISTING_SECONDS = 600.0
+"""How late a timeline file may be noticed that grew in place, with no other one made, renamed or gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +145,14 @@ class IncrementalView:
             return self._rebuild(known)
         asked_at = self._clock.monotonic()
         is_recent = asked_at - known.properties_at < PROPERTIES_SECONDS
-        if is_recent and known.folder.is_calm():
+        is_calm = asked_at - known.listed_at < CALM_LISTING_SECONDS and known.folder.is_calm()
+        if is_recent and is_calm:
             return UNCHANGED
-        known.folder.before_listing()
-        entries = self._storage.list(timeline_folder(self._base_path, known.loaded.config))
+        entries = known.entries
+        if not is_calm:
+            known.folder.before_listing()
+            entries = self._storage.list(timeline_folder(self._base_path, known.loaded.config))
+            known.listed_at = asked_at
         if is_recent and entries == known.entries:
             return UNCHANGED
         properties = self._properties_statuses()
@@ -253,7 +259,7 @@ class IncrementalView:
         timeline = read_timeline(listing, self._base_path, loaded.config.layout)
         inventory = FileInventory() if before is None else before.inventory
         now = self._clock.monotonic()
-        known = _Known(loaded, properties, calm, entries, timeline, inventory, built_at=now, properties_at=now)
+        known = _Known(loaded, properties, calm, entries, timeline, inventory, now=now)
         found = find_table_partitions(
             self._storage, self._base_path, loaded.config, timeline, source=self._listing, clock=self._clock
         )
@@ -451,8 +457,7 @@ class _Known:
         timeline: Timeline,
         inventory: FileInventory,
         *,
-        built_at: float,
-        properties_at: float,
+        now: float,
     ) -> None:
         self.loaded = loaded
         self.properties = properties
@@ -463,8 +468,9 @@ class _Known:
         self.listing = _timeline_files(entries)
         self.timeline = timeline
         self.inventory = inventory
-        self.built_at = built_at
-        self.properties_at = properties_at
+        self.built_at = now
+        self.properties_at = now
+        self.listed_at = now
         self.cache: TimelineCache = {}
         self.planners: TimelineCache = {}
         self.archived: tuple[frozenset[str], ArchivedTimes] | None = None
