@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -37,6 +37,7 @@ from tests.soak.lock_writer import (
     KEYS,
     LATEST,
     LATEST_STEPS,
+    STRETCH,
     WITHOUT_METADATA,
     Entry,
     expected_rows,
@@ -73,9 +74,10 @@ LOCK_POLL_SECONDS = 5.0
 """After which Hudi's file-system lock is asked for again."""
 SECONDS_TO_COMPARE = 120.0
 """A shorter run has no longest write to speak of."""
-ALONE_STEPS = 4 if SECONDS >= SECONDS_TO_COMPARE else 2
-"""Writes before we begin, the first of which, in a cold JVM, counts for nothing; at least, and for a quarter of the
-time."""
+ALONE_STEPS = 2
+"""Writes before we begin; the first of a cold JVM counts for nothing."""
+PHASE_STEPS = 2 * STRETCH
+"""Writes beside us, and as many without us, in turn: the machine, and the table, are then the same for both."""
 
 TEMPORARY_EXITS = (5, 75)
 """The lock was not free in time, or another process is at work: come back."""
@@ -157,13 +159,13 @@ def test_no_key_is_lost_or_doubled(tmp_path: Path, zookeeper: ZooKeeperServer, m
     (tmp_path / "settings.json").write_text(json.dumps(settings))
     with writing(tmp_path) as wait_until:
         for lock in shared:
-            wait_until(lambda lock=lock: has_been_alone(tmp_path, lock), START_SECONDS + SECONDS)
-            alone = steps_of(tmp_path, lock)[1:]
-            compactions = compact_beside(tmp_path, lock, Random(f"{seed}/{lock.name}"), monkeypatch)
+            wait_until(lambda lock=lock: len(steps_of(tmp_path, lock)) >= ALONE_STEPS, START_SECONDS)
+            beside = Beside(tmp_path, lock, Random(f"{seed}/{lock.name}"))
+            beside.compact(monkeypatch, wait_until)
             (tmp_path / f"enough-{lock.name}").touch()
             wait_until(lambda lock=lock: (tmp_path / f"rows-{lock.name}.json").exists(), STEP_SECONDS)
-            judge(tmp_path, lock, seed, compactions)
-            judge_writes(lock, alone, steps_of(tmp_path, lock)[1 + len(alone) :])
+            judge(tmp_path, lock, seed, beside.compactions)
+            judge_writes(lock, steps_of(tmp_path, lock)[1:], beside.quiet_steps)
 
 
 @contextmanager
@@ -192,57 +194,79 @@ def writing(folder: Path) -> Iterator[Callable[[Callable[[], bool], float], None
         print(log_path.read_text()[-3000:])
 
 
-def has_been_alone(folder: Path, lock: Lock) -> bool:
-    steps = steps_of(folder, lock)
-    return len(steps) >= ALONE_STEPS and sum(step.took for step in steps[1:]) >= SECONDS / 4
-
-
 def steps_of(folder: Path, lock: Lock) -> list[Entry]:
     return [entry for entry in read_journal(folder) if entry.table == lock.name]
 
 
-def compact_beside(folder: Path, lock: Lock, chance: Random, monkeypatch: pytest.MonkeyPatch) -> list[Compaction]:
-    """Run after run, of this kind and that, until the time is over and enough was seen. Returns what was compacted.
+class Beside:
+    """Our runs beside a writer, of this kind and that, until the time is over and enough was seen.
 
     Tables of a test are merged in no time, and a service that begins whenever a write has ended meets none. So it comes
     at any time, and merges for as long as a write takes, more or less.
     """
-    table = folder / "tables" / lock.name
 
-    def pass_time(of_a_write: float) -> None:
-        time.sleep(chance.uniform(0, of_a_write * steps_of(folder, lock)[-1].seconds))
+    def __init__(self, folder: Path, lock: Lock, chance: Random) -> None:
+        self._folder = folder
+        self._lock = lock
+        self._chance = chance
+        self._exits = Counter[int]()
+        self.compactions: list[Compaction] = []
+        self.quiet_steps = {1}
+        """Steps that began and ended while nothing of ours ran."""
 
-    merge = InProcessDispatcher.run
+    @property
+    def overlap(self) -> Overlap:
+        return Overlap.of(steps_of(self._folder, self._lock), self.compactions)
 
-    def merge_slowly(dispatcher: InProcessDispatcher, *arguments: Any, **options: Any) -> Any:
-        merged = merge(dispatcher, *arguments, **options)
-        pass_time(1.5)
-        return merged
+    def compact(self, monkeypatch: pytest.MonkeyPatch, wait_until: Callable[[Callable[[], bool], float], None]) -> None:
+        merge = InProcessDispatcher.run
 
-    options = [part for key, value in SETTINGS.items() for part in ("--set", f"{key}={value}")]
-    exits = Counter[int]()
-    found: list[Compaction] = []
-    end = time.monotonic() + SECONDS
-    with monkeypatch.context() as patched:
-        patched.setattr(InProcessDispatcher, "run", merge_slowly)
-        while time.monotonic() < end or not Overlap.of(steps_of(folder, lock), found).is_enough:
-            assert time.monotonic() < end + START_SECONDS, Overlap.of(steps_of(folder, lock), found)
-            pass_time(2.0)
-            kind = next_kind(chance, Overlap.of(steps_of(folder, lock), found))
-            exit_code, printed = lakeward(
-                *("compact", str(table), "--type", kind, *(options if kind != "full" else ())),
-                *(*lock.ours, "--lock-wait", "60s", "--local-below", "1GiB"),
-            )
-            exits[exit_code] += 1
-            assert exit_code in (0, *TEMPORARY_EXITS), printed
-            found += [
-                Compaction(plan["instant"], plan["completion_time"], plan["action"])
-                for plan in printed.get("compactions", ())
-                if plan["completion_time"] is not None
-            ]
-    print(f"{lock.name}: {Overlap.of(steps_of(folder, lock), found)}, exit codes {dict(exits)}")
-    assert exits[0] >= 0.9 * exits.total(), exits
-    return found
+        def merge_slowly(dispatcher: InProcessDispatcher, *arguments: Any, **options: Any) -> Any:
+            merged = merge(dispatcher, *arguments, **options)
+            self._pass_time(1.5)
+            return merged
+
+        end = time.monotonic() + SECONDS
+        phase_end = self._steps() + PHASE_STEPS
+        with monkeypatch.context() as patched:
+            patched.setattr(InProcessDispatcher, "run", merge_slowly)
+            while time.monotonic() < end or not self.overlap.is_enough:
+                assert time.monotonic() < end + START_SECONDS, self.overlap
+                self._pass_time(2.0)
+                self._run()
+                if SECONDS >= SECONDS_TO_COMPARE and self._steps() >= phase_end:
+                    self._rest(wait_until)
+                    phase_end = self._steps() + PHASE_STEPS
+        print(f"{self._lock.name}: {self.overlap}, exit codes {dict(self._exits)}")
+        assert self._exits[0] >= 0.9 * self._exits.total(), self._exits
+
+    def _rest(self, wait_until: Callable[[Callable[[], bool], float], None]) -> None:
+        under_way = self._steps()
+        quiet = range(under_way + 1, under_way + 1 + PHASE_STEPS)
+        wait_until(lambda: self._steps() >= quiet.stop, PHASE_STEPS * STEP_SECONDS)
+        self.quiet_steps.update(quiet)
+
+    def _run(self) -> None:
+        kind = next_kind(self._chance, self.overlap)
+        options = [part for key, value in SETTINGS.items() for part in ("--set", f"{key}={value}")]
+        exit_code, printed = lakeward(
+            *("compact", str(self._folder / "tables" / self._lock.name), "--type", kind),
+            *(options if kind != "full" else ()),
+            *(*self._lock.ours, "--lock-wait", "60s", "--local-below", "1GiB"),
+        )
+        self._exits[exit_code] += 1
+        assert exit_code in (0, *TEMPORARY_EXITS), printed
+        self.compactions += [
+            Compaction(plan["instant"], plan["completion_time"], plan["action"])
+            for plan in printed.get("compactions", ())
+            if plan["completion_time"] is not None
+        ]
+
+    def _pass_time(self, of_a_write: float) -> None:
+        time.sleep(self._chance.uniform(0, of_a_write * steps_of(self._folder, self._lock)[-1].seconds))
+
+    def _steps(self) -> int:
+        return len(steps_of(self._folder, self._lock))
 
 
 def next_kind(chance: Random, seen: Overlap) -> str:
@@ -270,16 +294,18 @@ def judge(folder: Path, lock: Lock, seed: str, compactions: list[Compaction]) ->
     assert Overlap.of(writes, compactions).is_enough, "else all of this would have shown nothing"
 
 
-def judge_writes(lock: Lock, alone: list[Entry], beside: list[Entry]) -> None:
+def judge_writes(lock: Lock, writes: list[Entry], quiet_steps: Set[int]) -> None:
     """Did the writer notice?"""
+    beside = [write for write in writes if write.step not in quiet_steps]
     longest = {
-        "alone": max(write.took for write in alone),
+        "alone": max(write.took for write in writes if write.step in quiet_steps),
         "beside, without pauses": max((write.took for write in beside if not write.has_gap), default=0.0),
         "beside, with pauses": max((write.took for write in beside if write.has_gap), default=0.0),
     }
     conflicts = sum(write.conflicts for write in beside)
     shown = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in longest.items())
-    print(f"{lock.name}: {len(beside)} writes beside, {conflicts} conflicts; the longest write {shown}")
+    numbers = f"{len(beside)} writes beside, {len(quiet_steps)} alone, {conflicts} conflicts"
+    print(f"{lock.name}: {numbers}; the longest write {shown}")
     assert conflicts == 0
     if SECONDS >= SECONDS_TO_COMPARE:
         assert max(longest.values()) <= longest["alone"] + LOCK_POLL_SECONDS
