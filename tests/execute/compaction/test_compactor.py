@@ -402,8 +402,8 @@ def test_a_plan_that_was_written_anew_is_not_carried_out(pending_bench: Bench) -
 
 
 def test_under_the_lock_only_the_plan_is_scanned(bench: Bench) -> None:
-    """A table has two partitions, in one of which is work: the other is not listed under the lock, and no base file that
-    was known before is opened there."""
+    """A table has two partitions, in one of which is work: the other is not listed under the lock, and no base file
+    that was known before is opened there."""
     shutil.copytree(bench.base / "p", bench.base / "q")
     storage = FaultyStorage()
     bench.storage = storage  # type: ignore[assignment]
