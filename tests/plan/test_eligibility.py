@@ -227,6 +227,7 @@ IDS = [
     "pending-log-compaction",
     "pending-restore",
     "pending-rollback",
+    "pending-savepoint",
     "plan-operation-type",
     "properties-backup",
     "properties-checksum",
@@ -363,6 +364,11 @@ CASES: list[tuple[str, str, Change]] = [
     ("pending-log-compaction", "20261121043710038.logcompaction.requested", version_8(as_log_compaction)),
     ("bootstrap", "20261121043710038", pending_plan(bootstrap_file="/elsewhere/x.parquet")),
     ("pending-restore", "20261121043711000.restore.requested", timeline_file("20261121043711000.restore.requested")),
+    (
+        "pending-savepoint",
+        "20261121043709156.savepoint.inflight",
+        timeline_file("20261121043709156.savepoint.inflight"),
+    ),
     ("pending-indexing", "20261121043711000.indexing.inflight", timeline_file("20261121043711000.indexing.inflight")),
     ("pending-rollback", ROLLBACK, timeline_file(ROLLBACK, rollback_plan("20261121043709156"))),
     ("pending-rollback", ROLLBACK, timeline_file(ROLLBACK, rollback_plan("20261121043710038"))),
@@ -438,24 +444,38 @@ def test_what_is_broken_stops_every_service() -> None:
     [
         (
             prop("hoodie.table.cdc.enabled", "true"),
-            {TableService.METADATA, TableService.SAVEPOINT, TableService.UNSCHEDULING, TableService.VERIFICATION},
+            set(TableService) - {TableService.COMPACTION},
         ),
         (
             prop("hoodie.table.type", "COPY_ON_WRITE"),
-            {TableService.METADATA, TableService.SAVEPOINT, TableService.UNSCHEDULING},
+            set(TableService) - {TableService.COMPACTION, TableService.VERIFICATION},
         ),
         (
             prop("hoodie.compaction.payload.class", "com.example.Ours"),
-            {TableService.METADATA, TableService.SAVEPOINT, TableService.UNSCHEDULING},
+            set(TableService) - {TableService.COMPACTION, TableService.VERIFICATION},
         ),
         (
             prop("hoodie.table.metadata.partitions", "files,vector_index"),
             {TableService.SAVEPOINT, TableService.VERIFICATION},
         ),
+        (
+            prop("hoodie.table.storage.layout", "lsm_tree"),
+            {TableService.METADATA, TableService.SAVEPOINT, TableService.UNSCHEDULING},
+        ),
+        (timeline_file("20261121043709156.savepoint.inflight"), set(TableService) - {TableService.CLEANING}),
         (timeline_file(NEWEST, b""), set()),
         (lambda table: None, set(TableService)),
     ],
-    ids=["cdc", "copy-on-write", "payload", "metadata-partition", "torn-timeline", "nothing"],
+    ids=[
+        "cdc",
+        "copy-on-write",
+        "payload",
+        "metadata-partition",
+        "layout",
+        "pending-savepoint",
+        "torn-timeline",
+        "nothing",
+    ],
 )
 def test_what_stops_one_service_need_not_stop_another(table: Path, change: Change, may_run: set[TableService]) -> None:
     """A service is refused for its own reasons."""

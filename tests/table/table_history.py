@@ -23,6 +23,7 @@ from lakeward.format.avro.container import write_record
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
 from lakeward.format.timeline.compaction_plan import METRICS, CompactionOperation, CompactionPlan, write_compaction_plan
 from lakeward.format.timeline.instant import comparable_time, parse_instant
+from lakeward.format.timeline.savepoint_metadata import SavepointMetadata, write_savepoint_metadata
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import take_snapshot
 from tests.clocks import SkippingClock
@@ -38,6 +39,7 @@ PROPERTIES = {
     "hoodie.table.type": "MERGE_ON_READ",
     "hoodie.table.recordkey.fields": "id",
     "hoodie.table.timeline.timezone": "UTC",
+    "hoodie.table.checksum": "498511606",
 }
 
 
@@ -108,6 +110,14 @@ class TableHistory:
         self._pend(write, "requested")
         self._pend(write, "inflight", self._profile(write) if self.chance.random() < 0.5 else b"")
         self.pending.append(write)
+
+    def rewrite(self, partition: str, file_id: str) -> str:
+        """One write of a new base file, after which the group has a slice more. Returns its instant."""
+        write = Write(self._now(), "deltacommit")
+        self._pend(write, "requested")
+        self._add_base(write, partition, file_id)
+        self._complete(write)
+        return write.time
 
     def complete_a_write(self) -> None:
         if writes := [write for write in self.pending if write.plan is None]:
@@ -267,7 +277,14 @@ class TableHistory:
         if writes and not list(self.timeline.glob("*.savepoint")):
             time = self.chance.choice(sorted(writes, key=lambda i: i.time)).time
             (self.timeline / f"{time}.savepoint.inflight").touch()
-            (self.timeline / f"{time}_{self._now()}.savepoint").write_bytes(b"savepoint")
+            snapshot = take_snapshot(LocalStorage(), str(self.base), clock=SkippingClock())
+            files: dict[str, tuple[str, ...]] = {}
+            for slice_ in snapshot.latest_slices:
+                names = [] if slice_.base_file is None else [slice_.base_file.name]
+                names += [log.name.text for log in slice_.log_files]
+                files[slice_.partition_path] = (*files.get(slice_.partition_path, ()), *names)
+            saved = write_savepoint_metadata(SavepointMetadata("t", "", files))
+            (self.timeline / f"{time}_{self._now()}.savepoint").write_bytes(saved)
 
     def set_properties(self) -> None:
         lines = {**PROPERTIES, "hoodie.some.number": str(self.chance.randint(0, 10**6))}

@@ -13,6 +13,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from lakeward.cli.clean_command import clean as clean_table
 from lakeward.cli.compact_command import compact as compact_table
 from lakeward.cli.config_commands import config_app
 from lakeward.cli.control_commands import register as register_controls
@@ -78,6 +79,7 @@ app.command(name="inspect")(inspect_table)
 app.command(name="plan")(plan_table)
 app.command(name="explain")(explain_plan)
 app.command(name="compact")(compact_table)
+app.command(name="clean")(clean_table)
 app.command(name="unschedule")(unschedule_plan)
 app.command(name="verify")(verify_table)
 app.command(name="run")(run_daemon)

@@ -28,6 +28,8 @@ class TableService(StrEnum):
     """What asks for permission, in the words of `inspect`. Full and log compactions are chosen in one planning over one
     snapshot, so they are one service here."""
 
+    CLEANING = "cleaning"
+    """Deleting file slices that nothing needs any more."""
     COMPACTION = "compaction"
     METADATA = "metadata"
     """Compaction and cleaning of the metadata table."""
@@ -96,11 +98,12 @@ _ALL = frozenset(TableService)
 _ROWS_ARE_MERGED = frozenset({TableService.COMPACTION, TableService.VERIFICATION})
 """The services that merge the rows of file slices."""
 _COMPACTION = frozenset({TableService.COMPACTION})
+_CLEANING = frozenset({TableService.CLEANING})
 _OF_PLANS = frozenset({TableService.COMPACTION, TableService.UNSCHEDULING})
 """The services that carry out pending plans of the table, or unschedule them."""
 _WRITES = _ALL - {TableService.VERIFICATION, TableService.SAVEPOINT}
 """The services that write files which the metadata table must know."""
-_FILES_ARE_NAMED = _ROWS_ARE_MERGED | {TableService.SAVEPOINT}
+_FILES_ARE_NAMED = _ROWS_ARE_MERGED | {TableService.SAVEPOINT, TableService.CLEANING}
 """The services that must know every data file of the table."""
 
 _LEAVE = "Leave compaction of this table to Hudi."
@@ -228,9 +231,9 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "storage-layout",
         "a storage layout other than the default",
-        _ROWS_ARE_MERGED,
+        _ROWS_ARE_MERGED | _CLEANING,
         findings.property_is_other_than("hoodie.table.storage.layout", "DEFAULT"),
-        "It is {value}; this release merges rows in the layout {wanted} only.",
+        "It is {value}; this release knows which files belong together in the layout {wanted} only.",
         _LEAVE,
     ),
     RefusalRow(
@@ -414,6 +417,14 @@ ROWS: tuple[RefusalRow, ...] = (
         "Wait for it, or let Hudi finish it.",
     ),
     RefusalRow(
+        "pending-savepoint",
+        "a savepoint that was begun and not completed",
+        _CLEANING,
+        findings.pending("savepoint"),
+        "A savepoint is being made, or its maker died over it, and which files it keeps is not written yet.",
+        "Wait for it; where its maker is gone, make it again, or delete what was begun: `lakeward savepoint delete`.",
+    ),
+    RefusalRow(
         "pending-indexing",
         "a pending indexing",
         _WRITES,
@@ -486,7 +497,7 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "bootstrap",
         "a base file without its rows",
-        _ROWS_ARE_MERGED,
+        _FILES_ARE_NAMED,
         findings.bootstrap_base_files,
         "It holds meta columns only; its rows are in a file outside the table.",
         "Rewrite the table, for example with insert_overwrite.",

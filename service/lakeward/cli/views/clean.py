@@ -1,0 +1,166 @@
+"""What a clean would delete and what keeps the rest, for people and as JSON: the result of `clean --dry-run`.
+
+Touches: the console it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+
+from lakeward.cli.views.tables import Column, NameCell, new_table
+from lakeward.cli.views.terminal import shown
+from lakeward.plan.clean_decision import CleanOutcome, Keeper, KeepReason, SliceDecision
+from lakeward.plan.clean_policy import CleanPolicyKind
+from lakeward.quantities import format_size, format_time
+
+_WORDS = {
+    KeepReason.TOO_FEW_COMMITS: "no commit is old enough for them to go",
+    KeepReason.RETAINED: "read as of what the policy keeps",
+    KeepReason.REPLACED_LATELY: "replaced by {instant}, which the policy keeps",
+    KeepReason.PENDING_PLAN: "needed by the pending plan of {instant}, until it is done",
+    KeepReason.SAVEPOINT: "pinned by the savepoint of {instant}, until it is deleted",
+}
+
+
+def clean_as_json(outcome: CleanOutcome) -> dict[str, Any]:
+    dead, kept = tuple(outcome.dead), tuple(_older(outcome))
+    return {
+        "policy": outcome.policy.kind.value,
+        "retain": outcome.policy.retain,
+        "earliest_retained": outcome.earliest and outcome.earliest.time,
+        "pending_cleans": list(outcome.pending_cleans),
+        "files": _files(dead),
+        "bytes": _bytes(dead),
+        "dead": [{**_slice(each), "reasons": list(each.dead_by)} for each in dead],
+        "kept": [{**_slice(each), "reasons": [_keeper(keeper) for keeper in each.keepers]} for each in kept],
+        "frozen": [
+            {"partition": group.partition_path, "file_group": group.file_id, "why": group.why}
+            for group in outcome.frozen
+        ],
+    }
+
+
+def render_clean(outcome: CleanOutcome, console: Console) -> None:
+    dead, kept = tuple(outcome.dead), tuple(_older(outcome))
+    console.print(_promise(outcome), highlight=False)
+    for pending in outcome.pending_cleans:
+        console.print(f"Clean {pending} was begun and not completed; it is ended first.", highlight=False)
+    goes, stays = _by_partition(dead), _by_partition(kept)
+    if goes or stays:
+        columns = {"partition": Column.ELASTIC, "to go": Column.NUMBER, "": Column.NUMBER, "old, kept": Column.NUMBER}
+        table = new_table({**columns, " ": Column.NUMBER})
+        for partition in sorted(goes.keys() | stays.keys()):
+            table.add_row(
+                NameCell(partition or "(none)"),
+                _count(_files(goes.get(partition, ())), "file"),
+                format_size(_bytes(goes.get(partition, ()))),
+                _count(_files(stays.get(partition, ())), "file"),
+                format_size(_bytes(stays.get(partition, ()))),
+            )
+        console.print(table)
+    for verdict in sorted({each.dead_by[0] for each in dead}):
+        by = [each for each in dead if each.dead_by[0] is verdict]
+        console.print(f"To go, {verdict}: {_sum(by)}.", highlight=False)
+    for (reason, instant), group in _by_keeper(kept).items():
+        words = _WORDS[reason].format(instant=instant)
+        console.print(f"Kept, {reason}: {_sum(group.slices)}, {words}{_end(group.keepers)}.", highlight=False)
+    for frozen in outcome.frozen:
+        where = shown(f"{frozen.partition_path or '(none)'} {frozen.file_id}")
+        console.print(f"Kept, frozen: {where}, {shown(frozen.why)}.", highlight=False, markup=False)
+    console.print(f"{_sum(dead)} would go. Nothing deleted." if dead else "Nothing would go.", highlight=False)
+
+
+def _promise(outcome: CleanOutcome) -> str:
+    policy = outcome.policy
+    if policy.kind is CleanPolicyKind.VERSIONS:
+        return f"By versions: the {policy.retain} newest slices of each file group stay."
+    if outcome.earliest is not None:
+        return f"By {policy.kind}, {policy.retain}: all stays that is read as of {outcome.earliest.time} or after it."
+    if policy.kind is CleanPolicyKind.HOURS:
+        return f"By hours, {policy.retain}: nothing was committed within them, so all stays, as with Hudi."
+    return f"By commits, {policy.retain}: there are too few completed ones before the oldest pending one, so all stays."
+
+
+def _older(outcome: CleanOutcome) -> Iterator[SliceDecision]:
+    """Slices that stay and that no reader of the table as it is now reads."""
+    return (each for each in outcome.kept if all(keeper.reason is not KeepReason.NEWEST for keeper in each.keepers))
+
+
+def _by_partition(decisions: Iterable[SliceDecision]) -> dict[str, list[SliceDecision]]:
+    found: dict[str, list[SliceDecision]] = {}
+    for each in decisions:
+        found.setdefault(each.slice.partition_path, []).append(each)
+    return found
+
+
+@dataclass(slots=True)
+class _Kept:
+    slices: list[SliceDecision]
+    keepers: list[Keeper]
+
+
+def _by_keeper(kept: Iterable[SliceDecision]) -> dict[tuple[KeepReason, str | None], _Kept]:
+    groups: dict[tuple[KeepReason, str | None], _Kept] = {}
+    for decision in kept:
+        for keeper in decision.keepers:
+            group = groups.setdefault((keeper.reason, keeper.instant), _Kept([], []))
+            group.slices.append(decision)
+            group.keepers.append(keeper)
+    return groups
+
+
+def _end(keepers: Iterable[Keeper]) -> str:
+    """When the first of them can go."""
+    commits, versions, times = (
+        [value for keeper in keepers if (value := getattr(keeper, name)) is not None]
+        for name in ("commits", "versions", "not_before")
+    )
+    if commits:
+        return f"; the first can go after {_count(min(commits), 'more commit')}"
+    if versions:
+        return f"; the first can go after {_count(min(versions), 'more slice')} of its file group"
+    if times:
+        return f"; the first can go from {format_time(min(times))} on"
+    return ""
+
+
+def _keeper(keeper: Keeper) -> dict[str, Any]:
+    return {
+        "reason": keeper.reason.value,
+        "instant": keeper.instant,
+        "more_commits": keeper.commits,
+        "more_slices": keeper.versions,
+        "not_before": None if keeper.not_before is None else format_time(keeper.not_before),
+    }
+
+
+def _slice(decision: SliceDecision) -> dict[str, Any]:
+    slice_ = decision.slice
+    return {
+        "partition": slice_.partition_path,
+        "file_group": slice_.file_id,
+        "base_instant": slice_.base_instant,
+        "files": list(decision.file_names),
+        "bytes": decision.bytes,
+    }
+
+
+def _sum(decisions: Iterable[SliceDecision]) -> str:
+    decisions = tuple(decisions)
+    return f"{_count(_files(decisions), 'file')} of {_count(len(decisions), 'slice')}, {format_size(_bytes(decisions))}"
+
+
+def _files(decisions: Iterable[SliceDecision]) -> int:
+    return sum(len(each.file_names) for each in decisions)
+
+
+def _bytes(decisions: Iterable[SliceDecision]) -> int:
+    return sum(each.bytes for each in decisions)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
