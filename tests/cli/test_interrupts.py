@@ -85,7 +85,7 @@ main()
     ["typer", "lakeward.cli.verbs", "lakeward.config.file", "lakeward.execute.compaction.compactor", "numpy"],
 )
 def test_an_interrupt_while_a_command_starts(tmp_path: Path, module: str) -> None:
-    """Keeps 2 of cli/main, Keeps of cli/verbs: Ctrl-C in the first second is one line and 130, not a traceback."""
+    """Keeps 2 of cli/main, Keeps 1 of cli/verb_group: Ctrl-C in the first second is one line and 130."""
     table = copy_golden("v9", tmp_path / "table")
     words = [sys.executable, "-c", INTERRUPTED_AT_AN_IMPORT, module, "plan", str(table)]
     environment = os.environ | {"XDG_STATE_HOME": str(tmp_path / "state")}

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from lakeward.format.timeline.instant import Instant, parse_instant
+from lakeward.plan.metadata_compact_after import AUTO
 from lakeward.plan.metadata_trigger import (
-    AUTO,
     WRITERS_LIMIT,
     MetadataTrigger,
     count_delta_commits,

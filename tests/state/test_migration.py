@@ -16,6 +16,7 @@ import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, text
 
 from lakeward.errors import StoreVersion
@@ -249,6 +250,15 @@ def test_nothing_goes_back(tmp_path: Path) -> None:
         database.alone(go_back, lock_key=1, seconds=10)
     database.close()
     assert schema_status(url).state is SchemaState.CURRENT
+
+
+def test_revisions_are_read_off_the_names_of_scripts_as_alembic_orders_them(tmp_path: Path, empty_url: str) -> None:
+    """What a release calls its revisions, and in which order, is the same without Alembic."""
+    for scripts in (find_scripts(), later_release(tmp_path, compatible="0001")):
+        walked = [script.revision for script in ScriptDirectory(str(scripts)).walk_revisions()]
+        status = schema_status(empty_url, scripts=scripts)
+        assert [*status.pending] == walked[::-1]
+        assert status.head == walked[0]
 
 
 def test_alembic_alone_cannot_migrate() -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lakeward.config.settings import SparkSettings
     from lakeward.dispatch.dispatcher import Dispatcher
     from lakeward.dispatch.spark import SparkDispatcher
-    from lakeward.plan.metadata_trigger import MetadataCompactAfter
+    from lakeward.plan.metadata_compact_after import MetadataCompactAfter
 
 LOCAL_BELOW_BYTES = 256 * 1024 * 1024
 """What one core merges in the time in which Spark starts, on a machine of however many cores (benchmarks/README.md)."""

@@ -15,6 +15,7 @@ from lakeward.cli.configured_table import ConfigOption, ConfiguredTable, TableAr
 from lakeward.cli.lock_options import StatedLocks
 from lakeward.cli.option_groups import with_option_groups
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
+from lakeward.cli.verb_group import VerbGroup
 from lakeward.clock import SystemClock
 from lakeward.quantities import format_size
 
@@ -26,7 +27,10 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be
 
 
 metadata_app = typer.Typer(
-    help="The table's metadata table: compacted, cleaned, safely off, or one partition rebuilt.", no_args_is_help=True
+    help="The table's metadata table: compacted, cleaned, safely off, or one partition rebuilt.",
+    no_args_is_help=True,
+    cls=VerbGroup,
+    rich_markup_mode=None,
 )
 
 

@@ -21,7 +21,8 @@ from lakeward.errors import BrokenFile, Unsupported, UsageError
 from lakeward.execute.metadata.trigger import MetadataReport, scan_trigger
 from lakeward.execute.options import CompactionOptions
 from lakeward.plan.metadata_cleaning import file_names
-from lakeward.plan.metadata_trigger import MetadataCompactAfter, MetadataService, MetadataTrigger
+from lakeward.plan.metadata_compact_after import MetadataCompactAfter
+from lakeward.plan.metadata_trigger import MetadataService, MetadataTrigger
 from lakeward.quantities import format_instant, format_size
 from lakeward.storage.storage import join
 from lakeward.table.table_config import load_table_config

@@ -1,17 +1,11 @@
 """Every verb of the command line, by its name.
 
 Touches: nothing before a verb is carried out.
-Keeps:   Ctrl-C anywhere in a verb comes out as `Cancelled`, with what was rolled back as its notes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
-
 import typer
-from typer.core import TyperGroup
 
 from lakeward.cli.clean_command import clean as clean_table
 from lakeward.cli.compact_command import compact as compact_table
@@ -27,51 +21,16 @@ from lakeward.cli.savepoint_commands import savepoint_app
 from lakeward.cli.state_commands import state_app
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
 from lakeward.cli.unschedule_command import unschedule as unschedule_plan
+from lakeward.cli.verb_group import Verb, VerbGroup
 from lakeward.cli.verify_command import verify as verify_table
-from lakeward.errors import Cancelled, UsageError
-
-_Slip: Any = typer.BadParameter.__base__
-"""What the library raises for every slip in the words; only this kind of it has a public name."""
-_HelpWanted: Any = tuple(kind for kind in _Slip.__subclasses__() if kind.__name__ == "NoArgsIsHelpError")
-
-
-class Verbs(TyperGroup):
-    """The library would end with 130 and no word, and put what it says of a slip into a box of 80 columns."""
-
-    def make_context(self, *words: Any, **named: Any) -> Any:
-        with _told():
-            return super().make_context(*words, **named)
-
-    def invoke(self, ctx: Any) -> Any:
-        with _told():
-            return super().invoke(ctx)
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    try:
-        yield
-    except _Slip as slip:
-        if isinstance(slip, _HelpWanted):
-            raise
-        words = getattr(getattr(slip, "ctx", None), "command_path", "lakeward")
-        raise UsageError(
-            slip.format_message().replace("Value error, ", ""),
-            remedy=f"`{words} --help` explains its options.",
-        ) from slip
-    except KeyboardInterrupt as interrupt:
-        error = Cancelled("Interrupted.")
-        for note in getattr(interrupt, "__notes__", ()):
-            error.add_note(note)
-        raise error from interrupt
-
 
 app = typer.Typer(
     name="lakeward",
-    cls=Verbs,
+    cls=VerbGroup,
     help="Table services for Apache Hudi tables: inspect a table, compact it, know why.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # its boxes take as long to load as all the rest of `--help`
 )
 
 
@@ -90,7 +49,7 @@ app.add_typer(config_app, name="config")
 app.add_typer(state_app, name="state")
 
 
-@app.command()
+@app.command(cls=Verb)
 def version(as_json: JsonOption = False, debug: DebugOption = False) -> None:
     """Print the versions of Lakeward and of what must agree on every machine."""
     from lakeward.dispatch.dispatcher import own_versions

@@ -47,7 +47,7 @@ from lakeward.config.lock_provider import LockProvider
 from lakeward.config.window import Window
 from lakeward.errors import UsageError
 from lakeward.plan.compaction_type import CompactionType
-from lakeward.plan.metadata_trigger import AUTO, MetadataCompactAfter
+from lakeward.plan.metadata_compact_after import AUTO, MetadataCompactAfter
 from lakeward.plan.planner import merge_settings
 from lakeward.plan.yielding import WritersConflict, YieldOptions, YieldThen
 from lakeward.quantities import parse_duration, parse_size

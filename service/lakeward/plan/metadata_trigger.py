@@ -26,10 +26,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Literal
 
 from lakeward.format.timeline.instant import Instant, comparable_time
 from lakeward.plan.metadata_cleaning import RETAINED_COMMITS
+from lakeward.plan.metadata_compact_after import AUTO, MetadataCompactAfter
 from lakeward.table.metadata.metadata_table import is_initial_build, latest_compaction
 from lakeward.table.timeline import Timeline
 
@@ -40,10 +40,6 @@ class MetadataService(StrEnum):
     CLEAN = "clean"
     COMPACTION = "compaction"
 
-
-AUTO: Literal["auto"] = "auto"
-MetadataCompactAfter = int | Literal["auto"]
-"""After how many delta commits; `auto`: before the writers; 0: never."""
 
 WRITERS_LIMIT = 10
 """Hudi's default of `hoodie.metadata.compact.max.delta.commits`."""

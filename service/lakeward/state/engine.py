@@ -35,10 +35,9 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
-import psycopg
 import stamina
 from sqlalchemy import (
     BigInteger,
@@ -56,7 +55,7 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import StaticPool
 from sqlalchemy.sql.elements import ColumnElement
@@ -64,6 +63,10 @@ from sqlalchemy.sql.elements import ColumnElement
 from lakeward.errors import LakewardError, StoreBroken, StoreUnavailable, StoreVersion, UsageError
 from lakeward.printable import encodings, printable, printable_url, secrets_in
 from lakeward.state.schema import applied_writes
+
+if TYPE_CHECKING:  # PostgreSQL's part is loaded for a URL of its own: most stores are a file
+    import psycopg
+    from sqlalchemy.dialects import postgresql
 
 R = TypeVar("R")
 
@@ -109,6 +112,7 @@ class Database:
         self.engine = engine
         self.url = url
         self.is_sqlite = engine.dialect.name == "sqlite"
+        self.driver_error: type[Exception] = engine.dialect.loaded_dbapi.Error
         self.is_memory = self.is_sqlite and _is_memory(url)
         self._timeout = timeout
         # SQLite has one writer; queueing here costs less than its busy handler, and is fair.
@@ -177,7 +181,11 @@ class Database:
 
     def insert(self, table: Table) -> postgresql.Insert | sqlite.Insert:
         """An insert that may say ON CONFLICT, which both dialects write alike."""
-        return sqlite.insert(table) if self.is_sqlite else postgresql.insert(table)
+        if self.is_sqlite:
+            return sqlite.insert(table)
+        from sqlalchemy.dialects import postgresql
+
+        return postgresql.insert(table)
 
     def clock(self, now: float) -> ColumnElement[float]:
         """The clock that judges leases: of PostgreSQL its own; SQLite is one machine, whose clock `now` was read from.
@@ -268,7 +276,7 @@ class Database:
             self._ensure_same_file()
             with self._transaction(begin, isolation) as connection:
                 return work(connection)
-        except (exc.DBAPIError, psycopg.Error, sqlite3.Error) as error:
+        except (exc.DBAPIError, self.driver_error) as error:
             if _is_read_only(error):
                 self.engine.dispose()  # this server may be a standby by now, and another one the primary
             if _is_passing(error):
@@ -318,7 +326,7 @@ def open_database(url: str, *, timeout: float = TIMEOUT_SECONDS, create: bool = 
         else:
             with engine.connect() as connection:
                 connection.execute(select(1))
-    except (exc.DBAPIError, psycopg.Error, sqlite3.Error) as error:
+    except (exc.DBAPIError, database.driver_error) as error:
         database.close()
         raise explain(error, parsed) from error
     except BaseException:
@@ -487,6 +495,8 @@ def _is_passing(error: BaseException) -> bool:
     if isinstance(error, sqlite3.Error):
         is_moved = getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_READONLY_DBMOVED
         return is_moved or _primary_code(error) in _PASSING_CODES
+    import psycopg
+
     if isinstance(error, psycopg.Error):
         state = error.sqlstate
         if state is None:  # it is the driver that speaks, of a connection that failed or was lost
@@ -498,6 +508,10 @@ def _is_passing(error: BaseException) -> bool:
 def _is_read_only(error: BaseException) -> bool:
     """A server that takes no writes (any more)."""
     said = error.orig if isinstance(error, exc.DBAPIError) else error
+    if isinstance(said, sqlite3.Error):
+        return False
+    import psycopg
+
     return isinstance(said, psycopg.Error) and said.sqlstate in _READ_ONLY_STATES
 
 

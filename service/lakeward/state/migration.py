@@ -21,21 +21,24 @@ import time
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, inspect, select
+from sqlalchemy import Connection, column, inspect, select, table
 
 from lakeward.errors import StoreUnavailable, StoreVersion
 from lakeward.state.engine import Database, file_of, open_database, parse_store_url, shown_url
 from lakeward.state.schema import schema_version
 
+if TYPE_CHECKING:
+    from alembic.config import Config
+
 LOCK_KEY = 0x4C414B4557415244
 """Key of PostgreSQL's advisory lock: the letters of our name. Never another number, or two releases would not meet."""
 
 LOCK_SECONDS = 120
+
+_VERSION = table("alembic_version", column("version_num"))
+"""The table in which Alembic keeps the revision. Alembic itself, which takes half a second to load, only migrates."""
 
 
 class SchemaState(StrEnum):
@@ -79,12 +82,11 @@ def migrate(url: str, *, scripts: Path | None = None) -> Migrated:
 
 
 def migrate_database(database: Database, *, at: float, scripts: Path | None = None) -> Migrated:
-    config = _config(scripts)
-    before = database.read(lambda connection: _status(connection, database, config))
+    before = read_status(database, scripts=scripts)
     if before.state in (SchemaState.CURRENT, SchemaState.NEWER):
         return Migrated(before, ())
     return database.alone(
-        lambda connection: _upgrade(connection, database, config, at), lock_key=LOCK_KEY, seconds=LOCK_SECONDS
+        lambda connection: _upgrade(connection, database, scripts, at), lock_key=LOCK_KEY, seconds=LOCK_SECONDS
     )
 
 
@@ -93,7 +95,7 @@ def schema_status(url: str, *, scripts: Path | None = None) -> SchemaStatus:
     parsed = parse_store_url(url)
     path = file_of(parsed)
     if path is not None and not path.exists():
-        ours = _revisions(_config(scripts))
+        ours = _revisions(scripts)
         return SchemaStatus(shown_url(parsed), SchemaState.EMPTY, None, ours[0], tuple(reversed(ours)), None)
     database = open_database(url)
     try:
@@ -103,8 +105,7 @@ def schema_status(url: str, *, scripts: Path | None = None) -> SchemaStatus:
 
 
 def read_status(database: Database, *, scripts: Path | None = None) -> SchemaStatus:
-    config = _config(scripts)
-    return database.read(lambda connection: _status(connection, database, config))
+    return database.read(lambda connection: _status(connection, database, scripts))
 
 
 def ensure_usable(database: Database) -> None:
@@ -120,22 +121,27 @@ def ensure_usable(database: Database) -> None:
         )
 
 
-def _upgrade(connection: Connection, database: Database, config: Config, at: float) -> Migrated:
+def _upgrade(connection: Connection, database: Database, scripts: Path | None, at: float) -> Migrated:
     """Upgrade the database under the lock, in the caller's transaction."""
-    before = _status(connection, database, config)
+    before = _status(connection, database, scripts)
     if before.state is SchemaState.REFUSED:
         raise _refused(before)
     if before.pending:
+        from alembic import command
+
+        config = _config(scripts)
         config.attributes["connection"] = connection
         config.attributes["at"] = at
         command.upgrade(config, "head")
     return Migrated(before, before.pending)
 
 
-def _status(connection: Connection, database: Database, config: Config) -> SchemaStatus:
-    ours = _revisions(config)
+def _status(connection: Connection, database: Database, scripts: Path | None) -> SchemaStatus:
+    ours = _revisions(scripts)
     head = ours[0]
-    revision = MigrationContext.configure(connection).get_current_revision()
+    revision = None
+    if inspect(connection).has_table(_VERSION.name):
+        revision = connection.execute(select(_VERSION)).scalar()
     oldest = None
     if revision is not None and inspect(connection).has_table(schema_version.name):
         oldest = connection.execute(select(schema_version.c.oldest_compatible)).scalar()
@@ -151,9 +157,10 @@ def _status(connection: Connection, database: Database, config: Config) -> Schem
     return SchemaStatus(database.name, state, revision, head, pending, oldest)
 
 
-def _revisions(config: Config) -> list[str]:
-    """Revisions of this release, the newest first."""
-    return [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
+def _revisions(scripts: Path | None) -> list[str]:
+    """Revisions of this release, the newest first: what the names of the scripts begin with, in their order."""
+    names = (script.name for script in ((scripts or find_scripts()) / "versions").glob("*.py"))
+    return sorted((name.partition("_")[0] for name in names), reverse=True)
 
 
 def _refused(status: SchemaStatus) -> StoreVersion:
@@ -166,6 +173,8 @@ def _refused(status: SchemaStatus) -> StoreVersion:
 
 
 def _config(scripts: Path | None) -> Config:
+    from alembic.config import Config
+
     config = Config()
     config.set_main_option("script_location", str(scripts or find_scripts()).replace("%", "%%"))
     config.set_main_option("path_separator", "os")

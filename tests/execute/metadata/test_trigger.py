@@ -13,7 +13,8 @@ from lakeward.errors import Cancelled, TryLater
 from lakeward.execute.metadata.trigger import MetadataReport, scan_trigger, service_metadata
 from lakeward.execute.options import CompactionOptions
 from lakeward.execute.progress import Count, Silent
-from lakeward.plan.metadata_trigger import AUTO, MetadataCompactAfter, MetadataTrigger
+from lakeward.plan.metadata_compact_after import AUTO, MetadataCompactAfter
+from lakeward.plan.metadata_trigger import MetadataTrigger
 from lakeward.storage.storage import Storage
 from lakeward.table.table_config import load_table_config
 from lakeward.table.timeline_reader import TimelineCache

@@ -22,9 +22,8 @@ from lakeward.commit.owner import Processes
 from lakeward.errors import Cancelled, LakewardError, LeaseLost
 from lakeward.execute.options import CompactionOptions
 from lakeward.execute.progress import Count, Observer
+from lakeward.plan.metadata_compact_after import AUTO, MetadataCompactAfter
 from lakeward.plan.metadata_trigger import (
-    AUTO,
-    MetadataCompactAfter,
     MetadataService,
     MetadataTrigger,
     metadata_trigger,

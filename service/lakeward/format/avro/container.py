@@ -20,7 +20,6 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
 
-import fastavro
 import orjson
 
 from lakeward.errors import BrokenFile
@@ -89,6 +88,8 @@ def write_record(schema: dict[str, Any], record: Mapping[str, Any]) -> bytes:
 
 
 def _encode(schema: dict[str, Any], record: Mapping[str, Any]) -> bytes:
+    import fastavro  # a container is read without it
+
     out = io.BytesIO()
     fastavro.schemaless_writer(out, schema, record, strict=True)
     return out.getvalue()
