@@ -456,11 +456,11 @@ def test_what_is_broken_stops_every_service() -> None:
         ),
         (
             prop("hoodie.table.metadata.partitions", "files,vector_index"),
-            {TableService.SAVEPOINT, TableService.VERIFICATION},
+            {TableService.ARCHIVING, TableService.SAVEPOINT, TableService.VERIFICATION},
         ),
         (
             prop("hoodie.table.storage.layout", "lsm_tree"),
-            {TableService.METADATA, TableService.SAVEPOINT, TableService.UNSCHEDULING},
+            {TableService.ARCHIVING, TableService.METADATA, TableService.SAVEPOINT, TableService.UNSCHEDULING},
         ),
         (timeline_file("20261121043709156.savepoint.inflight"), set(TableService) - {TableService.CLEANING}),
         (timeline_file(NEWEST, b""), set()),

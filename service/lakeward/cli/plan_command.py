@@ -6,7 +6,7 @@ Touches: stdout; the table and the store, reading only.
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,11 @@ from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneO
 from lakeward.cli.option_groups import with_option_groups
 from lakeward.cli.plan_options import StatedPlan
 from lakeward.cli.store_options import DebugOption, JsonOption
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from lakeward.plan.decision import PlanOutcome
 
 
 @with_option_groups
@@ -48,9 +53,21 @@ def explain(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Say for each file group in one sentence what would happen to it, why, and when it would be otherwise."""
+    """Say for each file group in one sentence what would happen to it, why, and when it would be otherwise; and what
+    each savepoint keeps of the table."""
+    from lakeward.cli.pinned_files import find_pinned_files
     from lakeward.cli.preview import preview, show_preview
     from lakeward.cli.views.plan import explanations_as_json, render_explanations
+    from lakeward.cli.views.savepoints import explain_pinned, savepoints_as_json
 
     outcome, trigger = preview(table, config, stated, timezone)
-    show_preview(outcome, trigger, as_json=as_json, document=explanations_as_json, render=render_explanations)
+    pinned = find_pinned_files(table, config)
+
+    def document(outcome: PlanOutcome) -> dict[str, Any]:
+        return {**explanations_as_json(outcome), "savepoints": savepoints_as_json(pinned.savepoints, now=pinned.now)}
+
+    def render(outcome: PlanOutcome, console: Console) -> None:
+        render_explanations(outcome, console)
+        explain_pinned(pinned.savepoints, console, now=pinned.now)
+
+    show_preview(outcome, trigger, as_json=as_json, document=document, render=render)

@@ -118,27 +118,15 @@ def list_savepoints(
     debug: DebugOption = False,
 ) -> None:
     """Show the savepoints, Hudi's too, with the bytes that only each keeps: no reader of the newest rows reads them."""
+    from lakeward.cli.pinned_files import find_pinned_files
     from lakeward.cli.views.savepoints import render_savepoints, savepoints_as_json
     from lakeward.cli.views.terminal import Terminal
-    from lakeward.plan.savepointing import pinned_by
-    from lakeward.table.past_slices import scan_past_slices
-    from lakeward.table.savepoints import read_savepoints
-    from lakeward.table.table_config import load_table_config
-    from lakeward.table.timeline import load_timeline
 
-    opened, clock = open_table(table, config), SystemClock()
-    loaded = load_table_config(opened.storage, opened.base_path, clock=clock).config
-    timeline = load_timeline(opened.storage, opened.base_path, loaded)
-    savepoints = read_savepoints(opened.storage, opened.base_path, loaded, timeline)
-    pinned = []
-    if savepoints:
-        past = scan_past_slices(opened.storage, opened.base_path, loaded, timeline)
-        pinned = pinned_by(savepoints, past.view(), past.sizes)
-    begun = [each.time for each in timeline.pending if each.action == "savepoint"]
+    found = find_pinned_files(table, config)
     if as_json:
-        print_json(savepoints_as_json(pinned, begun, now=clock.now()))
+        print_json({"savepoints": savepoints_as_json(found.savepoints, now=found.now), "begun": list(found.begun)})
     else:
-        render_savepoints(pinned, begun, Terminal(), now=clock.now())
+        render_savepoints(found.savepoints, found.begun, Terminal(), now=found.now)
 
 
 def _on_table(

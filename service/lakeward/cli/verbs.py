@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typer
 
+from lakeward.cli.archive_command import archive as archive_table
 from lakeward.cli.clean_command import clean as clean_table
 from lakeward.cli.compact_command import compact as compact_table
 from lakeward.cli.config_commands import config_app
@@ -38,6 +39,7 @@ app.command(name="inspect")(inspect_table)
 app.command(name="plan")(plan_table)
 app.command(name="explain")(explain_plan)
 app.command(name="compact")(compact_table)
+app.command(name="archive")(archive_table)
 app.command(name="clean")(clean_table)
 app.command(name="unschedule")(unschedule_plan)
 app.command(name="verify")(verify_table)

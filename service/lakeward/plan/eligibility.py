@@ -28,6 +28,8 @@ class TableService(StrEnum):
     """What asks for permission, in the words of `inspect`. Full and log compactions are chosen in one planning over one
     snapshot, so they are one service here."""
 
+    ARCHIVING = "archiving"
+    """Telling which instants can leave the active timeline. Writes nothing."""
     CLEANING = "cleaning"
     """Deleting file slices that nothing needs any more."""
     COMPACTION = "compaction"
@@ -101,9 +103,9 @@ _COMPACTION = frozenset({TableService.COMPACTION})
 _CLEANING = frozenset({TableService.CLEANING})
 _OF_PLANS = frozenset({TableService.COMPACTION, TableService.UNSCHEDULING})
 """The services that carry out pending plans of the table, or unschedule them."""
-_WRITES = _ALL - {TableService.VERIFICATION, TableService.SAVEPOINT}
+_WRITES = _ALL - {TableService.ARCHIVING, TableService.VERIFICATION, TableService.SAVEPOINT}
 """The services that write files which the metadata table must know."""
-_FILES_ARE_NAMED = _ROWS_ARE_MERGED | {TableService.SAVEPOINT, TableService.CLEANING}
+_FILES_ARE_NAMED = _ROWS_ARE_MERGED | {TableService.ARCHIVING, TableService.CLEANING, TableService.SAVEPOINT}
 """The services that must know every data file of the table."""
 
 _LEAVE = "Leave compaction of this table to Hudi."

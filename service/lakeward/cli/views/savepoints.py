@@ -26,25 +26,36 @@ _COLUMNS = {
 }
 
 
-def savepoints_as_json(pinned: Sequence[Pinned], begun: Sequence[str], *, now: float) -> dict[str, Any]:
-    return {
-        "savepoints": [
-            {
-                "instant": each.savepoint.instant,
-                "user": each.savepoint.user,
-                "comment": each.savepoint.comment,
-                "made_at": format_time(each.savepoint.made_at),
-                "age_seconds": round(now - each.savepoint.made_at),
-                "files": each.files,
-                "bytes": each.bytes,
-                "files_only_it_keeps": each.only_files,
-                "bytes_only_it_keeps": each.only_bytes,
-                "files_gone": each.gone,
-            }
-            for each in pinned
-        ],
-        "begun": list(begun),
-    }
+def savepoints_as_json(pinned: Sequence[Pinned], *, now: float) -> list[dict[str, Any]]:
+    return [
+        {
+            "instant": each.savepoint.instant,
+            "user": each.savepoint.user,
+            "comment": each.savepoint.comment,
+            "made_at": format_time(each.savepoint.made_at),
+            "age_seconds": round(now - each.savepoint.made_at),
+            "files": each.files,
+            "bytes": each.bytes,
+            "files_only_it_keeps": each.only_files,
+            "bytes_only_it_keeps": each.only_bytes,
+            "files_gone": each.gone,
+        }
+        for each in pinned
+    ]
+
+
+def explain_pinned(pinned: Sequence[Pinned], console: Console, *, now: float) -> None:
+    """A sentence for each savepoint."""
+    for each in pinned:
+        age = format_duration(max(0.0, now - each.savepoint.made_at))
+        comment = f" ({each.savepoint.comment})" if each.savepoint.comment else ""
+        console.print(
+            Text(
+                shown(
+                    f"{format_size(each.only_bytes)} pinned by savepoint {each.savepoint.instant} since {age}{comment}."
+                )
+            )
+        )
 
 
 def render_savepoints(pinned: Sequence[Pinned], begun: Sequence[str], console: Console, *, now: float) -> None:
