@@ -5,13 +5,75 @@
     requested rollback     instantToRollback: the one it is going to roll back; RollbackRequests: the files of it
 
 Touches: nothing.
+Keeps:   what is written is in the schema of Hudi 1.2, to the field.
 """
 
 from __future__ import annotations
 
-from lakeward.format.avro.container import read_record
+from typing import Any
+
+from lakeward.format.avro.container import read_record, write_record
 from lakeward.format.avro.record_fields import RecordFields
 from lakeward.format.file_name import parse_base_file, parse_log_file
+from lakeward.format.timeline.rollback_plan import INSTANT_INFO, TEXT, VERSION, RollbackPlan, planned_path, sizes_field
+
+_TEXTS = {"type": "array", "items": TEXT}
+
+_PARTITION = {
+    "type": "record",
+    "name": "HoodieRollbackPartitionMetadata",
+    "fields": [
+        {"name": "partitionPath", "type": TEXT},
+        {"name": "successDeleteFiles", "type": _TEXTS},
+        {"name": "failedDeleteFiles", "type": _TEXTS},
+        sizes_field("rollbackLogFiles"),
+        sizes_field("logFilesFromFailedCommit"),
+    ],
+}
+
+_BY_PARTITION = {"type": "map", "values": _PARTITION, "avro.java.string": "String"}
+_INSTANTS = {"type": "array", "items": INSTANT_INFO, "default": []}
+
+_SCHEMA: dict[str, Any] = {
+    "type": "record",
+    "name": "HoodieRollbackMetadata",
+    "namespace": "org.apache.hudi.avro.model",
+    "fields": [
+        {"name": "startRollbackTime", "type": TEXT},
+        {"name": "timeTakenInMillis", "type": "long"},
+        {"name": "totalFilesDeleted", "type": "int"},
+        {"name": "commitsRollback", "type": _TEXTS},
+        {"name": "partitionMetadata", "type": _BY_PARTITION},
+        {"name": "version", "type": ["int", "null"], "default": 1},
+        {"name": "instantsRollback", "type": _INSTANTS, "default": []},
+    ],
+}
+
+
+def encode_rollback_metadata(plan: RollbackPlan, *, instant: str, milliseconds: int, base_path: str) -> bytes:
+    """The bytes of the completed rollback at `instant`, which did all that its plan says."""
+    partitions = {
+        partition_path: {
+            "partitionPath": partition_path,
+            "successDeleteFiles": [planned_path(base_path, partition_path, name) for name in names],
+            "failedDeleteFiles": [],
+            "rollbackLogFiles": {},
+            "logFilesFromFailedCommit": {},
+        }
+        for partition_path, names in plan.files.items()
+    }
+    return write_record(
+        _SCHEMA,
+        {
+            "startRollbackTime": instant,
+            "timeTakenInMillis": milliseconds,
+            "totalFilesDeleted": sum(len(names) for names in plan.files.values()),
+            "commitsRollback": [plan.instant],
+            "partitionMetadata": partitions,
+            "version": VERSION,
+            "instantsRollback": [{"commitTime": plan.instant, "action": plan.action}],
+        },
+    )
 
 
 def read_rolled_back(data: bytes, *, file: str) -> tuple[str, ...]:
