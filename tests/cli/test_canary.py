@@ -53,6 +53,7 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
         ("TABLE", "--dry-run", *CONF),
     ],
     "unschedule": [("TABLE", "--writers", "stopped")],
+    "rollback": [("TABLE", "--writers", "stopped"), ("TABLE", "--dry-run")],
     "archive": [("TABLE", "--dry-run")],
     "savepoint create": [("TABLE", "--dry-run"), ("TABLE", "--writers", "stopped")],
     "savepoint list": [("TABLE",)],

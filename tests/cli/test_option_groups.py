@@ -49,7 +49,9 @@ def test_help_has_the_verb_and_its_options() -> None:
         assert words in told, words
 
 
-@pytest.mark.parametrize("verb", [("compact",), ("unschedule",), ("metadata", "disable"), ("metadata", "rebuild")])
+@pytest.mark.parametrize(
+    "verb", [("compact",), ("unschedule",), ("rollback",), ("metadata", "disable"), ("metadata", "rebuild")]
+)
 def test_each_verb_that_writes_takes_the_statements(verb: tuple[str, ...]) -> None:
     """What is said of other writers and their lock is said alike to every verb that writes."""
     told = CliRunner().invoke(lakeward, [*verb, "--help"], env={"COLUMNS": "200"}).output

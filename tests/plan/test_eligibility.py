@@ -456,11 +456,15 @@ def test_what_is_broken_stops_every_service() -> None:
         ),
         (
             prop("hoodie.table.metadata.partitions", "files,vector_index"),
-            {TableService.ARCHIVING, TableService.SAVEPOINT, TableService.VERIFICATION},
+            {TableService.ARCHIVING, TableService.ROLLBACK, TableService.SAVEPOINT, TableService.VERIFICATION},
         ),
         (
             prop("hoodie.table.storage.layout", "lsm_tree"),
             {TableService.ARCHIVING, TableService.METADATA, TableService.SAVEPOINT, TableService.UNSCHEDULING},
+        ),
+        (
+            prop("hoodie.table.base.file.format", "ORC"),
+            {TableService.METADATA, TableService.UNSCHEDULING},
         ),
         (timeline_file("20261121043709156.savepoint.inflight"), set(TableService) - {TableService.CLEANING}),
         (timeline_file(NEWEST, b""), set()),
@@ -472,6 +476,7 @@ def test_what_is_broken_stops_every_service() -> None:
         "payload",
         "metadata-partition",
         "layout",
+        "base-file-format",
         "pending-savepoint",
         "torn-timeline",
         "nothing",

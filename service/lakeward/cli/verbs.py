@@ -17,6 +17,7 @@ from lakeward.cli.metadata_commands import metadata_app
 from lakeward.cli.plan_command import explain as explain_plan
 from lakeward.cli.plan_command import plan as plan_table
 from lakeward.cli.reload_command import reload as reload_daemon
+from lakeward.cli.rollback_command import rollback as roll_back_writes
 from lakeward.cli.run_command import run as run_daemon
 from lakeward.cli.savepoint_commands import savepoint_app
 from lakeward.cli.state_commands import state_app
@@ -42,6 +43,7 @@ app.command(name="compact")(compact_table)
 app.command(name="archive")(archive_table)
 app.command(name="clean")(clean_table)
 app.command(name="unschedule")(unschedule_plan)
+app.command(name="rollback")(roll_back_writes)
 app.command(name="verify")(verify_table)
 app.command(name="run")(run_daemon)
 app.command(name="reload")(reload_daemon)

@@ -362,6 +362,12 @@ def table_place(storage: Storage, base_path: str, timeline: str) -> AttemptPlace
     return AttemptPlace(storage, base_path, base_path, timeline, keeps_plans=True)
 
 
+def rollback_place(storage: Storage, base_path: str, timeline: str) -> AttemptPlace:
+    """Rollbacks on the table: their plan comes with the attempt. Any process ends one that it finds, so none is itself
+    rolled back."""
+    return AttemptPlace(storage, base_path, base_path, timeline, keeps_plans=False)
+
+
 def metadata_place(storage: Storage, base_path: str, timeline: str) -> AttemptPlace:
     return AttemptPlace(storage, base_path, metadata_base_path(base_path), timeline, keeps_plans=False, extension=HFILE)
 

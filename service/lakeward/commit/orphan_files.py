@@ -7,6 +7,11 @@
     intent        the same, which names the commit that any process creates
     temporary     a name under which a file was being created, or a heartbeat or lock removed
 
+and a write of another engine, whose process died:
+
+    written       a base or log file of its instant
+    marker, heartbeat   its own
+
 What may go depends on what became of the instant (`Fate`), and `MAY_GO` is the whole rule: a pair that is not in it
 stays. Each caller says which fate it has proved, and how: the timeline as it lists it under the table lock, or
 `Fencing.fence_off`. `.inflight` and `.requested` are no orphans; `commit/transition.py` removes them.
@@ -14,8 +19,9 @@ stays. Each caller says which fate it has proved, and how: the timeline as it li
 Touches: the files above, of our own attempts; under the table lock.
 Keeps:   1. a file is deleted only by a reason in `MAY_GO`;
          2. a data file is deleted only if its name carries the instant of a plan of compaction, its file group is in
-            that plan, and no completed instant names it: the one deletion by listing there is;
-         3. nothing without our mark is touched: other engines clean up after themselves;
+            that plan, and no completed instant names it; or if a rollback on the timeline names it;
+         3. nothing without our mark is touched, but for what a failed write left: other engines clean up after
+            themselves;
          4. a file in use by a process that may still be creating it stays.
 """
 
@@ -48,6 +54,7 @@ class Left(Enum):
     STAGED = "staged"
     MARKER = "marker"
     MOVED_IN = "moved in"
+    WRITTEN = "written"
     HEARTBEAT = "heartbeat"
     INTENT = "intent"
     TEMPORARY = "temporary name"
@@ -61,6 +68,7 @@ class Fate(Enum):
     PUBLISHING = "our attempt is about to complete it, by what it names"
     FENCED_OFF = "no attempt that began can complete it, and none has"
     GONE = "the timeline has nothing of it"
+    ROLLED_BACK = "its writer is dead, it is not completed, and a rollback on the timeline names the file"
     LOCKED = "such a file is created under the lock that we hold"
     AGED = "it is older than any process that creates one may be"
 
@@ -74,6 +82,7 @@ MAY_GO: Mapping[tuple[Left, Fate], str] = {
     (Left.MARKER, Fate.GONE): "the same",
     (Left.MOVED_IN, Fate.FENCED_OFF): "no commit names it, and none will",
     (Left.MOVED_IN, Fate.PUBLISHING): "the commit of its instant does not name it: the loser of two runs of a task",
+    (Left.WRITTEN, Fate.ROLLED_BACK): "no reader sees it, and any engine that goes on with the rollback deletes it",
     (Left.HEARTBEAT, Fate.COMPLETED): "no process begins at an instant that is completed",
     (Left.HEARTBEAT, Fate.GONE): "no process begins at an instant whose plan is gone",
     (Left.HEARTBEAT, Fate.FENCED_OFF): "it is the one that was judged, or our own; an object store hands it on instead",
@@ -125,6 +134,17 @@ def delete_staged(storage: Storage, fate: Fate, found: Iterable[str]) -> None:
     """Delete what `find_staged` found."""
     assert (Left.STAGED, fate) in MAY_GO and (Left.MARKER, fate) in MAY_GO, f"staged files stay where {fate.value}"
     fencing_of(storage).delete_staged(found)
+
+
+def forget_failed_write(storage: Storage, root: str, instant: str) -> None:
+    """Remove markers and heartbeat of a write of which the timeline has nothing any more.
+
+    Args:
+        root: the table's base path, or its metadata table's.
+    """
+    assert (Left.MARKER, Fate.GONE) in MAY_GO, "markers say what is to be rolled back, and nothing is"
+    storage.delete_folder(temp_folder(root, instant))
+    delete_orphans(storage, Left.HEARTBEAT, Fate.GONE, [heartbeat_path(root, instant)])
 
 
 def sweep(

@@ -45,6 +45,20 @@ class ServiceAction(TimelineAction):
     LOG_COMPACTION = ("logcompaction", "deltacommit")
 
 
+class WriteAction(TimelineAction):
+    """Writes of rows, which other engines make: their pending files go when they are rolled back."""
+
+    COMMIT = ("commit", "commit")
+    DELTA_COMMIT = ("deltacommit", "deltacommit")
+    REPLACE_COMMIT = ("replacecommit", "replacecommit")
+
+
+class UndoAction(TimelineAction):
+    """Actions on the timeline of a table that end others."""
+
+    ROLLBACK = ("rollback", "rollback")
+
+
 class MetadataAction(TimelineAction):
     """Actions on the timeline of its metadata table: a delta commit at the instant of the table's own action, or a
     service."""

@@ -35,6 +35,8 @@ class TableService(StrEnum):
     COMPACTION = "compaction"
     METADATA = "metadata"
     """Compaction and cleaning of the metadata table."""
+    ROLLBACK = "rollback"
+    """Rolling back writes that failed."""
     SAVEPOINT = "savepoint"
     """Making a savepoint of a commit, and deleting one. Writes nothing but the savepoint."""
     UNSCHEDULING = "unscheduling"
@@ -105,8 +107,15 @@ _OF_PLANS = frozenset({TableService.COMPACTION, TableService.UNSCHEDULING})
 """The services that carry out pending plans of the table, or unschedule them."""
 _WRITES = _ALL - {TableService.ARCHIVING, TableService.VERIFICATION, TableService.SAVEPOINT}
 """The services that write files which the metadata table must know."""
-_FILES_ARE_NAMED = _ROWS_ARE_MERGED | {TableService.ARCHIVING, TableService.CLEANING, TableService.SAVEPOINT}
+_FILES_ARE_NAMED = _ROWS_ARE_MERGED | {
+    TableService.ARCHIVING,
+    TableService.CLEANING,
+    TableService.ROLLBACK,
+    TableService.SAVEPOINT,
+}
 """The services that must know every data file of the table."""
+_METADATA_IS_WRITTEN = _WRITES - {TableService.ROLLBACK}
+"""The services that write records into the metadata table; a rollback only removes what its instant wrote there."""
 
 _LEAVE = "Leave compaction of this table to Hudi."
 _OTHER_FORMAT = "It is {value}; this release merges rows of {wanted} only."
@@ -150,7 +159,7 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "metadata-partition",
         "partitions of the metadata table that this release does not know; on version 8 `secondary_index_*`",
-        _WRITES,
+        _METADATA_IS_WRITTEN,
         findings.unknown_metadata_partition,
         "The metadata table holds {names}, for which this release cannot write what Hudi's writers would; queries that "
         "rely on it would miss rows, or later writes would fail.",
@@ -233,7 +242,7 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "storage-layout",
         "a storage layout other than the default",
-        _ROWS_ARE_MERGED | _CLEANING,
+        _ROWS_ARE_MERGED | {TableService.CLEANING, TableService.ROLLBACK},
         findings.property_is_other_than("hoodie.table.storage.layout", "DEFAULT"),
         "It is {value}; this release knows which files belong together in the layout {wanted} only.",
         _LEAVE,

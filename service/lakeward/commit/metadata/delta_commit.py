@@ -65,7 +65,7 @@ from lakeward.commit.staged_commit import named_files
 from lakeward.commit.transition import LAYOUT, MetadataAction, TimelineFiles
 from lakeward.errors import BrokenFile, Conflict, NotATable
 from lakeward.format.file_name import HFILE, parse_log_file
-from lakeward.format.timeline.instant import State, comparable_time, parse_instant
+from lakeward.format.timeline.instant import Instant, State, comparable_time, parse_instant
 from lakeward.format.timeline.rollback_metadata import read_rollback_plan
 from lakeward.storage.storage import Storage, join
 from lakeward.table.metadata.metadata_table import has_metadata_table, latest_compaction, metadata_base_path
@@ -129,16 +129,10 @@ class DeltaCommit:
             AttemptLost: another process began an attempt at the instant meanwhile.
         """
         storage, metadata_path = self.storage, metadata_base_path(self.base_path)
-        try:
-            config = load_table_config(storage, metadata_path, clock=self.clock).config
-        except NotATable:
-            return False  # the table has no metadata table
-        timeline = load_timeline(storage, metadata_path, config)
-        ours = [each for each in timeline.instants if each.time == self.instant]
-        if not ours:
+        found = self._find()
+        if found is None:
             return False
-        folder = timeline_folder(metadata_path, config)
-        _check_removable(storage, folder, self.instant, timeline)
+        folder, ours = found
         logs = _logs_of(storage, metadata_path, self.instant)
         aside = rollback_folder(self.base_path, self.instant, by)
         storage.make_folder(aside)  # before the proof: a process that takes the lock later finds it
@@ -149,6 +143,26 @@ class DeltaCommit:
         files = TimelineFiles(storage, folder, self.instant, MetadataAction.DELTA_COMMIT)
         fencing.take_off_timeline(files, aside, fence)
         return True
+
+    def check_removable(self) -> None:
+        """Raise `Conflict` where `roll_back` would now."""
+        self._find()
+
+    def _find(self) -> tuple[str, list[Instant]] | None:
+        """The timeline folder of the metadata table, and the instant's files in it; None where it has none. Raises
+        `Conflict` where they must stay."""
+        metadata_path = metadata_base_path(self.base_path)
+        try:
+            config = load_table_config(self.storage, metadata_path, clock=self.clock).config
+        except NotATable:
+            return None  # the table has no metadata table
+        timeline = load_timeline(self.storage, metadata_path, config)
+        ours = [each for each in timeline.instants if each.time == self.instant]
+        if not ours:
+            return None
+        folder = timeline_folder(metadata_path, config)
+        _check_removable(self.storage, folder, self.instant, timeline)
+        return folder, ours
 
     def roll_forward(self, intent: CommitIntent, folder: str, *, fence: Fence) -> None:
         """Complete the delta commit that the intent names, from what lies in `folder`. Idempotent. Raises `Conflict`

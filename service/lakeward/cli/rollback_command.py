@@ -1,0 +1,197 @@
+"""`lakeward rollback TABLE [INSTANT]`: roll back writes that failed, so that nothing of them is left.
+
+Touches: stdout, stderr; the table, through `execute/rollback/rolling_back.py`.
+Keeps:   1. nothing is written without a statement about the table's other writers, nor with --dry-run;
+         2. each pending instant that stays is told, with the reason.
+See:     docs/decisions/0032-what-is-rolled-back.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.lock_options import StatedLocks
+from lakeward.cli.option_groups import with_option_groups
+from lakeward.cli.store_options import DebugOption, JsonOption, print_json
+from lakeward.clock import SystemClock
+from lakeward.errors import Cancelled, LakewardError, Refused, TryLater, UsageError
+
+if TYPE_CHECKING:
+    from lakeward.execute.rollback.rolling_back import PlannedRollback, RolledBackWrite
+    from lakeward.execute.serviced_table import ServicedTable
+    from lakeward.plan.rollback import RollbackDecision
+    from lakeward.table.timeline import Timeline
+
+
+@with_option_groups
+def rollback(
+    *,
+    table: TableArgument,
+    instant: Annotated[
+        str | None,
+        typer.Argument(metavar="[INSTANT]", help="Of the failed write; without it all of them, the newest first."),
+    ] = None,
+    config: ConfigOption = None,
+    stated: StatedLocks,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be rolled back, file by file, and write nothing.")
+    ] = False,
+    timezone: TimezoneOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Roll back writes whose writer died: their files, their part of the metadata table, and their instants go.
+
+    A write whose writer is at work is never touched, nor one that is completed.
+    """
+    from lakeward.cli.compaction_options import compaction_options
+    from lakeward.cli.interrupts import interruptible
+    from lakeward.cli.views.progress import open_view
+    from lakeward.cli.views.terminal import Terminal
+    from lakeward.commit.owner import Processes
+    from lakeward.execute.rollback.rolling_back import find_decisions, preview, roll_back_writes
+    from lakeward.execute.serviced_table import ServicedTable
+    from lakeward.plan.rollback import Step
+
+    opened = open_table(table, config)
+    locks = stated.over(opened, dry_run=dry_run)
+    clock = SystemClock()
+    with open_view(Terminal(stderr=True), clock) as view, interruptible() as guard:
+        serviced = ServicedTable.for_one_attempt(
+            opened.storage,
+            opened.base_path,
+            compaction_options(opened, locks, timezone=timezone),
+            clock=clock,
+            processes=Processes(),
+            observer=view,
+            guard=guard,
+        )
+        found = find_decisions(serviced)
+        if instant is not None:
+            found = (_the_one(serviced, found, instant),)
+        todo = [decision for decision in found if decision.step is not Step.LEAVE]
+        left = [decision for decision in found if decision.step is Step.LEAVE]
+        if dry_run:
+            planned = [preview(serviced, decision) for decision in todo]
+            _tell_preview(planned, left, as_json=as_json)
+            return
+        try:
+            report = roll_back_writes(serviced, [decision.instant for decision in todo])
+        except (KeyboardInterrupt, Cancelled) as error:
+            error.add_note("A rollback that had begun is ended by the next one, or by the next Hudi writer.")
+            raise
+    _tell(report.rolled_back, [*report.left, *left], as_json=as_json)
+
+
+def _the_one(serviced: ServicedTable, found: Sequence[RollbackDecision], instant: str) -> RollbackDecision:
+    """The decision about the instant that was named. Raises why it is not rolled back."""
+    from lakeward.execute.rollback.rolling_back import read_timeline
+    from lakeward.plan.rollback import RollbackReason, Step
+
+    ended = next((each for each in found if each.target == instant), None)
+    decision = ended or next((each for each in found if each.instant == instant), None)
+    if decision is None:
+        raise _not_pending(read_timeline(serviced), instant)
+    if decision.step is not Step.LEAVE:
+        return decision
+    what, why = f"{decision.action} {decision.instant} is not rolled back.", f"{_sentence(decision.why)}."
+    if decision.reason is RollbackReason.LIVE_WRITER:
+        raise TryLater(what, why=why, remedy="Wait until it ends, or stop it where it runs, and try again.")
+    raise Refused(what, why=why, remedy="`lakeward rollback TABLE --dry-run` names all that is pending.")
+
+
+def _not_pending(timeline: Timeline, instant: str) -> LakewardError:
+    if any(each.time == instant for each in timeline.completed):
+        return Refused(
+            f"{instant} is completed, and is not rolled back.",
+            why="Readers may have seen its rows, and later commits may rest on them.",
+            remedy="Write the rows anew, or let Hudi roll the commit back or restore a savepoint.",
+        )
+    return UsageError(
+        f"Nothing is pending at {instant}.",
+        why="It is not on the timeline: rolled back already, archived, or never there.",
+        remedy="`lakeward inspect` shows what is pending.",
+    )
+
+
+def _tell(done: Sequence[RolledBackWrite], left: Sequence[RollbackDecision], *, as_json: bool) -> None:
+    if as_json:
+        rolled_back = [
+            _planned_json(each.planned) | {"rollback": each.rollback, "completion_time": each.completion_time}
+            for each in done
+        ]
+        print_json({"dry_run": False, "rolled_back": rolled_back, "left": [_left_json(each) for each in left]})
+        return
+    if not done:
+        typer.echo("No failed write is to be rolled back.")
+    for each in done:
+        plan = each.planned.plan
+        files = _files(sum(len(names) for names in plan.files.values()))
+        typer.echo(f"Rolled back {plan.action} {plan.instant} by rollback {each.rollback}: {files}.")
+    _tell_left(left)
+
+
+def _tell_preview(planned: Sequence[PlannedRollback], left: Sequence[RollbackDecision], *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "dry_run": True,
+                "rolled_back": [_planned_json(each) | {"rollback": None, "completion_time": None} for each in planned],
+                "left": [_left_json(each) for each in left],
+            }
+        )
+        return
+    if not planned:
+        typer.echo("No failed write is to be rolled back.")
+    for each in planned:
+        plan, decision = each.plan, each.decision
+        files = _files(sum(len(names) for names in plan.files.values()))
+        typer.echo(f"Would roll back {plan.action} {plan.instant}, because {decision.why}: {files}.")
+        for partition_path, names in plan.files.items():
+            for name in names:
+                typer.echo(f"  {partition_path or '(none)'}  {name}")
+    _tell_left(left)
+
+
+def _tell_left(left: Sequence[RollbackDecision]) -> None:
+    for each in left:
+        typer.echo(f"Left: {each.action} {each.instant}: {each.why}.")
+
+
+def _files(number: int) -> str:
+    return f"{number} file{'' if number == 1 else 's'}"
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def _planned_json(planned: PlannedRollback) -> dict[str, Any]:
+    plan, decision = planned.plan, planned.decision
+    return {
+        "instant": plan.instant,
+        "action": plan.action,
+        "reason": decision.reason.value,
+        "why": decision.why,
+        "was_begun": decision.target is not None,
+        "found_by": planned.found_by.value,
+        "files": [
+            {"partition_path": partition_path, "name": name}
+            for partition_path, names in plan.files.items()
+            for name in names
+        ],
+    }
+
+
+def _left_json(decision: RollbackDecision) -> dict[str, Any]:
+    return {
+        "instant": decision.instant,
+        "action": decision.action,
+        "reason": decision.reason.value,
+        "why": decision.why,
+        "target": decision.target,
+    }

@@ -1,0 +1,272 @@
+"""Roll failed writes back: as if each had never begun, but for a rollback on the timeline that says what went.
+
+    no lock  heartbeats are watched until they can be told
+    lock     judge again -> R.rollback.requested (every file by name) -> .inflight -> what the write has in the metadata
+             table -> its files -> its .inflight, .requested -> its markers, its heartbeat -> R_C.rollback
+
+One lock for each write, held until its rollback is completed: so a process that holds the lock and finds a rollback of
+ours pending knows that its process died, or lost the lock, and ends it. Hudi does so too, by the plan.
+
+The write goes from the metadata table as an attempt of ours would (decision 0013), without a rollback there: while it
+is pending nothing of it counts, whichever of its files are left. *A completed rollback on the table makes blocks of the
+write in its metadata table count*, so none is left by then. Whether it can be rolled back there is asked before
+anything is written.
+
+    t0 A judges a writer dead and waits for the lock; t1 the writer was merely stopped, wakes, and commits; t2 A has the
+    lock: the write is completed, and A leaves it.
+    t0 A is stopped before it deletes; t1 its lock runs out, B ends the rollback; t2 A wakes: its fence fails. What one
+    request still deletes, B deleted.
+
+Touches: files of one instant in the table and in its metadata table, and a rollback on the timeline; under the lock.
+Keeps:   1. nothing of a write is deleted that is completed, or whose heartbeat beats, as seen under the lock;
+         2. a file is deleted only after a plan on the timeline names it;
+         3. stopped anywhere in between, the next process ends it, be it Hudi;
+         4. when the rollback is completed nothing of the write is left in the metadata table.
+See:     docs/decisions/0032-what-is-rolled-back.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lakeward.commit.attempt import Attempt, Publication, rollback_place
+from lakeward.commit.attempt_files import temp_folder
+from lakeward.commit.heartbeat import Life
+from lakeward.commit.heartbeat_line import heartbeat_path
+from lakeward.commit.instant_time import later, next_time
+from lakeward.commit.lock.table_lock import Fence
+from lakeward.commit.metadata.delta_commit import DeltaCommit
+from lakeward.commit.orphan_files import Fate, Left, delete_orphans, forget_failed_write
+from lakeward.commit.transition import TimelineFiles, UndoAction, WriteAction
+from lakeward.errors import Refused
+from lakeward.execute.rollback.failed_writes import heartbeat_places, judge, watch_writers
+from lakeward.execute.rollback.markers import marked_partitions
+from lakeward.execute.serviced_table import ServicedTable
+from lakeward.format.timeline.rollback_metadata import encode_rollback_metadata
+from lakeward.format.timeline.rollback_plan import RollbackPlan, encode_rollback_plan, read_planned_rollback
+from lakeward.plan.eligibility import TableService
+from lakeward.plan.rollback import RollbackDecision, Step, plan_rollback
+from lakeward.storage.storage import join, parent
+from lakeward.table.metadata.metadata_table import metadata_base_path
+from lakeward.table.partition import find_partitions
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import timeline_folder
+from lakeward.table.timeline import Timeline
+
+_DELETIONS_A_FENCE = 100
+
+
+class FoundBy(StrEnum):
+    """What told the partitions of the files that go; there, each file says by its name whether it does."""
+
+    MARKERS = "markers"
+    LISTING = "listing"
+    """There were no markers, and every partition was listed."""
+    PLAN = "plan"
+    """A rollback that was pending names every file."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRollback:
+    """What is, or would be, rolled back."""
+
+    decision: RollbackDecision
+    plan: RollbackPlan
+    found_by: FoundBy
+
+
+@dataclass(frozen=True, slots=True)
+class RolledBackWrite:
+    """A failed write that is gone."""
+
+    planned: PlannedRollback
+    rollback: str
+    """The instant of the rollback."""
+    completion_time: str
+
+
+@dataclass(frozen=True, slots=True)
+class RollbackReport:
+    rolled_back: tuple[RolledBackWrite, ...]
+    left: tuple[RollbackDecision, ...]
+
+
+def find_decisions(table: ServicedTable) -> tuple[RollbackDecision, ...]:
+    """What there is to do, the newest first. Takes no lock, writes nothing, and may wait for heartbeats."""
+    watch_writers(table, _snapshot(table))
+    return judge(table, _snapshot(table))
+
+
+def read_timeline(table: ServicedTable) -> Timeline:
+    return _snapshot(table).timeline
+
+
+def preview(table: ServicedTable, decision: RollbackDecision) -> PlannedRollback:
+    """What would be deleted now."""
+    return _plan(table, _snapshot(table), decision)
+
+
+def roll_back_writes(table: ServicedTable, instants: Sequence[str]) -> RollbackReport:
+    """Carry out what is decided of these pending instants, in their order.
+
+    Raises:
+        Refused: the table is not one that this release may change; nothing was written.
+        LockHeld, TryLater: another process is at work.
+        Conflict: what a write left in the metadata table cannot be rolled back; nothing was written for it.
+    """
+    if not instants and _has_leftovers(table):
+        with table.locked():
+            _tidy(table, _snapshot(table))
+    done: list[RolledBackWrite] = []
+    left: list[RollbackDecision] = []
+    for instant in instants:
+        with table.locked() as fence:
+            snapshot = _snapshot(table)
+            _tidy(table, snapshot)
+            decision = next((each for each in judge(table, snapshot) if each.instant == instant), None)
+            if decision is None:
+                table.observer.step(f"{instant} is pending no more: completed, or rolled back by another process")
+            elif decision.step is Step.LEAVE:
+                left.append(decision)
+            else:
+                done.append(_Rollback(table, snapshot, decision, fence).run())
+    return RollbackReport(tuple(done), tuple(left))
+
+
+class _Rollback:
+    """One rollback of one write. Under the lock."""
+
+    def __init__(self, table: ServicedTable, snapshot: TableSnapshot, decision: RollbackDecision, fence: Fence) -> None:
+        self._table = table
+        self._snapshot = snapshot
+        self._decision = decision
+        self._fence = fence
+        self._timeline = timeline_folder(table.base_path, snapshot.config)
+
+    def run(self) -> RolledBackWrite:
+        table, fence = self._table, self._fence
+        planned = _plan(table, self._snapshot, self._decision)
+        write = self._write_files(planned.plan)
+        write.check_uncompleted()
+        metadata = DeltaCommit(table.storage, table.base_path, planned.plan.instant, table.clock)
+        metadata.check_removable()
+        if self._decision.step is Step.END_ROLLBACK:
+            attempt = self._attempt(self._decision.instant)
+            if (completion_time := self._take_over(attempt)) is not None:
+                return RolledBackWrite(planned, attempt.instant, completion_time)
+        else:
+            attempt = self._attempt(self._new_instant())
+            fence()
+            attempt.claim()
+            attempt.request(encode_rollback_plan(planned.plan, base_path=table.base_path))
+        metadata.roll_back(by=table.owner.attempt, fence=fence)
+        return RolledBackWrite(planned, attempt.instant, self._carry_out(attempt, planned.plan, write))
+
+    def _take_over(self, attempt: Attempt) -> str | None:
+        """Become the one attempt at a rollback that is pending. Returns its completion time where the process that died
+        had stated it: then nothing else is left to do."""
+        table, fence = self._table, self._fence
+        table.observer.step(f"rollback {attempt.instant}: ending what was interrupted")
+        judged = table.liveness(attempt.instant)
+        if not attempt.fence_off() and (completion_time := attempt.roll_forward(fence=fence)) is not None:
+            attempt.clear(judged.owner)
+            return completion_time
+        fence()
+        attempt.make_way(judged.owner)
+        attempt.claim()
+        attempt.files.check_uncompleted()
+        fence()
+        if not attempt.files.is_inflight():
+            attempt.files.begin()
+        return None
+
+    def _carry_out(self, attempt: Attempt, plan: RollbackPlan, write: TimelineFiles) -> str:
+        table, fence, started = self._table, self._fence, self._table.clock.monotonic()
+        paths = [join(table.base_path, partition, name) for partition, names in plan.files.items() for name in names]
+        for first in range(0, len(paths), _DELETIONS_A_FENCE):
+            fence()
+            delete_orphans(table.storage, Left.WRITTEN, Fate.ROLLED_BACK, paths[first : first + _DELETIONS_A_FENCE])
+        fence()
+        write.check_uncompleted()
+        write.roll_back()
+        write.unschedule()
+        for place in heartbeat_places(table, self._snapshot):
+            forget_failed_write(table.storage, place, plan.instant)
+        milliseconds = int((table.clock.monotonic() - started) * 1000)
+        attempt.stage(
+            encode_rollback_metadata(
+                plan, instant=attempt.instant, milliseconds=milliseconds, base_path=table.base_path
+            )
+        )
+        latest_time = later(self._snapshot.timeline.latest_time, attempt.instant)
+        publication = Publication(latest_time=latest_time, zone=self._snapshot.zone)
+        completion_time = attempt.publish(publication, clock=table.clock, fence=fence)
+        attempt.clear()
+        table.observer.step(f"{plan.action} {plan.instant} rolled back, files deleted: {len(paths)}")
+        return completion_time
+
+    def _attempt(self, instant: str) -> Attempt:
+        table = self._table
+        place = rollback_place(table.storage, table.base_path, self._timeline)
+        return Attempt(place, instant, UndoAction.ROLLBACK, table.owner)
+
+    def _new_instant(self) -> str:
+        snapshot = self._snapshot
+        return next_time(floor=snapshot.timeline.latest_time, zone=snapshot.zone, clock=self._table.clock)
+
+    def _write_files(self, plan: RollbackPlan) -> TimelineFiles:
+        action = next((action for action in WriteAction if action.pending == plan.action), None)
+        if action is None:
+            raise Refused(
+                f"A rollback of {plan.action} {plan.instant} is pending, which is not ended here.",
+                why="That is no write, and what else must be done for it is not known.",
+                remedy="Let the engine that began the rollback end it.",
+            )
+        return TimelineFiles(self._table.storage, self._timeline, plan.instant, action)
+
+
+def _has_leftovers(table: ServicedTable) -> bool:
+    """Whether a process of ours died right after its work, or before it said anything."""
+    beating = table.storage.list(parent(heartbeat_path(table.base_path, "0")))
+    lives = (table.liveness(status.name) for status in beating if status.name.isdigit())
+    return any(each.owner is not None and each.life is not Life.ALIVE for each in lives)
+
+
+def _tidy(table: ServicedTable, snapshot: TableSnapshot) -> None:
+    """Remove what processes of ours left at instants that are completed, or of which they said nothing."""
+    table.sweep(snapshot)
+    storage, base_path = table.storage, table.base_path
+    known = {instant.time for instant in snapshot.timeline.instants}
+    for status in storage.list(parent(heartbeat_path(base_path, "0"))):
+        judged = table.liveness(status.name) if status.name.isdigit() and status.name not in known else None
+        if judged is None or judged.owner is None or judged.life is Life.ALIVE:
+            continue
+        # A compaction of the metadata table says nothing before it publishes, and has its folder there.
+        if storage.list(temp_folder(metadata_base_path(base_path), status.name)):
+            continue
+        place = rollback_place(storage, base_path, timeline_folder(base_path, snapshot.config))
+        attempt = Attempt(place, status.name, UndoAction.ROLLBACK, table.owner)
+        if attempt.fence_off():
+            attempt.forget(judged.owner)
+
+
+def _snapshot(table: ServicedTable) -> TableSnapshot:
+    return table.snapshot(only=(), service=TableService.ROLLBACK)  # the timeline says all that matters
+
+
+def _plan(table: ServicedTable, snapshot: TableSnapshot, decision: RollbackDecision) -> PlannedRollback:
+    storage, base_path = table.storage, table.base_path
+    if decision.step is Step.END_ROLLBACK:
+        requested = join(timeline_folder(base_path, snapshot.config), f"{decision.instant}.rollback.requested")
+        plan = read_planned_rollback(storage.read(requested), base_path=base_path, file=requested)
+        return PlannedRollback(decision, plan, FoundBy.PLAN)
+    marked = marked_partitions(storage, base_path, decision.instant)
+    if marked is None:
+        found = {each.path: each.files for each in find_partitions(storage, base_path).partitions}
+    else:
+        found = {path: tuple(storage.list(join(base_path, path))) for path in sorted(marked)}
+    names = {path: [each.name for each in files if not each.is_folder] for path, files in found.items()}
+    plan = plan_rollback(decision.instant, decision.action, names)
+    return PlannedRollback(decision, plan, FoundBy.LISTING if marked is None else FoundBy.MARKERS)
