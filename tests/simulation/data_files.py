@@ -33,8 +33,12 @@ def base_file(ids: Collection[int]) -> bytes:
     return b"PAR1" + text.ljust(BASE_BYTES) + _FOOTER + struct.pack("<i", len(_FOOTER)) + b"PAR1"
 
 
-def log_file(instant: str, ids: Collection[int], *, sources: Sequence[str] = ()) -> bytes:
-    content = json.dumps([sorted(ids), list(sources)]).encode()
+def log_file(instant: str, ids: Collection[int], *, sources: Sequence[str] = (), size: int = 0) -> bytes:
+    """
+    Args:
+        size: of the content, where that is less.
+    """
+    content = json.dumps([sorted(ids), list(sources)]).encode().ljust(size)
     headers = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: SCHEMA}
     if sources:
         headers[HeaderKey.COMPACTED_BLOCK_TIMES] = ",".join(sources)

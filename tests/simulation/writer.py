@@ -97,7 +97,7 @@ def create_table(
     watch = TableWatch(world, storage, base_path, names)
     table = Table(world, storage, base_path, names, watch, lock_expire_seconds)
     storage.make_folder(table.timeline)
-    storage.create(f"{base_path}/.hoodie/hoodie.properties", _properties())
+    storage.create(f"{base_path}/.hoodie/hoodie.properties", table_properties())
     for name in names:
         storage.make_folder(f"{base_path}/{name}")
         storage.create(
@@ -372,6 +372,6 @@ _RECORD = _record()
 """What our service never opens of rollbacks and cleans."""
 
 
-def _properties() -> bytes:
+def table_properties() -> bytes:
     checksum = TableConfig(parse_properties(PROPERTIES.encode())).checksum
     return f"{PROPERTIES}hoodie.table.checksum={checksum}\n".encode()
