@@ -112,7 +112,9 @@ def test_no_created_series_double_the_scrape():
 def test_gauges_say_what_the_status_says():
     """Each from the field of its name, and ages from the status' own time."""
     pending = PendingPlan("20270115070000000", "compaction", NOW - 700)
-    shown = table("orders", TableState.QUEUED, backlog=backlog(pending_plans=(pending,), oldest_unmerged_at=NOW - 4000))
+    kept = {"oldest_savepoint_at": NOW - 90_000, "pinned_bytes": 13}
+    waiting = backlog(pending_plans=(pending,), oldest_unmerged_at=NOW - 4000, **kept)
+    shown = table("orders", TableState.QUEUED, backlog=waiting)
     text = scrape(busy(service(shown)))
 
     assert value(text, "lakeward_table_log_files", table="orders") == 120
@@ -122,6 +124,8 @@ def test_gauges_say_what_the_status_says():
     assert value(text, "lakeward_table_pending_plans", table="orders", action="logcompaction") == 0
     assert value(text, "lakeward_table_oldest_pending_plan_age_seconds", table="orders") == 700
     assert value(text, "lakeward_table_write_amplification_ratio", table="orders") == 2.31
+    assert value(text, "lakeward_table_oldest_savepoint_age_seconds", table="orders") == 90_000
+    assert value(text, "lakeward_table_pinned_bytes", table="orders") == 13
     assert value(text, "lakeward_tables", state="queued") == 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from lakeward.format.timeline.instant import parse_instant
 from lakeward.table.backlog import PendingPlan, backlog_of, backlog_of_group
 from lakeward.table.file_group import FileGroup, FileSlice
 from lakeward.table.timeline import Timeline
@@ -97,3 +98,30 @@ def test_an_unknown_zone_and_reserved_instants_tell_no_age() -> None:
     zone = TimelineZone(ZoneSource.UNKNOWN, None, "no evidence")
     group = file_group("p", "a-0", base=None, logs=[(minute(1), 10)])
     assert backlog_of(snapshot_of([group], [], zone=zone)).oldest_unmerged_at is None
+
+
+def test_what_savepoints_keep() -> None:
+    """Older slices and replaced groups count that one of them names, once; what readers read would be there anyway."""
+    old = file_group("p", "a-0", base=(minute(1), 50), logs=[(minute(2), 7)]).slices
+    new = file_group("p", "a-0", base=(minute(5), 100), logs=[]).slices
+    gone = file_group("p", "b-0", base=(minute(1), 1000), logs=[(minute(2), 1)])
+    names = {"old": old[0].base_file, "new": new[0].base_file, "gone": gone.slices[0].base_file}
+    paths = {each: file.path for each, file in names.items() if file is not None}
+    log = old[0].log_files[0].path
+    made = {f"{minute(2)}_{minute(9)}.savepoint": 900.0, f"{minute(4)}_{minute(8)}.savepoint": 800.0}
+    saved = [instant for name in made if (instant := parse_instant(name, 2)) is not None]
+    snapshot = snapshot_of(
+        [FileGroup("p", "a-0", new + old)],
+        [],
+        timeline=Timeline((*completed(minute(1), "commit"), *saved), modified=made),
+        replaced_groups=(gone,),
+        savepointed={
+            minute(2): frozenset({paths["old"], paths["new"], log}),
+            minute(4): frozenset({paths["old"], paths["gone"]}),
+        },
+    )
+
+    backlog = backlog_of(snapshot)
+
+    assert backlog.pinned_bytes == 50 + 7 + 1000
+    assert backlog.oldest_savepoint_at == 800.0

@@ -261,6 +261,13 @@ def _oldest_plan_age(table: TableStatus, now: float) -> Reading:
     return max((max(0.0, now - at) for at in requested), default=0.0)
 
 
+def _oldest_savepoint_age(table: TableStatus, now: float) -> Reading:
+    if table.backlog is None:
+        return None
+    at = table.backlog.oldest_savepoint_at
+    return 0.0 if at is None else max(0.0, now - at)
+
+
 def _scanned_at(table: TableStatus, now: float) -> Reading:
     return table.watched_since if table.view.scanned_at is None else table.view.scanned_at
 
@@ -382,6 +389,23 @@ TABLE_GAUGES = (
         _gauge("lakeward_table_timeline_instants", "Instants on the active timeline.", "table"),
         _backlog("timeline_length"),
         max,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_oldest_savepoint_age_seconds",
+            "How long ago the oldest savepoint was made; 0 when there is none.",
+            "table",
+        ),
+        _oldest_savepoint_age,
+        max,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_pinned_bytes",
+            "Bytes of the files that savepoints keep and no query of the newest rows reads.",
+            "table",
+        ),
+        _backlog("pinned_bytes"),
     ),
     TableGauge(
         _gauge(

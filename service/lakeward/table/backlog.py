@@ -19,6 +19,7 @@ from lakeward.format.timeline.instant import Instant, State, comparable_time, pa
 from lakeward.table.file_group import FileGroup
 from lakeward.table.live_logs import live_logs
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.timeline import Timeline
 from lakeward.table.timeline_reader import LogCompaction
 
 # Written, run and completed by services; a pending one holds its file groups.
@@ -107,6 +108,10 @@ class Backlog:
     """Bytes on disk per byte that a reader reads; 1.0 where no older slice and no superseded log is kept."""
     damaged_files: int = 0
     """Files of newest slices that are not what their commits say; their groups are excluded."""
+    oldest_savepoint_at: float | None = None
+    """Seconds since the epoch, when the oldest savepoint was made."""
+    pinned_bytes: int = 0
+    """Bytes of the files that savepoints name and that readers of the newest slices do not read."""
 
 
 def backlog_of(snapshot: TableSnapshot) -> Backlog:
@@ -137,7 +142,25 @@ def backlog_of(snapshot: TableSnapshot) -> Backlog:
         ),
         space_amplification=_ratio(sum(slice_.base_bytes + slice_.log_bytes for slice_ in slices), read_bytes),
         damaged_files=len(snapshot.damage),
+        oldest_savepoint_at=_oldest_savepoint_at(snapshot.timeline),
+        pinned_bytes=_pinned_bytes(snapshot),
     )
+
+
+def _oldest_savepoint_at(timeline: Timeline) -> float | None:
+    saved = [i for i in timeline.completed if i.action == "savepoint"]
+    return min((timeline.modified[instant.file_name] for instant in saved), default=None)
+
+
+def _pinned_bytes(snapshot: TableSnapshot) -> int:
+    pinned: frozenset[str] = frozenset().union(*snapshot.savepointed.values())
+    if not pinned:
+        return 0
+    replaced = [group for group in snapshot.replaced_groups if isinstance(group, FileGroup)]
+    older = [slice_ for group in replaced for slice_ in group.slices]
+    older += [slice_ for group in snapshot.file_groups for slice_ in group.slices[len(group.read_slices) :]]
+    files = [file for slice_ in older for file in (slice_.base_file, *slice_.log_files) if file is not None]
+    return sum(file.size for file in files if file.path in pinned)
 
 
 def _oldest_unmerged_at(snapshot: TableSnapshot) -> float | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.commit.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
+from lakeward.daemon.watcher import Watcher
 from lakeward.errors import AttemptLost, LakewardError, Refused, TryLater, UsageError
 from lakeward.execute.options import CompactionOptions
 from lakeward.execute.savepoint import saving
@@ -177,3 +178,17 @@ def test_a_group_in_doubt(table: Path) -> None:
     os.truncate(log, log.stat().st_size - 1)
     with pytest.raises(Refused, match="in doubt"):
         create(table)
+
+
+def test_a_daemon_sees_it_at_its_next_poll(table: Path) -> None:
+    """It sees that the savepoint is there, and that it is gone, though no data file changed."""
+    watcher = Watcher(lambda url: (LocalStorage(), url), SkippingClock())
+    watcher.poll("t", str(table))
+    create(table)
+    watcher.poll("t", str(table))
+    backlog = watcher.backlog("t")
+    assert backlog is not None and backlog.oldest_savepoint_at is not None
+    delete_savepoint(serviced(table), NEWEST)
+    watcher.poll("t", str(table))
+    backlog = watcher.backlog("t")
+    assert backlog is not None and backlog.oldest_savepoint_at is None
