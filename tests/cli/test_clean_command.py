@@ -11,6 +11,7 @@ import pytest
 from lakeward.cli.main import run
 from tests.table.table_history import TableHistory
 
+TWO_VERSIONS = ("--policy", "versions", "--retain", "2")
 A, B = "aaaaaaaa-0", "bbbbbbbb-0"
 
 
@@ -35,7 +36,7 @@ def planned(table: Path, capfd: pytest.CaptureFixture[str], *words: str) -> dict
 
 
 def test_what_would_go(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Keeps of cli/clean_command: files, bytes and reasons of each dead slice, and what keeps the other old ones."""
+    """Files, bytes and reasons of each dead slice are said, and what keeps the other old ones; nothing is written."""
     before = everything(table)
     document = planned(table, capfd, "--policy", "commits", "--retain", "3")
 
@@ -68,7 +69,8 @@ def test_in_words(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_only_some_partitions(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A pattern chooses; one that matches nothing is an error, not a table without work."""
+    """A pattern chooses; one that matches nothing is an error, not a table without work. Keeps 1 of
+    cli/clean_command."""
     document = planned(table, capfd, "--policy", "versions", "--retain", "1", "--partition", "*=2")
     assert {each["partition"] for each in document["dead"]} == {"p=2"}
     assert run(["clean", str(table), "--dry-run", "--partition", "p=3"]) == 2
@@ -84,9 +86,37 @@ def test_nothing_to_do(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_table_that_may_not_be_cleaned(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """A savepoint that is being made refuses it, and nothing but --dry-run is offered."""
-    assert run(["clean", str(table)]) == 2
-    assert "Give --dry-run" in capfd.readouterr().err
+    """A savepoint that is being made refuses it."""
     (table / ".hoodie/timeline/20260101000001000.savepoint.inflight").touch()
     assert run(["clean", str(table), "--dry-run"]) == 2
     assert "pending-savepoint" in capfd.readouterr().err
+
+
+def test_a_clean_is_carried_out(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """What --dry-run names is deleted and nothing else, and then there is nothing to do."""
+    dead = {name for each in planned(table, capfd, *TWO_VERSIONS)["dead"] for name in each["files"]}
+    before = {path.name for path in table.rglob("*.parquet")}
+    assert run(["clean", str(table), *TWO_VERSIONS, "--writers", "stopped", "--json"]) == 0
+    ((cleaned,), waiting) = json.loads(capfd.readouterr().out).values()
+
+    assert (cleaned["files"], cleaned["recovered"], cleaned["kept"], waiting) == (len(dead), False, [], [])
+    assert dead and before - {path.name for path in table.rglob("*.parquet")} == dead
+    assert len(list((table / ".hoodie/timeline").glob(f"{cleaned['instant']}_*.clean"))) == 1
+    assert run(["clean", str(table), *TWO_VERSIONS, "--writers", "stopped", "--exit-code"]) == 3
+    assert "Nothing to clean." in capfd.readouterr().out
+
+
+def test_a_clean_in_words(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """How many files went, and as of when the table can still be read; progress goes elsewhere."""
+    assert run(["clean", str(table), "--retain", "3", "--writers", "stopped"]) == 0
+    said = capfd.readouterr()
+    assert "2 files deleted" in said.out and "The table can be read as of" in said.out
+    assert "files deleted: 2 of 2" in said.err
+
+
+def test_without_a_word_about_writers_nothing_is_written(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The command says what to state. Keeps 2 of cli/clean_command."""
+    before = everything(table)
+    assert run(["clean", str(table), *TWO_VERSIONS]) == 2
+    assert "--writers stopped" in capfd.readouterr().err
+    assert everything(table) == before

@@ -1,7 +1,8 @@
-"""`lakeward clean TABLE --dry-run`: which old file slices nothing needs any more, and what keeps the others.
+"""`lakeward clean TABLE`: delete old file slices that nothing needs any more; with --dry-run say which, and why.
 
-Touches: stdout, stderr; the table, reading only.
-Keeps:   what is asked for on the command line is said in the result, and a partition that matches nothing is an error.
+Touches: stdout, stderr; the table, through `execute/clean/cleaner.py`.
+Keeps:   1. a partition that matches nothing is an error;
+         2. nothing is written without a statement about the table's other writers, nor with --dry-run.
 """
 
 from __future__ import annotations
@@ -11,17 +12,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.lock_options import StatedLocks
+from lakeward.cli.option_groups import with_option_groups
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
 from lakeward.clock import SystemClock
 from lakeward.errors import UsageError
 from lakeward.plan.clean_policy import RETAINED_BY_DEFAULT, CleanPolicy, CleanPolicyKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from lakeward.cli.configured_table import ConfiguredTable
+    from lakeward.config.settings import LockSettings
+    from lakeward.format.timeline.clean_plan import CleanPlan
+    from lakeward.plan.clean_decision import CleanOutcome
     from lakeward.table.snapshot import TableSnapshot
 
 
+@with_option_groups
 def clean(
     *,
     table: TableArgument,
@@ -46,52 +54,106 @@ def clean(
     partition: Annotated[
         list[str] | None, typer.Option(help="Only partitions of this path; * and ? match. Repeatable.")
     ] = None,
+    stated: StatedLocks,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, delete nothing.")] = False,
     timezone: TimezoneOption = None,
     as_json: JsonOption = False,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 3 where there is nothing to do.")] = False,
     debug: DebugOption = False,
 ) -> None:
-    """Say which old file slices no query, plan or savepoint needs any more, by Hudi's rules, and what keeps the others.
+    """Delete old file slices that no query, plan or savepoint needs any more, by Hudi's rules.
 
-    This release plans a clean and does not carry one out: --dry-run must be given. Hudi's own cleaner, with the same
-    policy, deletes them.
+    Cleans that are pending are ended first. A verb that writes needs a statement about the table's other writers:
+    --writers stopped, or --lock, or what the configuration says under locks.
     """
+    from lakeward.plan.clean import plan_clean
+
+    opened, clock = open_table(table, config), SystemClock()
+    locks = stated.over(opened, dry_run=dry_run)
+
+    def plan(snapshot: TableSnapshot) -> CleanOutcome:
+        return plan_clean(
+            snapshot,
+            CleanPolicy(policy, retain or RETAINED_BY_DEFAULT[policy]),
+            now=clock.now(),
+            partitions=_partitions(snapshot, partition),
+        )
+
+    if dry_run:
+        is_any = _preview(opened, plan, timezone, as_json=as_json)
+    else:
+        is_any = _clean(opened, locks, plan, timezone, as_json=as_json)
+    if exit_code and not is_any:
+        raise typer.Exit(3)
+
+
+def _preview(
+    opened: ConfiguredTable, plan: Callable[[TableSnapshot], CleanOutcome], timezone: str | None, *, as_json: bool
+) -> bool:
+    """Whether anything would go."""
     from lakeward.cli.views.clean import clean_as_json, render_clean
     from lakeward.cli.views.terminal import Terminal
-    from lakeward.plan.clean import plan_clean
     from lakeward.plan.eligibility import TableService, find_refusals
     from lakeward.plan.refusal import refuse
     from lakeward.table.listing import listing_source
     from lakeward.table.snapshot import take_snapshot
 
-    if not dry_run:
-        raise UsageError(
-            "This release carries no clean of a table out.",
-            why="It plans one, and says what would go.",
-            remedy="Give --dry-run. Hudi's own cleaner deletes by the same rules.",
-        )
-    opened, clock = open_table(table, config), SystemClock()
     snapshot = take_snapshot(
         opened.storage,
         opened.base_path,
         timezone=timezone or opened.table.timezone,
-        clock=clock,
+        clock=SystemClock(),
         listing=listing_source(opened.base_path, opened.table.listing),
     )
     refuse(opened.base_path, find_refusals(snapshot, TableService.CLEANING))
-    outcome = plan_clean(
-        snapshot,
-        CleanPolicy(policy, retain or RETAINED_BY_DEFAULT[policy]),
-        now=clock.now(),
-        partitions=_partitions(snapshot, partition),
-    )
+    outcome = plan(snapshot)
     if as_json:
         print_json(clean_as_json(outcome))
     else:
         render_clean(outcome, Terminal())
-    if exit_code and not any(outcome.dead):
-        raise typer.Exit(3)
+    return any(outcome.dead)
+
+
+def _clean(
+    opened: ConfiguredTable,
+    locks: LockSettings,
+    plan: Callable[[TableSnapshot], CleanOutcome],
+    timezone: str | None,
+    *,
+    as_json: bool,
+) -> bool:
+    """Whether anything was done."""
+    from lakeward.cli.compaction_options import compaction_options
+    from lakeward.cli.interrupts import interruptible
+    from lakeward.cli.views.cleaned import cleaned_as_json, render_cleaned
+    from lakeward.cli.views.progress import open_view
+    from lakeward.cli.views.terminal import Terminal
+    from lakeward.commit.owner import Processes
+    from lakeward.execute.clean.cleaner import Cleaner
+    from lakeward.execute.serviced_table import ServicedTable
+
+    def choose(snapshot: TableSnapshot) -> CleanPlan | None:
+        outcome = plan(snapshot)
+        return outcome.plan({}) if any(outcome.dead) else None
+
+    clock = SystemClock()
+    with open_view(Terminal(stderr=True), clock) as view, interruptible() as guard:
+        view.step(f"reading {opened.base_path}")
+        serviced = ServicedTable.for_one_attempt(
+            opened.storage,
+            opened.base_path,
+            compaction_options(opened, locks, timezone=timezone),
+            clock=clock,
+            processes=Processes(),
+            observer=view,
+            guard=guard,
+        )
+        report = Cleaner(serviced, {}).clean(choose)
+    if as_json:
+        print_json(cleaned_as_json(report))
+    else:
+        render_cleaned(report, Terminal())
+    return bool(report.cleans)
 
 
 def _partitions(snapshot: TableSnapshot, patterns: Sequence[str] | None) -> frozenset[str] | None:

@@ -9,7 +9,8 @@
 
 Stopped anywhere, the same or another process can roll back or roll forward; each step can be done again.
 
-What differs between services is where they work and what they publish:
+What a clean has deleted does not come back: rolled back, its `.inflight` stays, and the next attempt goes on with it.
+What differs between services else is where they work and what they publish:
 
     place          on the table a plan is promised first, and stays when an attempt at it is rolled back. On its
                    metadata table Hudi's writers carry out at once every plan that they find, so the plan comes with the
@@ -144,7 +145,7 @@ class Attempt:
             self._heartbeat.start()
             self._fencing.fence_off_rollbacks(self._place.root, self.instant, by=self._owner.attempt)
             self._storage.make_folder(self.folder)
-            if self._place.keeps_plans:
+            if self._place.keeps_plans and not (self.action.stays_begun and self.files.is_inflight()):
                 self.files.begin()
         except (AlreadyExists, AttemptLost) as error:
             # t0 we prove the lock ours and are stopped; t1 it runs out, and another process begins, or
@@ -252,7 +253,8 @@ class Attempt:
         fence()
         delete_staged(storage, Fate.FENCED_OFF, staged)
         self._fencing.check_fenced_off(self._place.base_path, self.instant, by=self._owner)
-        self.files.roll_back()
+        if not self.action.stays_begun:
+            self.files.roll_back()
         if not self._place.keeps_plans:
             self.files.unschedule()
 
@@ -315,7 +317,8 @@ class Attempt:
         if self._place.keeps_plans:
             if (rollback := self._find_rollback(intent)) is not None:
                 raise self._rolled_back(intent, f"{rollback} rolled it back")
-            for path, size in self._named_files(staged).items():
+            named = {} if self.action.stays_begun else self._named_files(staged)
+            for path, size in named.items():
                 status = self._storage.stat(join(self._place.root, path))
                 if status is None or status.size != size:
                     raise self._rolled_back(

@@ -37,12 +37,19 @@ class TimelineAction(Enum):
     def completed(self) -> str:
         return str(self.value[1])
 
+    @property
+    def stays_begun(self) -> bool:
+        """Whether `.inflight` stays when an attempt is rolled back: what a clean has deleted does not come back, so the
+        next attempt, Hudi's or ours, goes on with it."""
+        return self.pending == "clean"
+
 
 class ServiceAction(TimelineAction):
     """Actions on the timeline of a table."""
 
     COMPACTION = ("compaction", "commit")
     LOG_COMPACTION = ("logcompaction", "deltacommit")
+    CLEAN = ("clean", "clean")
 
 
 class WriteAction(TimelineAction):

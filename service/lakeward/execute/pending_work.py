@@ -33,13 +33,15 @@ class PendingWork:
         return groups_of(self.plan)
 
 
+_ACTIONS = {action.pending: action for action in (ServiceAction.COMPACTION, ServiceAction.LOG_COMPACTION)}
+
+
 def pending_work(snapshot: TableSnapshot) -> list[PendingWork]:
     """Oldest first."""
-    actions = {action.pending: action for action in ServiceAction}
     return [
-        PendingWork(instant.time, actions[instant.action], pending_plan(snapshot, instant.time))
+        PendingWork(instant.time, _ACTIONS[instant.action], pending_plan(snapshot, instant.time))
         for instant in snapshot.timeline.pending
-        if instant.action in actions
+        if instant.action in _ACTIONS
     ]
 
 

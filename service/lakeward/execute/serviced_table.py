@@ -233,4 +233,4 @@ def zone_of(snapshot: TableSnapshot) -> tzinfo:
 
 
 def label(action: ServiceAction) -> str:
-    return "log compaction" if action is ServiceAction.LOG_COMPACTION else "compaction"
+    return "log compaction" if action is ServiceAction.LOG_COMPACTION else action.pending

@@ -5,15 +5,19 @@ from __future__ import annotations
 import random
 
 from lakeward.commit.metadata.changes import (
+    DeletedFile,
     NewFile,
     bloom_filter_sources,
     by_file_group,
     column_stats_records,
     counting_files,
+    deleted_filters,
+    deleted_stats,
     files_records,
 )
 from lakeward.format.file_name import LogFileName
 from lakeward.format.metadata.key import bloom_filter_key, column_stats_key, file_group_index
+from lakeward.format.metadata.merge import merge_records
 from lakeward.format.metadata.record import ColumnStatsRecord, FileEntry, FilesRecord
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, LogFile
 
@@ -105,3 +109,25 @@ def test_of_other_groups_the_newest_slice_counts():
 
     (found,) = counting_files(groups, [new_file(BASE)], instant=INSTANT).values()
     assert sorted(found) == sorted([BASE, "a-0_0-0-0_30.parquet", ".b-0_40.log.1_0-0-0", "b-0_0-0-0_10.parquet"])
+
+
+def test_deleted_files_are_taken_out():
+    """A clean's records take a file out of the listing of its partition, and what is known of it with it; the record of
+    partitions is not among them. Keeps 3 of commit/metadata/changes."""
+    gone = [DeletedFile("p", BASE), DeletedFile("p", LOG), DeletedFile("", BASE)]
+
+    assert files_records([], gone) == {
+        "p": FilesRecord({BASE: FileEntry(0, is_deleted=True), LOG: FileEntry(0, is_deleted=True)}),
+        ".": FilesRecord({BASE: FileEntry(0, is_deleted=True)}),
+    }
+    wanted = {column_stats_key(column, file.partition_path, file.name) for file in gone for column in ("ts", "v")}
+    assert set(deleted_stats(gone, ["ts", "v"])) == wanted
+    assert set(deleted_filters(gone)) == {bloom_filter_key("p", BASE), bloom_filter_key("", BASE)}
+
+
+def test_a_listing_without_deleted_files_is_what_it_was():
+    """What a commit lists and a clean takes out again leaves nothing, whatever else is in the partition."""
+    (listed,) = (files_records([new_file(BASE), new_file(LOG, file_id="g2-0")])["p"],)
+    left = merge_records(listed, files_records([], [DeletedFile("p", BASE)])["p"], where="files")
+
+    assert left == files_records([new_file(LOG, file_id="g2-0")])["p"]

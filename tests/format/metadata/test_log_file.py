@@ -16,7 +16,12 @@ from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlo
 from lakeward.format.log.delete_block import encode_deletes
 from lakeward.format.log.writer import block_head
 from lakeward.format.metadata import log_file as metadata_log_file
-from lakeward.format.metadata.log_file import MetadataBlock, metadata_blocks, write_metadata_log
+from lakeward.format.metadata.log_file import (
+    MetadataBlock,
+    metadata_blocks,
+    write_metadata_deletes,
+    write_metadata_log,
+)
 
 T = "20261121043703223"
 ENTRIES = sorted(((f"ключ-{n}", b"%d" % n * 9) for n in range(5000)), key=lambda entry: entry[0].encode())
@@ -54,6 +59,20 @@ def test_what_is_written_is_read():
     _, again = blocks_of(data + data)
     assert isinstance(again, MetadataBlock) and again.hfile is not None and again.hfile.entry_count == len(ENTRIES)
     assert "x.log" in found.where
+
+
+def test_keys_that_are_deleted_are_read():
+    """A file of deletes holds the keys in one block, under the schema that Hudi's has, and nothing else."""
+    sink = io.BytesIO()
+    keys = [key for key, _ in ENTRIES]
+    stats = write_metadata_deletes(sink, instant=T, schema_json="{}", partition="record_index", keys=keys)
+
+    data = sink.getvalue()
+    assert (stats.entries, stats.size_bytes) == (len(keys), len(data))
+    (found,) = blocks_of(data)
+    assert isinstance(found, MetadataBlock) and found.hfile is None
+    assert (found.instant, found.schema_json, found.deleted_keys) == (T, "{}", tuple(keys))
+    assert deletes(keys) in data
 
 
 def test_the_framing_is_a_log_blocks():

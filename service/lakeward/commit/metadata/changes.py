@@ -1,17 +1,21 @@
-"""What a commit changes in the metadata table: from the files that it made to records, partition by partition.
+"""What a commit changes in the metadata table: from files that came and went to records, partition by partition.
 
     files             all partitions: those with a new file; of each of these partitions: the new files with their sizes
     column_stats      a record for each new file and indexed column
     partition_stats   a record for each partition with a new file and indexed column, over all files that count there
     bloom_filters     a record for each new base file
 
-What was merged is not removed from `files`: cleaning the table does that. The record index and secondary indexes get
-nothing: a compaction moves no row to another file group. (Hudi's own log compaction deletes the keys again whose
-deletes it keeps; `format/metadata/log_stats.py` says why we do not.)
+A clean takes the files that it deleted out of `files`, and what is known of them out of column_stats and bloom_filters.
+The ranges of partitions stay, and are wider then than they need be. What was merged is removed by that alone.
+
+The record index and secondary indexes get nothing: neither moves a row to another file group. (Hudi's own log
+compaction deletes the keys again whose deletes it keeps; `format/metadata/log_stats.py` says why we do not.)
 
 Touches: nothing.
 Keeps:   1. the entries of a file group are in the order of the bytes of their keys, each key once;
-         2. which files count for a partition may be too many, never too few, so that its range holds every value.
+         2. which files count for a partition may be too many, never too few, so that its range holds every value;
+         3. a file that was deleted is in no listing, and has neither statistics nor a filter.
+Source:  HoodieTableMetadataUtil.convertMetadataToRecords (Hudi 1.2).
 """
 
 from __future__ import annotations
@@ -59,14 +63,29 @@ class NewFile:
         return parse_log_file(self.name) is None
 
 
-def files_records(files: Iterable[NewFile]) -> dict[str, MetadataRecord]:
+@dataclass(frozen=True, slots=True)
+class DeletedFile:
+    """A base or log file that a clean deleted, or will have when its commit is complete."""
+
+    partition_path: str
+    name: str
+
+    @property
+    def is_base_file(self) -> bool:
+        return parse_log_file(self.name) is None
+
+
+def files_records(files: Iterable[NewFile], deleted: Iterable[DeletedFile] = ()) -> dict[str, MetadataRecord]:
     """Records of the partition `files`, by key."""
     by_partition: dict[str, dict[str, FileEntry]] = {}
     for file in files:
         assert file.size > 0, "a file without a byte is no data file"
         by_partition.setdefault(files_key(file.partition_path), {})[file.name] = FileEntry(file.size)
     touched = FilesRecord({key: FileEntry(0) for key in by_partition}, is_all_partitions=True)
-    return {ALL_PARTITIONS: touched, **{key: FilesRecord(entries) for key, entries in by_partition.items()}}
+    records: dict[str, MetadataRecord] = {ALL_PARTITIONS: touched} if by_partition else {}
+    for gone in deleted:
+        by_partition.setdefault(files_key(gone.partition_path), {})[gone.name] = FileEntry(0, is_deleted=True)
+    return records | {key: FilesRecord(entries) for key, entries in by_partition.items()}
 
 
 def column_stats_records(files: Iterable[NewFile]) -> dict[str, MetadataRecord]:
@@ -75,6 +94,16 @@ def column_stats_records(files: Iterable[NewFile]) -> dict[str, MetadataRecord]:
         for file in files
         for record in file.column_stats
     }
+
+
+def deleted_stats(deleted: Iterable[DeletedFile], columns: Collection[str]) -> list[str]:
+    """Keys of what column_stats has of them."""
+    return [column_stats_key(column, file.partition_path, file.name) for file in deleted for column in columns]
+
+
+def deleted_filters(deleted: Iterable[DeletedFile]) -> list[str]:
+    """Keys of what bloom_filters has of them."""
+    return [bloom_filter_key(file.partition_path, file.name) for file in deleted if file.is_base_file]
 
 
 def partition_stats_records(records: Iterable[PartitionStatsRecord]) -> dict[str, MetadataRecord]:

@@ -1,7 +1,8 @@
 """Write the metadata table's part of a commit: a delta commit of the same instant, complete before the commit itself.
 
-    prepare   no lock     read the metadata table, write the log files that depend on nothing but the new files into the
-                          attempt's folder, read the statistics of the files beside them and join those of partitions
+    prepare   no lock     read the metadata table, write the log files that depend on nothing but the files that come
+                          and go into the attempt's folder, read the statistics of the files beside the new ones and
+                          join those of partitions
     stage     under lock  another snapshot; what was prepared for another table is prepared anew; join the statistics of
                           partitions in which other files count by now, write them, and the commit
     publish   under lock  `commit/metadata/delta_commit.py`
@@ -15,18 +16,24 @@ Keeps:   1. what is written is for the partitions, file groups, columns and sche
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
+from typing import BinaryIO
 
 from lakeward.clock import Clock
 from lakeward.commit.fencing import fencing_of
 from lakeward.commit.metadata.changes import (
+    DeletedFile,
     NewFile,
     bloom_filter_sources,
     by_file_group,
     column_stats_records,
     counting_files,
+    deleted_filters,
+    deleted_stats,
     files_records,
     partition_stats_records,
 )
@@ -39,7 +46,7 @@ from lakeward.format.file_name import LogFileName, WriteToken
 from lakeward.format.metadata.base_file_stats import read_bloom_filter
 from lakeward.format.metadata.codec import metadata_codec
 from lakeward.format.metadata.key import column_prefix, column_stats_key
-from lakeward.format.metadata.log_file import MetadataLogStats, write_metadata_log
+from lakeward.format.metadata.log_file import MetadataLogStats, write_metadata_deletes, write_metadata_log
 from lakeward.format.metadata.partition import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS
 from lakeward.format.metadata.partition_stats import partition_stats
 from lakeward.format.metadata.record import (
@@ -98,10 +105,12 @@ class DeltaCommitWriter:
         self._joined: dict[str, tuple[Sequence[str], Sequence[PartitionStatsRecord]]] = {}
         """The statistics of a partition, and the files that they are of; for what was prepared."""
 
-    def prepare(self, snapshot: TableSnapshot, files: Sequence[NewFile]) -> None:
+    def prepare(
+        self, snapshot: TableSnapshot, files: Sequence[NewFile] = (), *, deleted: Sequence[DeletedFile] = ()
+    ) -> None:
         """Do what can be done before the table lock is held. `snapshot` shows the partitions of `files` whole."""
         metadata = take_metadata_snapshot(self._storage, snapshot, clock=self._clock)
-        self._write_logs(metadata, snapshot.base_path, files)
+        self._write_logs(metadata, snapshot.base_path, files, deleted)
         if metadata.has_partition_stats:
             self._learn(
                 metadata, counting_files(snapshot.file_groups, files, instant=self._instant), files, everything=True
@@ -109,7 +118,12 @@ class DeltaCommitWriter:
             self._partition_stats(metadata, snapshot, files)
 
     def stage(
-        self, snapshot: TableSnapshot, files: Sequence[NewFile], *, fence: Callable[[], None]
+        self,
+        snapshot: TableSnapshot,
+        files: Sequence[NewFile] = (),
+        *,
+        deleted: Sequence[DeletedFile] = (),
+        fence: Callable[[], None],
     ) -> StagedDeltaCommit:
         """Bring what was prepared up to date and write the rest. Under the lock.
 
@@ -123,14 +137,14 @@ class DeltaCommitWriter:
         timeline = metadata.table.timeline
         folder = timeline_folder(metadata.table.base_path, metadata.table.config)
         check_not_rolled_back(self._storage, folder, self._instant, timeline)
-        if metadata.indexed is not None and metadata.indexed != self._measured:
+        if files and metadata.indexed is not None and metadata.indexed != self._measured:
             raise Conflict(
                 f"The indexed columns of {snapshot.base_path} changed while {self._instant} was merged.",
                 why="Its new files were measured for others, and readers take what is missing for null.",
                 remedy="Run the command again; nothing was published.",
             )
-        if self._prepared != (metadata.shape, tuple(files)):
-            self._write_logs(metadata, snapshot.base_path, files)
+        if self._prepared != (metadata.shape, tuple(files), tuple(deleted)):
+            self._write_logs(metadata, snapshot.base_path, files, deleted)
         if metadata.has_partition_stats:
             self._write_log(
                 metadata, PARTITION_STATS, _encoded(metadata, self._partition_stats(metadata, snapshot, files))
@@ -146,15 +160,19 @@ class DeltaCommitWriter:
             logs={stat.path or "": stat.file_size_in_bytes or 0 for stat in self._logs.values()},
         )
 
-    def _write_logs(self, metadata: MetadataSnapshot, base_path: str, files: Sequence[NewFile]) -> None:
-        """Write the logs of all partitions that depend on the new files alone."""
+    def _write_logs(
+        self, metadata: MetadataSnapshot, base_path: str, files: Sequence[NewFile], deleted: Sequence[DeletedFile]
+    ) -> None:
+        """Write the logs of all partitions that depend on the files that come and go alone."""
         for name in self._logs:
             self._storage.delete(join(self._folder, name))
         self._logs.clear()
         self._joined.clear()
-        self._write_log(metadata, FILES, _encoded(metadata, files_records(files)))
+        self._write_log(metadata, FILES, _encoded(metadata, files_records(files, deleted)))
         if COLUMN_STATS in metadata.table.slices:
             self._write_log(metadata, COLUMN_STATS, _encoded(metadata, column_stats_records(files)))
+            columns = metadata.indexed.columns if metadata.indexed is not None else ()
+            self._write_deletes(metadata, COLUMN_STATS, deleted_stats(deleted, columns))
         if BLOOM_FILTERS in metadata.table.slices:
             encode = metadata_codec(metadata.schema_json).encode
             filters = {
@@ -162,25 +180,46 @@ class DeltaCommitWriter:
                 for key, file in bloom_filter_sources(files).items()
             }
             self._write_log(metadata, BLOOM_FILTERS, filters)
-        self._prepared = (metadata.shape, tuple(files))
+            self._write_deletes(metadata, BLOOM_FILTERS, deleted_filters(deleted))
+        self._prepared = (metadata.shape, tuple(files), tuple(deleted))
 
     def _write_log(
         self, metadata: MetadataSnapshot, partition: str, entries: Mapping[str, Callable[[], bytes]]
     ) -> None:
         """A log file for each file group of the partition that has entries."""
-        slices = metadata.table.slices[partition]
-        for group, of_group in by_file_group(entries, len(slices)).items():
-            file_id = slices[group].file_id
-            token = WriteToken(group, self._number, 0)
-            name = LogFileName(file_id, self._instant, _LOG_VERSION, str(token)).text
-            with self._storage.open_output(join(self._folder, name)) as sink:
-                written = write_metadata_log(
-                    sink,
+        for group, of_group in by_file_group(entries, len(metadata.table.slices[partition])).items():
+            with self._open_log(metadata, partition, group) as log:
+                log.written = write_metadata_log(
+                    log.sink,
                     instant=self._instant,
                     schema_json=metadata.schema_json,
                     entries=((key, value()) for key, value in of_group),
                 )
-            self._logs[name] = _write_stat(partition, file_id, name, self._instant, written)
+
+    def _write_deletes(self, metadata: MetadataSnapshot, partition: str, keys: Sequence[str]) -> None:
+        """A log file for each file group of the partition that has one of the keys."""
+        groups = by_file_group(dict.fromkeys(keys), len(metadata.table.slices[partition]))
+        for group, of_group in groups.items():
+            with self._open_log(metadata, partition, group) as log:
+                log.written = write_metadata_deletes(
+                    log.sink,
+                    instant=self._instant,
+                    schema_json=metadata.schema_json,
+                    partition=partition,
+                    keys=[key for key, _ in of_group],
+                )
+                log.is_deletes = True
+
+    @contextmanager
+    def _open_log(self, metadata: MetadataSnapshot, partition: str, group: int) -> Iterator[_OpenLog]:
+        file_id = metadata.table.slices[partition][group].file_id
+        name = LogFileName(file_id, self._instant, _LOG_VERSION, str(WriteToken(group, self._number, 0))).text
+        assert name not in self._logs, "a commit either adds to a partition or takes from it"
+        with self._storage.open_output(join(self._folder, name)) as sink:
+            log = _OpenLog(sink)
+            yield log
+        assert log.written is not None, "its writer says what it wrote"
+        self._logs[name] = _write_stat(partition, file_id, name, self._instant, log.written, log.is_deletes)
 
     def _bloom_filter(self, base_path: str, file: NewFile, encode: Callable[[MetadataRecord], bytes]) -> bytes:
         path = fencing_of(self._storage).output_path(base_path, self._folder, file.partition_path, file.name)
@@ -246,6 +285,13 @@ class DeltaCommitWriter:
             self._known.setdefault(file, [])
 
 
+@dataclass(slots=True)
+class _OpenLog:
+    sink: BinaryIO
+    written: MetadataLogStats | None = None
+    is_deletes: bool = False
+
+
 def _has_earlier_write(timeline: Timeline, instant: str) -> bool:
     """Whether a write that began before `instant` may commit after it.
 
@@ -267,15 +313,18 @@ def _encoded(metadata: MetadataSnapshot, records: Mapping[str, MetadataRecord]) 
     return {key: partial(encode, record) for key, record in records.items()}
 
 
-def _write_stat(partition: str, file_id: str, name: str, instant: str, written: MetadataLogStats) -> WriteStat:
+def _write_stat(
+    partition: str, file_id: str, name: str, instant: str, written: MetadataLogStats, is_deletes: bool
+) -> WriteStat:
     """Field by field as Hudi 1.2 writes it."""
+    entries, deletes = (0, written.entries) if is_deletes else (written.entries, 0)
     return WriteStat(
         file_id=file_id,
         path=join(partition, name),
         prev_commit=instant,
-        num_writes=written.entries,
-        num_deletes=0,
-        num_update_writes=written.entries,
+        num_writes=entries,
+        num_deletes=deletes,
+        num_update_writes=entries,
         total_write_bytes=written.size_bytes,
         total_write_errors=0,
         partition_path=partition,

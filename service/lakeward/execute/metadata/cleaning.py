@@ -39,7 +39,13 @@ from lakeward.execute.metadata.serviced_metadata import (
 )
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.timeline.clean_metadata import VERSION, CleanedPartition, CleanMetadata, write_clean_metadata
-from lakeward.format.timeline.clean_plan import CleanPlan, read_clean_plan, read_extra_metadata, write_clean_plan
+from lakeward.format.timeline.clean_plan import (
+    CleanPlan,
+    clean_plan_root,
+    read_clean_plan,
+    read_extra_metadata,
+    write_clean_plan,
+)
 from lakeward.plan.metadata_cleaning import find_dead_slices, find_pending_clean, still_dead
 from lakeward.storage.storage import join
 from lakeward.table.service_instants import PLANNED_BY
@@ -99,7 +105,7 @@ class MetadataCleaner:
             plan = dead.plan(self._extra_metadata)
             fence()
             attempt.claim()
-            attempt.request(write_clean_plan(plan, root=_root(now)))
+            attempt.request(write_clean_plan(plan, root=clean_plan_root(now.table.base_path)))
             return self._carry_out(now, attempt, plan, fence)
 
     def _end(self, now: ServicedMetadata, instant: str, fence: Fence) -> CleanedMetadata | None:
@@ -111,7 +117,8 @@ class MetadataCleaner:
         if not content or PLANNED_BY not in read_extra_metadata(content, file=files.requested):
             table.observer.step(f"clean {instant} of the metadata table is a Hudi writer's, who ends it")
             return None
-        plan = read_clean_plan(content, root=_root(now), file=files.requested)
+        root = clean_plan_root(now.table.base_path)
+        plan = read_clean_plan(content, root=root, file=files.requested)
         if not still_dead((name for names in plan.files.values() for name in names), now.table):
             raise Conflict(
                 f"Clean {instant} of the metadata table was interrupted, and cannot be ended.",
@@ -165,10 +172,3 @@ def _cleaned(plan: CleanPlan, instant: str, completion_time: str, seconds: float
 
 def _earliest_of(plan: CleanPlan) -> str:
     return plan.earliest_retained.time if plan.earliest_retained else ""
-
-
-def _root(now: ServicedMetadata) -> str:
-    """The metadata table's folder as a plan names it. Hudi's writer fails over a scheme that is not its own,
-    and one bucket has several (`s3`, `s3a`); without any, Hadoop takes a file to be in the table's own bucket."""
-    scheme, found, rest = now.table.base_path.partition("://")
-    return f"/{rest.partition('/')[2]}" if found else f"file:{scheme}"

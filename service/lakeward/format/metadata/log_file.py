@@ -4,7 +4,7 @@
 
 Touches: the file it is given; a temporary file, where an HFile is too large to wait in memory for its length.
 Keeps:   1. memory is bounded by `SPOOL_BYTES`, whatever the number of entries;
-         2. what `metadata_blocks` makes of a file is what `write_metadata_log` was given.
+         2. what `metadata_blocks` makes of a file is what it was written from.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ from __future__ import annotations
 import shutil
 import struct
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, cast
+
+import pyarrow as pa
 
 from lakeward.errors import BrokenFile, Unsupported
 from lakeward.format.hfile.reader import HFileReader
 from lakeward.format.hfile.writer import HFileWriter
 from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock, scan_blocks
-from lakeward.format.log.delete_block import read_delete_block
+from lakeward.format.log.delete_block import encode_deletes, read_delete_block
 from lakeward.format.log.writer import block_head
 
 SPOOL_BYTES = 8 * 1024 * 1024
@@ -76,6 +78,22 @@ def write_metadata_log(
         shutil.copyfileobj(spool, sink, _COPY_BYTES)
         sink.write(tail)
     return MetadataLogStats(entries=hfile.entries, size_bytes=len(head) + hfile.size_bytes + len(tail))
+
+
+def write_metadata_deletes(
+    sink: BinaryIO, *, instant: str, schema_json: str, partition: str, keys: Sequence[str]
+) -> MetadataLogStats:
+    """Write a log file that takes these keys out of the partition, as Hudi does where it deletes a record."""
+    headers = {HeaderKey.SCHEMA: schema_json, HeaderKey.INSTANT_TIME: instant}
+    size = 0
+    column = pa.array(keys, pa.string())
+    for content in encode_deletes(column, None, partition_path=partition, bytes_max=SPOOL_BYTES):
+        head = block_head(BlockType.DELETE, headers, len(content))
+        tail = struct.pack(">iq", 0, len(head) + len(content) + 4)
+        for part in (head, content, tail):
+            sink.write(part)
+            size += len(part)
+    return MetadataLogStats(entries=len(keys), size_bytes=size)
 
 
 def metadata_blocks(file: BinaryIO, size: int, name: str) -> Iterator[MetadataBlock | CorruptBlock]:

@@ -42,6 +42,8 @@ class CleanMetadata:
     last_completed: str = ""
     """The last commit that the cleaner knew of."""
     policy: str = KEEP_LATEST_COMMITS
+    extra_metadata: Mapping[str, str] = field(default_factory=dict)
+    """The plan's, from which Hudi's next clean learns which savepoints there were."""
 
 
 _TEXT = {"type": "string", "avro.java.string": "String"}
@@ -103,6 +105,7 @@ def read_clean_metadata(data: bytes, *, file: str) -> CleanMetadata:
         earliest_retained=fields.text("earliestCommitToRetain") or "",
         last_completed=fields.text("lastCompletedCommitTimestamp") or "",
         policy=min(policies, default=KEEP_LATEST_COMMITS),
+        extra_metadata=fields.text_by_key("extraMetadata"),
     )
 
 
@@ -130,6 +133,6 @@ def write_clean_metadata(metadata: CleanMetadata) -> bytes:
             },
             "version": metadata.version,
             "bootstrapPartitionMetadata": {},
-            "extraMetadata": {},
+            "extraMetadata": dict(metadata.extra_metadata),
         },
     )

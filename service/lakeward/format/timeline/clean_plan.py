@@ -13,6 +13,7 @@ Keeps:   1. read_clean_plan(write_clean_plan(plan)) == plan;
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -88,11 +89,18 @@ _SCHEMA: dict[str, Any] = {
 }
 
 
+def clean_plan_root(base_path: str) -> str:
+    """How a plan of ours names the base path. Hudi's writer fails over a scheme that is not its own, and one bucket has
+    several (`s3`, `s3a`); without any, Hadoop takes a file to be in the table's own bucket."""
+    _, found, rest = base_path.partition("://")
+    return f"/{rest.partition('/')[2]}" if found else f"file:{base_path}"
+
+
 def read_clean_plan(data: bytes, *, root: str, file: str) -> CleanPlan:
     """The content of a requested clean. Raises `BrokenFile`, `UntrustedName`.
 
     Args:
-        root: the base path as the engine formats it in the plan, `file:/data/t`.
+        root: as of `clean_plan_root`; an engine may write it with another scheme.
     """
     fields = RecordFields(read_record(data, file=file), file=file)
     if fields.integer("version") != VERSION:
@@ -155,10 +163,15 @@ def _prefix(root: str, partition_path: str) -> str:
     return f"{root}/{partition_path}/" if partition_path else f"{root}/"
 
 
+_SCHEME = re.compile(r"(file:(//)?(?=/))|([a-z][a-z0-9+.-]*://[^/]+(?=/))")
+"""What says that a path is of a file system, or of an object store: then with the bucket, the table's own."""
+
+
 def _name(path: str, root: str, partition_path: str) -> str:
-    prefix = _prefix(root, partition_path)
-    name = path.removeprefix(prefix)
-    if not path.startswith(prefix) or not name or name in (".", "..") or "/" in name:
+    prefix = _prefix(_SCHEME.sub("", root, count=1), partition_path)
+    path_below = _SCHEME.sub("", path, count=1)
+    name = path_below.removeprefix(prefix)
+    if not path_below.startswith(prefix) or not name or name in (".", "..") or "/" in name:
         raise UntrustedName(
             f"A clean plan names {path!r}, which is not trusted.",
             why=f"It is not a file directly below {prefix}.",

@@ -1,0 +1,61 @@
+"""Cleans of a golden table that was compacted once: the slice before is dead, base file and logs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lakeward.commit.owner import Processes
+from lakeward.execute.clean.cleaner import Cleaner, CleanReport
+from lakeward.format.timeline.clean_metadata import CleanMetadata, read_clean_metadata
+from lakeward.format.timeline.clean_plan import CleanPlan
+from lakeward.format.timeline.instant import State, parse_instant
+from lakeward.plan.clean import plan_clean
+from lakeward.plan.clean_policy import CleanPolicy, CleanPolicyKind
+from lakeward.storage.storage import Storage
+from lakeward.table.snapshot import TableSnapshot
+from tests.crash.compacting import compact
+from tests.execute.metadata.compacting_metadata import serviced_table
+from tests.faults import FaultyStorage
+from tests.golden_tables import copy_golden
+from tests.processes import ScriptedProcesses
+
+TIMELINE = ".hoodie/timeline"
+
+
+def compacted(golden: str, path: Path) -> Path:
+    """A copy of a golden table with one compaction more, and the slice before it."""
+    base = copy_golden(golden, path)
+    compact(base, FaultyStorage(), ScriptedProcesses())
+    return base
+
+
+def choose_old(snapshot: TableSnapshot) -> CleanPlan | None:
+    """All but the newest slices."""
+    outcome = plan_clean(snapshot, CleanPolicy(CleanPolicyKind.VERSIONS, 1), now=0.0)
+    return outcome.plan({}) if any(outcome.dead) else None
+
+
+def cleaner(base: Path | str, storage: Storage, processes: Processes | None = None, **options: object) -> Cleaner:
+    return Cleaner(serviced_table(str(base), storage, processes or ScriptedProcesses(), **options), {})
+
+
+def clean(base: Path | str, storage: Storage, processes: Processes | None = None, **options: object) -> CleanReport:
+    return cleaner(base, storage, processes, **options).clean(choose_old)
+
+
+def data_files(base: Path) -> set[str]:
+    """Data files of the table, by path below it."""
+    paths = (path for path in base.rglob("*") if path.is_file() and ".hoodie" not in path.relative_to(base).parts)
+    return {
+        str(path.relative_to(base)) for path in paths if not path.name.startswith(".hoodie") and path.suffix != ".crc"
+    }
+
+
+def completed_cleans(base: Path) -> dict[str, CleanMetadata]:
+    """What each completed clean says, by its file's name."""
+    return {
+        path.name: read_clean_metadata(path.read_bytes(), file=path.name)
+        for path in sorted((base / TIMELINE).iterdir())
+        if (instant := parse_instant(path.name, 2)) is not None
+        and (instant.action, instant.state) == ("clean", State.COMPLETED)
+    }

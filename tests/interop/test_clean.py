@@ -1,0 +1,160 @@
+"""Cleans carried out by us, and by Hudi: each takes what the other began, and each goes on after the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakeward.format.file_name import parse_log_file
+from lakeward.format.metadata.log_file import metadata_blocks
+from lakeward.storage.local import LocalStorage
+from tests.crash.metadata_compacting import check_agrees
+from tests.execute.clean.cleaning import clean, completed_cleans, data_files
+from tests.faults import Fault, FaultKind, FaultyStorage, Killed
+from tests.hudi.metadata_table import COLUMNS, INDEXES, written_records
+from tests.hudi.table import HudiTable, TableShape
+from tests.interop.conftest import made_once
+from tests.interop.lakeward_cli import lakeward
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+SHAPE = TableShape(partition_fields="part", options={**INDEXES, "hoodie.metadata.compact.max.delta.commits": "100"})
+CLEANS = {"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained": "1"}
+
+
+def write(spark: SparkSession, table: HudiTable, number: int, **options: str) -> None:
+    rows = spark.sql(
+        f"SELECT concat('k', id) AS id, concat('p', id % 2) AS part, {number}L AS ts, concat('v', {number}) AS v, "
+        f"{COLUMNS} FROM range(0, 20)"
+    )
+    table.write(rows, "upsert", **options)
+
+
+@pytest.fixture(scope="module")
+def compacted_twice(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three slices in each of two partitions, with every index that a clean has records for."""
+
+    def make(folder: Path) -> None:
+        table = HudiTable(spark, folder / "table", SHAPE)
+        for number in range(2):
+            write(spark, table, number)
+        table.compact()
+        write(spark, table, 2)
+        table.compact()
+        write(spark, table, 3)
+
+    return made_once(tmp_path_factory, "to_clean", make) / "table"
+
+
+def run_hudis_clean(spark: SparkSession, table: HudiTable) -> str:
+    """Hudi cleans by its procedure, with one commit retained. Returns the instant of its newest clean."""
+    name = f"cleaned_{abs(hash(table.path))}"
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {name} USING hudi LOCATION '{table.path}'")
+    options = ",".join(f"{key}={value}" for key, value in INDEXES.items())
+    spark.sql(f"CALL run_clean(table => '{name}', retain_commits => 1, options => '{options}')").collect()
+    spark.sql(f"DROP TABLE {name}")
+    return max(name.split("_")[0] for name in completed_cleans(table.path))
+
+
+def deleted_keys(table: Path, instant: str, partition: str) -> set[str]:
+    """The keys that the commit of the instant takes out of this partition of the metadata table."""
+    found: set[str] = set()
+    for path in (table / ".hoodie" / "metadata" / partition).glob(f".*_{instant}.log.1_*"):
+        if parse_log_file(path.name) is None:
+            continue
+        with path.open("rb") as file:
+            for block in metadata_blocks(file, path.stat().st_size, path.name):
+                assert block.hfile is None, "a clean only takes away"
+                found.update(block.deleted_keys)
+    return found
+
+
+def copy(table: Path, spark: SparkSession, path: Path) -> HudiTable:
+    return HudiTable(spark, table, SHAPE).copy_to(path)
+
+
+def verify(table: HudiTable) -> None:
+    exit_code, printed = lakeward("verify", str(table.path), "--all")
+    assert exit_code == 0, printed
+    check_agrees(table.path)
+
+
+def test_we_end_a_clean_that_hudi_planned(spark: SparkSession, compacted_twice: Path, tmp_path: Path) -> None:
+    """The same files go, the completed file says the same, and the metadata table has the same records."""
+    by_hudi, by_us = (copy(compacted_twice, spark, tmp_path / name) for name in ("hudi", "ours"))
+    instant = run_hudis_clean(spark, by_hudi)
+    requested = f".hoodie/timeline/{instant}.clean.requested"
+    # Hudi names files by their whole path, and reads these without asking which table they are of.
+    plan = (by_hudi.path / requested).read_bytes().replace(b"/hudi/", b"/ours/")
+    (by_us.path / requested).write_bytes(plan)
+    report = clean(by_us.path, LocalStorage())
+
+    assert [(each.instant, each.recovered, dict(each.kept)) for each in report.cleans][:1] == [(instant, True, {})]
+    assert data_files(by_us.path) == data_files(by_hudi.path)
+    (theirs,), (ours,) = (completed_cleans(table.path).values() for table in (by_hudi, by_us))
+    assert {path: sorted(each.deleted) for path, each in ours.partitions.items()} == {
+        path: sorted(each.deleted) for path, each in theirs.partitions.items()
+    }
+    for name in ("version", "instant", "earliest_retained", "last_completed", "policy", "extra_metadata"):
+        assert getattr(ours, name) == getattr(theirs, name), name
+    assert written_records(by_us.path, instant, "files") == written_records(by_hudi.path, instant, "files")
+    for partition in ("column_stats", "bloom_filters"):
+        expected = deleted_keys(by_hudi.path, instant, partition)
+        assert deleted_keys(by_us.path, instant, partition) == expected and expected, partition
+    verify(by_us)
+
+
+def test_hudi_goes_on_after_our_clean(spark: SparkSession, compacted_twice: Path, tmp_path: Path) -> None:
+    """Hudi reads the same rows by the metadata table, writes, compacts both tables, and cleans further."""
+    table = copy(compacted_twice, spark, tmp_path / "table")
+    before = table.snapshot(**{"hoodie.metadata.enable": "true"})
+    report = clean(table.path, LocalStorage())
+    assert [each.files > 0 for each in report.cleans] == [True]
+    verify(table)
+    assert table.snapshot(**{"hoodie.metadata.enable": "true"}) == before
+    ours = set(completed_cleans(table.path))
+
+    write(spark, table, 4, **{"hoodie.metadata.compact.max.delta.commits": "1"})
+    table.compact()
+    write(spark, table, 5, **CLEANS)
+    theirs = {name: each for name, each in completed_cleans(table.path).items() if name not in ours}
+    assert theirs, "Hudi found something to clean"
+    verify(table)
+    frame = table.frame(**{"hoodie.metadata.enable": "true"})
+    assert {row["v"] for row in frame.select("v").collect()} == {"v5"}
+
+
+@pytest.mark.parametrize("place", ["first deletion", "half of the deletions", "metadata table's commit"])
+def test_hudi_ends_a_clean_that_we_died_over(
+    spark: SparkSession, compacted_twice: Path, tmp_path: Path, place: str
+) -> None:
+    """A Hudi writer that cleans finds our `.clean.inflight` and completes it; readers miss nothing in between."""
+    trial = FaultyStorage()
+    clean(copy(compacted_twice, spark, tmp_path / "trial").path, trial)
+    deletions = [n for n, call in enumerate(trial.calls) if call.startswith("remove ") and "/p" in call]
+    links = [n for n, call in enumerate(trial.calls) if call.startswith("link ")]
+    call = {
+        "first deletion": deletions[0],
+        "half of the deletions": deletions[len(deletions) // 2],
+        "metadata table's commit": links[0],
+    }[place]
+    table = copy(compacted_twice, spark, tmp_path / "table")
+    before = table.snapshot(**{"hoodie.metadata.enable": "true"})
+    with pytest.raises(Killed):
+        clean(table.path, FaultyStorage(Fault(FaultKind.KILL, call)))
+    assert not completed_cleans(table.path)
+    assert table.snapshot(**{"hoodie.metadata.enable": "true"}) == before
+    # An hour later, for all that Hudi knows: what is left of us says nothing to it.
+    write(spark, table, 4, **CLEANS)
+
+    assert completed_cleans(table.path)
+    verify(table)
+    frame = table.frame(**{"hoodie.metadata.enable": "true"})
+    assert {row["v"] for row in frame.select("v").collect()} == {"v4"}
+    assert clean(table.path, LocalStorage()).waiting == ()
+    verify(table)
