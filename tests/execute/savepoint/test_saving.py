@@ -172,6 +172,33 @@ def test_a_clean_that_comes_in_between(table: Path, when: str, monkeypatch: pyte
     assert (savepoints(table), begun(table)) == ((), [])
 
 
+@pytest.mark.parametrize(
+    ("name", "listings"),
+    [
+        ("20261121043709999.deltacommit.requested", 1),
+        ("20261121043701000.deltacommit.requested", 2),
+        ("20261121043709999.rollback.inflight", 2),
+    ],
+)
+def test_under_the_lock_the_table_is_listed_only_where_it_matters(
+    table: Path, name: str, listings: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later write adds files that are none of the savepoint's; writers wait for no listing for its sake."""
+    prepare, calls = saving._prepare, []
+
+    def and_then(*words: object) -> object:
+        calls.append(words)
+        done = prepare(*words)  # type: ignore[arg-type]
+        if len(calls) == 1:
+            (table / ".hoodie" / "timeline" / name).touch()
+        return done
+
+    monkeypatch.setattr(saving, "_prepare", and_then)
+    with suppress(Refused):  # a rollback whose plan is not there
+        create(table)
+    assert len(calls) == listings
+
+
 def test_a_group_in_doubt(table: Path) -> None:
     """Nothing tells which files would have to be kept."""
     log = next((table / "p").glob(".*.log.*"))

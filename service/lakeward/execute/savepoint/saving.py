@@ -1,10 +1,11 @@
 """Make a savepoint of a commit, or delete one, beside the table's writers.
 
-    list the table -> under the lock: the timeline is as it was, or list again -> `.savepoint.inflight` ->
+    list the table -> under the lock: nothing came that matters, or list again -> `.savepoint.inflight` ->
     `T_C.savepoint`, with the files that it keeps -> no clean came in between, or delete it again
 
 The files are listed before the lock is asked for, since a listing of a large table is long. A clean that was planned
-before our savepoint knows nothing of it; so what was listed counts only while no instant came since.
+before our savepoint knows nothing of it; so what was listed counts only while no clean, rollback or restore came since,
+no second savepoint, and nothing up to the commit. Later writes only add files, which are none of the savepoint's.
 
     t0 we list and are stopped; t1 our lock ends, a cleaner plans and deletes; t2 we wake and complete the savepoint
 
@@ -18,15 +19,15 @@ Keeps:   1. stopped anywhere, there is a savepoint with all of its files, or non
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lakeward.commit.instant_time import later, next_time
+from lakeward.commit.instant_time import next_time
 from lakeward.commit.lock.table_lock import Fence
 from lakeward.commit.transition import SavepointFiles
 from lakeward.errors import AttemptLost, Refused, TryLater, UsageError
 from lakeward.execute.serviced_table import ServicedTable
-from lakeward.format.timeline.instant import Instant, State
+from lakeward.format.timeline.instant import Instant, State, comparable_time
 from lakeward.format.timeline.savepoint_metadata import SavepointMetadata, write_savepoint_metadata
 from lakeward.plan.eligibility import TableService
 from lakeward.plan.savepointing import check_commit, check_uncleaned, files_to_keep
@@ -34,7 +35,9 @@ from lakeward.table.cleans import read_cleans
 from lakeward.table.past_slices import PastSlices, scan_past_slices
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder
-from lakeward.table.timeline import load_timeline
+from lakeward.table.timeline import Timeline, load_timeline
+
+_DELETE_FILES = frozenset({"clean", "rollback", "restore"})
 
 ABANDONED_SECONDS = 600.0
 """A savepoint that was begun so long ago and is not completed will not be: between the two is a wait for the lock."""
@@ -60,10 +63,12 @@ def create_savepoint(table: ServicedTable, instant: str | None, *, user: str, co
     """Make one, of the newest commit where none is named. Raises `Refused`, `UsageError`, `TryLater`, `AttemptLost`."""
     seen = _prepare(table, instant)
     with table.locked() as fence:
-        if _instants(table, seen.snapshot) != seen.snapshot.timeline.instants:
+        timeline = load_timeline(table.storage, table.base_path, seen.snapshot.config)
+        if seen.is_outdated_by(timeline):
             seen = _prepare(table, instant)
+            timeline = seen.snapshot.timeline
         seen.check_nobody_makes_it(table)
-        return _publish(table, seen, fence, user=user, comment=comment)
+        return _publish(table, seen, timeline, fence, user=user, comment=comment)
 
 
 def preview_savepoint(table: ServicedTable, instant: str | None) -> Saved:
@@ -101,6 +106,15 @@ class _Prepared:
         sizes = [self.past.sizes[path][name] for path, names in self.names.items() for name in names]
         return len(sizes), sum(sizes)
 
+    def is_outdated_by(self, timeline: Timeline) -> bool:
+        """Whether something came, or went, after which other files may have to be kept, or fewer are there."""
+        before, now = set(self.snapshot.timeline.instants), set(timeline.instants)
+        came = now - before
+        return bool(before - now) or any(
+            each.action in _DELETE_FILES or each.action == "savepoint" or not _is_before(self.instant, each.time)
+            for each in came
+        )
+
     def check_nobody_makes_it(self, table: ServicedTable) -> None:
         begun = [i for i in self.snapshot.timeline.pending if (i.time, i.action) == (self.instant, "savepoint")]
         for each in begun:
@@ -135,16 +149,18 @@ def _prepare(table: ServicedTable, instant: str | None) -> _Prepared:
     return _Prepared(snapshot, past, instant, files_to_keep(view, instant))
 
 
-def _publish(table: ServicedTable, seen: _Prepared, fence: Fence, *, user: str, comment: str) -> Saved:
-    files, timeline = _files(table, seen.snapshot, seen.instant), seen.snapshot.timeline
+def _publish(
+    table: ServicedTable, seen: _Prepared, timeline: Timeline, fence: Fence, *, user: str, comment: str
+) -> Saved:
+    files = _files(table, seen.snapshot, seen.instant)
     fence()
     files.begin()
-    time = next_time(floor=later(timeline.latest_time), zone=seen.snapshot.zone, clock=table.clock)
+    time = next_time(floor=timeline.latest_time, zone=seen.snapshot.zone, clock=table.clock)
     metadata = SavepointMetadata(user, comment, seen.names, milliseconds=int(table.clock.now() * 1000))
     fence()
     files.complete(time, write_savepoint_metadata(metadata))
-    strangers = _came_since(timeline.instants, _instants(table, seen.snapshot), seen.instant, time)
-    if strangers:
+    now = load_timeline(table.storage, table.base_path, seen.snapshot.config)
+    if strangers := _strangers(set(now.instants) - set(timeline.instants), seen.instant, time):
         files.delete()
         raise AttemptLost(
             f"The savepoint of {seen.instant} was deleted again: {strangers[0].file_name} came while it was made.",
@@ -155,25 +171,21 @@ def _publish(table: ServicedTable, seen: _Prepared, fence: Fence, *, user: str, 
     return Saved(seen.instant, time, *seen.measure())
 
 
-def _came_since(before: Sequence[Instant], now: Sequence[Instant], instant: str, time: str) -> list[Instant]:
-    """What came on the timeline beside our savepoint that may have deleted files, or is a second savepoint."""
-    known = {each.file_name for each in before}
+def _strangers(came: Iterable[Instant], instant: str, time: str) -> list[Instant]:
+    """What came beside our savepoint and may have deleted files, or is a second savepoint of the commit."""
     return [
         each
-        for each in now
-        if each.file_name not in known
-        and (
-            each.action in ("clean", "rollback", "restore")
-            or (
-                (each.time, each.action, each.state) == (instant, "savepoint", State.COMPLETED)
-                and each.completion_time != time
-            )
+        for each in came
+        if each.action in _DELETE_FILES
+        or (
+            (each.time, each.action, each.state) == (instant, "savepoint", State.COMPLETED)
+            and each.completion_time != time
         )
     ]
 
 
-def _instants(table: ServicedTable, snapshot: TableSnapshot) -> tuple[Instant, ...]:
-    return load_timeline(table.storage, table.base_path, snapshot.config).instants
+def _is_before(time: str, other: str) -> bool:
+    return comparable_time(time) < comparable_time(other)
 
 
 def _files(table: ServicedTable, snapshot: TableSnapshot, instant: str) -> SavepointFiles:
