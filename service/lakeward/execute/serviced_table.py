@@ -121,7 +121,7 @@ class ServicedTable:
         guard = _let_pass if to_roll_back else self.guard
         seeks_calm = not to_roll_back and not self.options.writers_stopped
         calm_until = self.clock.monotonic() + CALM_SECONDS_MAX
-        was_held = False
+        was_held = was_given_back = False
 
         def on_wait(what: str, seconds: float) -> None:
             nonlocal was_held
@@ -148,9 +148,14 @@ class ServicedTable:
                 )
                 with self.measured(Phase.LOCK_WAIT):
                     resources.enter_context(lock)
-                # A writer that has just given it back, after its commit, asks for it again to begin its next write.
-                if not (was_held and seeks_calm) or lock.queues or self.clock.monotonic() >= calm_until:
+                # A writer that has just given it back, after its commit, asks for it again to begin its next write. So
+                # it is left to it also where the wait is over: once, and then the wait begins anew.
+                if not (was_held and seeks_calm) or lock.queues:
                     break
+                if self.clock.monotonic() >= calm_until:
+                    if was_given_back:
+                        break
+                    was_given_back, calm_until = True, self.clock.monotonic() + CALM_SECONDS_MAX
                 resources.close()
             resources.enter_context(self.measured(Phase.LOCK_HOLD))
             if is_beside_writes:

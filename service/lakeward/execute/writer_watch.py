@@ -13,11 +13,14 @@ See:     docs/decisions/0027-writers-are-waited-for.md
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC
+from itertools import pairwise
 
 from lakeward.clock import Clock
 from lakeward.commit.heartbeat import Life, read_liveness
 from lakeward.commit.owner import Processes
-from lakeward.format.timeline.instant import Instant, State, comparable_time
+from lakeward.errors import BrokenFile
+from lakeward.format.timeline.instant import Instant, State, comparable_time, parse_instant_time
 from lakeward.plan.yielding import LiveWrite, Writes
 from lakeward.storage.storage import Storage
 from lakeward.table.service_instants import SERVICES_OF_ONE
@@ -27,6 +30,9 @@ from lakeward.table.timeline_reader import TimelineCache, TimelineReader
 
 USUAL_OF = 5
 """So many of the last writes say how long one takes."""
+
+REST_SECONDS = 5.0
+"""Writers that pause for that long are taken to rest: one that asked for the lock in vain does, too."""
 
 
 class WriterWatch:
@@ -60,6 +66,7 @@ class WriterWatch:
             newest_commit=None if newest is None else newest.completion_time,
             newest_commit_age=None if newest is None else self._clock.now() - timeline.modified[newest.file_name],
             usual_seconds=_usual_seconds(timeline, written[-USUAL_OF:]),
+            usual_pause=_usual_pause(written[-USUAL_OF:]),
         )
 
     def held_up_by(self, writes: Iterable[LiveWrite]) -> None:
@@ -116,3 +123,18 @@ def _usual_seconds(timeline: Timeline, written: list[Instant]) -> float | None:
         ),
         default=None,
     )
+
+
+def _usual_pause(written: list[Instant]) -> float:
+    """The longest time from the completion of one of these to the instant of the next; 0 where each was under way
+    when the one before completed, or rested before it began."""
+    pauses = (_seconds_between(before.completion_time or "", after.time) for before, after in pairwise(written))
+    return max((pause for pause in pauses if 0 < pause < REST_SECONDS), default=0.0)
+
+
+def _seconds_between(before: str, after: str) -> float:
+    """The same in every zone; 0 where one is an instant that Hudi reserves, and no moment."""
+    try:
+        return (parse_instant_time(after, UTC) - parse_instant_time(before, UTC)) / 1000
+    except BrokenFile:
+        return 0.0

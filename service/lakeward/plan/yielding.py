@@ -46,6 +46,9 @@ those that began before that one was complete."""
 SETTLED_SECONDS = 1.0
 """So long after a commit its writer has begun the next write, if it writes without a pause."""
 
+SETTLED_PAUSES = 1.5
+"""The same as a multiple of the longest pause that there was, where writes are slow to begin."""
+
 LOG_PLANS_MAX = 4
 """Each is a commit of its own, which takes the lock."""
 
@@ -114,6 +117,8 @@ class Writes:
     """Seconds since then."""
     usual_seconds: float | None = None
     """For how long writers' writes are inflight, as a rule."""
+    usual_pause: float = 0.0
+    """For how long after a commit the next write begins at the latest, where writers do not rest between them."""
 
     @property
     def partitions(self) -> frozenset[str]:
@@ -133,7 +138,8 @@ class Writes:
         """
         if any(write.inflight_at is None or self._is_about_to_end(write) for write in self.live):
             return False
-        if self.newest_commit is None or self.newest_commit_age is None or self.newest_commit_age >= SETTLED_SECONDS:
+        settled = max(SETTLED_SECONDS, SETTLED_PAUSES * self.usual_pause)
+        if self.newest_commit is None or self.newest_commit_age is None or self.newest_commit_age >= settled:
             return True
         return any(_is_after(write.instant, self.newest_commit) for write in self.live)
 

@@ -265,6 +265,32 @@ def test_a_lock_that_a_writer_gave_back_is_left_to_its_next_write(beside: Beside
     assert 2.0 + SETTLED_SECONDS <= beside.clock.slept < CALM_SECONDS_MAX
 
 
+def test_a_lock_that_was_held_when_the_wait_was_over_is_left_to_the_next_write_too(beside: Beside) -> None:
+    """A long commit outlasts the wait for a calm moment, and its writer asks for the lock again at once."""
+    write, lock = beside.write(ago=1.0), beside.base / SPARK_LOCK
+    lock.touch()
+
+    def commit() -> None:
+        write.inflight("p").complete()
+        lock.unlink()
+
+    beside.clock.after(CALM_SECONDS_MAX + 2.0, commit)
+    options = FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=60.0)
+    beside.compactor(writers_stopped=False, lock=options).recover()
+
+    assert CALM_SECONDS_MAX + 2.0 + SETTLED_SECONDS <= beside.clock.slept < 2 * CALM_SECONDS_MAX
+
+
+def test_after_a_commit_the_lock_is_left_for_longer_where_writes_are_slow_to_begin(beside: Beside) -> None:
+    """What comes between two writes, cleaning for one, takes what it took before."""
+    for ago in (14.0, 8.0):
+        beside.clock.slept -= ago
+        beside.write(ago=4.0).inflight("p").complete()
+        beside.clock.slept += ago
+    scanned = beside.compactor(writers_stopped=False)._table.writers.scan()
+    assert 1.9 < scanned.usual_pause < 2.5
+
+
 def test_the_wait_for_a_calm_moment_is_short(beside: Beside) -> None:
     """Keeps 3 of execute/serviced_table: a write that begins and begins does not keep us from the lock."""
     beside.write(ago=1.0)
