@@ -63,6 +63,21 @@ def test_a_metadata_table(bucket: str, tmp_path: Path, capsys: pytest.CaptureFix
     assert not (fetch(store, url, tmp_path / "disabled") / METADATA).exists()
 
 
+def test_a_savepoint(table: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Made, listed with what a compaction leaves to it alone, and deleted."""
+    shared = ("--lock", "storage")
+    assert run(["savepoint", "create", table, *shared]) == 0
+    assert run(["savepoint", "create", table, *shared]) == 2
+    assert run(["compact", table, "--type", "full", *shared, "--local-below", "1GiB"]) == 0
+    capsys.readouterr()
+    assert run(["savepoint", "list", table, "--json"]) == 0
+    (listed,) = orjson.loads(capsys.readouterr().out)["savepoints"]
+    assert listed["files_only_it_keeps"] == listed["files"] == 4
+    assert listed["bytes_only_it_keeps"] > 0
+    assert run(["savepoint", "delete", table, listed["instant"], *shared]) == 0
+    assert run(["savepoint", "delete", table, listed["instant"], *shared]) == 2
+
+
 def test_what_hudi_would_refuse_is_refused(table: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Its file-system lock, before anything is written; a place without a table, too."""
     assert run(["compact", table, "--lock", "filesystem"]) == 2

@@ -112,6 +112,10 @@ class OtherTable:
         """Hudi's procedure `run_compaction`, by the table's own settings. Returns the instant."""
         return str(self._ask("compaction", what=what, options=options))
 
+    def procedure(self, what: str) -> None:
+        """One of Hudi's, as `create_savepoint(path => '{path}', commit_time => '1')`; `{path}` is the table's."""
+        self._ask("procedure", what=what, options={})
+
     def _ask(self, call: str, **arguments: object) -> Any:
         shape = {name: value for name, value in asdict(self.shape).items() if name != "options"}
         given = {"path": str(self.path), "shape": shape | {"options": dict(self.shape.options)}}
@@ -132,6 +136,9 @@ def _answer(spark: Any, call: str, *, path: str, shape: dict[str, Any], options:
             what = f"{more['what']}, path => '{path}', options => '{formatted}'"
             (row,) = spark.sql(f"CALL run_compaction({what})").collect()
             return str(row["timestamp"])
+        case "procedure":
+            spark.sql(f"CALL {more['what'].format(path=path)}").collect()
+            return None
     raise ValueError(call)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakeward.format.timeline.savepoint_metadata import SavepointMetadata, read_savepoint_metadata
 from tests.conftest import IN_CI
 from tests.crash.compacting import compact as compact_in_process
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
@@ -118,6 +119,33 @@ def test_hudi_goes_on_with_other_tables(older: OtherRelease, spark: SparkSession
     """`goes_on`, finding keys as the writer does by itself."""
     made = scheduled(older.table(tmp_path / "made", SHAPES[shape]), by_commit_time=shape == "by commit time")
     goes_on(made, spark, tmp_path, ("BUCKET" if shape == "buckets" else "",))
+
+
+def test_a_savepoint(older: OtherRelease, tmp_path: Path):
+    """Ours names the files that 1.0.2's own names; 1.0.2 restores the table to it and deletes it."""
+    table = older.table(copy_golden("v8", tmp_path / "table"), INDEXED)
+    expected = table.snapshot(with_meta=True)
+    twin = table.at(Path(shutil.copytree(table.path, tmp_path / "twin")))
+    code, made = lakeward("savepoint", "create", str(table.path), "--writers", "stopped", "--comment", "why")
+    assert code == 0
+    instant = made["savepoint"]
+    twin.procedure(f"create_savepoint(path => '{{path}}', commit_time => '{instant}')")
+    ours, theirs = (savepoint_of(each.path, instant) for each in (table, twin))
+    assert {path: set(names) for path, names in ours.files.items()} == {
+        path: set(names) for path, names in theirs.files.items()
+    }
+
+    table.write(rows_of(10, 50, 20, "late"), "upsert")
+    assert table.snapshot(with_meta=True) != expected
+    table.procedure(f"rollback_to_savepoint(path => '{{path}}', instant_time => '{instant}')")
+    assert table.snapshot(with_meta=True) == expected
+    table.procedure(f"delete_savepoint(path => '{{path}}', instant_time => '{instant}')")
+    assert lakeward("savepoint", "list", str(table.path))[1]["savepoints"] == []
+
+
+def savepoint_of(table: Path, instant: str) -> SavepointMetadata:
+    (file,) = (table / ".hoodie" / "timeline").glob(f"{instant}_*.savepoint")
+    return read_savepoint_metadata(file.read_bytes(), file=file.name)
 
 
 def goes_on(made: Scheduled, spark: SparkSession, folder: Path, indexes: Sequence[str]) -> None:
