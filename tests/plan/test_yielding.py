@@ -242,6 +242,17 @@ def test_waiting_ends(then: YieldThen, rules: WritersConflict, is_log: bool) -> 
         assert not verdict.wait_for
 
 
+@pytest.mark.parametrize("is_log", [False, True])
+def test_an_operator_says_that_no_writer_checks_anything(is_log: bool) -> None:
+    """With `0s` and `go-on`, as for writers in non-blocking concurrency mode, nothing is waited for and all is
+    published."""
+    writes = Writes((LiveWrite("10", frozenset("a"), 30.0), LiveWrite("11")))
+    work = MergedWork("12", is_log=is_log, partitions=frozenset("a"), requested_at=20.0)
+    options = YieldOptions(seconds=0.0, then=YieldThen.GO_ON)
+    verdict = decide(work, writes, rules=WritersConflict.DEFAULT, options=options, waited={}, waited_in_all=0.0)
+    assert verdict == Verdict()
+
+
 @pytest.mark.parametrize(
     ("writes", "calm"),
     [
