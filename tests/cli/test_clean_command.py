@@ -57,6 +57,15 @@ def test_what_would_go(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert everything(table) == before
 
 
+def test_hudis_own_settings(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Keys of Hudi's cleaner are taken as they are; the command's own options win."""
+    policy = ("--set", "hoodie.cleaner.policy=KEEP_LATEST_FILE_VERSIONS")
+    document = planned(table, capfd, *policy, "--set", "hoodie.clean.fileversions.retained=4")
+    assert (document["policy"], document["retain"], document["files"]) == ("versions", 4, 1)
+    document = planned(table, capfd, *policy, "--policy", "commits", "--retain", "3")
+    assert (document["policy"], document["retain"], document["files"]) == ("commits", 3, 2)
+
+
 def test_in_words(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The policy and what it promises, sums by partition and reason, and when the first of what is kept can go."""
     assert run(["clean", str(table), "--dry-run", "--policy", "versions", "--retain", "2"]) == 0

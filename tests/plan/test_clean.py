@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC
 from pathlib import Path
 
 import pytest
 
 from lakeward.format.timeline.clean_plan import Retained, read_clean_plan, write_clean_plan
+from lakeward.format.timeline.instant import parse_instant_time
+from lakeward.plan.clean import plan_clean
 from lakeward.plan.clean_decision import SAVEPOINTED_TIMESTAMPS, DeadReason, SliceDecision
+from lakeward.plan.clean_policy import CleanPolicy, CleanPolicyKind
+from lakeward.plan.eligibility import TableService, find_refusals
+from lakeward.storage.local import LocalStorage
+from lakeward.storage.storage import join
+from lakeward.table.file_group import FileGroup, FileSlice
+from lakeward.table.snapshot import take_snapshot
+from tests.clocks import SkippingClock
 from tests.plan.clean_cases import format_outcome, read_table
 from tests.plan.planner_cases import Case, read_cases
+from tests.runs import runs
 from tests.synthetic_table import minute
+from tests.table.table_history import TableHistory
 
 CASES = Path(__file__).with_name("clean.cases")
 
@@ -93,3 +105,47 @@ def test_a_clean_that_did_not_see_all_names_no_earliest_instant(line: str) -> No
     plan = read_table(f"{TABLE}\n{line}").plan().plan({})
     assert plan.earliest_retained is None
     assert plan.files
+
+
+@pytest.mark.parametrize("seed", range(runs(24)))
+def test_what_a_clean_promises_can_still_be_read(tmp_path: Path, seed: int) -> None:
+    """Keeps 1 and 2 of plan/clean, over random lives of a table: as of each commit from the earliest instant on, and as
+    it is now, every file that a reader opens stays; so does what a plan names or a savepoint pins."""
+    history = TableHistory(tmp_path / "t", seed)
+    del history.steps["break"], history.steps["clean"]  # a table that is refused, or already clean, tells nothing
+    for _ in range(40):
+        history.step()
+    snapshot = take_snapshot(LocalStorage(), str(history.base), clock=SkippingClock())
+    assert not find_refusals(snapshot, TableService.CLEANING)
+    latest = snapshot.timeline.latest_time
+    assert latest is not None
+    now = parse_instant_time(latest, UTC) / 1000 + 3600 - 20
+    groups = [*snapshot.file_groups, *(each for each in snapshot.replaced_groups if isinstance(each, FileGroup))]
+    for policy in (
+        *(CleanPolicy(CleanPolicyKind.COMMITS, retain) for retain in (1, 2, 5)),
+        *(CleanPolicy(CleanPolicyKind.VERSIONS, retain) for retain in (1, 2)),
+        CleanPolicy(CleanPolicyKind.HOURS, 1),
+    ):
+        outcome = plan_clean(snapshot, policy, now=now)
+        dead = {path for decision in outcome.dead for path in paths_of(decision.slice)}
+        instants = [commit.time for commit in snapshot.timeline.completed_writes] if outcome.earliest else []
+        earliest = outcome.earliest.time if outcome.earliest else ""
+        needed = {path for paths in snapshot.savepointed.values() for path in paths}
+        for group in groups:
+            replaced = snapshot.replaced.get((group.partition_path, group.file_id))
+            if replaced is None:
+                needed |= {path for slice_ in group.read_slices for path in paths_of(slice_)}
+            for instant in instants:
+                if instant >= earliest and (replaced is None or replaced > instant):
+                    seen = next((each for each in group.slices if each.base_instant <= instant), None)
+                    needed |= set() if seen is None else paths_of(seen)
+        for plan in snapshot.plans.values():
+            for operation in plan.operations:
+                names = (*operation.log_files, *([operation.base_file] if operation.base_file else ()))
+                needed |= {join(operation.partition_path, name) for name in names}
+        assert dead.isdisjoint(needed), (policy, history.log)
+
+
+def paths_of(slice_: FileSlice) -> set[str]:
+    base = set() if slice_.base_file is None else {slice_.base_file.path}
+    return base | {log.path for log in slice_.log_files}

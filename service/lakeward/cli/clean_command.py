@@ -14,10 +14,12 @@ import typer
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.lock_options import StatedLocks
 from lakeward.cli.option_groups import with_option_groups
+from lakeward.cli.pairs import parse_pairs
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
 from lakeward.clock import SystemClock
 from lakeward.errors import UsageError
-from lakeward.plan.clean_policy import RETAINED_BY_DEFAULT, CleanPolicy, CleanPolicyKind
+from lakeward.plan.clean_policy import RETAINED_BY_DEFAULT, CleanPolicyKind
+from lakeward.plan.clean_settings import CLEAN_SETTINGS, clean_policy_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,12 +37,12 @@ def clean(
     table: TableArgument,
     config: ConfigOption = None,
     policy: Annotated[
-        CleanPolicyKind,
+        CleanPolicyKind | None,
         typer.Option(
-            help="commits: what can be read as of the last N commits stays. hours: as of the commits of the last N "
-            "hours. versions: the N newest slices of each file group."
+            help="commits, the default: what can be read as of the last N commits stays. hours: as of the commits of "
+            "the last N hours. versions: the N newest slices of each file group."
         ),
-    ] = CleanPolicyKind.COMMITS,
+    ] = None,
     retain: Annotated[
         int | None,
         typer.Option(
@@ -49,6 +51,15 @@ def clean(
             help="How many; by default, as with Hudi, "
             + ", ".join(f"{number} {kind}" for kind, number in RETAINED_BY_DEFAULT.items())
             + ".",
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help=f"A setting of Hudi's cleaner: {', '.join(CLEAN_SETTINGS)}; also by its older name, hoodie.cleaner.*. "
+            "--policy and --retain win. Repeatable.",
         ),
     ] = None,
     partition: Annotated[
@@ -68,13 +79,16 @@ def clean(
     """
     from lakeward.plan.clean import plan_clean
 
+    chosen = clean_policy_of(
+        parse_pairs(settings, like="--set hoodie.clean.commits.retained=20"), kind=policy, retain=retain
+    )
     opened, clock = open_table(table, config), SystemClock()
     locks = stated.over(opened, dry_run=dry_run)
 
     def plan(snapshot: TableSnapshot) -> CleanOutcome:
         return plan_clean(
             snapshot,
-            CleanPolicy(policy, retain or RETAINED_BY_DEFAULT[policy]),
+            chosen,
             now=clock.now(),
             partitions=_partitions(snapshot, partition),
         )
