@@ -42,7 +42,8 @@ from typing import TypeVar
 from lakeward.errors import BrokenFile
 from lakeward.format.timeline.instant import Instant, comparable_time, parse_instant_time
 from lakeward.plan.clean_decision import CleanOutcome, DeadReason, Keeper, KeepReason, SliceDecision
-from lakeward.plan.clean_policy import CleanPolicy, CleanPolicyKind, find_earliest_retained
+from lakeward.plan.clean_policy import CleanPolicy, CleanPolicyKind
+from lakeward.plan.earliest_retained import find_earliest_retained
 from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
