@@ -18,12 +18,14 @@ from lakeward.format.timeline.compaction_plan import (
 from lakeward.plan.decision import HYBRID_STRATEGY, LOG_STRATEGY, Choice, Form, PlanOutcome, Reason
 from lakeward.plan.hybrid_compaction import HybridCompactionPlanGenerator
 from lakeward.plan.hybrid_options import HybridOptions
+from lakeward.plan.trigger import Trigger
 from tests.golden_tables import copy_golden
 from tests.our_reader import scan
 from tests.plan.planner_cases import PENDING_MAPS, Case, format_outcome, read_cases, read_table
-from tests.synthetic_table import file_group, minute, snapshot_of
+from tests.synthetic_table import completed, file_group, minute, snapshot_of
 
 CASES = Path(__file__).with_name("hybrid_compaction.cases")
+MIB = 1024**2
 GIB = 1024**3
 
 
@@ -190,3 +192,26 @@ def test_an_unknown_zone_does_not_keep_a_plan_from_being_shown() -> None:
     unknown = replace(snapshot, zone=replace(snapshot.zone, zone=None))
     generate = HybridCompactionPlanGenerator().generate
     assert generate(unknown, at=minute(60)) == generate(snapshot, at=minute(60))
+
+
+@pytest.mark.parametrize(("form", "is_linear"), [(Form.SPLIT, True), (Form.HYBRID, False)])
+def test_what_log_alone_writes(form: Form, is_linear: bool) -> None:
+    """A log of 1 MiB a commit and a plan every fifth, no FULL ever: in the split form each byte is written a few times;
+    in the hybrid form, whose LOG has to be the whole slice, once a plan."""
+    options = HybridOptions(only=Choice.LOG, form=form, table_trigger=Trigger(delta_commits=1))
+    generator = HybridCompactionPlanGenerator(options)
+    logs, written, commits = [], 0, 200
+    for number in range(1, commits + 1):
+        logs.append((minute(number), MIB))
+        if number % 5:
+            continue
+        group = file_group("p", "a", base=(minute(0), MIB), logs=logs)
+        (operation,) = generator.generate(
+            snapshot_of([group], completed(minute(number), "deltacommit", None)), at=minute(number + 1)
+        ).operations
+        first = len(logs) - len(operation.log_files)
+        size = sum(size for _, size in logs[first:])
+        written += size
+        logs[first:] = [(logs[-1][0], size)]
+    times = written / (commits * MIB)
+    assert times < 5 if is_linear else times > 20

@@ -40,7 +40,11 @@ def _because(decision: Decision) -> str:
             )
         case Reason.HAS_LOGS:
             are = "is" if numbers["log_files"] == 1 else "are"
-            return f"it was asked for, and there {are} {_logs(numbers)}"
+            if decision.choice is Choice.LOG and "ahead_log_files" in numbers:
+                ahead = f", of which the {numbers['run_logs']} behind larger ones are merged"
+            else:
+                ahead = ""
+            return f"it was asked for, and there {are} {_logs(numbers)}{ahead}"
         case Reason.NO_BASE:
             return f"there is no base file yet; the first is made of {_logs(numbers)}"
         case Reason.SMALL_BASE:
@@ -85,7 +89,9 @@ def _because(decision: Decision) -> str:
         case Reason.NO_LOGS:
             return "there are no logs to merge; the next write that updates it leaves one"
         case Reason.ONE_LOG:
-            return f"there is {_logs(numbers)}, and a LOG merges at least two"
+            behind = ", one of them behind larger ones" if "ahead_log_files" in numbers else ""
+            are = "is" if numbers["log_files"] == 1 else "are"
+            return f"there {are} {_logs(numbers)}{behind}, and a LOG merges at least two"
         case Reason.TABLE_TRIGGER:
             return f"the table is not due, it has {_trigger(numbers)} since its last plan{_at_the_latest(numbers)}"
         case Reason.GROUP_TRIGGER:

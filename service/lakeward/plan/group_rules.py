@@ -13,7 +13,8 @@ A number or size of logs that an operator sets binds FULL and LOG alike, by all 
 
 Before the rules stands what keeps a group from being considered: filters and pending work, and for all rules but the
 first triggers, too. An operator may ask for FULL only, or for LOG only, wherever it is possible: then the other rules
-say nothing, and with LOG only there is no objective. After the rules stands what keeps a LOG from being right: a write
+say nothing, and with LOG only there is no objective; one that comes with a trigger, so again and again, takes the run
+that rule 3 would, whatever its size. After the rules stands what keeps a LOG from being right: a write
 that is still pending, see `log_runs.py`. Sizes and counts are those of live logs (see `slice_profile.py`).
 
 Touches: nothing.
@@ -26,6 +27,7 @@ See:     docs/decisions/0006-hybrid-thresholds.md, docs/decisions/0024-the-objec
 from __future__ import annotations
 
 import datetime
+import math
 import statistics
 from collections.abc import Mapping, Set
 from dataclasses import replace
@@ -140,9 +142,13 @@ class GroupRules:
 
     def _wanted_run(self, profile: SliceProfile) -> tuple[LogFile, ...]:
         """The logs that a LOG would take, whatever is pending."""
-        if self._options.only is Choice.LOG:
-            return profile.live
-        bytes_max = self._options.large_log_ratio * (profile.base_bytes or profile.log_bytes)
+        options = self._options
+        if options.only is Choice.LOG:
+            if options.table_trigger is None:
+                return profile.live  # who asks for it once wants one log
+            bytes_max = math.inf  # no FULL ever takes the large ones
+        else:
+            bytes_max = options.large_log_ratio * (profile.base_bytes or profile.log_bytes)
         if self.form is Form.SPLIT and not self._output_ranks_last and profile.group_id not in self._whole:
             return profile.live[first_of_run(profile.live, bytes_max=bytes_max) :]
         return profile.live if profile.largest_log_bytes <= bytes_max else ()
@@ -178,7 +184,7 @@ class GroupRules:
         if options.only is Choice.FULL:
             return Choice.FULL, Reason.HAS_LOGS
         if options.only is Choice.LOG:
-            is_run = len(profile.live) >= LOGS_MIN
+            is_run = len(run) >= LOGS_MIN
             return (Choice.LOG, Reason.HAS_LOGS) if is_run else (Choice.NONE, Reason.ONE_LOG)
         if profile.slice.base_file is None:
             return Choice.FULL, Reason.NO_BASE

@@ -21,7 +21,7 @@ By commit time the last record of a key wins, wherever a run starts. By event ti
 wherever it starts, as long as no delete wins whatever its ordering value: with such a delete in the run, or before a
 run that has deletes of its own, only a run from the oldest log is right. The planner does not see that;
 `read/log_deletes.py` looks, and the planner is told which groups are to be taken *whole*. So are all in the hybrid
-form, whose LOG may be carried out as FULL by another engine.
+form, whose LOG may be carried out as FULL by another engine, and all where LOG is asked for at once.
 
 Touches: nothing.
 Keeps:   1. the logs of a run are neighbours, by their places, and none can come to lie between them;
