@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,21 +14,12 @@ from tests.hudi.hbase_hfiles import MISSING
 from tests.hudi.hfile_java import write_entries
 from tests.hudi.metadata_table import write_table_with_metadata
 from tests.interop.hfile_cases import OURS, THEIRS, probes, write_ours
+from tests.interop.hybrid_table import Told, kept_once
+from tests.interop.made_once import made_once
+from tests.interop.test_hybrid_compaction import COMMIT, EVENT
 
-
-def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
-    """The folder of this name, made by the process that asks first; the others wait for it. No test changes it."""
-    root = factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        root = root.parent  # of the run, not of this process
-    folder, made = root / name, root / f"{name}.made"
-    with (root / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not made.exists():
-            shutil.rmtree(folder, ignore_errors=True)
-            make(folder)
-            made.touch()
-    return folder
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 @pytest.fixture(scope="session")
@@ -68,3 +56,22 @@ def table_with_metadata(request: pytest.FixtureRequest, tmp_path_factory: pytest
         write_table_with_metadata(request.getfixturevalue("spark"), folder / "table")
 
     return made_once(tmp_path_factory, "metadata", make) / "table"
+
+
+@pytest.fixture(scope="session", params=[COMMIT, pytest.param(EVENT, marks=pytest.mark.wide)])
+def kept(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Told:
+    """The table of `hybrid_table.py` with the plan pending, for copies."""
+    return kept_once(spark, tmp_path_factory, request.param)
+
+
+@pytest.fixture
+def planned(kept: Told, tmp_path: Path) -> Told:
+    return kept.copy_to(tmp_path / "table")
+
+
+@pytest.fixture
+def twin(kept: Told, tmp_path: Path) -> Told:
+    """The same table without the plan, which was unscheduled."""
+    twin = kept.copy_to(tmp_path / "twin")
+    twin.unschedule()
+    return twin

@@ -10,8 +10,8 @@ import pytest
 
 from lakeward.format.timeline.instant import Instant, State, parse_instant
 from tests.hudi.table import HudiTable, TableShape
-from tests.interop.conftest import made_once
 from tests.interop.lakeward_cli import lakeward
+from tests.interop.made_once import made_once
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,8 +15,8 @@ from tests.execute.clean.cleaning import clean, completed_cleans, data_files
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.hudi.metadata_table import COLUMNS, INDEXES, written_records
 from tests.hudi.table import HudiTable, TableShape
-from tests.interop.conftest import made_once
 from tests.interop.lakeward_cli import lakeward
+from tests.interop.made_once import made_once
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,7 +20,7 @@ from lakeward.plan.eligibility import TableService, find_refusals
 from lakeward.storage.storage import join
 from tests.hudi.log_compacting import log_compact
 from tests.hudi.table import HudiTable, TableShape
-from tests.interop.conftest import made_once
+from tests.interop.made_once import made_once
 from tests.our_reader import scan
 
 if TYPE_CHECKING:

@@ -6,17 +6,18 @@ import itertools
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.dispatch.spark import SparkDispatcher
+from tests.hudi.client import carry_out_log_compaction, schedule_log_compaction
 from tests.hudi.other_release import OtherRelease
 from tests.hudi.spark import OLDEST_VERSION
 from tests.hudi.table import HudiTable, TableShape
-from tests.interop.conftest import made_once
 from tests.interop.lakeward_cli import lakeward
+from tests.interop.made_once import made_once
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -191,7 +192,7 @@ def test_incremental_queries_of_the_past_do_not_see_a_log(
     assert len({rows_ for rows_ in before.values() if rows_}) > 3, "windows that differ"
 
     compact(table, "--type", "log")
-    schedule_log_compaction(spark, twin, run=True)
+    carry_out_log_compaction(spark, twin, schedule_log_compaction(spark, twin))
 
     assert {window: table.incremental(*window) for window in windows} == before
     assert {window: twin.incremental(*window) for window in windows} == before
@@ -244,8 +245,7 @@ def test_our_full_beside_hudis_pending_log(spark: SparkSession, table_of: TableO
     nothing of it can be carried out any more, and the plan, which is not ours, is left where it is."""
     table = table_of(EVENT)
     before = table.snapshot()
-    schedule_log_compaction(spark, table)
-    (pending,) = table.pending_instants()
+    pending = schedule_log_compaction(spark, table)
     assert choices(table, "--type", "full")["warm"] == "NONE"
     if first == "full":
         table.compact()
@@ -259,23 +259,6 @@ def test_our_full_beside_hudis_pending_log(spark: SparkSession, table_of: TableO
     assert table.pending_instants() == ((pending,) if first == "full" else ())
     compact_fully(table)
     assert table.snapshot() == table.read_optimized() == before
-
-
-def schedule_log_compaction(spark: SparkSession, table: HudiTable, *, run: bool = False) -> None:
-    """Hudi plans a log compaction, and carries it out. There is no SQL procedure for it, so its client is called."""
-    jvm: Any = spark._jvm
-    options = jvm.java.util.HashMap()
-    for key, value in (table.shape.write_options() | {"hoodie.log.compaction.blocks.threshold": "2"}).items():
-        options.put(key, value)
-    schema = json.dumps({"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]})
-    client = jvm.org.apache.hudi.DataSourceUtils.createHoodieClient(
-        spark._jsc, schema, str(table.path), table.shape.name, options
-    )
-    instant = client.scheduleLogCompaction(jvm.org.apache.hudi.common.util.Option.empty())
-    assert instant.isPresent()
-    if run:
-        client.logCompact(instant.get(), True)
-    client.close()
 
 
 def test_hudis_pending_compaction_comes_first(table_of: TableOf) -> None:

@@ -18,8 +18,8 @@ from lakeward.commit.owner import Processes
 from lakeward.dispatch.spark import SparkDispatcher
 from lakeward.storage.local import LocalStorage
 from tests.hudi.table import HudiTable, TableShape
-from tests.interop.conftest import made_once
 from tests.interop.lakeward_cli import compact
+from tests.interop.made_once import made_once
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
