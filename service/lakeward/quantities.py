@@ -78,6 +78,11 @@ def format_time(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+def format_iso_time(at: float) -> str:
+    """Seconds since the epoch in the form of ISO 8601: `2026-11-21T06:00:00.250Z`."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
 def format_instant(instant: str) -> str:
     """An instant's time as `2026-11-21 06:00:00`, in the timeline's own zone; what is no time stays as it is."""
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,9 @@ def test_a_table_is_paused_and_resumed(store: Store, tmp_path: Path, capfd: pyte
     assert control.until is not None and 7100 < control.until - now() < 7201
 
     assert run(["resume", str(tmp_path / "lake" / "orders") + "/", "--json"]) == 0
-    assert json.loads(capfd.readouterr().out)["target"] == "orders"
+    told = json.loads(capfd.readouterr().out)
+    assert (told["target"], told["until_time"]) == ("orders", None)
+    assert datetime.fromisoformat(told["time"]).timestamp() == pytest.approx(told["at"], abs=0.001)
     assert [control.kind for control in store.controls.in_force(now())] == [ControlKind.RESUME]
 
 
@@ -151,8 +154,11 @@ def test_jobs_and_events_are_shown(store: Store, capfd: pytest.CaptureFixture[st
     out = capfd.readouterr().out
     assert "j1" in out and "[red]other" in out and "runs" in out
     assert run(["jobs", "orders", "--json"]) == 0
-    assert [job["id"] for job in json.loads(capfd.readouterr().out)] == ["j1"]
+    (job,) = json.loads(capfd.readouterr().out)
+    assert (job["id"], job["began_at"], job["began_time"]) == ("j1", 1.0, "1970-01-01T00:00:01.000Z")
+    assert (job["ended_at"], job["ended_time"]) == (None, None)
     assert run(["events", "orders"]) == 0
     assert "failed five times" in capfd.readouterr().out
     assert run(["events", "--json", "--limit", "1"]) == 0
-    assert json.loads(capfd.readouterr().out)[0]["file_group"] == ["p", "fg"]
+    (event,) = json.loads(capfd.readouterr().out)
+    assert (event["file_group"], event["at"], event["time"]) == (["p", "fg"], 1.0, "1970-01-01T00:00:01.000Z")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,8 @@ def test_the_others_go_on(lake: Lake) -> None:
     assert [each["file_id"] for plan in document["compactions"] for each in plan["operations"]] == [GOOD]
     assert choices(document)[BAD] == ("NONE", "parked")
     (parked,) = document["parked"]
+    for seconds, time in ((parked["parked_at"], parked["parked_time"]), (parked["until"], parked["until_time"])):
+        assert datetime.fromisoformat(time).timestamp() == pytest.approx(seconds, abs=0.001)
     assert (parked["partition_path"], parked["file_id"], parked["release"]) == ("p0", BAD, release)
     assert "broken" in parked["reason"]
     assert release in err

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import getpass
 import socket
-from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +17,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, resolve_table, several_tables
-from lakeward.cli.store_options import DebugOption, JsonOption, UrlOption, opened_store, print_json, read_settings
+from lakeward.cli.store_options import (
+    DebugOption,
+    JsonOption,
+    UrlOption,
+    opened_store,
+    print_json,
+    read_settings,
+    with_times,
+)
 from lakeward.clock import SystemClock
 from lakeward.config.short_name import find_by_short_name
 from lakeward.errors import UsageError
@@ -141,7 +148,7 @@ def jobs(
         name = None if table is None else _table_name(store, settings, table, clock.now())
         found = store.jobs.latest(name, limit)
     if as_json:
-        print_json([asdict(job) for job in found])
+        print_json([with_times(job) for job in found])
         return
     if not found:
         typer.echo("No job is known.")
@@ -187,7 +194,7 @@ def events(
         name = None if table is None else _table_name(store, settings, table, clock.now())
         found = store.events.latest(name, limit)
     if as_json:
-        print_json([asdict(event) for event in found])
+        print_json([with_times(event) for event in found])
         return
     if not found:
         typer.echo("Nothing is known to have happened.")
@@ -262,7 +269,7 @@ def _base_path(location: str) -> str:
 def _ask(store: Store, control: ControlRecord, *, as_json: bool, done: str) -> None:
     control_id = store.controls.add(control)
     if as_json:
-        print_json({**asdict(control), "id": control_id})
+        print_json({**with_times(control), "id": control_id})
         return
     what = control.target if control.file_group is None else f"{control.target} {'/'.join(control.file_group)}"
     until = f" until {format_time(control.until)}" if control.until and control.kind is ControlKind.PAUSE else ""

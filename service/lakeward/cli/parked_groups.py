@@ -22,7 +22,7 @@ from lakeward.clock import Clock
 from lakeward.errors import BrokenFile, LakewardError, Unsupported, VerificationFailed
 from lakeward.plan.decision import Reason
 from lakeward.printable import printable
-from lakeward.quantities import format_time
+from lakeward.quantities import format_iso_time, format_time
 from lakeward.state.records import ParkedRecord
 from lakeward.table.file_system_view import GroupId
 
@@ -119,7 +119,9 @@ class ParkedGroups:
                 "file_id": record.file_group[1],
                 "reason": record.reason,
                 "parked_at": record.parked_at,
+                "parked_time": format_iso_time(record.parked_at),
                 "until": record.until,
+                "until_time": None if record.until is None else format_iso_time(record.until),
                 "release": self.release(record),
             }
             for record in records

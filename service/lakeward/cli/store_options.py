@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,7 @@ import typer
 
 from lakeward.clock import Clock
 from lakeward.errors import StoreBroken, StoreUnavailable, StoreVersion
+from lakeward.quantities import format_iso_time
 
 if TYPE_CHECKING:
     from lakeward.config.settings import Settings
@@ -39,6 +41,25 @@ AWAY = (StoreUnavailable, StoreBroken, StoreVersion)
 
 TIMEOUT_SECONDS = 5.0
 """How long a command waits for a store that it can do without."""
+
+
+def with_times(record: Any) -> dict[str, Any]:
+    """A record of the store as JSON has it: beside each time in seconds since the epoch the same in ISO 8601, so
+    `began_at` and `began_time`, `until` and `until_time`, `at` and `time`."""
+    found: dict[str, Any] = {}
+    for name, value in asdict(record).items():
+        found[name] = value
+        if name in _TIMES:
+            found[_TIMES[name]] = None if value is None else format_iso_time(value)
+    return found
+
+
+_TIMES = {
+    "at": "time",
+    "began_at": "began_time",
+    "ended_at": "ended_time",
+    "until": "until_time",
+}
 
 
 def print_json(document: Any) -> None:
