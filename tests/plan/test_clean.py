@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.errors import Refused
 from lakeward.format.timeline.clean_plan import Retained, read_clean_plan, write_clean_plan
 from lakeward.format.timeline.instant import parse_instant_time
 from lakeward.plan.clean import plan_clean
@@ -100,12 +101,45 @@ def test_the_plan_names_the_dead_files_by_partition() -> None:
     assert read_clean_plan(write_clean_plan(plan, root="file:/t"), root="file:/t", file="f") == plan
 
 
-@pytest.mark.parametrize("line", ["only p", "frozen d"])
-def test_a_clean_that_did_not_see_all_names_no_earliest_instant(line: str) -> None:
+def test_a_clean_that_did_not_see_all_names_no_earliest_instant() -> None:
     """Hudi's next clean would not look again at what this one left out."""
-    plan = read_table(f"{TABLE}\n{line}").plan().plan({})
+    plan = read_table(f"{TABLE}\nonly p").plan().plan({})
     assert plan.earliest_retained is None
     assert plan.files
+
+
+REPLACED = """done commit 10 20
+done replacecommit 30 40 50
+group a 10 20
+group q/old 10
+replaced q/old by {by}"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "by", "is_planned"),
+    [
+        ("policy commits 1", 30, True),  # it goes
+        ("policy commits 1", 50, True),  # it stays, and so does its replacecommit
+        ("policy commits 1\nonly p", 30, False),
+        ("policy commits 1\nonly p", 50, False),
+        ("policy versions 1\nonly p", 30, False),
+        ("policy versions 1", 30, True),
+        ("policy versions 1\npending compaction 60 q/old from 10 10", 30, False),
+        ("policy hours 1\nnow 105\npending compaction 25 q/old from 10 10", 30, False),
+        ("policy versions 1\nsavepoint 10 q/old@10", 30, True),  # as with Hudi: the archiver stops at savepoints
+    ],
+)
+def test_no_replaced_file_outlives_its_replacecommit(lines: str, by: int, is_planned: bool) -> None:
+    """Keeps 2 of plan/clean_decision: Hudi archives replacecommits before the earliest instant of the last clean, or
+    before the clean where that names none, and would then read again what they replaced."""
+    outcome = read_table(f"{REPLACED.format(by=by)}\ngroup b 10 20 30 40 50\n{lines}").plan()
+    assert any(outcome.dead)
+    if is_planned:
+        assert outcome.hindrance is None
+        assert outcome.plan({}).files
+    else:
+        with pytest.raises(Refused, match="No clean is planned"):
+            outcome.plan({})
 
 
 @pytest.mark.parametrize("seed", range(runs(24)))

@@ -81,7 +81,27 @@ def plan_clean(
         savepoints=tuple(sorted(snapshot.timeline.savepoints, key=comparable_time)),
         pending_cleans=tuple(i.time for i in snapshot.timeline.pending if i.action == "clean"),
         is_whole=partitions is None,
+        replaced_left=tuple(sorted(_replaced_left(snapshot, decisions), key=comparable_time)),
     )
+
+
+def _replaced_left(snapshot: TableSnapshot, decisions: Iterable[SliceDecision]) -> frozenset[str]:
+    """Instants whose replaced groups have files that this clean leaves, but for what savepoints alone keep."""
+    goes = {
+        (*each.slice.group_id, each.slice.base_instant)
+        for each in decisions
+        if all(keeper.reason is KeepReason.SAVEPOINT for keeper in each.keepers)
+    }
+    left = set()
+    for group in snapshot.replaced_groups:
+        group_id = (group.partition_path, group.file_id)
+        slices = group.slices if isinstance(group, FileGroup) else ()
+        is_whole = isinstance(group, FileGroup) and all(
+            slice_.is_empty or (*group_id, slice_.base_instant) in goes for slice_ in slices
+        )
+        if not is_whole:
+            left.add(snapshot.replaced[group_id])
+    return frozenset(left)
 
 
 _Group = TypeVar("_Group", FileGroup, FrozenGroup)

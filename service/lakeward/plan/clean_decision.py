@@ -1,7 +1,13 @@
 """What a clean decides of one file slice: it is dead, or it stays, with every reason and until when at the earliest.
 
+A clean also tells Hudi's archiver what it may forget: replacecommits before the earliest instant of the last clean, or,
+where that names none, before the clean itself. Files of a group whose replacecommit is forgotten are read again, beside
+those that replaced them. So no plan is made that leaves such files behind; a savepoint holds the archiver by itself.
+
 Touches: nothing.
-Keeps:   1. a slice is dead exactly when nothing keeps it.
+Keeps:   1. a slice is dead exactly when nothing keeps it;
+         2. a plan leaves no file of a replaced group whose replacecommit Hudi may archive after it.
+Source:  ClusteringUtils.getEarliestInstantToRetainForClustering (Hudi 1.2).
 """
 
 from __future__ import annotations
@@ -10,8 +16,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from lakeward.errors import Refused
 from lakeward.format.timeline.clean_plan import CleanPlan, Retained
-from lakeward.format.timeline.instant import Instant
+from lakeward.format.timeline.instant import Instant, comparable_time
 from lakeward.plan.clean_policy import CleanPolicy
 from lakeward.table.file_group import FileSlice, FrozenGroup
 
@@ -111,6 +118,8 @@ class CleanOutcome:
     """Cleans that were begun and not completed; they are ended before this one."""
     is_whole: bool = True
     """False where only some partitions were looked at."""
+    replaced_left: tuple[str, ...] = ()
+    """Instants that replaced file groups of which files stay, for another reason than a savepoint."""
 
     @property
     def dead(self) -> Iterator[SliceDecision]:
@@ -120,16 +129,42 @@ class CleanOutcome:
     def kept(self) -> Iterator[SliceDecision]:
         return (decision for decision in self.decisions if not decision.is_dead)
 
+    @property
+    def _named(self) -> Instant | None:
+        """The earliest instant that the plan names."""
+        return self.earliest if self.is_whole else None
+
+    @property
+    def hindrance(self) -> str | None:
+        """Why no plan may be made of it; None where one may, and where nothing is dead."""
+        named = self._named
+        forgotten = [
+            time for time in self.replaced_left if named is None or comparable_time(time) < comparable_time(named.time)
+        ]
+        if not forgotten or not any(self.dead):
+            return None
+        return (
+            f"Files of file groups that {min(forgotten, key=comparable_time)} replaced would stay, and Hudi may "
+            "archive that instant after this clean; then they would be read again."
+        )
+
     def plan(self, extra_metadata: dict[str, str]) -> CleanPlan:
-        """The plan of a clean that deletes what is dead.
+        """The plan of a clean that deletes what is dead. Raises `Refused`.
 
         Hudi's next clean looks only at partitions written to since the earliest instant of this one, so a clean that
-        did not look everywhere, or could not tell what it saw, names none: Hudi then looks at all.
+        did not look everywhere names none: Hudi then looks at all.
         """
+        if (why := self.hindrance) is not None:
+            raise Refused(
+                "No clean is planned.",
+                why=why,
+                remedy="Have the pending plan carried out, or clean all partitions; "
+                "`lakeward clean --dry-run` and `lakeward inspect` show what there is.",
+            )
         names: dict[str, list[str]] = {}
         for decision in self.dead:
             names.setdefault(decision.slice.partition_path, []).extend(decision.file_names)
-        earliest = self.earliest if self.is_whole and not self.frozen else None
+        earliest = self._named
         savepoints = {SAVEPOINTED_TIMESTAMPS: ",".join(self.savepoints)} if self.savepoints else {}
         return CleanPlan(
             earliest_retained=None

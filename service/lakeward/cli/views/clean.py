@@ -33,6 +33,7 @@ def clean_as_json(outcome: CleanOutcome) -> dict[str, Any]:
         "retain": outcome.policy.retain,
         "earliest_retained": outcome.earliest and outcome.earliest.time,
         "pending_cleans": list(outcome.pending_cleans),
+        "hindrance": outcome.hindrance,
         "files": _files(dead),
         "bytes": _bytes(dead),
         "dead": [{**_slice(each), "reasons": list(each.dead_by)} for each in dead],
@@ -71,6 +72,9 @@ def render_clean(outcome: CleanOutcome, console: Console) -> None:
     for frozen in outcome.frozen:
         where = shown(f"{frozen.partition_path or '(none)'} {frozen.file_id}")
         console.print(f"Kept, frozen: {where}, {shown(frozen.why)}.", highlight=False, markup=False)
+    if outcome.hindrance is not None:
+        console.print(f"Nothing would go now. {outcome.hindrance}", highlight=False)
+        return
     console.print(f"{_sum(dead)} would go. Nothing deleted." if dead else "Nothing would go.", highlight=False)
 
 
