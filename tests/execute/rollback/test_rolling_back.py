@@ -175,7 +175,8 @@ def test_stopped_at_every_call_the_next_run_ends_it(version: str, tmp_path: Path
             roll_back(base, FaultyStorage(), processes)
             roll_back(base, FaultyStorage(), processes)
             left = {path for path in everything(base) if is_leftover(path) and path not in before}
-            assert not {path for path in left if not path.endswith(".lakeward-tmp")}
+            # A process that died last of all left its lock, which the next one takes that has something to do.
+            assert not {path for path in left if not path.endswith((".lakeward-tmp", "/lock"))}
             check_rolled_back(base, instant, before | left)
         except BaseException as error:
             error.add_note(f"{kind} at call {fault.call}: {clean.calls[fault.call]}")

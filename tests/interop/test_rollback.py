@@ -1,0 +1,194 @@
+"""A write of Hudi's that failed is rolled back as Hudi does it: the same files are left, the same rows, and Hudi lives
+on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from py4j.protocol import Py4JJavaError
+
+from lakeward.storage.local import LocalStorage
+from tests.called_storage import WRITES
+from tests.execute.rollback.failed_tables import fail_last_write, roll_back
+from tests.faults import Fault, FaultKind, FaultyStorage, Killed
+from tests.hudi.metadata_table import INDEXES
+from tests.hudi.table import HudiTable, TableShape
+from tests.interop.lakeward_cli import lakeward
+from tests.interop.made_once import made_once
+from tests.processes import ScriptedProcesses
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+LAZY = {
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.clean.failed.writes.policy": "LAZY",
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
+}
+IN_LISTS = {"hoodie.write.markers.type": "TIMELINE_SERVER_BASED", "hoodie.embed.timeline.server": "true"}
+METADATA = {**INDEXES, "hoodie.datasource.write.precombine.field": "ts"}
+
+SHAPES = {
+    "metadata": LAZY | METADATA | IN_LISTS,
+    "plain": dict(LAZY),
+    "copy-on-write": LAZY | METADATA | {"hoodie.datasource.write.table.type": "COPY_ON_WRITE"},
+    "version-8": LAZY | METADATA | {"hoodie.write.table.version": "8"},
+    "eager": {"hoodie.metadata.enable": "true"},
+}
+
+FAILS = {
+    "hoodie.precommit.validators": "org.apache.hudi.client.validator.SqlQueryEqualityPreCommitValidator",
+    "hoodie.precommit.validators.equality.sql.queries": "select count(*) from <TABLE_NAME>",
+}
+"""The rows are there then, and no commit."""
+
+CLEANED = {"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained": "1"}
+
+
+def rows(spark: SparkSession, first: int, last: int, ts: int) -> DataFrame:
+    return spark.sql(
+        f"SELECT concat('k', id) AS id, concat('p', id % 2) AS part, {ts}L AS ts, 'v{ts}' AS v "
+        f"FROM range({first}, {last})"
+    )
+
+
+def failed(spark: SparkSession, factory: pytest.TempPathFactory, name: str) -> HudiTable:
+    """Two writes, and a third that fails when its files are there; its writer's heartbeat is gone."""
+    shape = TableShape(partition_fields="part", options=SHAPES[name])
+
+    def make(folder: Path) -> None:
+        table = HudiTable(spark, folder / "table", shape)
+        table.write(rows(spark, 0, 10, 1), "insert")
+        table.write(rows(spark, 0, 5, 2), "upsert")
+        with pytest.raises(Py4JJavaError, match="Failed to upsert"):
+            table.write(rows(spark, 3, 14, 3), "upsert", **FAILS)
+
+    return HudiTable(spark, made_once(factory, f"failed-{name}", make) / "table", shape)
+
+
+def left_alone(table: HudiTable, path: Path) -> HudiTable:
+    """A copy, in which the heartbeat of a writer whose JVM goes on stays behind."""
+    copy = table.copy_to(path)
+    for beat in (path / ".hoodie/.heartbeat").glob("*"):
+        beat.unlink()
+    return copy
+
+
+def roll_back_by_hudi(spark: SparkSession, table: HudiTable, instant: str) -> None:
+    client: Any = spark._jvm.org.apache.hudi  # type: ignore[union-attr]
+    builder = client.config.HoodieWriteConfig.newBuilder().withPath(str(table.path))
+    config = builder.withProps(dict(table.shape.write_options())).build()
+    writer = client.client.SparkRDDWriteClient(client.client.common.HoodieSparkEngineContext(spark._jsc), config)
+    assert writer.rollback(instant)
+    writer.close()
+
+
+def check_right(table: HudiTable) -> None:
+    """The metadata table lists what is stored, and its indexes know every row."""
+    exit_code, printed = lakeward("verify", "--all", str(table.path))
+    assert exit_code == 0, printed
+
+
+def check_lives_on(spark: SparkSession, table: HudiTable, twin: HudiTable) -> None:
+    """Hudi upserts, cleans and goes back in time, with the results that it has on the twin."""
+    (_, (second, _), *_) = table.completed_instants()
+    for each in (table, twin):
+        each.write(rows(spark, 2, 12, 4), "upsert")
+    assert table.as_of(second) == twin.as_of(second) != ()
+    for each in (table, twin):
+        each.write(rows(spark, 4, 6, 5), "upsert", **CLEANED)
+    assert table.snapshot(with_meta=False) == twin.snapshot(with_meta=False)
+    check_right(table)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "metadata",
+        "copy-on-write",
+        pytest.param("plain", marks=pytest.mark.wide),
+        pytest.param("version-8", marks=pytest.mark.wide),
+    ],
+)
+def test_it_is_as_if_hudi_had_done_it(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, name: str
+):
+    """The same files are left, and the same rows; markers in lists and direct ones, both table types."""
+    table = failed(spark, tmp_path_factory, name)
+    ours, theirs = left_alone(table, tmp_path / "ours"), left_alone(table, tmp_path / "theirs")
+    (instant,) = table.pending_instants()
+
+    exit_code, printed = lakeward("rollback", str(ours.path), "--writers", "stopped")
+    assert exit_code == 0, printed
+    roll_back_by_hudi(spark, theirs, instant)
+
+    (done,) = printed["rolled_back"]
+    assert (done["instant"], done["found_by"], len(done["files"])) == (instant, "markers", 4)
+    assert without_rollbacks(ours) == without_rollbacks(theirs)
+    assert ours.snapshot() == theirs.snapshot() != ()
+    check_right(ours)
+    check_lives_on(spark, ours, theirs)
+
+
+def without_rollbacks(table: HudiTable) -> dict[str, int]:
+    return {name: size for name, size in table.files().items() if ".rollback" not in name}
+
+
+@pytest.mark.parametrize("where", ["before the table's commit", "before the metadata table's commit"])
+def test_what_is_in_the_metadata_table_goes(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, where: str
+):
+    """A writer died after its delta commit there, or within it, and its markers are gone: the table is as it was before
+    the write."""
+    table = left_alone(failed(spark, tmp_path_factory, "metadata"), tmp_path / "table")
+    lakeward("rollback", str(table.path), "--writers", "stopped")
+    twin = table.copy_to(tmp_path / "twin")
+    before, files = table.snapshot(), table.data_files()
+    table.write(rows(spark, 3, 14, 6), "upsert")
+    instant = fail_last_write(table.path)
+    if "metadata" in where:
+        (completed,) = (table.path / ".hoodie/metadata/.hoodie/timeline").glob(f"{instant}_*")
+        completed.unlink()
+
+    exit_code, printed = lakeward("rollback", str(table.path), instant, "--writers", "stopped")
+
+    assert exit_code == 0, printed
+    assert printed["rolled_back"][0]["found_by"] == "listing"
+    assert [name for name in table.files() if instant in name] == []
+    assert (table.snapshot(), table.data_files()) == (before, files)
+    check_right(table)
+    check_lives_on(spark, table, twin)
+
+
+def kills(base: Path) -> Iterator[tuple[str, int]]:
+    """Calls of a rollback after which its process may die, so that Hudi finds something begun."""
+    trial = FaultyStorage()
+    roll_back(base, trial)
+    writes = [(number, call) for number, call in enumerate(trial.calls) if call.split()[0] in WRITES]
+    for what in ("rollback.requested", "rollback.inflight", ".parquet", "deltacommit.inflight", "attempt-1000/commit"):
+        yield what, next(number for number, call in writes if what in call)
+
+
+def test_hudi_ends_what_we_began(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path):
+    """A process of ours dies in the middle; the next write of Hudi's ends our rollback, under our instant."""
+    table = failed(spark, tmp_path_factory, "eager")
+    (instant,) = table.pending_instants()
+    for number, (what, call) in enumerate(kills(left_alone(table, tmp_path / "trial").path)):
+        struck = left_alone(table, tmp_path / str(number))
+        with suppress(Killed):
+            roll_back(struck.path, FaultyStorage(Fault(FaultKind.KILL, call)), ScriptedProcesses())
+        (struck.path / ".hoodie/lock").unlink(missing_ok=True)
+        (requested,) = (struck.path / ".hoodie/timeline").glob("*.rollback.requested")
+        struck.write(rows(spark, 2, 12, 4), "upsert")
+        assert [name for name in struck.files() if instant in name and "/.temp/" not in name] == [], what
+        (completed,) = (struck.path / ".hoodie/timeline").glob("*_*.rollback")
+        assert completed.name.partition("_")[0] == requested.name.partition(".")[0], what
+        assert struck.frame().count() == 12, what
+        check_right(struck)
+        assert roll_back(struck.path, LocalStorage()).rolled_back == ()
