@@ -15,7 +15,7 @@ from lakeward.cli.views.tables import Column, NameCell, new_table
 from lakeward.cli.views.terminal import shown
 from lakeward.plan.clean_decision import CleanOutcome, Keeper, KeepReason, SliceDecision
 from lakeward.plan.clean_policy import CleanPolicyKind
-from lakeward.quantities import format_size, format_time
+from lakeward.quantities import format_iso_time, format_size, format_time
 
 _WORDS = {
     KeepReason.TOO_FEW_COMMITS: "no commit is old enough for them to go",
@@ -138,7 +138,7 @@ def _keeper(keeper: Keeper) -> dict[str, Any]:
         "instant": keeper.instant,
         "more_commits": keeper.commits,
         "more_slices": keeper.versions,
-        "not_before": None if keeper.not_before is None else format_time(keeper.not_before),
+        "not_before": None if keeper.not_before is None else format_iso_time(keeper.not_before),
     }
 
 

@@ -1,0 +1,47 @@
+"""What `clean --dry-run` shows: until when a slice stays, and why nothing may go though something is dead."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from lakeward.cli.views.clean import clean_as_json, render_clean
+from lakeward.plan.clean_decision import CleanOutcome
+from tests.plan.clean_cases import read_table
+
+HOURS = """policy hours 1
+now 100
+done commit 10 20 39 40 60
+group a 10 20 39 60"""
+
+LEFT = """policy versions 1
+done commit 10
+done replacecommit 30
+group a 10 30
+group q/b 10
+replaced q/b by 30
+only p"""
+
+
+def shown(outcome: CleanOutcome) -> str:
+    console = Console(file=io.StringIO(), width=400)
+    render_clean(outcome, console)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def test_until_when_a_slice_stays() -> None:
+    """A policy of hours has a moment, for people and for scripts."""
+    outcome = read_table(HOURS).plan()
+    (kept,) = clean_as_json(outcome)["kept"]
+    assert kept["reasons"][0]["not_before"] == "2026-01-01T02:00:00.000Z"
+    assert "the first can go from 2026-01-01 02:00:00 UTC on" in shown(outcome)
+
+
+def test_why_nothing_may_go() -> None:
+    """A slice is dead, and the clean is refused for a replaced file that it would leave."""
+    outcome = read_table(LEFT).plan()
+    assert clean_as_json(outcome)["files"] == 1
+    assert "Hudi may archive that instant" in clean_as_json(outcome)["hindrance"]
+    assert "Nothing would go now. Files of file groups that" in shown(outcome)
