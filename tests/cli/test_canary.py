@@ -54,6 +54,7 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     ],
     "unschedule": [("TABLE", "--writers", "stopped")],
     "rollback": [("TABLE", "--writers", "stopped"), ("TABLE", "--dry-run")],
+    "clean": [("TABLE", "--dry-run")],
     "archive": [("TABLE", "--dry-run")],
     "savepoint create": [("TABLE", "--dry-run"), ("TABLE", "--writers", "stopped")],
     "savepoint list": [("TABLE",)],
