@@ -43,8 +43,8 @@ from lakeward.table.snapshot import SnapshotCache, TableSnapshot, take_snapshot
 from lakeward.table.table_config import timeline_folder
 
 CALM_POLL_SECONDS = 0.2
-CALM_SECONDS_MAX = 5.0
-"""Many writers leave no calm moment; this is how often Hudi's own ask for the lock."""
+CALM_SECONDS_MAX = 6.0
+"""Many writers leave no calm moment. It is somewhat more than the 5 s after which Hudi's own ask for the lock again."""
 
 
 @dataclass(frozen=True, slots=True)

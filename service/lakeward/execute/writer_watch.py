@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC
 from itertools import pairwise
+from statistics import median_low
 
 from lakeward.clock import Clock
 from lakeward.commit.heartbeat import Life, read_liveness
@@ -30,9 +31,6 @@ from lakeward.table.timeline_reader import TimelineCache, TimelineReader
 
 USUAL_OF = 5
 """So many of the last writes say how long one takes."""
-
-REST_SECONDS = 5.0
-"""Writers that pause for that long are taken to rest: one that asked for the lock in vain does, too."""
 
 
 class WriterWatch:
@@ -125,11 +123,11 @@ def _usual_seconds(timeline: Timeline, written: list[Instant]) -> float | None:
     )
 
 
-def _usual_pause(written: list[Instant]) -> float:
-    """The longest time from the completion of one of these to the instant of the next; 0 where each was under way
-    when the one before completed, or rested before it began."""
-    pauses = (_seconds_between(before.completion_time or "", after.time) for before, after in pairwise(written))
-    return max((pause for pause in pauses if 0 < pause < REST_SECONDS), default=0.0)
+def _usual_pause(written: list[Instant]) -> float | None:
+    """The median time from the completion of one of these to the instant of the next, but for those that were under
+    way when the one before completed."""
+    pauses = [_seconds_between(before.completion_time or "", after.time) for before, after in pairwise(written)]
+    return median_low(found) if (found := [pause for pause in pauses if pause > 0]) else None
 
 
 def _seconds_between(before: str, after: str) -> float:

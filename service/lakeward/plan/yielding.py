@@ -46,8 +46,12 @@ those that began before that one was complete."""
 SETTLED_SECONDS = 1.0
 """So long after a commit its writer has begun the next write, if it writes without a pause."""
 
-SETTLED_PAUSES = 1.5
-"""The same as a multiple of the longest pause that there was, where writes are slow to begin."""
+REST_SECONDS = 5.0
+"""A writer whose pauses are as long, as a rule, rests between its writes."""
+
+EXPECTED_SECONDS = 10.0
+"""So long after a commit the next write of one that does not rest is expected. It may be asleep until its next poll
+of the lock, and then nothing shows it."""
 
 LOG_PLANS_MAX = 4
 """Each is a commit of its own, which takes the lock."""
@@ -117,8 +121,8 @@ class Writes:
     """Seconds since then."""
     usual_seconds: float | None = None
     """For how long writers' writes are inflight, as a rule."""
-    usual_pause: float = 0.0
-    """For how long after a commit the next write begins at the latest, where writers do not rest between them."""
+    usual_pause: float | None = None
+    """For how long after a commit the next write begins, as a rule; None where nothing shows it."""
 
     @property
     def partitions(self) -> frozenset[str]:
@@ -138,7 +142,8 @@ class Writes:
         """
         if any(write.inflight_at is None or self._is_about_to_end(write) for write in self.live):
             return False
-        settled = max(SETTLED_SECONDS, SETTLED_PAUSES * self.usual_pause)
+        is_restless = self.usual_pause is not None and self.usual_pause < REST_SECONDS
+        settled = EXPECTED_SECONDS if is_restless else SETTLED_SECONDS
         if self.newest_commit is None or self.newest_commit_age is None or self.newest_commit_age >= settled:
             return True
         return any(_is_after(write.instant, self.newest_commit) for write in self.live)

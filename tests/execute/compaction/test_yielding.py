@@ -19,6 +19,7 @@ from lakeward.format.timeline.compaction_plan import CompactionOperation, Compac
 from lakeward.format.timeline.instant import State
 from lakeward.plan.decision import Reason
 from lakeward.plan.yielding import (
+    EXPECTED_SECONDS,
     LOG_PLAN_PARTITIONS,
     LOG_PLANS_MAX,
     SETTLED_SECONDS,
@@ -246,7 +247,9 @@ def test_the_lock_is_not_taken_right_after_a_commit(beside: Beside) -> None:
     beside.compact()
 
     assert "a writer is about to take the table lock" in beside.watcher.waits
-    assert SETTLED_SECONDS <= beside.clock.slept < CALM_SECONDS_MAX
+    assert CALM_SECONDS_MAX <= beside.clock.slept < EXPECTED_SECONDS + 1.0, (
+        "writes of the table came one upon the other"
+    )
 
 
 def test_a_lock_that_a_writer_gave_back_is_left_to_its_next_write(beside: Beside) -> None:
@@ -262,7 +265,7 @@ def test_a_lock_that_a_writer_gave_back_is_left_to_its_next_write(beside: Beside
     options = FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=60.0)
     beside.compactor(writers_stopped=False, lock=options).recover()
 
-    assert 2.0 + SETTLED_SECONDS <= beside.clock.slept < CALM_SECONDS_MAX
+    assert 2.0 + SETTLED_SECONDS <= beside.clock.slept < CALM_SECONDS_MAX + 1.0
 
 
 def test_a_lock_that_was_held_when_the_wait_was_over_is_left_to_the_next_write_too(beside: Beside) -> None:
@@ -278,17 +281,17 @@ def test_a_lock_that_was_held_when_the_wait_was_over_is_left_to_the_next_write_t
     options = FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=60.0)
     beside.compactor(writers_stopped=False, lock=options).recover()
 
-    assert CALM_SECONDS_MAX + 2.0 + SETTLED_SECONDS <= beside.clock.slept < 2 * CALM_SECONDS_MAX
+    assert 2 * CALM_SECONDS_MAX + 1.9 <= beside.clock.slept < 2 * CALM_SECONDS_MAX + 4.0
 
 
-def test_after_a_commit_the_lock_is_left_for_longer_where_writes_are_slow_to_begin(beside: Beside) -> None:
-    """What comes between two writes, cleaning for one, takes what it took before."""
-    for ago in (14.0, 8.0):
+def test_pauses_of_writers_are_known(beside: Beside) -> None:
+    """A writer that does not rest is expected back, though nothing shows it while it sleeps between two polls."""
+    for ago in (30.0, 24.0, 18.0, 12.0, 6.0):
         beside.clock.slept -= ago
         beside.write(ago=4.0).inflight("p").complete()
         beside.clock.slept += ago
-    scanned = beside.compactor(writers_stopped=False)._table.writers.scan()
-    assert 1.9 < scanned.usual_pause < 2.5
+    usual_pause = beside.compactor(writers_stopped=False)._table.writers.scan().usual_pause
+    assert usual_pause is not None and 1.9 < usual_pause < 2.5
 
 
 def test_the_wait_for_a_calm_moment_is_short(beside: Beside) -> None:
