@@ -15,15 +15,10 @@ import typer
 from lakeward.cli.configured_table import ConfigOption, resolve_table
 from lakeward.cli.pairs import parse_pairs
 from lakeward.cli.store_options import print_json
-from lakeward.cli.verb_group import VerbGroup
+from lakeward.cli.verb_group import new_group
 from lakeward.errors import UsageError
 
-config_app = typer.Typer(
-    help="The daemon's configuration: check it, see what it comes to.",
-    no_args_is_help=True,
-    cls=VerbGroup,
-    rich_markup_mode=None,
-)
+config_app = new_group("The daemon's configuration: check it, see what it comes to.")
 
 FileArgument = Annotated[Path | None, typer.Argument(metavar="[FILE]", help="The TOML file, unless --config names it.")]
 SetOption = Annotated[

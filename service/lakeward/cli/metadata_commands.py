@@ -15,7 +15,7 @@ from lakeward.cli.configured_table import ConfigOption, ConfiguredTable, TableAr
 from lakeward.cli.lock_options import StatedLocks
 from lakeward.cli.option_groups import with_option_groups
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
-from lakeward.cli.verb_group import VerbGroup
+from lakeward.cli.verb_group import new_group
 from lakeward.clock import SystemClock
 from lakeward.quantities import format_size
 
@@ -26,12 +26,7 @@ if TYPE_CHECKING:
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Say what would be removed, write nothing.")]
 
 
-metadata_app = typer.Typer(
-    help="The table's metadata table: compacted, cleaned, safely off, or one partition rebuilt.",
-    no_args_is_help=True,
-    cls=VerbGroup,
-    rich_markup_mode=None,
-)
+metadata_app = new_group("The table's metadata table: compacted, cleaned, safely off, or one partition rebuilt.")
 
 
 ExitCodeOption = Annotated[bool, typer.Option("--exit-code", help="Exit with 3 where there is nothing to do.")]

@@ -15,7 +15,7 @@ from lakeward.cli.configured_table import ConfigOption, ConfiguredTable, TableAr
 from lakeward.cli.lock_options import StatedLocks
 from lakeward.cli.option_groups import with_option_groups
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
-from lakeward.cli.verb_group import VerbGroup
+from lakeward.cli.verb_group import new_group
 from lakeward.clock import SystemClock
 from lakeward.quantities import format_size
 
@@ -23,12 +23,7 @@ if TYPE_CHECKING:
     from lakeward.config.settings import LockSettings
     from lakeward.execute.serviced_table import ServicedTable
 
-savepoint_app = typer.Typer(
-    help="Commits that Hudi can restore the table to: made, listed with what they keep, deleted.",
-    no_args_is_help=True,
-    cls=VerbGroup,
-    rich_markup_mode=None,
-)
+savepoint_app = new_group("Commits that Hudi can restore the table to: made, listed with what they keep, deleted.")
 
 
 @savepoint_app.command()

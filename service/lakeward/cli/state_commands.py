@@ -14,7 +14,7 @@ import typer
 
 from lakeward.cli.configured_table import ConfigOption, resolve_table
 from lakeward.cli.store_options import DebugOption, JsonOption, UrlOption, print_json, read_settings, store_url
-from lakeward.cli.verb_group import VerbGroup
+from lakeward.cli.verb_group import new_group
 from lakeward.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -22,12 +22,7 @@ if TYPE_CHECKING:
     from lakeward.daemon.rebuild import RebuildReport
     from lakeward.state.migration import SchemaStatus
 
-state_app = typer.Typer(
-    help="The daemon's store: its schema, and filling it again.",
-    no_args_is_help=True,
-    cls=VerbGroup,
-    rich_markup_mode=None,
-)
+state_app = new_group("The daemon's store: its schema, and filling it again.")
 
 _PARTIAL = 4
 

@@ -50,6 +50,14 @@ class VerbGroup(TyperGroup):
             return super().invoke(ctx)
 
 
+def new_group(told: str) -> typer.Typer:
+    """A group whose verbs are added to it; `told` is what its help begins with."""
+    # The library's boxes take as long to load as all the rest of `--help`: the help is plain text.
+    return typer.Typer(
+        help=told, cls=VerbGroup, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False
+    )
+
+
 def _false_unless_given(parameters: list[Any]) -> list[Any]:
     for parameter in parameters:
         if getattr(parameter, "is_flag", False) and parameter.default is None:

@@ -23,17 +23,10 @@ from lakeward.cli.savepoint_commands import savepoint_app
 from lakeward.cli.state_commands import state_app
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
 from lakeward.cli.unschedule_command import unschedule as unschedule_plan
-from lakeward.cli.verb_group import Verb, VerbGroup
+from lakeward.cli.verb_group import Verb, new_group
 from lakeward.cli.verify_command import verify as verify_table
 
-app = typer.Typer(
-    name="lakeward",
-    cls=VerbGroup,
-    help="Table services for Apache Hudi tables: inspect a table, compact it, know why.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # its boxes take as long to load as all the rest of `--help`
-)
+app = new_group("Table services for Apache Hudi tables: inspect a table, compact it, know why.")
 
 
 app.command(name="inspect")(inspect_table)
