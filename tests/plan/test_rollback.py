@@ -45,6 +45,7 @@ def decisions_of(table: str) -> tuple[RollbackDecision, ...]:
             case ["rollback", number, "of", target, *ours]:
                 instants += pending(at(number), "rollback")
                 rollbacks[at(number)] = PendingRollback(at(target), is_ours=ours == ["ours"])
+                beats[at(number)] = Beat.ALIVE if ours == ["alive"] else Beat.ABSENT
             case [action, number, *said]:
                 state = State.REQUESTED if "requested" in said else State.INFLIGHT
                 instants += pending(at(number), action, state)

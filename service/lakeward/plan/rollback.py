@@ -97,7 +97,7 @@ class RollbackFacts:
     """What the timeline does not say."""
 
     beats: Mapping[str, Beat] = field(default_factory=dict)
-    """What the heartbeats of each pending write say."""
+    """What the heartbeats of each pending write say, and of each pending rollback."""
     rollbacks: Mapping[str, PendingRollback] = field(default_factory=dict)
     """What is known of each, by the rollback's instant."""
     writers_stopped: bool = False
@@ -145,7 +145,8 @@ def _decide_rollback(instant: Instant, facts: RollbackFacts) -> RollbackDecision
     rollback = facts.rollbacks.get(instant.time)
     if rollback is None or rollback.target is None:
         return _decision(instant, Step.LEAVE, RollbackReason.UNREADABLE_ROLLBACK)
-    if facts.beats.get(rollback.target) is Beat.ALIVE:
+    is_alive = not rollback.is_ours and facts.beats.get(instant.time) is Beat.ALIVE
+    if is_alive or facts.beats.get(rollback.target) is Beat.ALIVE:
         return _decision(instant, Step.LEAVE, RollbackReason.LIVE_WRITER, rollback.target)
     if rollback.is_ours or facts.writers_stopped:
         return _decision(instant, Step.END_ROLLBACK, RollbackReason.INTERRUPTED, rollback.target)

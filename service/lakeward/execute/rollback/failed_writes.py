@@ -3,7 +3,8 @@
 A write has a heartbeat on the table, and one on its metadata table while it writes there; either says that it lives.
 
 A rollback of ours has our mark from before its plan is on the timeline until after it is completed: a heartbeat with
-our line, or a folder of an attempt. One without it is another engine's, and nothing tells whether that is at work.
+our line, or a folder of an attempt. One without it is another engine's, and without a heartbeat nothing tells whether
+that is at work.
 
 Touches: reads heartbeats, plans of rollbacks, and folders of attempts.
 Keeps:   a write of which any heartbeat beats, or may, is alive.
@@ -29,7 +30,7 @@ def judge(table: ServicedTable, snapshot: TableSnapshot) -> tuple[RollbackDecisi
     """What to do with each pending instant, the newest first."""
     places = heartbeat_places(table, snapshot)
     facts = RollbackFacts(
-        beats={time: _beat(table, places, time) for time in _pending_writes(snapshot)},
+        beats={time: _beat(table, places, time) for time in _beating(snapshot)},
         rollbacks={
             instant.time: PendingRollback(snapshot.rollback_targets.get(instant.time), is_ours(table, instant.time))
             for instant in snapshot.timeline.pending
@@ -51,7 +52,7 @@ def watch_writers(table: ServicedTable, snapshot: TableSnapshot) -> None:
         watch(
             table.storage,
             place,
-            _pending_writes(snapshot),
+            _beating(snapshot),
             clock=table.clock,
             processes=table.processes,
             on_wait=on_wait,
@@ -73,8 +74,11 @@ def is_ours(table: ServicedTable, rollback: str) -> bool:
     return any(ATTEMPT in status.name for status in storage.list(temp_folder(base_path, rollback)) if status.is_folder)
 
 
-def _pending_writes(snapshot: TableSnapshot) -> list[str]:
-    return [instant.time for instant in snapshot.timeline.pending if instant.action in WRITE_ACTIONS]
+def _beating(snapshot: TableSnapshot) -> list[str]:
+    """The pending instants that may have a heartbeat: Hudi 1.2 has one at a rollback, too, where writers share a
+    lock."""
+    beating = {*WRITE_ACTIONS, "rollback"}
+    return [instant.time for instant in snapshot.timeline.pending if instant.action in beating]
 
 
 def _beat(table: ServicedTable, places: Iterable[str], instant: str) -> Beat:
