@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import LakewardError, TryLater
+from lakeward.errors import LakewardError, Refused, TryLater
 from lakeward.execute.clean import clean_run
 from lakeward.execute.clean.cleaner import FOREIGN_QUIET_SECONDS, Cleaner
 from lakeward.execute.progress import Silent
@@ -257,6 +257,16 @@ def test_a_plan_that_changed_before_it_was_written_is_not(base: Path):
     with pytest.raises(TryLater, match="changed while its clean was planned"):
         cleaner(base, LocalStorage()).clean(choose)
     assert not list((base / TIMELINE).glob("*.clean*"))
+
+
+def test_version_8_with_statistics_is_refused(tmp_path: Path):
+    """Writers of Hudi 1.0.2 may fail over what a clean deletes in its metadata table."""
+    base = compacted("v8", tmp_path / "v8")
+    before = data_files(base)
+
+    with pytest.raises(Refused, match="version 8"):
+        clean(base, LocalStorage())
+    assert data_files(base) == before and not list((base / TIMELINE).glob("*.clean*"))
 
 
 def test_the_guard_stops_the_deletions(base: Path):

@@ -33,11 +33,12 @@ from lakeward.commit.heartbeat import Life, Liveness
 from lakeward.commit.instant_time import next_time
 from lakeward.commit.lock.table_lock import Fence
 from lakeward.commit.transition import ServiceAction
-from lakeward.errors import AttemptLost, TryLater
+from lakeward.errors import AttemptLost, Refused, TryLater
 from lakeward.execute.clean.clean_run import ClaimedClean, CleanRun
 from lakeward.execute.life_cycle import run_attempt, settle
 from lakeward.execute.progress import Phase
 from lakeward.execute.serviced_table import ServicedTable
+from lakeward.format.metadata.partition import BLOOM_FILTERS, COLUMN_STATS
 from lakeward.format.timeline.clean_plan import (
     CleanPlan,
     clean_plan_root,
@@ -128,6 +129,7 @@ class Cleaner:
         """End the cleans that are pending, oldest first, but for those that are left to a living process."""
         table = self._table
         snapshot = table.snapshot(only=(), service=TableService.CLEANING)
+        _check_readable_by_writers(snapshot)
         table.watch_ours()
         with table.locked() as _:
             table.sweep(snapshot)
@@ -287,6 +289,18 @@ def _count(plan: CleanPlan) -> int:
 def _first(needed: Mapping[str, str]) -> str:
     path, why = next(iter(needed.items()))
     return f"{path} is needed: {why}; and files beside it: {len(needed) - 1}."
+
+
+def _check_readable_by_writers(snapshot: TableSnapshot) -> None:
+    """A fresh process of Hudi 1.0.2 failed over the deletes that a clean writes into these (ClassCastException of
+    HoodieDeleteRecordList), as it updated the statistics of partitions. Raises `Refused`."""
+    has_deletes = {COLUMN_STATS, BLOOM_FILTERS}.intersection(snapshot.config.built_metadata_partitions)
+    if snapshot.config.version.number == 8 and has_deletes:
+        raise Refused(
+            f"{snapshot.base_path} is of version 8, and its metadata table has {', '.join(sorted(has_deletes))}.",
+            why="What a clean deletes there, a writer of Hudi 1.0.2 that has just begun may fail to read.",
+            remedy="Leave cleaning of this table to Hudi, or upgrade it to version 9; nothing was written.",
+        )
 
 
 def _fits() -> None:
