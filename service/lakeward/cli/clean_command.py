@@ -137,31 +137,16 @@ def _clean(
     as_json: bool,
 ) -> bool:
     """Whether anything was done."""
-    from lakeward.cli.compaction_options import compaction_options
-    from lakeward.cli.interrupts import interruptible
+    from lakeward.cli.serviced import serviced_table
     from lakeward.cli.views.cleaned import cleaned_as_json, render_cleaned
-    from lakeward.cli.views.progress import open_view
     from lakeward.cli.views.terminal import Terminal
-    from lakeward.commit.owner import Processes
     from lakeward.execute.clean.cleaner import Cleaner
-    from lakeward.execute.serviced_table import ServicedTable
 
     def choose(snapshot: TableSnapshot) -> CleanPlan | None:
         outcome = plan(snapshot)
         return outcome.plan({}) if any(outcome.dead) else None
 
-    clock = SystemClock()
-    with open_view(Terminal(stderr=True), clock) as view, interruptible() as guard:
-        view.step(f"reading {opened.base_path}")
-        serviced = ServicedTable.for_one_attempt(
-            opened.storage,
-            opened.base_path,
-            compaction_options(opened, locks, timezone=timezone),
-            clock=clock,
-            processes=Processes(),
-            observer=view,
-            guard=guard,
-        )
+    with serviced_table(opened, locks, timezone=timezone) as serviced:
         report = Cleaner(serviced, {}).clean(choose)
     if as_json:
         print_json(cleaned_as_json(report))

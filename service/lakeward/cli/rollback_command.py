@@ -17,7 +17,6 @@ from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneO
 from lakeward.cli.lock_options import StatedLocks
 from lakeward.cli.option_groups import with_option_groups
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
-from lakeward.clock import SystemClock
 from lakeward.errors import Cancelled, LakewardError, Refused, TryLater, UsageError
 
 if TYPE_CHECKING:
@@ -48,28 +47,13 @@ def rollback(
 
     A write whose writer is at work is never touched, nor one that is completed.
     """
-    from lakeward.cli.compaction_options import compaction_options
-    from lakeward.cli.interrupts import interruptible
-    from lakeward.cli.views.progress import open_view
-    from lakeward.cli.views.terminal import Terminal
-    from lakeward.commit.owner import Processes
+    from lakeward.cli.serviced import serviced_table
     from lakeward.execute.rollback.rolling_back import find_decisions, preview, roll_back_writes
-    from lakeward.execute.serviced_table import ServicedTable
     from lakeward.plan.rollback import Step
 
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
-    clock = SystemClock()
-    with open_view(Terminal(stderr=True), clock) as view, interruptible() as guard:
-        serviced = ServicedTable.for_one_attempt(
-            opened.storage,
-            opened.base_path,
-            compaction_options(opened, locks, timezone=timezone),
-            clock=clock,
-            processes=Processes(),
-            observer=view,
-            guard=guard,
-        )
+    with serviced_table(opened, locks, timezone=timezone) as serviced:
         found = find_decisions(serviced)
         if instant is not None:
             found = (_the_one(serviced, found, instant),)

@@ -6,22 +6,16 @@ Keeps:   nothing is written without a statement about the table's other writers,
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from lakeward.cli.configured_table import ConfigOption, ConfiguredTable, TableArgument, TimezoneOption, open_table
+from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.lock_options import StatedLocks
 from lakeward.cli.option_groups import with_option_groups
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
 from lakeward.cli.verb_group import new_group
-from lakeward.clock import SystemClock
 from lakeward.quantities import format_size
-
-if TYPE_CHECKING:
-    from lakeward.config.settings import LockSettings
-    from lakeward.execute.serviced_table import ServicedTable
 
 savepoint_app = new_group("Commits that Hudi can restore the table to: made, listed with what they keep, deleted.")
 
@@ -50,32 +44,31 @@ def create(
     """
     from getpass import getuser
 
+    from lakeward.cli.serviced import serviced_table
     from lakeward.execute.savepoint.saving import create_savepoint, preview_savepoint
 
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
 
-    def make(serviced: ServicedTable) -> None:
+    with serviced_table(opened, locks, timezone=timezone) as serviced:
         if dry_run:
             saved = preview_savepoint(serviced, instant)
         else:
             saved = create_savepoint(serviced, instant, user=user or getuser(), comment=comment)
-        if as_json:
-            print_json(
-                {
-                    "savepoint": saved.instant,
-                    "completion_time": saved.completion_time,
-                    "files": saved.files,
-                    "bytes": saved.bytes,
-                    "dry_run": dry_run,
-                }
-            )
-            return
-        does = "Would make" if dry_run else "Made"
-        files = f"{saved.files} file{'' if saved.files == 1 else 's'}"
-        typer.echo(f"{does} a savepoint of {saved.instant}. It keeps {files}, {format_size(saved.bytes)}.")
-
-    _on_table(opened, locks, timezone, make)
+    if as_json:
+        print_json(
+            {
+                "savepoint": saved.instant,
+                "completion_time": saved.completion_time,
+                "files": saved.files,
+                "bytes": saved.bytes,
+                "dry_run": dry_run,
+            }
+        )
+        return
+    does = "Would make" if dry_run else "Made"
+    files = f"{saved.files} file{'' if saved.files == 1 else 's'}"
+    typer.echo(f"{does} a savepoint of {saved.instant}. It keeps {files}, {format_size(saved.bytes)}.")
 
 
 @savepoint_app.command()
@@ -91,21 +84,20 @@ def delete(
     debug: DebugOption = False,
 ) -> None:
     """Keep the files of a commit no longer. The next clean may delete them, and the table cannot be restored to it."""
+    from lakeward.cli.serviced import serviced_table
     from lakeward.execute.savepoint.saving import delete_savepoint
 
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=False)
 
-    def end(serviced: ServicedTable) -> None:
+    with serviced_table(opened, locks, timezone=timezone) as serviced:
         deleted = delete_savepoint(serviced, instant)
-        if as_json:
-            print_json({"deleted": deleted.instant, "was_completed": deleted.was_completed})
-        elif deleted.was_completed:
-            typer.echo(f"Deleted the savepoint of {deleted.instant}.")
-        else:
-            typer.echo(f"Removed what was begun of a savepoint of {deleted.instant}.")
-
-    _on_table(opened, locks, timezone, end)
+    if as_json:
+        print_json({"deleted": deleted.instant, "was_completed": deleted.was_completed})
+    elif deleted.was_completed:
+        typer.echo(f"Deleted the savepoint of {deleted.instant}.")
+    else:
+        typer.echo(f"Removed what was begun of a savepoint of {deleted.instant}.")
 
 
 @savepoint_app.command("list")
@@ -126,28 +118,3 @@ def list_savepoints(
         print_json({"savepoints": savepoints_as_json(found.savepoints, now=found.now), "begun": list(found.begun)})
     else:
         render_savepoints(found.savepoints, found.begun, Terminal(), now=found.now)
-
-
-def _on_table(
-    opened: ConfiguredTable, locks: LockSettings, timezone: str | None, work: Callable[[ServicedTable], None]
-) -> None:
-    from lakeward.cli.compaction_options import compaction_options
-    from lakeward.cli.interrupts import interruptible
-    from lakeward.cli.views.progress import open_view
-    from lakeward.cli.views.terminal import Terminal
-    from lakeward.commit.owner import Processes
-    from lakeward.execute.serviced_table import ServicedTable
-
-    clock = SystemClock()
-    with open_view(Terminal(stderr=True), clock) as view, interruptible() as guard:
-        work(
-            ServicedTable.for_one_attempt(
-                opened.storage,
-                opened.base_path,
-                compaction_options(opened, locks, timezone=timezone),
-                clock=clock,
-                processes=Processes(),
-                observer=view,
-                guard=guard,
-            )
-        )

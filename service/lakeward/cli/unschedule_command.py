@@ -17,7 +17,6 @@ from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneO
 from lakeward.cli.lock_options import StatedLocks
 from lakeward.cli.option_groups import with_option_groups
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
-from lakeward.clock import SystemClock
 from lakeward.errors import AttemptLost, LakewardError, Refused, TryLater, UsageError
 
 if TYPE_CHECKING:
@@ -41,30 +40,16 @@ def unschedule(
     debug: DebugOption = False,
 ) -> None:
     """Remove a pending compaction that Lakeward planned. No row changes; its file groups can be planned again."""
-    from lakeward.cli.compaction_options import compaction_options
-    from lakeward.cli.interrupts import interruptible
-    from lakeward.cli.views.progress import open_view
-    from lakeward.cli.views.terminal import Terminal
-    from lakeward.commit.owner import Processes
+    from lakeward.cli.serviced import serviced_table
     from lakeward.execute.compaction.unscheduling import StillScheduled, preview_unscheduling
     from lakeward.execute.compaction.unscheduling import unschedule as unschedule_plan
     from lakeward.execute.pending_work import pending_work
-    from lakeward.execute.serviced_table import ServicedTable, label
+    from lakeward.execute.serviced_table import label
     from lakeward.plan.eligibility import TableService
 
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
-    clock = SystemClock()
-    with open_view(Terminal(stderr=True), clock) as view, interruptible() as guard:
-        serviced = ServicedTable.for_one_attempt(
-            opened.storage,
-            opened.base_path,
-            compaction_options(opened, locks, timezone=timezone),
-            clock=clock,
-            processes=Processes(),
-            observer=view,
-            guard=guard,
-        )
+    with serviced_table(opened, locks, timezone=timezone) as serviced:
         pending = pending_work(serviced.snapshot(only=(), service=TableService.UNSCHEDULING))
         if instant is None and not any(work.is_ours for work in pending):
             _tell_nothing(pending, as_json=as_json)
