@@ -21,13 +21,17 @@ def archive(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say which instants would go and why not more. Nothing else is there yet.")
     ] = False,
-    keep_min: Annotated[int, typer.Option("--keep-min", help="Your writers' hoodie.keep.min.commits.")] = 20,
-    keep_max: Annotated[int, typer.Option("--keep-max", help="Your writers' hoodie.keep.max.commits.")] = 30,
+    keep_min: Annotated[
+        int, typer.Option("--keep-min", metavar="N", help="Your writers' hoodie.keep.min.commits.")
+    ] = 20,
+    keep_max: Annotated[
+        int, typer.Option("--keep-max", metavar="N", help="Your writers' hoodie.keep.max.commits.")
+    ] = 30,
     cleaned: Annotated[
-        int, typer.Option("--commits-retained", help="Your writers' hoodie.clean.commits.retained.")
+        int, typer.Option("--commits-retained", metavar="N", help="Your writers' hoodie.clean.commits.retained.")
     ] = 10,
     delta_commits: Annotated[
-        int, typer.Option("--delta-commits", help="Your writers' hoodie.compact.inline.max.delta.commits.")
+        int, typer.Option("--delta-commits", metavar="N", help="Your writers' hoodie.compact.inline.max.delta.commits.")
     ] = 5,
     config: ConfigOption = None,
     timezone: TimezoneOption = None,

@@ -63,7 +63,7 @@ def clean(
         ),
     ] = None,
     partition: Annotated[
-        list[str] | None, typer.Option(help="Only partitions of this path; * and ? match. Repeatable.")
+        list[str] | None, typer.Option(metavar="GLOB", help="Only partitions of this path; * and ? match. Repeatable.")
     ] = None,
     stated: StatedLocks,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, delete nothing.")] = False,

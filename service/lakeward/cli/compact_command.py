@@ -84,7 +84,9 @@ def compact(
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Peak memory of one operation; default 512MiB.")
     ] = None,
-    master: Annotated[str | None, typer.Option(help="Spark master that runs the operations; default local[*].")] = None,
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="Spark master that runs the operations; default local[*].")
+    ] = None,
     spark_conf: Annotated[
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="A Spark setting. Repeatable.")
     ] = None,

@@ -44,9 +44,10 @@ ConfigOption = Annotated[
 TimezoneOption = Annotated[
     str | None,
     typer.Option(
+        metavar="ZONE",
         help="Zone of the table's instants, for example Europe/Berlin, where hoodie.table.timeline.timezone is LOCAL: "
         "the zone of the machines that write it. Inferred from the newest commits when not given, where that leaves no "
-        "doubt."
+        "doubt.",
     ),
 ]
 

@@ -53,11 +53,11 @@ FileGroupOption = Annotated[
         help="Only this file group of the table; ID alone where the table has no partitions.",
     ),
 ]
-LimitOption = Annotated[int, typer.Option(min=1, help="How many, the newest first.")]
+LimitOption = Annotated[int, typer.Option(min=1, metavar="N", help="How many, the newest first.")]
 
 
 def pause(
-    reason: Annotated[str, typer.Option(help="Why; it is shown wherever the pause is.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; it is shown wherever the pause is.")],
     table: TableArgument = None,
     group: GroupOption = None,
     file_group: FileGroupOption = None,
@@ -82,7 +82,7 @@ def resume(
     table: TableArgument = None,
     group: GroupOption = None,
     file_group: FileGroupOption = None,
-    reason: Annotated[str, typer.Option(help="Why.")] = "",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why.")] = "",
     config: ConfigOption = None,
     url: UrlOption = None,
     as_json: JsonOption = False,
@@ -103,7 +103,7 @@ def cancel(
     job_or_table: Annotated[
         str, typer.Argument(metavar="JOB-or-TABLE", help="The id of a job that runs, or a table: all its jobs.")
     ],
-    reason: Annotated[str, typer.Option(help="Why; it stands in the job's end.")],
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; it stands in the job's end.")],
     config: ConfigOption = None,
     url: UrlOption = None,
     as_json: JsonOption = False,

@@ -38,12 +38,15 @@ class StatedPlan:
         ),
     ] = None
     partition: Annotated[
-        list[str] | None, typer.Option(help="Only partitions of this path; * and ? match. Repeatable.")
+        list[str] | None, typer.Option(metavar="GLOB", help="Only partitions of this path; * and ? match. Repeatable.")
     ] = None
     exclude_partition: Annotated[
-        list[str] | None, typer.Option(help="Not the partitions of this path; * and ? match. Repeatable.")
+        list[str] | None,
+        typer.Option(metavar="GLOB", help="Not the partitions of this path; * and ? match. Repeatable."),
     ] = None
-    file_group: Annotated[list[str] | None, typer.Option(help="Only the file group of this id. Repeatable.")] = None
+    file_group: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Only the file group of this id. Repeatable.")
+    ] = None
     settings: Annotated[
         list[str] | None,
         typer.Option(

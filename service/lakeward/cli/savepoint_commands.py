@@ -28,8 +28,10 @@ def create(
     instant: Annotated[
         str | None, typer.Argument(metavar="[INSTANT]", help="Of the commit; the newest completed one by default.")
     ] = None,
-    comment: Annotated[str, typer.Option(help="What it is for; shown by `list`.")] = "",
-    user: Annotated[str | None, typer.Option(help="Who makes it; the user of this process by default.")] = None,
+    comment: Annotated[str, typer.Option(metavar="TEXT", help="What it is for; shown by `list`.")] = "",
+    user: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Who makes it; the user of this process by default.")
+    ] = None,
     config: ConfigOption = None,
     stated: StatedLocks,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what it would keep, write nothing.")] = False,

@@ -20,14 +20,19 @@ def verify(
     table: TableArgument,
     config: ConfigOption = None,
     files: Annotated[
-        int, typer.Option(min=1, help="How many base files to hold against their statistics and bloom filters.")
+        int,
+        typer.Option(
+            min=1, metavar="N", help="How many base files to hold against their statistics and bloom filters."
+        ),
     ] = 20,
-    keys: Annotated[int, typer.Option(min=1, help="How many record keys to look up in the record index.")] = 1000,
+    keys: Annotated[
+        int, typer.Option(min=1, metavar="N", help="How many record keys to look up in the record index.")
+    ] = 1000,
     every: Annotated[bool, typer.Option("--all", help="Every base file instead of a sample.")] = False,
     merge_sample: Annotated[
         int, typer.Option(min=0, metavar="N", help="Also read N file slices as a query does, and judge their rows.")
     ] = 0,
-    seed: Annotated[int, typer.Option(help="Which sample is taken.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="Which sample is taken.")] = 0,
     timezone: TimezoneOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
