@@ -56,6 +56,26 @@ def test_one_daemon_takes_all_tables(store: Store, clock: SettableClock) -> None
     assert a.is_safe("x") and a.is_safe("y") and not a.is_safe("z")
 
 
+def test_who_holds_all_tables_reads_no_leases_of_others(
+    store: Store, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is nothing to take, so an idle daemon spares its store two questions every few seconds."""
+    a = daemon(store, "a", clock)
+    a.keep(["x", "y"], busy=frozenset())
+    asked: list[float] = []
+
+    def held(now: float) -> tuple[()]:
+        asked.append(now)
+        return ()
+
+    monkeypatch.setattr(store.leases, "held", held)
+
+    a.keep(["x", "y"], busy=frozenset())
+    assert asked == []
+    a.keep(["x", "y", "z"], busy=frozenset())
+    assert asked
+
+
 def test_tables_are_shared_among_living_daemons(store: Store, clock: SettableClock) -> None:
     """A daemon that comes later gets its share: the first gives back what is idle and too much."""
     a, b = daemon(store, "a", clock), daemon(store, "b", clock)
