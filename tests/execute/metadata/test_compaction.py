@@ -105,7 +105,7 @@ def metadata_leftovers(base: Path) -> list[str]:
 
 def test_what_stands_afterwards_is_what_stood_before(base: Path):
     """They are equal record by record: of what had logs in base files of one instant, with what readers expect there; a
-    group that never held a record stays as it was, and so does one without logs. Keeps of
+    group that never held a record stays as it was, and so does one without logs. Keeps 1 of
     execute/metadata/compaction."""
     before, slices = records(base), slices_of(base)
     done = compact_metadata(base, LocalStorage())
@@ -234,6 +234,42 @@ def test_a_commit_beside_us_lies_on_top(base: Path):
     (slice_,) = scan_metadata(base).slices["files"]
     assert slice_.base_file is not None and slice_.base_file.instant == done.instant
     assert len(slice_.log_files) == 1
+
+
+def begin_write(base: Path) -> str:
+    """A write of Hudi's that is at work on the table, with a heartbeat that it started just now; its instant."""
+    instant = format_instant_time(int((SkippingClock().now() + 2.0) * 1000), UTC)
+    for state in ("requested", "inflight"):
+        (base / DATA_TIMELINE / f"{instant}.deltacommit.{state}").touch()
+    heartbeats = base / ".hoodie" / ".heartbeat"
+    heartbeats.mkdir(exist_ok=True)
+    (heartbeats / instant).touch()
+    return instant
+
+
+def test_a_write_that_would_miss_a_commit_holds_it_back(base: Path):
+    """Its timeline may be older than our instant, and its listing younger: then the commit that completed in between is
+    in no slice that it reads. Nothing is published, and nothing of ours stays. Keeps 2 of
+    execute/metadata/compaction."""
+    began: list[str] = []
+
+    def commit_and_begin() -> None:
+        a_delta_commit(base, seconds=1.0)
+        began.append(begin_write(base))
+
+    compactor = metadata_compactor(base, Meanwhile(commit_and_begin), ScriptedProcesses(), writers_stopped=False)
+    with pytest.raises(TryLater, match="held back by write"):
+        compactor.compact()
+    assert compactions(base, State.REQUESTED) == compactions(base)
+    assert metadata_leftovers(base) == [f".hoodie/.heartbeat/{began[0]}"]
+
+
+def test_a_write_beside_us_that_misses_nothing_holds_nothing_back(base: Path):
+    """No commit completed after our instant: the slice before it is as good."""
+    compactor = metadata_compactor(
+        base, Meanwhile(lambda: begin_write(base)), ScriptedProcesses(), writers_stopped=False
+    )
+    assert compactor.compact() is not None
 
 
 def test_who_was_said_to_have_stopped_and_writes(base: Path):

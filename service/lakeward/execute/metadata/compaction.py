@@ -10,6 +10,11 @@ What writers commit meanwhile completes after T and lies on top of the new base 
 
     t1 we take a snapshot and T; t2 a writer commits, completing at C > T; t3 we publish T: its log belongs to slice T.
 
+A writer at work may have read the timeline before t3, and list the files after it. To it T is not committed, so it
+falls back to the slice before T, and the log of t2 is in neither: seen on 2026-11-22, it wrote partition_stats without
+that commit's, by which queries skipped rows. So where something completed after T, T is published in a gap, while no
+write is live, or not at all.
+
 If another process compacts meanwhile, or takes a log of ours away, nothing is published. How it is published,
 `commit/attempt.py` says.
 
@@ -17,7 +22,8 @@ In memory is one file group at a time: a block of each of its files, and small l
 A file group that would be empty and had no base file gets none, as with Hudi.
 
 Touches: the metadata table, under the table lock; the attempt's folder below it.
-Keeps:   what is published is what a reader would have merged as of T, record by record.
+Keeps:   1. what is published is what a reader would have merged as of T, record by record;
+         2. where a delta commit completed after T nothing is published while a write is live.
 See:     docs/decisions/0014-the-metadata-tables-own-services.md
 Source:  HoodieBackedTableMetadataWriter.compactIfNecessary, BaseHoodieCompactionPlanGenerator (Hudi 1.2).
 """
@@ -33,9 +39,9 @@ from lakeward.commit.instant_time import later, next_time
 from lakeward.commit.lock.table_lock import Fence
 from lakeward.commit.metadata.snapshot import newest_schema
 from lakeward.commit.transition import MetadataAction
-from lakeward.errors import AttemptLost, Conflict, VerificationFailed
+from lakeward.errors import AttemptLost, Conflict, TryLater, VerificationFailed
 from lakeward.execute.before_writing import check_space, check_writers_stopped
-from lakeward.execute.life_cycle import run_attempt
+from lakeward.execute.life_cycle import Unpublished, run_attempt
 from lakeward.execute.metadata.commit_metadata import (
     CompactedSlice,
     changed_operation,
@@ -55,6 +61,7 @@ from lakeward.format.file_name import HFILE, BaseFileName, WriteToken
 from lakeward.format.metadata.base_file import read_digest, write_metadata_base_file
 from lakeward.format.timeline.commit_metadata import write_commit_metadata
 from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
+from lakeward.format.timeline.instant import comparable_time
 from lakeward.plan.metadata_services import MetadataBacklog, find_backlog
 from lakeward.plan.metadata_trigger import count_delta_commits
 from lakeward.storage.storage import join
@@ -68,6 +75,7 @@ from lakeward.table.snapshot import TableSnapshot
 T = TypeVar("T")
 
 _ENTRIES_A_REPORT = 10_000
+_POLL_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +197,7 @@ class _CompactionService:
     def __init__(self, table: ServicedTable, claim: _Claim) -> None:
         self._table = table
         self._claim = claim
+        self._held_back_at: float | None = None
         self.made: list[CompactedSlice] = []
 
     @property
@@ -261,13 +270,23 @@ class _CompactionService:
         self.attempt.stage(write_commit_metadata(metadata_compaction_commit(self.made, self._claim.schema_json)))
 
     def await_writers(self) -> None:
-        """Writers find conflicts in the table alone."""
+        """Writers find conflicts in the table alone; only one that may misread what is published is waited for."""
+        table = self._table
+        while self._held_back_at is not None and (live := table.writers.scan().live):
+            waited = table.clock.monotonic() - self._held_back_at
+            if waited >= table.options.yielding.seconds:
+                return
+            table.pause(
+                f"write {live[0].instant}, which may be reading the metadata table", waited, seconds=_POLL_SECONDS
+            )
 
-    def publication(self, fence: Fence) -> Publication:
+    def publication(self, fence: Fence) -> Publication | Unpublished:
         table, claim = self._table, self._claim
         now = snapshot_with_metadata(table)
         self.attempt.check_ours()
         _check_still_right(claim, now.table)
+        if not table.options.writers_stopped and self._is_held_back(now):
+            return Unpublished.HELD_BACK
         if table.options.writers_stopped:
             timelines = ((claim.snapshot, now.snapshot), (claim.metadata, now.table))
             meanwhile = f"the metadata table was compacted as of {claim.instant}"
@@ -282,8 +301,35 @@ class _CompactionService:
             staged={join(each.slice.partition_path, each.file_name): each.size_bytes for each in self.made},
         )
 
+    def _is_held_back(self, now: ServicedMetadata) -> bool:
+        """Raises `TryLater` where it was for long enough."""
+        table = self._table
+        if not _completed_after(now.table, self._claim.instant):
+            return False
+        live = table.writers.scan(now.snapshot.timeline).live
+        if not live:
+            return False
+        at = table.clock.monotonic()
+        self._held_back_at = at if self._held_back_at is None else self._held_back_at
+        if at - self._held_back_at >= table.options.yielding.seconds:
+            raise TryLater(
+                f"{self.name} is held back by write {live[0].instant}.",
+                why="The write may have read the timeline before and list files after it, and would miss a commit. "
+                f"For {table.options.yielding.seconds:.0f} s (locks.yield_to_writers) there was no moment without any.",
+                remedy="Nothing has to be done: nothing was published, the next run tries again, and writers compact "
+                "their metadata table themselves.",
+            )
+        return True
+
     def check_intent(self) -> None:
         check_intent(self._table, self._claim.instant, self._claim.plan)
+
+
+def _completed_after(now: MetadataTable, instant: str) -> bool:
+    after = comparable_time(instant)
+    return any(
+        each.completion_time and comparable_time(each.completion_time) > after for each in now.timeline.completed
+    )
 
 
 def _check_still_right(claim: _Claim, now: MetadataTable) -> None:
