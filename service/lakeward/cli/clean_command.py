@@ -17,7 +17,6 @@ from lakeward.cli.option_groups import with_option_groups
 from lakeward.cli.pairs import parse_pairs
 from lakeward.cli.store_options import DebugOption, JsonOption, print_json
 from lakeward.clock import SystemClock
-from lakeward.errors import UsageError
 from lakeward.plan.clean_policy import RETAINED_BY_DEFAULT, CleanPolicyKind
 from lakeward.plan.clean_settings import CLEAN_SETTINGS, clean_policy_of
 
@@ -157,15 +156,10 @@ def _clean(
 
 def _partitions(snapshot: TableSnapshot, patterns: Sequence[str] | None) -> frozenset[str] | None:
     """The table's partitions that match. Raises `UsageError` for a pattern that matches none."""
+    from lakeward.cli.plan_options import check_partitions
     from lakeward.plan.selection import matches
 
     if not patterns:
         return None
-    for pattern in patterns:
-        if not any(matches(path, (pattern,)) for path in snapshot.partitions):
-            raise UsageError(
-                f"--partition {pattern} matches nothing in this table.",
-                why=f"It has {len(snapshot.partitions):,} partitions.",
-                remedy="`lakeward inspect` lists what is there; nothing was done.",
-            )
+    check_partitions(patterns, snapshot.partitions)
     return frozenset(path for path in snapshot.partitions if matches(path, tuple(patterns)))

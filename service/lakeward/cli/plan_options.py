@@ -5,7 +5,7 @@ Touches: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Annotated
@@ -89,16 +89,20 @@ class StatedPlan:
 
     def check_matches(self, outcome: PlanOutcome) -> None:
         """Raises `UsageError` for a partition or file group that is named here and that the table does not have."""
-        from lakeward.plan.selection import matches
-
-        partitions = {decision.partition_path for decision in outcome.decisions}
-        for pattern in self.partition or ():
-            if not any(matches(path, (pattern,)) for path in partitions):
-                raise _matches_nothing("--partition", pattern, partitions)
+        check_partitions(self.partition or (), {decision.partition_path for decision in outcome.decisions})
         groups = {decision.file_id for decision in outcome.decisions}
         for file_id in self.file_group or ():
             if file_id not in groups:
                 raise _matches_nothing("--file-group", file_id, groups)
+
+
+def check_partitions(patterns: Iterable[str], partitions: Collection[str]) -> None:
+    """Raises `UsageError` for a pattern of --partition that no partition of the table matches."""
+    from lakeward.plan.selection import matches
+
+    for pattern in patterns:
+        if not any(matches(path, (pattern,)) for path in partitions):
+            raise _matches_nothing("--partition", pattern, partitions)
 
 
 def _matches_nothing(option: str, given: str, names: Collection[str]) -> UsageError:

@@ -33,7 +33,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from lakeward.format.timeline.instant import Instant, State, comparable_time
+from lakeward.format.timeline.instant import Instant, State, comparable_time, is_before
 from lakeward.table.cleans import Clean
 from lakeward.table.timeline import WRITE_ACTIONS, Timeline
 
@@ -120,11 +120,11 @@ def plan_archive(timeline: Timeline, facts: ArchiveFacts, options: ArchiveOption
     if len(commits) <= options.commits_max:
         return ArchivePlan(len(commits), options)
     limits = sorted(_limits(timeline, facts, options), key=lambda limit: comparable_time(limit.instant))
-    gone = [commit for commit in commits if _is_before(commit.time, limits[0].instant)]
+    gone = [commit for commit in commits if is_before(commit.time, limits[0].instant)]
     with_them = [
         instant
         for instant in timeline.completed
-        if gone and instant.action in _WITH_COMMITS and _is_before(instant.time, gone[-1].time)
+        if gone and instant.action in _WITH_COMMITS and is_before(instant.time, gone[-1].time)
     ]
     archived = sorted((*gone, *with_them), key=lambda instant: comparable_time(instant.time))
     return ArchivePlan(len(commits), options, tuple(archived), tuple(limits))
@@ -152,11 +152,11 @@ def _limits(timeline: Timeline, facts: ArchiveFacts, options: ArchiveOptions) ->
     yield from _for_replaced_files(timeline, facts)
     if facts.uncommitted:
         instant, path = min(facts.uncommitted, key=lambda file: comparable_time(file[0]))
-        if any(_is_before(instant, commit.time) for commit in commits):
+        if any(is_before(instant, commit.time) for commit in commits):
             why = f"{path} is of no completed instant, and would count as committed."
             yield Limit(KeptFor.UNCOMMITTED_FILES, _last_before(commits, instant), why)
     told = max((clean.earliest_retained for clean in facts.cleans if clean.is_completed), default="")
-    if told and (goes_on := _first(commits, lambda commit: not _is_before(commit.time, told))) is not None:
+    if told and (goes_on := _first(commits, lambda commit: not is_before(commit.time, told))) is not None:
         yield Limit(KeptFor.CLEAN, goes_on.time, f"The next clean goes on from {told}.")
     if facts.is_merge_on_read:
         yield from _for_compaction_trigger(timeline, options.delta_commits)
@@ -166,7 +166,7 @@ def _for_metadata_table(commits: Sequence[Instant], compacted: str | None) -> It
     if compacted is None:
         yield Limit(KeptFor.METADATA_TABLE, commits[0].time, "The metadata table was never compacted.")
         return
-    since = _first(commits, lambda commit: _is_before(compacted, commit.completion_time or commit.time))
+    since = _first(commits, lambda commit: is_before(compacted, commit.completion_time or commit.time))
     if since is not None:
         yield Limit(KeptFor.METADATA_TABLE, since.time, f"The metadata table was compacted last at {compacted}.")
 
@@ -178,7 +178,7 @@ def _for_replaced_files(timeline: Timeline, facts: ArchiveFacts) -> Iterator[Lim
         return
     done = [clean for clean in facts.cleans if clean.is_completed]
     border = (done[-1].earliest_retained or done[-1].instant) if done else ""
-    unproved = _first(replaces, lambda each: each.time in facts.replaced_left or not _is_before(each.time, border))
+    unproved = _first(replaces, lambda each: each.time in facts.replaced_left or not is_before(each.time, border))
     if unproved is None:
         return
     files = facts.replaced_left.get(unproved.time, 0)
@@ -192,7 +192,7 @@ def _for_compaction_trigger(timeline: Timeline, delta_commits: int) -> Iterator[
     compactions = [i for i in timeline.completed if i.action == "commit"]
     if compactions:
         last = compactions[-1]
-        deltas = [i for i in deltas if not i.completion_time or _is_before(last.time, i.completion_time)]
+        deltas = [i for i in deltas if not i.completion_time or is_before(last.time, i.completion_time)]
     elif deltas:
         last = deltas[0]
     else:
@@ -216,24 +216,20 @@ def _needed_by_cleaner(timeline: Timeline, options: ArchiveOptions) -> int:
     pending = [i.time for i in timeline.pending if i.comparable_action in WRITE_ACTIONS]
     if pending and earliest is not None:
         oldest = min(pending, key=comparable_time)
-        if _is_before(oldest, earliest.time):
-            before = [commit for commit in commits if _is_before(commit.time, oldest)]
+        if is_before(oldest, earliest.time):
+            before = [commit for commit in commits if is_before(commit.time, oldest)]
             earliest = before[-1] if before else None
     if earliest is None:
         return 0
     since = earliest.time
-    return sum(_is_before(since, commit.time) for commit in commits) + 2
+    return sum(is_before(since, commit.time) for commit in commits) + 2
 
 
 def _last_before(commits: Sequence[Instant], time: str) -> str:
     """The last commit before `time`; the time itself where there is none."""
-    before = [commit.time for commit in commits if _is_before(commit.time, time)]
+    before = [commit.time for commit in commits if is_before(commit.time, time)]
     return before[-1] if before else time
 
 
 def _first(instants: Sequence[Instant], is_it: Callable[[Instant], bool]) -> Instant | None:
     return next((instant for instant in instants if is_it(instant)), None)
-
-
-def _is_before(time: str, other: str) -> bool:
-    return comparable_time(time) < comparable_time(other)

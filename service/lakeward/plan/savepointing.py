@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 from lakeward.errors import Refused, UsageError
 from lakeward.format.file_name import parse_base_file, parse_log_file
-from lakeward.format.timeline.instant import State, comparable_time
+from lakeward.format.timeline.instant import State, is_before
 from lakeward.table.cleans import Clean
 from lakeward.table.file_group import FileGroup, FileSlice
 from lakeward.table.file_system_view import FileSystemView, GroupId
@@ -69,13 +69,13 @@ def check_commit(timeline: Timeline, instant: str, cleans: Iterable[Clean]) -> N
     for clean in cleans:
         if clean.is_completed:
             newest = max(newest, clean.earliest_retained)
-        elif not clean.earliest_retained or _is_before(instant, clean.earliest_retained):
+        elif not clean.earliest_retained or is_before(instant, clean.earliest_retained):
             raise Refused(
                 f"{instant} cannot be savepointed: clean {clean.instant} is pending.",
                 why="It may be about to delete files that the savepoint would keep.",
                 remedy="Let it finish: any Hudi writer that cleans, or its cleaner, does so.",
             )
-    if newest and _is_before(instant, newest):
+    if newest and is_before(instant, newest):
         raise _cleaned(instant, f"A clean kept what can be read as of {newest} and after; this is before it.")
 
 
@@ -86,19 +86,19 @@ def check_uncleaned(
     `Refused`."""
     groups = {(group.partition_path, group.file_id): group for group in view.groups}
     for clean in cleans:
-        if not clean.is_completed or clean.earliest_retained or _is_before(clean.instant, instant):
+        if not clean.is_completed or clean.earliest_retained or is_before(clean.instant, instant):
             continue
         for path, names in clean.deleted.items():
             for name in names:
                 parsed = parse_base_file(name) or parse_log_file(name)
-                if parsed is None or _is_before(instant, parsed.instant):
+                if parsed is None or is_before(instant, parsed.instant):
                     continue
                 at = replaced.get((path, parsed.file_id))
-                if at is not None and not _is_before(instant, at):
+                if at is not None and not is_before(instant, at):
                     continue
                 group = groups.get((path, parsed.file_id))
                 newest_kept = None if group is None else next(iter(_at_or_before(group, instant)), None)
-                if newest_kept is None or _is_before(newest_kept.base_instant, parsed.instant):
+                if newest_kept is None or is_before(newest_kept.base_instant, parsed.instant):
                     raise _cleaned(instant, f"Clean {clean.instant} deleted {path}/{name}, which it may need.")
 
 
@@ -148,21 +148,17 @@ def _names_of(group: FileGroup, instant: str) -> Iterator[str]:
     for slice_ in FileGroup(group.partition_path, group.file_id, past).read_slices:
         yield from _slice_names(slice_)
     for slice_ in group.slices[: len(group.slices) - len(past)]:
-        yield from (log.name.text for log in slice_.log_files if not _is_before(instant, log.instant))
+        yield from (log.name.text for log in slice_.log_files if not is_before(instant, log.instant))
 
 
 def _at_or_before(group: FileGroup, instant: str) -> tuple[FileSlice, ...]:
-    return tuple(slice_ for slice_ in group.slices if not _is_before(instant, slice_.base_instant))
+    return tuple(slice_ for slice_ in group.slices if not is_before(instant, slice_.base_instant))
 
 
 def _slice_names(slice_: FileSlice) -> Iterator[str]:
     if slice_.base_file is not None:
         yield slice_.base_file.name
     yield from (log.name.text for log in slice_.log_files)
-
-
-def _is_before(time: str, other: str) -> bool:
-    return comparable_time(time) < comparable_time(other)
 
 
 def _cleaned(instant: str, why: str) -> Refused:

@@ -36,7 +36,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from math import ceil
 
-from lakeward.format.timeline.instant import comparable_time
+from lakeward.format.timeline.instant import comparable_time, is_before
 from lakeward.table.table_version import TableVersion
 
 WAITS_MAX = 3
@@ -146,7 +146,7 @@ class Writes:
         settled = EXPECTED_SECONDS if is_restless else SETTLED_SECONDS
         if self.newest_commit is None or self.newest_commit_age is None or self.newest_commit_age >= settled:
             return True
-        return any(_is_after(write.instant, self.newest_commit) for write in self.live)
+        return any(is_before(self.newest_commit, write.instant) for write in self.live)
 
     def _is_about_to_end(self, write: LiveWrite) -> bool:
         """Whether it is, by what is usual; nothing is known of a write that takes much longer."""
@@ -218,26 +218,26 @@ def _holding_back(work: MergedWork, writes: Writes, rules: WritersConflict) -> l
     touching = writes.touching(work.partitions)
     if work.is_log:
         overtaken_at = None if rules is WritersConflict.PREFER_WRITER else _overtaken_at(work, writes)
-        return [write for write in touching if overtaken_at is None or not _is_after(write.instant, overtaken_at)]
+        return [write for write in touching if overtaken_at is None or not is_before(overtaken_at, write.instant)]
     match rules:
         case WritersConflict.RELEASE_1_0:
             return []
         case WritersConflict.PREFER_WRITER:
-            return [write for write in touching if _is_after(work.instant, write.instant)]
+            return [write for write in touching if is_before(write.instant, work.instant)]
         case WritersConflict.DEFAULT:
             # t0 W is requested; t1 we plan; t2 W loads the timeline, and remembers our plan as pending; t3 we publish;
             # t4 W commits, finds that what it remembers is complete and younger than itself, and fails.
             return [
                 write
                 for write in touching
-                if _is_after(work.instant, write.instant)
+                if is_before(write.instant, work.instant)
                 and (write.inflight_at is None or write.inflight_at >= work.requested_at)
             ]
 
 
 def _overtaken_at(work: MergedWork, writes: Writes) -> str | None:
     """When the first commit was complete that was requested after the plan."""
-    times = (end for begin, end in writes.completed.items() if _is_after(begin, work.instant))
+    times = (end for begin, end in writes.completed.items() if is_before(work.instant, begin))
     return min(times, key=comparable_time, default=None)
 
 
@@ -247,7 +247,3 @@ def few_partitions_each(partitions: Set[str], busy: Set[str]) -> list[frozenset[
     ordered = sorted(partitions, key=lambda partition: (partition in busy, partition))
     size = max(LOG_PLAN_PARTITIONS, ceil(len(ordered) / LOG_PLANS_MAX))
     return [frozenset(ordered[start : start + size]) for start in range(0, len(ordered), size)]
-
-
-def _is_after(time: str, other: str) -> bool:
-    return comparable_time(time) > comparable_time(other)

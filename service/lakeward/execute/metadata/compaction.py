@@ -61,7 +61,7 @@ from lakeward.format.file_name import HFILE, BaseFileName, WriteToken
 from lakeward.format.metadata.base_file import read_digest, write_metadata_base_file
 from lakeward.format.timeline.commit_metadata import write_commit_metadata
 from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
-from lakeward.format.timeline.instant import comparable_time
+from lakeward.format.timeline.instant import is_before
 from lakeward.plan.metadata_services import MetadataBacklog, find_backlog
 from lakeward.plan.metadata_trigger import count_delta_commits
 from lakeward.storage.storage import join
@@ -326,10 +326,8 @@ class _CompactionService:
 
 
 def _completed_after(now: MetadataTable, instant: str) -> bool:
-    after = comparable_time(instant)
-    return any(
-        each.completion_time and comparable_time(each.completion_time) > after for each in now.timeline.completed
-    )
+    ends = (each.completion_time for each in now.timeline.completed)
+    return any(end is not None and is_before(instant, end) for end in ends)
 
 
 def _check_still_right(claim: _Claim, now: MetadataTable) -> None:

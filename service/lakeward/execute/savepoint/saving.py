@@ -27,7 +27,7 @@ from lakeward.commit.lock.table_lock import Fence
 from lakeward.commit.transition import SavepointFiles
 from lakeward.errors import AttemptLost, Refused, TryLater, UsageError
 from lakeward.execute.serviced_table import ServicedTable
-from lakeward.format.timeline.instant import Instant, State, comparable_time
+from lakeward.format.timeline.instant import Instant, State, is_before
 from lakeward.format.timeline.savepoint_metadata import SavepointMetadata, write_savepoint_metadata
 from lakeward.plan.eligibility import TableService
 from lakeward.plan.savepointing import check_commit, check_uncleaned, files_to_keep
@@ -111,7 +111,7 @@ class _Prepared:
         before, now = set(self.snapshot.timeline.instants), set(timeline.instants)
         came = now - before
         return bool(before - now) or any(
-            each.action in _DELETE_FILES or each.action == "savepoint" or not _is_before(self.instant, each.time)
+            each.action in _DELETE_FILES or each.action == "savepoint" or not is_before(self.instant, each.time)
             for each in came
         )
 
@@ -182,10 +182,6 @@ def _strangers(came: Iterable[Instant], instant: str, time: str) -> list[Instant
             and each.completion_time != time
         )
     ]
-
-
-def _is_before(time: str, other: str) -> bool:
-    return comparable_time(time) < comparable_time(other)
 
 
 def _files(table: ServicedTable, snapshot: TableSnapshot, instant: str) -> SavepointFiles:

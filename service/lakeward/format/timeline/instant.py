@@ -114,6 +114,11 @@ def comparable_time(time: str) -> str:
     return time + _MILLISECONDS_OF_LEGACY if len(time) == _SECONDS_LENGTH else time
 
 
+def is_before(time: str, other: str) -> bool:
+    """Whether one instant time is earlier than another, legacy ones of seconds among them."""
+    return comparable_time(time) < comparable_time(other)
+
+
 def format_instant_time(epoch_ms: int, zone: datetime.tzinfo) -> str:
     """The instant time of a moment, as a clock in `zone` shows it."""
     seconds, milliseconds = divmod(epoch_ms, 1000)
