@@ -34,7 +34,7 @@ from typing import Any
 
 from benchmarks.indexed_table import COLUMNS, IndexedTable
 from benchmarks.measure import machine, write_report
-from lakeward.plan.compaction_type import CompactionType
+from lakeward.plan.compaction.compaction_type import CompactionType
 
 HELD_SECONDS_MAX = 2.0
 RSS_MB_MAX = 1000.0

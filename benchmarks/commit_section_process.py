@@ -40,9 +40,9 @@ from lakeward.execute.compaction import claim, publication, scheduling
 from lakeward.execute.compaction.compactor import Compactor
 from lakeward.execute.options import CompactionOptions
 from lakeward.execute.serviced_table import ServicedTable
-from lakeward.plan.compaction_type import CompactionType
-from lakeward.plan.planner import planner_of
-from lakeward.plan.selection import GroupFilter
+from lakeward.plan.compaction.compaction_type import CompactionType
+from lakeward.plan.compaction.planner import planner_of
+from lakeward.plan.compaction.selection import GroupFilter
 from lakeward.read.slice_input import MergeCounts
 from lakeward.storage.local import LocalStorage
 from lakeward.task.operation_spec import OperationKind, OperationResult, OperationSpec

@@ -35,7 +35,7 @@ from lakeward.format.metadata.base_file import write_metadata_base_file
 from lakeward.format.metadata.codec import metadata_codec
 from lakeward.format.metadata.log_file import write_metadata_log
 from lakeward.format.metadata.record import RecordIndexRecord
-from lakeward.plan.metadata_trigger import MetadataService
+from lakeward.plan.metadata.trigger import MetadataService
 from lakeward.storage.local import LocalStorage
 from tests.golden_tables import copy_golden
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 from lakeward.commit.lock.storage_lock import StorageLockOptions
 from lakeward.errors import AttemptLost, LakewardError
 from lakeward.execute.compaction.compactor import CompactionReport
-from lakeward.plan.planner import Planner
+from lakeward.plan.compaction.planner import Planner
 from lakeward.storage.object_store import ObjectStore
 from lakeward.storage.object_url import parse_object_url
 from lakeward.storage.storage import FileStatus, Storage, Version

@@ -11,8 +11,8 @@ from lakeward.format.timeline.instant import Instant, State, instant_file_name, 
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, LogFile
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import LoadedConfig, TableConfig
-from lakeward.table.timeline import Timeline
-from lakeward.table.timezone import TimelineZone, ZoneSource
+from lakeward.table.timeline.timeline import Timeline
+from lakeward.table.timeline.timezone import TimelineZone, ZoneSource
 
 TOKEN = "0-0-0"
 

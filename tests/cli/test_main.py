@@ -19,7 +19,7 @@ from lakeward.dispatch.spark import SparkDispatcher
 from lakeward.format.timeline.commit_metadata import read_commit_metadata, write_commit_metadata
 from lakeward.format.timeline.compaction_plan import CompactionPlan, read_compaction_plan, write_compaction_plan
 from lakeward.storage.local import LocalStorage
-from lakeward.table.service_instants import ServiceName
+from lakeward.table.timeline.service_instants import ServiceName
 from tests.crash.compacting import check_finished, check_readable, everything
 from tests.execute.hudi_writes import HudiWrite
 from tests.golden_tables import copy_golden, expected_rows

@@ -15,7 +15,7 @@ from lakeward.errors import AttemptLost, LockLost
 from lakeward.format.timeline.commit_metadata import CommitMetadata, write_commit_metadata
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
-from lakeward.table.timezone import TimelineZone, ZoneSource
+from lakeward.table.timeline.timezone import TimelineZone, ZoneSource
 from tests.clocks import SettableClock, SkippingClock
 from tests.memory_objects import MemoryObjects, Objects
 from tests.metadata_golden import METADATA_TIMELINE

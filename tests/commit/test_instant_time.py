@@ -11,7 +11,7 @@ import pytest
 from lakeward.commit.instant_time import MAX_CLOCK_SKEW_SECONDS, MAX_WAIT_SECONDS, next_time
 from lakeward.errors import TryLater
 from lakeward.format.timeline.instant import format_instant_time, parse_instant_time
-from lakeward.table.timezone import TimelineZone, TimeSample, ZoneSource, resolve_zone
+from lakeward.table.timeline.timezone import TimelineZone, TimeSample, ZoneSource, resolve_zone
 from tests.clocks import SettableClock, SkippingClock
 
 IN_UTC = TimelineZone(ZoneSource.TABLE, UTC, "")

@@ -16,9 +16,9 @@ from lakeward.execute.compaction.compactor import CompactionReport, Compactor
 from lakeward.execute.options import CompactionOptions
 from lakeward.format.file_name import parse_base_file, parse_log_file
 from lakeward.format.timeline.instant import State, parse_instant
-from lakeward.plan.compaction_type import CompactionType
-from lakeward.plan.planner import Planner, planner_of
-from lakeward.plan.selection import GroupFilter
+from lakeward.plan.compaction.compaction_type import CompactionType
+from lakeward.plan.compaction.planner import Planner, planner_of
+from lakeward.plan.compaction.selection import GroupFilter
 from lakeward.storage.local import TEMPORARY_SUFFIX
 from lakeward.task.operation import run_operation
 from tests.clocks import SkippingClock

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lakeward.errors import LakewardError
-from lakeward.plan.planner import Planner
+from lakeward.plan.compaction.planner import Planner
 from tests.crash.compacting import (
     FULL,
     LOG,

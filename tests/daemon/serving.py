@@ -31,7 +31,7 @@ from lakeward.state.records import DaemonRecord
 from lakeward.state.store import Store, open_store
 from lakeward.storage.opening import open_root, open_storage
 from lakeward.table.backlog import Backlog
-from lakeward.table.service_instants import ServiceName
+from lakeward.table.timeline.service_instants import ServiceName
 from lakeward.task.entry import check_slice_at, run_operation_at
 from lakeward.task.operation_spec import OperationResult
 from tests.clocks import SkippingClock

@@ -27,8 +27,8 @@ from lakeward.daemon.status import (
     TableDetail,
     TableStatus,
 )
-from lakeward.plan.decision import Choice, Decision, Reason
-from lakeward.plan.metadata_trigger import MetadataTrigger
+from lakeward.plan.compaction.decision import Choice, Decision, Reason
+from lakeward.plan.metadata.trigger import MetadataTrigger
 from lakeward.table.backlog import Backlog, GroupBacklog, PendingPlan
 
 NOW = 1_800_000_000.0

@@ -15,7 +15,7 @@ from lakeward.daemon.metrics import OTHER, Metrics
 from lakeward.daemon.scheduling.events import Hold, TableState
 from lakeward.daemon.status import JobEnd, JobFigures, ServiceStatus, SparkState, SparkStatus
 from lakeward.execute.progress import Count, Phase
-from lakeward.plan.decision import Choice, PlanOutcome, Reason
+from lakeward.plan.compaction.decision import Choice, PlanOutcome, Reason
 from lakeward.table.backlog import PendingPlan
 from tests.daemon.scrape import compare, samples, value
 from tests.daemon.synthetic_status import NOW, backlog, decision, job, service, table, varied_tables

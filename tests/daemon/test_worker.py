@@ -21,7 +21,7 @@ from lakeward.errors import Cancelled, Refused, TryLater, VerificationFailed
 from lakeward.execute.compaction.compactor import CompactedPlan, CompactionReport, Compactor
 from lakeward.execute.progress import Count, Observer, Silent
 from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan
-from lakeward.plan.decision import Choice, Decision, PlanOutcome, Reason
+from lakeward.plan.compaction.decision import Choice, Decision, PlanOutcome, Reason
 from lakeward.table.file_system_view import GroupId
 from lakeward.verify.sample_verification import SampleReport
 from tests.clocks import SkippingClock
@@ -203,8 +203,8 @@ def test_a_file_of_the_metadata_table_that_does_not_hold_what_was_written_is_a_f
 
 def test_old_files_of_the_metadata_table_go_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What earlier compactions replaced goes in a job of its own, which compacts nothing; nor does the other clean."""
-    monkeypatch.setattr("lakeward.plan.metadata_cleaning.RETAINED_COMMITS", 1)
-    monkeypatch.setattr("lakeward.plan.metadata_trigger.RETAINED_COMMITS", 1)
+    monkeypatch.setattr("lakeward.plan.metadata.cleaning.RETAINED_COMMITS", 1)
+    monkeypatch.setattr("lakeward.plan.metadata.trigger.RETAINED_COMMITS", 1)
     bench = Bench(tmp_path, golden="v9_metadata", settings={"defaults.metadata_compact_after": "1"})
     metadata = bench.plan().demand.metadata
     assert metadata is not None and metadata.is_due and metadata.may_clean

@@ -12,8 +12,8 @@ from lakeward.execute.compaction.compactor import Compactor
 from lakeward.execute.options import CompactionOptions
 from lakeward.execute.progress import Count, Merged, Phase, Silent
 from lakeward.format.timeline.instant import State
-from lakeward.plan.decision import PlanOutcome, Reason
-from lakeward.plan.planner import Planner
+from lakeward.plan.compaction.decision import PlanOutcome, Reason
+from lakeward.plan.compaction.planner import Planner
 from lakeward.storage.local import LocalStorage
 from lakeward.table.file_system_view import GroupId
 from lakeward.task.operation import run_operation

@@ -1,8 +1,8 @@
 """Hudi's cleaner on a copy of each table deletes what our plan names, by each policy.
 
-What we keep beyond that (decision 0030) Hudi's defaults do not bring about; `tests/plan/clean.cases` has it.
+What we keep beyond that (decision 0030) Hudi's defaults do not bring about; `tests/plan/clean/clean.cases` has it.
 By hours only what is younger than an hour can be written here, and nothing of it goes: the rule itself is held by
-`tests/plan/clean.cases`.
+`tests/plan/clean/clean.cases`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakeward.plan.clean import plan_clean
-from lakeward.plan.clean_policy import CleanPolicy, CleanPolicyKind
+from lakeward.plan.clean.planner import plan_clean
+from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
 from lakeward.plan.eligibility import TableService, find_refusals
 from lakeward.storage.storage import join
 from tests.hudi.log_compacting import log_compact

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakeward.storage.local import LocalStorage
-from lakeward.table.service_instants import ServiceName, foreign_instants
 from lakeward.table.snapshot import take_snapshot
+from lakeward.table.timeline.service_instants import ServiceName, foreign_instants
 from lakeward.table.watching.incremental_view import Change, IncrementalView
 from tests.clocks import SkippingClock
 from tests.hudi.table import HudiTable, TableShape

@@ -22,7 +22,7 @@ from lakeward.table.metadata.metadata_table import load_metadata_table
 from lakeward.table.metadata.reader import MetadataReader
 from lakeward.table.snapshot import take_snapshot
 from lakeward.table.table_config import load_table_config
-from lakeward.table.timeline import Timeline, load_timeline
+from lakeward.table.timeline.timeline import Timeline, load_timeline
 from lakeward.table.watching.incremental_view import IncrementalView
 from tests.clocks import SkippingClock
 from tests.hudi.metadata_java import HudiMetadata

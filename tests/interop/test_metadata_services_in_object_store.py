@@ -82,7 +82,7 @@ def warm(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(autouse=True)
 def one_commit_retained(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes our cleans retain one commit instead of twenty, which no golden table has."""
-    monkeypatch.setattr("lakeward.plan.metadata_cleaning.RETAINED_COMMITS", 1)
+    monkeypatch.setattr("lakeward.plan.metadata.cleaning.RETAINED_COMMITS", 1)
 
 
 @pytest.mark.parametrize("service", [COMPACT, CLEAN], ids=lambda service: service.name)

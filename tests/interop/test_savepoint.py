@@ -10,10 +10,10 @@ import pytest
 
 from lakeward.clock import SystemClock
 from lakeward.storage.local import LocalStorage
-from lakeward.table.cleans import Clean, read_cleans
-from lakeward.table.savepoints import Savepoint, read_savepoints
 from lakeward.table.table_config import TableConfig, load_table_config
-from lakeward.table.timeline import Timeline, load_timeline
+from lakeward.table.timeline.cleans import Clean, read_cleans
+from lakeward.table.timeline.savepoints import Savepoint, read_savepoints
+from lakeward.table.timeline.timeline import Timeline, load_timeline
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
 

@@ -15,9 +15,9 @@ from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.execute.compaction.compactor import Compactor
 from lakeward.execute.compaction.unscheduling import Unscheduled
 from lakeward.execute.options import CompactionOptions
-from lakeward.plan.compaction_type import CompactionType
-from lakeward.plan.planner import planner_of
-from lakeward.plan.selection import GroupFilter
+from lakeward.plan.compaction.compaction_type import CompactionType
+from lakeward.plan.compaction.planner import planner_of
+from lakeward.plan.compaction.selection import GroupFilter
 from lakeward.storage.local import LocalStorage
 from lakeward.task.operation import run_operation
 from lakeward.task.operation_spec import OperationResult, OperationSpec

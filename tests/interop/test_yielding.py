@@ -15,8 +15,8 @@ from lakeward.clock import SystemClock
 from lakeward.format.timeline.instant import State
 from lakeward.storage.local import LocalStorage
 from lakeward.table.table_config import load_table_config
-from lakeward.table.timeline import load_timeline
-from lakeward.table.writer_conflicts import find_writer_conflicts
+from lakeward.table.timeline.timeline import load_timeline
+from lakeward.table.timeline.writer_conflicts import find_writer_conflicts
 from tests.crash.compacting import instants
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward

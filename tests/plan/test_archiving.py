@@ -11,8 +11,8 @@ import pytest
 
 from lakeward.format.timeline.instant import Instant, State, instant_file_name, parse_instant
 from lakeward.plan.archiving import ArchiveFacts, ArchiveOptions, ArchivePlan, KeptFor, plan_archive
-from lakeward.table.cleans import Clean
-from lakeward.table.timeline import Timeline
+from lakeward.table.timeline.cleans import Clean
+from lakeward.table.timeline.timeline import Timeline
 from tests.runs import runs
 
 CASES = Path(__file__).with_name("archiving.cases")

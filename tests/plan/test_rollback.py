@@ -17,8 +17,8 @@ from lakeward.plan.rollback import (
     decide,
     plan_rollback,
 )
-from lakeward.table.timeline import Timeline
-from tests.plan.planner_cases import Case, read_cases
+from lakeward.table.timeline.timeline import Timeline
+from tests.plan.compaction.planner_cases import Case, read_cases
 from tests.synthetic_table import completed, pending
 
 CASES = read_cases(Path(__file__).with_name("rollback.cases"))[1]

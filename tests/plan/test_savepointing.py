@@ -12,11 +12,11 @@ import pytest
 from lakeward.errors import LakewardError, Refused, UsageError
 from lakeward.format.file_name import LogFileName
 from lakeward.plan.savepointing import check_commit, check_uncleaned, files_to_keep, pinned_by
-from lakeward.table.cleans import Clean
 from lakeward.table.file_group import BaseFile, LogFile
 from lakeward.table.file_system_view import FileSystemView, GroupId, PartitionFiles, build_file_groups
-from lakeward.table.savepoints import Savepoint
-from lakeward.table.timeline import Timeline
+from lakeward.table.timeline.cleans import Clean
+from lakeward.table.timeline.savepoints import Savepoint
+from lakeward.table.timeline.timeline import Timeline
 from tests.synthetic_table import TOKEN, completed, minute, pending
 
 GROUP = ("p", "g")

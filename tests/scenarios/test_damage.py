@@ -14,10 +14,10 @@ from lakeward.errors import DamagedFiles
 from lakeward.execute.compaction.publication import ACCEPTED_DAMAGE
 from lakeward.format.timeline.commit_metadata import read_commit_metadata, write_commit_metadata
 from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan
-from lakeward.plan.decision import Choice, Reason
+from lakeward.plan.compaction.decision import Choice, Reason
 from lakeward.storage.local import LocalStorage
 from lakeward.table.damaged_file import DamageKind
-from lakeward.table.service_instants import PLANNED_BY
+from lakeward.table.timeline.service_instants import PLANNED_BY
 from lakeward.task.operation import run_operation
 from lakeward.task.operation_spec import OperationResult, OperationSpec
 from tests.crash.compacting import FULL, LOG, check_finished, everything

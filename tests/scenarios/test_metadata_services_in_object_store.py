@@ -24,7 +24,7 @@ from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.file_name import HFILE
 from lakeward.storage.object_store import ObjectStore
 from lakeward.storage.object_url import parse_object_url
-from lakeward.table.timezone import TimelineZone, ZoneSource
+from lakeward.table.timeline.timezone import TimelineZone, ZoneSource
 from tests.clocks import SkippingClock
 from tests.crash.compacting import everything
 from tests.execute.metadata.compacting_metadata import compact_metadata, serviced_table
@@ -46,7 +46,7 @@ GOLDEN = ("v9_metadata", "v8_metadata")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[tuple[str, str], Lake]]:
     with pytest.MonkeyPatch.context() as patch:
         # One commit is retained, instead of twenty, which no golden table has.
-        patch.setattr("lakeward.plan.metadata_cleaning.RETAINED_COMMITS", 1)
+        patch.setattr("lakeward.plan.metadata.cleaning.RETAINED_COMMITS", 1)
         yield {}
 
 

@@ -12,10 +12,10 @@ from lakeward.errors import Conflict
 from lakeward.format.avro.schema import required_columns
 from lakeward.format.metadata.log_file import MetadataBlock, metadata_blocks
 from lakeward.format.parquet.base_file import read_required
-from lakeward.plan.compaction_type import CompactionType
-from lakeward.plan.decision import Choice, Reason
-from lakeward.plan.planner import planner_of
-from lakeward.plan.selection import GroupFilter
+from lakeward.plan.compaction.compaction_type import CompactionType
+from lakeward.plan.compaction.decision import Choice, Reason
+from lakeward.plan.compaction.planner import planner_of
+from lakeward.plan.compaction.selection import GroupFilter
 from lakeward.task.operation import run_operation
 from lakeward.task.operation_spec import OperationResult, OperationSpec
 from lakeward.verify.metadata_check import SampleSize

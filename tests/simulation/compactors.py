@@ -24,10 +24,10 @@ from lakeward.errors import (
 )
 from lakeward.execute.compaction.compactor import Compactor
 from lakeward.execute.options import CompactionOptions
-from lakeward.plan.compaction_type import CompactionType
-from lakeward.plan.decision import PlanOutcome
-from lakeward.plan.planner import Planner, planner_of
-from lakeward.plan.selection import GroupFilter
+from lakeward.plan.compaction.compaction_type import CompactionType
+from lakeward.plan.compaction.decision import PlanOutcome
+from lakeward.plan.compaction.planner import Planner, planner_of
+from lakeward.plan.compaction.selection import GroupFilter
 from tests.faults import Killed
 from tests.simulation.dispatcher import SimulatedDispatcher, merge_ids
 from tests.simulation.memory_storage import MemoryStorage

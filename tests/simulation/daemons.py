@@ -44,15 +44,15 @@ from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.worker import Worker
 from lakeward.errors import StoreUnavailable
 from lakeward.format.timeline.instant import format_instant_time
-from lakeward.plan.compaction_type import CompactionType
-from lakeward.plan.decision import Choice
+from lakeward.plan.compaction.compaction_type import CompactionType
+from lakeward.plan.compaction.decision import Choice
 from lakeward.state.records import ControlKind, ControlRecord, DaemonRecord, TargetKind
 from lakeward.state.schema import metadata, store_identity
 from lakeward.state.store import Store, open_store
 from lakeward.storage.storage import Storage
 from lakeward.table.listing import ListingSource
-from lakeward.table.service_instants import ServiceName
 from lakeward.table.snapshot import take_snapshot
+from lakeward.table.timeline.service_instants import ServiceName
 from tests.faults import Killed
 from tests.simulation.compactors import SETTINGS
 from tests.simulation.dispatcher import SimulatedDispatcher, merge_ids

@@ -418,8 +418,8 @@ def simulated(world: World) -> Iterator[None]:
     with (
         patch("lakeward.commit.lock.table_lock.Renewal", SimulatedRenewal),
         patch("lakeward.execute.life_cycle.Renewal", SimulatedRenewal),
-        patch("lakeward.table.timeline_reader.read_commit_metadata", _read_commit_metadata_once),
-        patch("lakeward.table.timeline.parse_instant", _parse_instant_once),
+        patch("lakeward.table.timeline.reader.read_commit_metadata", _read_commit_metadata_once),
+        patch("lakeward.table.timeline.timeline.parse_instant", _parse_instant_once),
         patch("lakeward.format.timeline.commit_metadata.read_record", _read_record_once),
         patch("lakeward.format.timeline.compaction_plan.read_record", _read_record_once),
     ):

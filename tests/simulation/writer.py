@@ -31,9 +31,9 @@ from lakeward.format.java_properties import parse_properties
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
 from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.format.timeline.instant import format_instant_time
-from lakeward.plan.compaction_type import CompactionType
-from lakeward.plan.planner import planner_of
-from lakeward.plan.selection import GroupFilter
+from lakeward.plan.compaction.compaction_type import CompactionType
+from lakeward.plan.compaction.planner import planner_of
+from lakeward.plan.compaction.selection import GroupFilter
 from lakeward.table.snapshot import take_snapshot
 from lakeward.table.table_config import TableConfig
 from tests.metadata_golden import rollback_plan

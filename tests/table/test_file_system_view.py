@@ -17,7 +17,7 @@ from lakeward.table.file_system_view import (
     build_file_groups,
     sort_files,
 )
-from lakeward.table.timeline import Timeline
+from lakeward.table.timeline.timeline import Timeline
 
 CASES = Path(__file__).with_name("file_system_view.cases")
 

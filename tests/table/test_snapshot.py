@@ -27,7 +27,7 @@ from lakeward.storage.storage import FileStatus
 from lakeward.table.damaged_file import DamageKind
 from lakeward.table.file_group import FileGroup
 from lakeward.table.snapshot import SnapshotCache, TableSnapshot, take_snapshot
-from lakeward.table.timezone import ZoneSource
+from lakeward.table.timeline.timezone import ZoneSource
 from tests.clocks import SkippingClock
 from tests.golden_tables import copy_golden
 

@@ -22,7 +22,7 @@ from lakeward.storage.storage import FileStatus, join
 from lakeward.table.damaged_file import DamagedFile, DamageKind
 from lakeward.table.file_system_view import sort_files
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
-from lakeward.table.timeline import Timeline
+from lakeward.table.timeline.timeline import Timeline
 from lakeward.table.watching.incremental_view import DAMAGED_SECONDS, IncrementalView
 from lakeward.table.written_files import WrittenBy, find_damage
 from lakeward.verify.metadata_check import SampleSize

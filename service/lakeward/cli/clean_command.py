@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.lock_options import StatedLocks
-from lakeward.cli.option_groups import with_option_groups
-from lakeward.cli.pairs import parse_pairs
-from lakeward.cli.store_options import DebugOption, JsonOption, print_json
+from lakeward.cli.options.groups import with_option_groups
+from lakeward.cli.options.lock import StatedLocks
+from lakeward.cli.options.pairs import parse_pairs
+from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.clock import SystemClock
-from lakeward.plan.clean_policy import RETAINED_BY_DEFAULT, CleanPolicyKind
-from lakeward.plan.clean_settings import CLEAN_SETTINGS, clean_policy_of
+from lakeward.plan.clean.policy import RETAINED_BY_DEFAULT, CleanPolicyKind
+from lakeward.plan.clean.settings import CLEAN_SETTINGS, clean_policy_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.config.settings import LockSettings
     from lakeward.format.timeline.clean_plan import CleanPlan
-    from lakeward.plan.clean_decision import CleanOutcome
+    from lakeward.plan.clean.decision import CleanOutcome
     from lakeward.table.snapshot import TableSnapshot
 
 
@@ -76,7 +76,7 @@ def clean(
     Cleans that are pending are ended first. A verb that writes needs a statement about the table's other writers:
     --writers stopped, or --lock, or what the configuration says under locks.
     """
-    from lakeward.plan.clean import plan_clean
+    from lakeward.plan.clean.planner import plan_clean
 
     chosen = clean_policy_of(
         parse_pairs(settings, like="--set hoodie.clean.commits.retained=20"), kind=policy, retain=retain
@@ -156,8 +156,8 @@ def _clean(
 
 def _partitions(snapshot: TableSnapshot, patterns: Sequence[str] | None) -> frozenset[str] | None:
     """The table's partitions that match. Raises `UsageError` for a pattern that matches none."""
-    from lakeward.cli.plan_options import check_partitions
-    from lakeward.plan.selection import matches
+    from lakeward.cli.options.plan import check_partitions
+    from lakeward.plan.compaction.selection import matches
 
     if not patterns:
         return None

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.lock_options import StatedLocks, parse_option
-from lakeward.cli.option_groups import with_option_groups
-from lakeward.cli.pairs import parse_pairs
-from lakeward.cli.plan_options import StatedPlan
-from lakeward.cli.store_options import DebugOption, JsonOption, print_json
+from lakeward.cli.options.groups import with_option_groups
+from lakeward.cli.options.lock import StatedLocks, parse_option
+from lakeward.cli.options.pairs import parse_pairs
+from lakeward.cli.options.plan import StatedPlan
+from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.clock import SystemClock
 from lakeward.config.codec import Codec
 from lakeward.errors import LakewardError, VerificationFailed
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lakeward.config.settings import SparkSettings
     from lakeward.dispatch.dispatcher import Dispatcher
     from lakeward.dispatch.spark import SparkDispatcher
-    from lakeward.plan.metadata_compact_after import MetadataCompactAfter
+    from lakeward.plan.metadata.compact_after import MetadataCompactAfter
 
 LOCAL_BELOW_BYTES = 256 * 1024 * 1024
 """What one core merges in the time in which Spark starts, on a machine of however many cores (benchmarks/README.md)."""
@@ -116,7 +116,6 @@ def compact(
     A verb that writes needs a statement about the table's other writers: --writers stopped, or --lock, or
     what the configuration says under locks.
     """
-    from lakeward.cli.compaction_options import compaction_options
     from lakeward.cli.interrupts import interruptible
     from lakeward.cli.metadata_compact import (
         check_goes_with_metadata,
@@ -125,6 +124,7 @@ def compact(
         render_metadata_report,
         service_metadata_now,
     )
+    from lakeward.cli.options.compaction import compaction_options
     from lakeward.cli.parked_groups import ParkedGroups
     from lakeward.cli.preview import show_preview
     from lakeward.cli.views.compact import render_report, report_as_json

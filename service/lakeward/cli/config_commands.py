@@ -13,8 +13,8 @@ from typing import Annotated
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, resolve_table
-from lakeward.cli.pairs import parse_pairs
-from lakeward.cli.store_options import print_json
+from lakeward.cli.options.pairs import parse_pairs
+from lakeward.cli.options.store import print_json
 from lakeward.cli.verb_group import new_group
 from lakeward.errors import UsageError
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from lakeward.cli.store_options import watched_tables
+from lakeward.cli.options.store import watched_tables
 from lakeward.config.short_name import find_by_short_name
 from lakeward.errors import UsageError
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, resolve_table, several_tables
-from lakeward.cli.store_options import (
+from lakeward.cli.options.store import (
     DebugOption,
     JsonOption,
     UrlOption,

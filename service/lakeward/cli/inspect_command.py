@@ -6,7 +6,7 @@ Touches: stdout; the table, reading only.
 from __future__ import annotations
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.store_options import DebugOption, JsonOption, print_json
+from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.clock import SystemClock
 
 

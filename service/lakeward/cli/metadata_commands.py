@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, ConfiguredTable, TableArgument, TimezoneOption, open_table
-from lakeward.cli.lock_options import StatedLocks
-from lakeward.cli.option_groups import with_option_groups
-from lakeward.cli.store_options import DebugOption, JsonOption, print_json
+from lakeward.cli.options.groups import with_option_groups
+from lakeward.cli.options.lock import StatedLocks
+from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.verb_group import new_group
 from lakeward.clock import SystemClock
 from lakeward.quantities import format_size
@@ -55,9 +55,9 @@ def compact(
     logs, and Hudi archives nothing of the table's timeline. What a compaction replaced, `lakeward metadata clean`
     deletes once no reader can need it.
     """
-    from lakeward.cli.compaction_options import compaction_options
     from lakeward.cli.metadata_compact import service_metadata_now
-    from lakeward.plan.metadata_trigger import MetadataService
+    from lakeward.cli.options.compaction import compaction_options
+    from lakeward.plan.metadata.trigger import MetadataService
 
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
@@ -87,9 +87,9 @@ def clean(
     By Hudi's own rule: what a reader that began up to 20 commits ago reads stays, and so does what a savepoint or a
     pending instant of the table could go back to. A clean that was interrupted is ended first.
     """
-    from lakeward.cli.compaction_options import compaction_options
     from lakeward.cli.metadata_compact import service_metadata_now
-    from lakeward.plan.metadata_trigger import MetadataService
+    from lakeward.cli.options.compaction import compaction_options
+    from lakeward.plan.metadata.trigger import MetadataService
 
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)

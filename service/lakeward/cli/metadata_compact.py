@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from lakeward.cli.configured_table import ConfiguredTable
 from lakeward.cli.interrupts import interruptible
-from lakeward.cli.store_options import print_json
+from lakeward.cli.options.store import print_json
 from lakeward.cli.views.progress import open_view
 from lakeward.cli.views.terminal import Terminal
 from lakeward.clock import SystemClock
@@ -20,9 +20,9 @@ from lakeward.commit.owner import Processes
 from lakeward.errors import BrokenFile, Unsupported, UsageError
 from lakeward.execute.metadata.trigger import MetadataReport, scan_trigger
 from lakeward.execute.options import CompactionOptions
-from lakeward.plan.metadata_cleaning import file_names
-from lakeward.plan.metadata_compact_after import MetadataCompactAfter
-from lakeward.plan.metadata_trigger import MetadataService, MetadataTrigger
+from lakeward.plan.metadata.cleaning import file_names
+from lakeward.plan.metadata.compact_after import MetadataCompactAfter
+from lakeward.plan.metadata.trigger import MetadataService, MetadataTrigger
 from lakeward.quantities import format_instant, format_size
 from lakeward.storage.storage import join
 from lakeward.table.table_config import load_table_config

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from lakeward.cli.configured_table import ConfiguredTable
-from lakeward.cli.store_options import AWAY, TIMEOUT_SECONDS, has_store
+from lakeward.cli.options.store import AWAY, TIMEOUT_SECONDS, has_store
 from lakeward.clock import Clock
 from lakeward.errors import BrokenFile, LakewardError, Unsupported, VerificationFailed
-from lakeward.plan.decision import Reason
+from lakeward.plan.compaction.decision import Reason
 from lakeward.printable import printable
 from lakeward.quantities import format_iso_time, format_time
 from lakeward.state.records import ParkedRecord

@@ -12,9 +12,9 @@ from lakeward.cli.configured_table import open_table
 from lakeward.clock import SystemClock
 from lakeward.plan.savepointing import Pinned, pinned_by
 from lakeward.table.past_slices import scan_past_slices
-from lakeward.table.savepoints import read_savepoints
 from lakeward.table.table_config import load_table_config
-from lakeward.table.timeline import load_timeline
+from lakeward.table.timeline.savepoints import read_savepoints
+from lakeward.table.timeline.timeline import load_timeline
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption
-from lakeward.cli.option_groups import with_option_groups
-from lakeward.cli.plan_options import StatedPlan
-from lakeward.cli.store_options import DebugOption, JsonOption
+from lakeward.cli.options.groups import with_option_groups
+from lakeward.cli.options.plan import StatedPlan
+from lakeward.cli.options.store import DebugOption, JsonOption
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from lakeward.plan.decision import PlanOutcome
+    from lakeward.plan.compaction.decision import PlanOutcome
 
 
 @with_option_groups

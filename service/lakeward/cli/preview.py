@@ -13,24 +13,24 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from lakeward.cli.compaction_options import compaction_options
 from lakeward.cli.configured_table import ConfiguredTable, open_table
 from lakeward.cli.metadata_compact import metadata_trigger_as_json, metadata_trigger_of, render_metadata_trigger
+from lakeward.cli.options.compaction import compaction_options
+from lakeward.cli.options.plan import StatedPlan
+from lakeward.cli.options.store import print_json
 from lakeward.cli.parked_groups import ParkedGroups
-from lakeward.cli.plan_options import StatedPlan
-from lakeward.cli.store_options import print_json
 from lakeward.cli.views.plan import plan_as_json, render_plan
 from lakeward.cli.views.terminal import Terminal
 from lakeward.clock import SystemClock
 from lakeward.commit.owner import Processes
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.execute.compaction.compactor import Compactor
-from lakeward.plan.decision import PlanOutcome
-from lakeward.plan.metadata_trigger import MetadataTrigger
-from lakeward.plan.trigger import Trigger
-from lakeward.table.service_instants import ServiceInstant, read_service_instants
+from lakeward.plan.compaction.decision import PlanOutcome
+from lakeward.plan.compaction.trigger import Trigger
+from lakeward.plan.metadata.trigger import MetadataTrigger
 from lakeward.table.table_config import load_table_config
-from lakeward.table.timeline import load_timeline
+from lakeward.table.timeline.service_instants import ServiceInstant, read_service_instants
+from lakeward.table.timeline.timeline import load_timeline
 from lakeward.task.entry import run_operation_at
 
 

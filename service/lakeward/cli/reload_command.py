@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from lakeward.cli.configured_table import ConfigOption
-from lakeward.cli.store_options import DebugOption, JsonOption, print_json, read_settings
+from lakeward.cli.options.store import DebugOption, JsonOption, print_json, read_settings
 from lakeward.errors import ConfigurationError, LakewardError
 
 if TYPE_CHECKING:

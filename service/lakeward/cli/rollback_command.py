@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.lock_options import StatedLocks
-from lakeward.cli.option_groups import with_option_groups
-from lakeward.cli.store_options import DebugOption, JsonOption, print_json
+from lakeward.cli.options.groups import with_option_groups
+from lakeward.cli.options.lock import StatedLocks
+from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.errors import Cancelled, LakewardError, Refused, TryLater, UsageError
 
 if TYPE_CHECKING:
     from lakeward.execute.rollback.rolling_back import PlannedRollback, RolledBackWrite
     from lakeward.execute.serviced_table import ServicedTable
     from lakeward.plan.rollback import RollbackDecision
-    from lakeward.table.timeline import Timeline
+    from lakeward.table.timeline.timeline import Timeline
 
 
 @with_option_groups

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from lakeward.cli.pairs import parse_pairs
+from lakeward.cli.options.pairs import parse_pairs
 
 
 def run(

@@ -11,9 +11,9 @@ from typing import Annotated
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.lock_options import StatedLocks
-from lakeward.cli.option_groups import with_option_groups
-from lakeward.cli.store_options import DebugOption, JsonOption, print_json
+from lakeward.cli.options.groups import with_option_groups
+from lakeward.cli.options.lock import StatedLocks
+from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.verb_group import new_group
 from lakeward.quantities import format_size
 

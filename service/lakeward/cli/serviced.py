@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lakeward.cli.compaction_options import compaction_options
 from lakeward.cli.configured_table import ConfiguredTable
 from lakeward.cli.interrupts import interruptible
+from lakeward.cli.options.compaction import compaction_options
 from lakeward.cli.views.progress import open_view
 from lakeward.cli.views.terminal import Terminal
 from lakeward.clock import SystemClock

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, resolve_table
-from lakeward.cli.store_options import DebugOption, JsonOption, UrlOption, print_json, read_settings, store_url
+from lakeward.cli.options.store import DebugOption, JsonOption, UrlOption, print_json, read_settings, store_url
 from lakeward.cli.verb_group import new_group
 from lakeward.clock import SystemClock
 

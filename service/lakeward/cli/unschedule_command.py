@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
-from lakeward.cli.lock_options import StatedLocks
-from lakeward.cli.option_groups import with_option_groups
-from lakeward.cli.store_options import DebugOption, JsonOption, print_json
+from lakeward.cli.options.groups import with_option_groups
+from lakeward.cli.options.lock import StatedLocks
+from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.errors import AttemptLost, LakewardError, Refused, TryLater, UsageError
 
 if TYPE_CHECKING:

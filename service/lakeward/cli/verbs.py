@@ -14,6 +14,7 @@ from lakeward.cli.config_commands import config_app
 from lakeward.cli.control_commands import register as register_controls
 from lakeward.cli.inspect_command import inspect as inspect_table
 from lakeward.cli.metadata_commands import metadata_app
+from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.plan_command import explain as explain_plan
 from lakeward.cli.plan_command import plan as plan_table
 from lakeward.cli.reload_command import reload as reload_daemon
@@ -21,7 +22,6 @@ from lakeward.cli.rollback_command import rollback as roll_back_writes
 from lakeward.cli.run_command import run as run_daemon
 from lakeward.cli.savepoint_commands import savepoint_app
 from lakeward.cli.state_commands import state_app
-from lakeward.cli.store_options import DebugOption, JsonOption, print_json
 from lakeward.cli.unschedule_command import unschedule as unschedule_plan
 from lakeward.cli.verb_group import Verb, new_group
 from lakeward.cli.verify_command import verify as verify_table

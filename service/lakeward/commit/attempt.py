@@ -54,7 +54,7 @@ from lakeward.format.timeline.rollback_metadata import read_rollback_plan
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.metadata.metadata_table import metadata_base_path
-from lakeward.table.timezone import TimelineZone
+from lakeward.table.timeline.timezone import TimelineZone
 
 
 @dataclass(frozen=True, slots=True)

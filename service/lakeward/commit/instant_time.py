@@ -20,7 +20,7 @@ from datetime import UTC
 from lakeward.clock import Clock
 from lakeward.errors import TryLater
 from lakeward.format.timeline.instant import comparable_time, format_instant_time
-from lakeward.table.timezone import TimelineZone, shown_again
+from lakeward.table.timeline.timezone import TimelineZone, shown_again
 
 MAX_CLOCK_SKEW_SECONDS = 0.2
 """Hudi's default of `hoodie.time.generator.max_expected_clock_skew_ms`."""

@@ -22,8 +22,8 @@ from lakeward.config.settings import (
     base_path_of,
 )
 from lakeward.errors import LakewardError
-from lakeward.plan.planner import merge_settings, planner_of
-from lakeward.plan.selection import GroupFilter
+from lakeward.plan.compaction.planner import merge_settings, planner_of
+from lakeward.plan.compaction.selection import GroupFilter
 from lakeward.quantities import write_duration, write_size
 
 LEASE_TICKS_MIN = 5

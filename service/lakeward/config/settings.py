@@ -46,15 +46,15 @@ from lakeward.config.job_kind import JobKind
 from lakeward.config.lock_provider import LockProvider
 from lakeward.config.window import Window
 from lakeward.errors import UsageError
-from lakeward.plan.compaction_type import CompactionType
-from lakeward.plan.metadata_compact_after import AUTO, MetadataCompactAfter
-from lakeward.plan.planner import merge_settings
-from lakeward.plan.yielding import WritersConflict, YieldOptions, YieldThen
+from lakeward.plan.compaction.compaction_type import CompactionType
+from lakeward.plan.compaction.planner import merge_settings
+from lakeward.plan.compaction.yielding import WritersConflict, YieldOptions, YieldThen
+from lakeward.plan.metadata.compact_after import AUTO, MetadataCompactAfter
 from lakeward.quantities import parse_duration, parse_size
 from lakeward.state_folder import state_folder
 from lakeward.storage.opening import open_storage
 from lakeward.table.listing import ListingSource
-from lakeward.table.timezone import parse_zone
+from lakeward.table.timeline.timezone import parse_zone
 
 T = TypeVar("T")
 

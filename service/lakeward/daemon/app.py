@@ -59,7 +59,7 @@ from lakeward.state.migration import migrate
 from lakeward.state.records import DaemonRecord
 from lakeward.state.store import open_store
 from lakeward.storage.opening import open_root, open_storage
-from lakeward.table.service_instants import ServiceName
+from lakeward.table.timeline.service_instants import ServiceName
 from lakeward.task.entry import check_slice_at, run_operation_at
 
 CONTROLS_SECONDS = 2.0

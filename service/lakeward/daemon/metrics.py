@@ -77,7 +77,7 @@ from lakeward.daemon.metric_specs import (
 )
 from lakeward.daemon.status import JobEnd, JobStatus, ServiceStatus, TableStatus
 from lakeward.execute.progress import METADATA_COUNTS, RECOVERY_COUNTS, Count, Phase
-from lakeward.plan.decision import PlanOutcome
+from lakeward.plan.compaction.decision import PlanOutcome
 
 TABLES_MAX = 200
 """Tables with a label of their own."""

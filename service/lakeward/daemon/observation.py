@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from lakeward.format.timeline.compaction_plan import CompactionOperation
 from lakeward.format.timeline.instant import Instant, State
 from lakeward.state.records import JobRecord, ObservedOperation, ObservedPlan
-from lakeward.table.service_instants import PLANNED_BY, PLANNED_BY_SERVICE, PLANNED_BY_STORE, ServiceInstant
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.timeline import Timeline
+from lakeward.table.timeline.service_instants import PLANNED_BY, PLANNED_BY_SERVICE, PLANNED_BY_STORE, ServiceInstant
+from lakeward.table.timeline.timeline import Timeline
 
 
 def observe_plans(snapshot: TableSnapshot) -> tuple[ObservedPlan, ...]:

@@ -24,8 +24,8 @@ from lakeward.state.migration import migrate
 from lakeward.state.salvage import Salvaged, salvage
 from lakeward.state.store import Store, open_store
 from lakeward.storage.storage import Storage
-from lakeward.table.service_instants import read_service_instants
 from lakeward.table.snapshot import take_snapshot
+from lakeward.table.timeline.service_instants import read_service_instants
 
 OpenStorage = Callable[[str], tuple[Storage, str]]
 

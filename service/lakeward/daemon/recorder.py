@@ -30,7 +30,7 @@ from lakeward.daemon.scheduling import events as e
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import JobEnd, JobFigures, JobStatus
 from lakeward.daemon.worker import PlanReport
-from lakeward.plan.decision import Decision
+from lakeward.plan.compaction.decision import Decision
 from lakeward.state.records import (
     AttemptRecord,
     ControlRecord,

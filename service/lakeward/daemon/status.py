@@ -27,7 +27,7 @@ from enum import StrEnum
 from lakeward.config.job_kind import JobKind
 from lakeward.config.short_name import find_by_short_name
 from lakeward.daemon.scheduling.events import JobOutcome, JobResult, TableState, TableView
-from lakeward.plan.decision import Decision
+from lakeward.plan.compaction.decision import Decision
 from lakeward.table.backlog import Backlog, GroupBacklog
 from lakeward.table.file_system_view import GroupId
 

@@ -21,7 +21,7 @@ from lakeward.daemon.status import (
     TableDetail,
     TableStatus,
 )
-from lakeward.plan.decision import Choice, Decision, Reason, decide_frozen
+from lakeward.plan.compaction.decision import Choice, Decision, Reason, decide_frozen
 from lakeward.state.records import ControlKind, ControlRecord, DecisionRecord, ObservedPlan, TargetKind
 from lakeward.state.store import Store
 from lakeward.table.backlog import Backlog, GroupBacklog, backlog_of_group

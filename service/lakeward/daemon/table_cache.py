@@ -28,11 +28,11 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Any
 
-from lakeward.plan.decision import Reason
+from lakeward.plan.compaction.decision import Reason
 from lakeward.table.backlog import Backlog
 from lakeward.table.file_group import FileSlice, LogFile
 from lakeward.table.file_system_view import GroupId
-from lakeward.table.service_instants import ServiceInstant
+from lakeward.table.timeline.service_instants import ServiceInstant
 
 COMMITTED_MAX = 1000
 """Instants that wait for a sample; older ones have long been compacted again."""

@@ -25,10 +25,10 @@ from lakeward.format.timeline.instant import Instant
 from lakeward.storage.storage import Storage
 from lakeward.table.backlog import Backlog
 from lakeward.table.listing import ListingSource
-from lakeward.table.service_instants import ServiceInstant
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.timeline.service_instants import ServiceInstant
+from lakeward.table.timeline.writer_conflicts import WriterConflict
 from lakeward.table.watching.incremental_view import REBUILD_SECONDS, IncrementalView
-from lakeward.table.writer_conflicts import WriterConflict
 
 HUNG_SECONDS = 5.0
 """How long a scan waits for another one at the same table. One that hangs in its storage must not take the threads of

@@ -50,18 +50,18 @@ from lakeward.execute.pending_work import pending_work
 from lakeward.execute.progress import Observer
 from lakeward.execute.serviced_table import zone_of
 from lakeward.format.timeline.instant import Instant, State, format_instant_time, parse_instant_time
-from lakeward.plan.decision import PlanOutcome, Reason
+from lakeward.plan.compaction.decision import PlanOutcome, Reason
 from lakeward.plan.eligibility import TableService, find_refusals, why_no_work
-from lakeward.plan.metadata_trigger import MetadataService, MetadataTrigger
+from lakeward.plan.metadata.trigger import MetadataService, MetadataTrigger
 from lakeward.plan.refusal import refuse
 from lakeward.state.records import ObservedPlan
 from lakeward.storage.storage import Storage
 from lakeward.table.backlog import Backlog
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.listing import listing_source
-from lakeward.table.service_instants import ServiceInstant, ServiceName, foreign_instants
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.writer_conflicts import WriterConflict
+from lakeward.table.timeline.service_instants import ServiceInstant, ServiceName, foreign_instants
+from lakeward.table.timeline.writer_conflicts import WriterConflict
 from lakeward.task.operation_spec import OperationKind
 from lakeward.verify.sample_verification import RunCheck, verify_sample
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from lakeward.errors import Conflict, Refused
 from lakeward.execute.serviced_table import ServicedTable
-from lakeward.table.timeline import Timeline
+from lakeward.table.timeline.timeline import Timeline
 
 
 def check_space(table: ServicedTable, needed: int, *, what: str, remedy: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lakeward.commit.lock.opening import LockOptions
-from lakeward.plan.yielding import YieldOptions
+from lakeward.plan.compaction.yielding import YieldOptions
 from lakeward.state_folder import state_folder
 from lakeward.table.listing import ListingSource
 

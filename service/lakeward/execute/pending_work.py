@@ -11,8 +11,8 @@ from lakeward.commit.transition import ServiceAction
 from lakeward.errors import Conflict
 from lakeward.format.timeline.compaction_plan import CompactionPlan
 from lakeward.table.file_system_view import GroupId
-from lakeward.table.service_instants import PLANNED_BY, groups_of
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.timeline.service_instants import PLANNED_BY, groups_of
 
 
 @dataclass(frozen=True, slots=True)

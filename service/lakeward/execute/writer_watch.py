@@ -22,12 +22,12 @@ from lakeward.commit.heartbeat import Life, read_liveness
 from lakeward.commit.owner import Processes
 from lakeward.errors import BrokenFile
 from lakeward.format.timeline.instant import Instant, State, comparable_time, parse_instant_time
-from lakeward.plan.yielding import LiveWrite, Writes
+from lakeward.plan.compaction.yielding import LiveWrite, Writes
 from lakeward.storage.storage import Storage
-from lakeward.table.service_instants import SERVICES_OF_ONE
 from lakeward.table.table_config import TableConfig, load_table_config
-from lakeward.table.timeline import WRITE_ACTIONS, Timeline, load_timeline
-from lakeward.table.timeline_reader import TimelineCache, TimelineReader
+from lakeward.table.timeline.reader import TimelineCache, TimelineReader
+from lakeward.table.timeline.service_instants import SERVICES_OF_ONE
+from lakeward.table.timeline.timeline import WRITE_ACTIONS, Timeline, load_timeline
 
 USUAL_OF = 5
 """So many of the last writes say how long one takes."""

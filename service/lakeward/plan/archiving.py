@@ -34,8 +34,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lakeward.format.timeline.instant import Instant, State, comparable_time, is_before
-from lakeward.table.cleans import Clean
-from lakeward.table.timeline import WRITE_ACTIONS, Timeline
+from lakeward.table.timeline.cleans import Clean
+from lakeward.table.timeline.timeline import WRITE_ACTIONS, Timeline
 
 _WITH_COMMITS = frozenset({"clean", "rollback"})
 

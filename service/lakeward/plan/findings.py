@@ -35,7 +35,7 @@ from lakeward.table.table_config import (
     STRATEGY_MODES,
 )
 from lakeward.table.table_version import LOG_COMPACTION_VERSION, WRITABLE_VERSIONS
-from lakeward.table.timezone import ZoneSource
+from lakeward.table.timeline.timezone import ZoneSource
 
 _METADATA_BOOTSTRAP_INSTANT = "00000000000001"
 """Base files of this instant hold meta columns only; the rows are in files outside the table."""

@@ -29,7 +29,7 @@ from enum import StrEnum
 
 from lakeward.format.timeline.instant import Instant, comparable_time
 from lakeward.format.timeline.rollback_plan import RollbackPlan, written_file
-from lakeward.table.timeline import WRITE_ACTIONS, Timeline
+from lakeward.table.timeline.timeline import WRITE_ACTIONS, Timeline
 
 
 class Beat(StrEnum):

@@ -31,11 +31,11 @@ from dataclasses import dataclass
 from lakeward.errors import Refused, UsageError
 from lakeward.format.file_name import parse_base_file, parse_log_file
 from lakeward.format.timeline.instant import State, is_before
-from lakeward.table.cleans import Clean
 from lakeward.table.file_group import FileGroup, FileSlice
 from lakeward.table.file_system_view import FileSystemView, GroupId
-from lakeward.table.savepoints import Savepoint
-from lakeward.table.timeline import Timeline
+from lakeward.table.timeline.cleans import Clean
+from lakeward.table.timeline.savepoints import Savepoint
+from lakeward.table.timeline.timeline import Timeline
 
 
 def files_to_keep(view: FileSystemView, instant: str) -> dict[str, tuple[str, ...]]:

@@ -19,8 +19,8 @@ from lakeward.format.timeline.instant import Instant, State, comparable_time, pa
 from lakeward.table.file_group import FileGroup
 from lakeward.table.live_logs import live_logs
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.timeline import Timeline
-from lakeward.table.timeline_reader import LogCompaction
+from lakeward.table.timeline.reader import LogCompaction
+from lakeward.table.timeline.timeline import Timeline
 
 # Written, run and completed by services; a pending one holds its file groups.
 _PLANNED_ACTIONS = frozenset({"compaction", "logcompaction", "clustering"})

@@ -35,7 +35,7 @@ from lakeward.storage.storage import FileStatus, join
 from lakeward.table.damaged_file import DamagedFile, DamageKind
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, FrozenGroup, LogFile
 from lakeward.table.found_link import FoundLink, StandsFor, format_path
-from lakeward.table.timeline import Timeline, is_visible_write
+from lakeward.table.timeline.timeline import Timeline, is_visible_write
 
 GroupId = tuple[str, str]
 """Partition path and file id."""

@@ -16,7 +16,7 @@ from lakeward.storage.storage import Storage
 from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.partition import FoundPartitions, find_partitions, list_partitions
 from lakeward.table.table_config import TableConfig
-from lakeward.table.timeline import Timeline
+from lakeward.table.timeline.timeline import Timeline
 
 
 class ListingSource(StrEnum):

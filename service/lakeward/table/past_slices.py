@@ -16,7 +16,6 @@ from functools import cached_property
 
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.storage.storage import Storage
-from lakeward.table.archived_timeline import ArchivedTimes, load_archived_times
 from lakeward.table.file_system_view import (
     FileSystemView,
     PartitionFiles,
@@ -26,8 +25,9 @@ from lakeward.table.file_system_view import (
 )
 from lakeward.table.partition import find_partitions
 from lakeward.table.table_config import TableConfig
-from lakeward.table.timeline import Timeline
-from lakeward.table.timeline_reader import TimelineContent, TimelineReader
+from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
+from lakeward.table.timeline.reader import TimelineContent, TimelineReader
+from lakeward.table.timeline.timeline import Timeline
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ from functools import partial
 from lakeward.clock import Clock
 from lakeward.format.timeline.compaction_plan import CompactionPlan
 from lakeward.storage.storage import FileStatus, Storage, join, parent
-from lakeward.table.archived_timeline import ArchivedTimes, load_archived_times
 from lakeward.table.base_file_facts import BaseFileFacts, read_base_file_facts
 from lakeward.table.damaged_file import DamagedFile, DamageKind
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, FrozenGroup, LogFile
@@ -41,8 +40,8 @@ from lakeward.table.found_link import FoundLink
 from lakeward.table.listing import ListingSource, find_table_partitions
 from lakeward.table.partition import Partition
 from lakeward.table.table_config import LoadedConfig, TableConfig, hoodie_folder, load_table_config
-from lakeward.table.timeline import BrokenInstant, Timeline, load_timeline
-from lakeward.table.timeline_reader import (
+from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
+from lakeward.table.timeline.reader import (
     LogCompaction,
     ParsedPlans,
     TimelineContent,
@@ -50,7 +49,8 @@ from lakeward.table.timeline_reader import (
     WriteProfile,
     WrittenCache,
 )
-from lakeward.table.timezone import TimelineZone, newest_samples, resolve_zone, saved_properties
+from lakeward.table.timeline.timeline import BrokenInstant, Timeline, load_timeline
+from lakeward.table.timeline.timezone import TimelineZone, newest_samples, resolve_zone, saved_properties
 from lakeward.table.written_files import find_damage
 
 SCHEMA_FOLDER = ".schema"

@@ -32,7 +32,7 @@ from lakeward.format.timeline.instant import comparable_time
 from lakeward.table.damaged_file import DamagedFile, DamageKind
 from lakeward.table.file_group import BaseFile, LogFile
 from lakeward.table.file_system_view import PartitionFiles
-from lakeward.table.timeline import Timeline
+from lakeward.table.timeline.timeline import Timeline
 
 
 @dataclass(frozen=True, slots=True)

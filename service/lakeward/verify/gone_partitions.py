@@ -16,7 +16,7 @@ from lakeward.storage.storage import Storage
 from lakeward.table.file_group import FrozenGroup
 from lakeward.table.file_system_view import build_file_groups, sort_files
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.timeline_reader import TimelineReader
+from lakeward.table.timeline.reader import TimelineReader
 from lakeward.table.written_files import find_damage
 from lakeward.verify.check_report import Problem
 

@@ -28,9 +28,9 @@ from lakeward.read.table_rules import merge_rules
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
-from lakeward.table.instant_content import InstantContents
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
 from lakeward.table.table_config import timeline_folder
+from lakeward.table.timeline.instant_content import InstantContents
 from lakeward.task.slice_check_spec import CheckedSlice, ExpectedFile, SliceCheck
 
 RunCheck = Callable[[SliceCheck, int], CheckedSlice]

@@ -28,10 +28,10 @@ from lakeward.daemon.scheduling.events import (
 )
 from lakeward.daemon.served_table import served_table
 from lakeward.format.timeline.instant import Instant, format_instant_time
-from lakeward.plan.decision import Form, PlanOutcome
+from lakeward.plan.compaction.decision import Form, PlanOutcome
 from lakeward.table.backlog import backlog_of
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.timeline_reader import LogCompaction
+from lakeward.table.timeline.reader import LogCompaction
 from tests.daemon.stage import START, Stage
 from tests.synthetic_table import completed, file_group, log_compacted, snapshot_of
 

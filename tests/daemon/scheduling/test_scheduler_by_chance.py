@@ -56,8 +56,8 @@ from lakeward.daemon.scheduling.events import (
     WorkProblem,
 )
 from lakeward.daemon.scheduling.scheduler import Scheduler
-from lakeward.plan.decision import Reason
-from lakeward.plan.metadata_trigger import MetadataTrigger
+from lakeward.plan.compaction.decision import Reason
+from lakeward.plan.metadata.trigger import MetadataTrigger
 from tests.daemon.stage import START
 from tests.runs import runs
 

@@ -32,7 +32,7 @@ from lakeward.daemon.web.pages import (
     table_of_link,
     why,
 )
-from lakeward.plan.decision import Choice, Reason
+from lakeward.plan.compaction.decision import Choice, Reason
 from tests.daemon.synthetic_status import (
     LIMITATION,
     NOW,

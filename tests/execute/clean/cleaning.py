@@ -9,8 +9,8 @@ from lakeward.execute.clean.cleaner import Cleaner, CleanReport
 from lakeward.format.timeline.clean_metadata import CleanMetadata, read_clean_metadata
 from lakeward.format.timeline.clean_plan import CleanPlan
 from lakeward.format.timeline.instant import State, parse_instant
-from lakeward.plan.clean import plan_clean
-from lakeward.plan.clean_policy import CleanPolicy, CleanPolicyKind
+from lakeward.plan.clean.planner import plan_clean
+from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
 from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 from tests.crash.compacting import compact

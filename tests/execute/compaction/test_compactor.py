@@ -23,10 +23,10 @@ from lakeward.execute.progress import Phase
 from lakeward.format.timeline.commit_metadata import read_commit_metadata, write_commit_metadata
 from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.format.timeline.instant import State, format_instant_time
-from lakeward.plan.compaction_type import CompactionType
-from lakeward.plan.decision import Choice, Reason
-from lakeward.plan.planner import Planner, planner_of
-from lakeward.plan.selection import GroupFilter
+from lakeward.plan.compaction.compaction_type import CompactionType
+from lakeward.plan.compaction.decision import Choice, Reason
+from lakeward.plan.compaction.planner import Planner, planner_of
+from lakeward.plan.compaction.selection import GroupFilter
 from lakeward.storage.local import LocalStorage
 from lakeward.task.operation import run_operation
 from lakeward.task.operation_spec import OperationResult, OperationSpec

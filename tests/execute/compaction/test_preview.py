@@ -13,7 +13,7 @@ from lakeward.execute.compaction.log_checks import CheckedLogs
 from lakeward.execute.compaction.preview import Preview, only_writes_began, timeline_if_unchanged
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.timeline.instant import Instant, State, comparable_time
-from lakeward.table.timeline import Timeline
+from lakeward.table.timeline.timeline import Timeline
 from tests.crash.compacting import FULL
 from tests.execute.bench import Bench
 from tests.golden_tables import copy_golden

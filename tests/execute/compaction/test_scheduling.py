@@ -13,8 +13,8 @@ from lakeward.errors import Refused
 from lakeward.execute.compaction.scheduling import LOOKS_MAX
 from lakeward.execute.progress import Phase
 from lakeward.format.timeline.compaction_plan import read_compaction_plan
-from lakeward.plan.cost import log_cost
-from lakeward.plan.decision import Choice, Decision, PlanOutcome, Reason, log_operation
+from lakeward.plan.compaction.cost import log_cost
+from lakeward.plan.compaction.decision import Choice, Decision, PlanOutcome, Reason, log_operation
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 from tests.crash.compacting import check_finished, instants

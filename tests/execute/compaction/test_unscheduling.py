@@ -16,7 +16,7 @@ from lakeward.execute.compaction.unscheduling import StillScheduled, Unscheduled
 from lakeward.execute.progress import Count
 from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.format.timeline.instant import State
-from lakeward.plan.decision import Choice, Reason
+from lakeward.plan.compaction.decision import Choice, Reason
 from lakeward.task.operation_spec import OperationResult, OperationSpec
 from tests.crash.compacting import FULL, LOG, check_finished, check_readable, everything, instants
 from tests.execute.bench import GROUP, PENDING, Bench, pending_states

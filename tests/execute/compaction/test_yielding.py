@@ -17,8 +17,8 @@ from lakeward.execute.progress import Phase
 from lakeward.execute.serviced_table import CALM_SECONDS_MAX
 from lakeward.format.timeline.compaction_plan import CompactionOperation, CompactionPlan
 from lakeward.format.timeline.instant import State
-from lakeward.plan.decision import Reason
-from lakeward.plan.yielding import (
+from lakeward.plan.compaction.decision import Reason
+from lakeward.plan.compaction.yielding import (
     EXPECTED_SECONDS,
     LOG_PLAN_PARTITIONS,
     LOG_PLANS_MAX,

@@ -11,7 +11,7 @@ from lakeward.execute.metadata.compaction import CompactedMetadata, MetadataComp
 from lakeward.execute.metadata.serviced_metadata import snapshot_with_metadata
 from lakeward.execute.options import CompactionOptions
 from lakeward.execute.serviced_table import ServicedTable
-from lakeward.plan.metadata_services import MetadataBacklog
+from lakeward.plan.metadata.services import MetadataBacklog
 from lakeward.storage.storage import Storage
 from tests.clocks import SkippingClock
 from tests.processes import ScriptedProcesses

@@ -15,7 +15,7 @@ from lakeward.format.timeline.clean_metadata import read_clean_metadata
 from lakeward.format.timeline.clean_plan import _SCHEMA
 from lakeward.format.timeline.compaction_plan import CompactionPlan, read_compaction_plan, write_compaction_plan
 from lakeward.format.timeline.instant import State
-from lakeward.plan.metadata_cleaning import file_names
+from lakeward.plan.metadata.cleaning import file_names
 from lakeward.storage.local import LocalStorage
 from tests.called_storage import WRITES
 from tests.crash.compacting import age_temporary_files, everything
@@ -55,7 +55,7 @@ def base(compacted: Path, tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def one_commit_retained(monkeypatch: pytest.MonkeyPatch) -> None:
     """Instead of twenty, which no golden table has."""
-    monkeypatch.setattr("lakeward.plan.metadata_cleaning.RETAINED_COMMITS", 1)
+    monkeypatch.setattr("lakeward.plan.metadata.cleaning.RETAINED_COMMITS", 1)
 
 
 def files(base: Path) -> set[str]:

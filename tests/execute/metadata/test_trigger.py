@@ -13,11 +13,11 @@ from lakeward.errors import Cancelled, TryLater
 from lakeward.execute.metadata.trigger import MetadataReport, scan_trigger, service_metadata
 from lakeward.execute.options import CompactionOptions
 from lakeward.execute.progress import Count, Silent
-from lakeward.plan.metadata_compact_after import AUTO, MetadataCompactAfter
-from lakeward.plan.metadata_trigger import MetadataTrigger
+from lakeward.plan.metadata.compact_after import AUTO, MetadataCompactAfter
+from lakeward.plan.metadata.trigger import MetadataTrigger
 from lakeward.storage.storage import Storage
 from lakeward.table.table_config import load_table_config
-from lakeward.table.timeline_reader import TimelineCache
+from lakeward.table.timeline.reader import TimelineCache
 from tests.called_storage import WRITES
 from tests.clocks import SkippingClock
 from tests.execute.metadata.compacting_metadata import compact_metadata

@@ -18,9 +18,9 @@ from lakeward.execute.savepoint.saving import create_savepoint, delete_savepoint
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.timeline.clean_plan import CleanPlan, write_clean_plan
 from lakeward.storage.local import LocalStorage
-from lakeward.table.savepoints import Savepoint, read_savepoints
 from lakeward.table.table_config import load_table_config
-from lakeward.table.timeline import load_timeline
+from lakeward.table.timeline.savepoints import Savepoint, read_savepoints
+from lakeward.table.timeline.timeline import load_timeline
 from tests.clocks import SkippingClock
 from tests.crash.compacting import age_temporary_files, everything
 from tests.faults import FaultKind, FaultyStorage, Killed, faults_of

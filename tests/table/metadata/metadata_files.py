@@ -28,7 +28,7 @@ from lakeward.storage.storage import Storage
 from lakeward.table.metadata.metadata_table import MetadataTable, load_metadata_table
 from lakeward.table.metadata.reader import MetadataReader
 from lakeward.table.table_config import TableConfig, load_table_config
-from lakeward.table.timeline import Timeline, load_timeline
+from lakeward.table.timeline.timeline import Timeline, load_timeline
 from tests.clocks import SkippingClock
 from tests.format.hfile.hfile_files import Form, hfile
 

@@ -23,7 +23,7 @@ from lakeward.table.metadata.listing import (
 from lakeward.table.metadata.metadata_table import load_metadata_table
 from lakeward.table.metadata.reader import MetadataReader
 from lakeward.table.table_config import load_table_config
-from lakeward.table.timeline import load_timeline
+from lakeward.table.timeline.timeline import load_timeline
 from tests.clocks import SkippingClock
 from tests.golden_tables import GOLDEN
 from tests.table.metadata.metadata_files import (
@@ -36,7 +36,7 @@ from tests.table.metadata.metadata_files import (
     time,
     written_twice,
 )
-from tests.table.test_timeline import timeline
+from tests.table.timeline.test_timeline import timeline
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from lakeward.format.metadata.partition import FILES
 from lakeward.storage.local import LocalStorage
 from lakeward.table.metadata.metadata_table import has_metadata_table, valid_instants
 from lakeward.table.table_config import TableConfig
-from lakeward.table.timeline import Timeline
+from lakeward.table.timeline.timeline import Timeline
 from tests.table.metadata.metadata_files import MetadataFiles, all_partitions, files, time
-from tests.table.test_timeline import timeline
+from tests.table.timeline.test_timeline import timeline
 
 LOG = {FILES: {"p": files(a=1)}}
 

@@ -13,8 +13,8 @@ from rich.console import Console
 
 from lakeward.cli.views.tables import Column, NameCell, new_table
 from lakeward.cli.views.terminal import shown
-from lakeward.plan.clean_decision import CleanOutcome, Keeper, KeepReason, SliceDecision
-from lakeward.plan.clean_policy import CleanPolicyKind
+from lakeward.plan.clean.decision import CleanOutcome, Keeper, KeepReason, SliceDecision
+from lakeward.plan.clean.policy import CleanPolicyKind
 from lakeward.quantities import format_iso_time, format_size, format_time
 
 _WORDS = {

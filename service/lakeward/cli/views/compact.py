@@ -14,7 +14,7 @@ from rich.markup import escape
 from lakeward.cli.views.plan import decision_as_json
 from lakeward.commit.transition import ServiceAction
 from lakeward.execute.compaction.compactor import CompactedPlan, CompactionReport
-from lakeward.plan.decision import Choice, PlanOutcome
+from lakeward.plan.compaction.decision import Choice, PlanOutcome
 from lakeward.quantities import format_instant, format_size
 from lakeward.task.operation_spec import OperationKind, OperationResult
 from lakeward.verify.inspection import damaged_as_json

@@ -70,7 +70,7 @@ from lakeward.format.timeline.rollback_metadata import read_rollback_plan
 from lakeward.storage.storage import Storage, join
 from lakeward.table.metadata.metadata_table import has_metadata_table, latest_compaction, metadata_base_path
 from lakeward.table.table_config import HOODIE_FOLDER, load_table_config, timeline_folder
-from lakeward.table.timeline import Timeline, load_timeline
+from lakeward.table.timeline.timeline import Timeline, load_timeline
 
 COMMIT_FILE = "metadata-commit"
 """The name of a file in the attempt's folder: what will be the completed file."""

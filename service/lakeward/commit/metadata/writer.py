@@ -62,7 +62,7 @@ from lakeward.table.index_definitions import IndexedColumns
 from lakeward.table.metadata.reader import MetadataReader
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder
-from lakeward.table.timeline import Timeline
+from lakeward.table.timeline.timeline import Timeline
 
 _LOG_VERSION = 1
 _BRING_VALUES = ("commit", "deltacommit", "replacecommit")

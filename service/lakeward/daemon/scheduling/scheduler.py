@@ -96,7 +96,7 @@ from lakeward.daemon.scheduling.retry import (
 )
 from lakeward.daemon.scheduling.table_view import view_of
 from lakeward.daemon.scheduling.tracked_table import Scan, TrackedTable, Trouble
-from lakeward.plan.decision import Reason
+from lakeward.plan.compaction.decision import Reason
 from lakeward.quantities import format_time
 from lakeward.table.file_system_view import GroupId
 

@@ -35,8 +35,8 @@ from lakeward.daemon.status import (
     TableDetail,
     TableStatus,
 )
-from lakeward.plan.decision import Choice, Decision
-from lakeward.plan.explain import explain
+from lakeward.plan.compaction.decision import Choice, Decision
+from lakeward.plan.compaction.explain import explain
 from lakeward.quantities import format_size
 
 REFRESH_SECONDS = 5

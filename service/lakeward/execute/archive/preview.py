@@ -13,10 +13,10 @@ from lakeward.plan.archiving import ArchiveFacts, ArchiveOptions, ArchivePlan, p
 from lakeward.plan.eligibility import TableService, find_refusals
 from lakeward.plan.refusal import refuse
 from lakeward.storage.storage import Storage
-from lakeward.table.cleans import read_cleans
 from lakeward.table.file_group import FileGroup
 from lakeward.table.metadata.metadata_table import has_metadata_table, latest_compaction, load_metadata_table
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
+from lakeward.table.timeline.cleans import read_cleans
 
 
 def preview_archive(

@@ -34,7 +34,7 @@ from lakeward.storage.storage import join
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.timeline import Timeline, load_timeline
+from lakeward.table.timeline.timeline import Timeline, load_timeline
 
 if TYPE_CHECKING:
     from lakeward.commit.metadata.writer import DeltaCommitWriter

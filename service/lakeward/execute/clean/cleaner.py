@@ -47,12 +47,12 @@ from lakeward.format.timeline.clean_plan import (
     write_clean_plan,
 )
 from lakeward.format.timeline.instant import Instant
-from lakeward.plan.clean_validity import find_needed, groups_of_files
+from lakeward.plan.clean.validity import find_needed, groups_of_files
 from lakeward.plan.eligibility import TableService
 from lakeward.storage.storage import join
 from lakeward.table.file_group import FileGroup
-from lakeward.table.service_instants import PLANNED_BY
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.timeline.service_instants import PLANNED_BY
 
 FOREIGN_QUIET_SECONDS = 3600.0
 """A clean of another engine is taken up when its files on the timeline are that old, by the clock of this machine."""

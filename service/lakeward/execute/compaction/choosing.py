@@ -25,8 +25,8 @@ from lakeward.execute.progress import Phase
 from lakeward.execute.serviced_table import ServicedTable, zone_of
 from lakeward.format.timeline.compaction_plan import CompactionOperation
 from lakeward.format.timeline.instant import format_instant_time
-from lakeward.plan.decision import Choice, Reason
-from lakeward.plan.planner import Planner
+from lakeward.plan.compaction.decision import Choice, Reason
+from lakeward.plan.compaction.planner import Planner
 from lakeward.storage.storage import join
 from lakeward.table.file_group import FileSlice, FrozenGroup, LogFile
 from lakeward.table.file_system_view import GroupId

@@ -19,8 +19,8 @@ from lakeward.execute.serviced_table import ServicedTable, label
 from lakeward.format.timeline.compaction_plan import CompactionPlan
 from lakeward.table.index_definitions import IndexedColumns, load_indexed_columns
 from lakeward.table.metadata.metadata_table import has_metadata_table
-from lakeward.table.service_instants import groups_of
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.timeline.service_instants import groups_of
 
 POLL_SECONDS = 1.0
 

@@ -44,12 +44,12 @@ from lakeward.execute.options import CompactionOptions
 from lakeward.execute.pending_work import PendingWork
 from lakeward.execute.progress import Count, Observer, Phase
 from lakeward.execute.serviced_table import ServicedTable
-from lakeward.plan.decision import PlanOutcome, Reason
-from lakeward.plan.planner import Planner
+from lakeward.plan.compaction.decision import PlanOutcome, Reason
+from lakeward.plan.compaction.planner import Planner
 from lakeward.storage.storage import Storage
 from lakeward.table.damaged_file import DamagedFile
 from lakeward.table.file_system_view import GroupId
-from lakeward.table.service_instants import PLANNED_BY, groups_of
+from lakeward.table.timeline.service_instants import PLANNED_BY, groups_of
 from lakeward.task.operation_spec import OperationKind, OperationResult
 
 

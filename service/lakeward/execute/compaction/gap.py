@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.timeline.compaction_plan import CompactionOperation
-from lakeward.plan.decision import Choice, Form, PlanOutcome, Reason
-from lakeward.plan.yielding import WritersConflict, YieldThen
+from lakeward.plan.compaction.decision import Choice, Form, PlanOutcome, Reason
+from lakeward.plan.compaction.yielding import WritersConflict, YieldThen
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_version import TableVersion
-from lakeward.table.timeline import Timeline
+from lakeward.table.timeline.timeline import Timeline
 
 UNSEEN_SECONDS = 1.0
 """Ten times what was seen on a local disk from a writer's time to its `.requested`."""

@@ -15,9 +15,9 @@ from lakeward.execute.compaction.merging import raise_first
 from lakeward.execute.compaction.targets import find_targets
 from lakeward.execute.pending_work import PendingWork
 from lakeward.execute.serviced_table import ServicedTable
-from lakeward.plan.decision import Choice, Reason
-from lakeward.plan.log_runs import logs_ahead
-from lakeward.plan.slice_profile import profile_slice
+from lakeward.plan.compaction.decision import Choice, Reason
+from lakeward.plan.compaction.log_runs import logs_ahead
+from lakeward.plan.compaction.slice_profile import profile_slice
 from lakeward.read.log_scan import NEWEST
 from lakeward.read.table_rules import merge_rules
 from lakeward.table.damaged_file import DamagedFile

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from lakeward.execute.compaction.log_checks import CheckedLogs
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.timeline.instant import State, comparable_time
-from lakeward.plan.decision import PlanOutcome
+from lakeward.plan.compaction.decision import PlanOutcome
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot, has_schema_history
 from lakeward.table.table_config import load_table_config
-from lakeward.table.timeline import Timeline, load_timeline
+from lakeward.table.timeline.timeline import Timeline, load_timeline
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,12 +29,12 @@ from lakeward.execute.life_cycle import Unpublished
 from lakeward.execute.pending_work import pending_plan
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.timeline.commit_metadata import write_commit_metadata
-from lakeward.plan.yielding import WritersConflict
+from lakeward.plan.compaction.yielding import WritersConflict
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.metadata.metadata_table import has_metadata_table
-from lakeward.table.service_instants import groups_of
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.timeline.service_instants import groups_of
 from lakeward.task.operation_spec import OperationKind, OperationResult
 
 if TYPE_CHECKING:

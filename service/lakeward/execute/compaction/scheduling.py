@@ -31,12 +31,12 @@ from lakeward.execute.pending_work import PendingWork
 from lakeward.execute.progress import Phase
 from lakeward.execute.serviced_table import ServicedTable, label
 from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
-from lakeward.plan.decision import Form, PlanOutcome, Reason
-from lakeward.plan.planner import Planner
-from lakeward.plan.yielding import few_partitions_each
+from lakeward.plan.compaction.decision import Form, PlanOutcome, Reason
+from lakeward.plan.compaction.planner import Planner
+from lakeward.plan.compaction.yielding import few_partitions_each
 from lakeward.table.metadata.metadata_table import has_metadata_table, load_metadata_timeline
-from lakeward.table.service_instants import PLANNED_BY
-from lakeward.table.timeline import Timeline
+from lakeward.table.timeline.service_instants import PLANNED_BY
+from lakeward.table.timeline.timeline import Timeline
 
 LOOKS_MAX = 3
 """A commit may come while a calm moment is waited for, and once more while a wide table is scanned."""

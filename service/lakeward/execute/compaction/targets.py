@@ -17,8 +17,15 @@ from dataclasses import dataclass, replace
 from lakeward.commit.transition import ServiceAction
 from lakeward.errors import Conflict
 from lakeward.format.timeline.compaction_plan import CompactionOperation, CompactionPlan
-from lakeward.plan.log_runs import LOGS_MIN, PendingWrites, files_of_run, logs_ahead, pending_writes, pick_prefix
-from lakeward.plan.slice_profile import profile_slice
+from lakeward.plan.compaction.log_runs import (
+    LOGS_MIN,
+    PendingWrites,
+    files_of_run,
+    logs_ahead,
+    pending_writes,
+    pick_prefix,
+)
+from lakeward.plan.compaction.slice_profile import profile_slice
 from lakeward.table.damaged_file import damaged_error
 from lakeward.table.file_group import FileSlice, LogFile
 from lakeward.table.file_system_view import GroupId

@@ -15,8 +15,8 @@ from lakeward.execute.compaction.claim import Claim
 from lakeward.execute.compaction.targets import Dropped, Targets
 from lakeward.execute.serviced_table import ServicedTable, zone_of
 from lakeward.format.timeline.instant import State, parse_instant_time
-from lakeward.plan.yielding import LiveWrite, MergedWork, Verdict, Writes, decide
-from lakeward.table.timeline import Timeline
+from lakeward.plan.compaction.yielding import LiveWrite, MergedWork, Verdict, Writes, decide
+from lakeward.table.timeline.timeline import Timeline
 
 POLL_SECONDS = 0.5
 _PARTITIONS_SHOWN = 3

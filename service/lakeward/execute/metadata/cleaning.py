@@ -46,9 +46,9 @@ from lakeward.format.timeline.clean_plan import (
     read_extra_metadata,
     write_clean_plan,
 )
-from lakeward.plan.metadata_cleaning import find_dead_slices, find_pending_clean, still_dead
+from lakeward.plan.metadata.cleaning import find_dead_slices, find_pending_clean, still_dead
 from lakeward.storage.storage import join
-from lakeward.table.service_instants import PLANNED_BY
+from lakeward.table.timeline.service_instants import PLANNED_BY
 
 _DELETIONS_A_FENCE = 100
 

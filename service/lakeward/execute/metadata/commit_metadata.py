@@ -16,7 +16,7 @@ from lakeward.format.timeline.instant import comparable_time
 from lakeward.storage.storage import join
 from lakeward.table.file_group import FileSlice
 from lakeward.table.metadata.metadata_table import MetadataTable
-from lakeward.table.service_instants import PLANNED_BY
+from lakeward.table.timeline.service_instants import PLANNED_BY
 
 NO_INSTANT = "null"
 """How a write stat says that there was no base file before."""

@@ -62,15 +62,15 @@ from lakeward.format.metadata.base_file import read_digest, write_metadata_base_
 from lakeward.format.timeline.commit_metadata import write_commit_metadata
 from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.format.timeline.instant import is_before
-from lakeward.plan.metadata_services import MetadataBacklog, find_backlog
-from lakeward.plan.metadata_trigger import count_delta_commits
+from lakeward.plan.metadata.services import MetadataBacklog, find_backlog
+from lakeward.plan.metadata.trigger import count_delta_commits
 from lakeward.storage.storage import join
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.metadata.metadata_table import MetadataTable, latest_compaction
 from lakeward.table.metadata.reader import MetadataReader
-from lakeward.table.service_instants import groups_of
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.timeline.service_instants import groups_of
 
 T = TypeVar("T")
 

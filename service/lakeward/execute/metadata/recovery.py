@@ -33,8 +33,8 @@ from lakeward.format.file_name import HFILE
 from lakeward.format.timeline.compaction_plan import CompactionPlan, read_compaction_plan
 from lakeward.storage.storage import parent
 from lakeward.table.metadata.metadata_table import MetadataTable
-from lakeward.table.service_instants import PLANNED_BY, groups_of
 from lakeward.table.table_config import timeline_folder
+from lakeward.table.timeline.service_instants import PLANNED_BY, groups_of
 
 
 def recover_metadata(table: ServicedTable, now: ServicedMetadata, *, fence: Fence) -> bool:

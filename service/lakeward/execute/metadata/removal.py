@@ -43,7 +43,7 @@ from lakeward.storage.storage import Storage, join, parent
 from lakeward.table.metadata.metadata_table import metadata_base_path
 from lakeward.table.table_config import TableConfig, hoodie_folder, load_table_config
 from lakeward.table.table_version import WRITABLE_VERSIONS
-from lakeward.table.timeline import Timeline, load_timeline
+from lakeward.table.timeline.timeline import Timeline, load_timeline
 
 PARTITIONS_PROPERTY = "hoodie.table.metadata.partitions"
 INFLIGHT_PROPERTY = "hoodie.table.metadata.partitions.inflight"

@@ -15,7 +15,7 @@ from lakeward.errors import Refused, TryLater
 from lakeward.execute.progress import Phase
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.plan.eligibility import TableService
-from lakeward.plan.metadata_services import find_obstacles
+from lakeward.plan.metadata.services import find_obstacles
 from lakeward.table.metadata.metadata_table import MetadataTable, has_metadata_table, load_metadata_table
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder

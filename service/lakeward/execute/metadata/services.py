@@ -19,9 +19,9 @@ from lakeward.execute.metadata.serviced_metadata import snapshot_with_metadata
 from lakeward.execute.options import CompactionOptions
 from lakeward.execute.progress import Observer
 from lakeward.execute.serviced_table import ServicedTable
-from lakeward.plan.metadata_cleaning import DeadSlices, find_dead_slices
-from lakeward.plan.metadata_services import MetadataBacklog
-from lakeward.plan.metadata_trigger import MetadataService
+from lakeward.plan.metadata.cleaning import DeadSlices, find_dead_slices
+from lakeward.plan.metadata.services import MetadataBacklog
+from lakeward.plan.metadata.trigger import MetadataService
 from lakeward.storage.storage import Storage
 
 

@@ -22,17 +22,17 @@ from lakeward.commit.owner import Processes
 from lakeward.errors import Cancelled, LakewardError, LeaseLost
 from lakeward.execute.options import CompactionOptions
 from lakeward.execute.progress import Count, Observer
-from lakeward.plan.metadata_compact_after import AUTO, MetadataCompactAfter
-from lakeward.plan.metadata_trigger import (
+from lakeward.plan.metadata.compact_after import AUTO, MetadataCompactAfter
+from lakeward.plan.metadata.trigger import (
     MetadataService,
     MetadataTrigger,
     metadata_trigger,
 )
 from lakeward.storage.storage import Storage
 from lakeward.table.metadata.metadata_table import has_metadata_table, load_metadata_timeline, metadata_base_path
-from lakeward.table.service_instants import read_service_instants
 from lakeward.table.table_config import TableConfig, load_table_config
-from lakeward.table.timeline_reader import TimelineCache
+from lakeward.table.timeline.reader import TimelineCache
+from lakeward.table.timeline.service_instants import read_service_instants
 
 if TYPE_CHECKING:
     from lakeward.execute.metadata.services import MetadataDone

@@ -23,7 +23,7 @@ from lakeward.execute.serviced_table import ServicedTable
 from lakeward.plan.rollback import Beat, PendingRollback, RollbackDecision, RollbackFacts, decide
 from lakeward.table.metadata.metadata_table import has_metadata_table, metadata_base_path
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.timeline import WRITE_ACTIONS
+from lakeward.table.timeline.timeline import WRITE_ACTIONS
 
 
 def judge(table: ServicedTable, snapshot: TableSnapshot) -> tuple[RollbackDecision, ...]:

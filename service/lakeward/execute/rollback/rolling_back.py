@@ -53,7 +53,7 @@ from lakeward.table.metadata.metadata_table import metadata_base_path
 from lakeward.table.partition import find_partitions
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder
-from lakeward.table.timeline import Timeline
+from lakeward.table.timeline.timeline import Timeline
 
 _DELETIONS_A_FENCE = 100
 

@@ -31,11 +31,11 @@ from lakeward.format.timeline.instant import Instant, State, is_before
 from lakeward.format.timeline.savepoint_metadata import SavepointMetadata, write_savepoint_metadata
 from lakeward.plan.eligibility import TableService
 from lakeward.plan.savepointing import check_commit, check_uncleaned, files_to_keep
-from lakeward.table.cleans import read_cleans
 from lakeward.table.past_slices import PastSlices, scan_past_slices
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder
-from lakeward.table.timeline import Timeline, load_timeline
+from lakeward.table.timeline.cleans import read_cleans
+from lakeward.table.timeline.timeline import Timeline, load_timeline
 
 _DELETE_FILES = frozenset({"clean", "rollback", "restore"})
 

@@ -25,7 +25,7 @@ from lakeward.table.metadata.metadata_table import load_metadata_table
 from lakeward.table.metadata.reader import MetadataReader
 from lakeward.table.partition import Partition
 from lakeward.table.table_config import TableConfig
-from lakeward.table.timeline import Timeline
+from lakeward.table.timeline.timeline import Timeline
 
 _NO_TIME = 0.0
 """The metadata table does not say when a file was modified."""

@@ -37,14 +37,14 @@ from lakeward.format.timeline.instant import State, comparable_time
 from lakeward.format.timeline.rollback_metadata import read_restored, read_rollback_plan, read_rolled_back
 from lakeward.storage.place import found_link
 from lakeward.storage.storage import FileStatus, Storage, join
-from lakeward.table.archived_timeline import load_archived_times
 from lakeward.table.file_group import FileGroup, FileSlice
 from lakeward.table.file_system_view import PartitionFiles, archived_log_instants, build_file_groups, sort_files
-from lakeward.table.instant_content import InstantContents
 from lakeward.table.partition import files_of
 from lakeward.table.table_config import TableConfig, hoodie_folder, load_table_config, timeline_folder
-from lakeward.table.timeline import WRITE_ACTIONS, Timeline, load_timeline
-from lakeward.table.timeline_reader import TimelineContent, TimelineReader
+from lakeward.table.timeline.archived import load_archived_times
+from lakeward.table.timeline.instant_content import InstantContents
+from lakeward.table.timeline.reader import TimelineContent, TimelineReader
+from lakeward.table.timeline.timeline import WRITE_ACTIONS, Timeline, load_timeline
 
 FOLDER = "metadata"
 """The name of the folder below `.hoodie`."""

@@ -47,7 +47,6 @@ from lakeward.format.timeline.clean_metadata import read_clean_metadata
 from lakeward.format.timeline.compaction_plan import CompactionPlan
 from lakeward.format.timeline.instant import Instant, State, comparable_time
 from lakeward.storage.storage import FileStatus, Storage, join
-from lakeward.table.archived_timeline import ArchivedTimes, load_archived_times
 from lakeward.table.backlog import Backlog, backlog_of
 from lakeward.table.base_file_facts import BaseFileFacts, read_base_file_facts
 from lakeward.table.damaged_file import DamagedFile
@@ -56,7 +55,6 @@ from lakeward.table.file_system_view import PartitionFiles, archived_log_instant
 from lakeward.table.found_link import FoundLink
 from lakeward.table.listing import ListingSource, find_table_partitions
 from lakeward.table.partition import list_partitions
-from lakeward.table.service_instants import ServiceInstant, read_service_instants
 from lakeward.table.snapshot import (
     SCHEMA_FOLDER,
     TableSnapshot,
@@ -72,8 +70,11 @@ from lakeward.table.table_config import (
     load_table_config,
     timeline_folder,
 )
-from lakeward.table.timeline import BrokenInstant, Timeline, read_timeline
-from lakeward.table.timeline_reader import TimelineCache, TimelineReader
+from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
+from lakeward.table.timeline.reader import TimelineCache, TimelineReader
+from lakeward.table.timeline.service_instants import ServiceInstant, read_service_instants
+from lakeward.table.timeline.timeline import BrokenInstant, Timeline, read_timeline
+from lakeward.table.timeline.writer_conflicts import WriterConflict, find_writer_conflicts
 from lakeward.table.watching.calm_folder import CalmFolder
 from lakeward.table.watching.file_change import (
     ADDS_FILES,
@@ -84,7 +85,6 @@ from lakeward.table.watching.file_change import (
     change_by_replacement,
 )
 from lakeward.table.watching.file_inventory import SILENT_ROWS, UNKNOWN_ROWS, BaseFileKnowledge, FileInventory
-from lakeward.table.writer_conflicts import WriterConflict, find_writer_conflicts
 from lakeward.table.written_files import find_damage, without_archived
 
 REBUILD_SECONDS = 6 * 3600.0

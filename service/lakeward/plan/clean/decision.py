@@ -1,0 +1,177 @@
+"""What a clean decides of one file slice: it is dead, or it stays, with every reason and until when at the earliest.
+
+A clean also tells Hudi's archiver what it may forget: replacecommits before the earliest instant of the last clean, or,
+where that names none, before the clean itself. Files of a group whose replacecommit is forgotten are read again, beside
+those that replaced them. So no plan is made that leaves such files behind; a savepoint holds the archiver by itself.
+
+Touches: nothing.
+Keeps:   1. a slice is dead exactly when nothing keeps it;
+         2. a plan leaves no file of a replaced group whose replacecommit Hudi may archive after it.
+Source:  ClusteringUtils.getEarliestInstantToRetainForClustering (Hudi 1.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lakeward.errors import Refused
+from lakeward.format.timeline.clean_plan import CleanPlan, Retained
+from lakeward.format.timeline.instant import Instant, comparable_time
+from lakeward.plan.clean.policy import CleanPolicy
+from lakeward.table.file_group import FileSlice, FrozenGroup
+
+
+class DeadReason(StrEnum):
+    """What makes a slice dead; each of these ids is one thing that was looked at. Scripts match on them."""
+
+    BEFORE_EARLIEST = "before-earliest"
+    """A newer slice of its file group serves every read as of the earliest instant, and after it."""
+    BEYOND_VERSIONS = "beyond-versions"
+    """Its file group has as many newer slices as the policy keeps."""
+    REPLACED = "replaced"
+    """Its file group was replaced, by the earliest instant or, by versions, at any time."""
+    NOT_NEWEST = "not-newest"
+    """Readers of the table as it is now read another slice."""
+    NOT_PLANNED = "not-planned"
+    """No pending plan of any kind reads it."""
+    NOT_SAVEPOINTED = "not-savepointed"
+    """No savepoint names a file of it."""
+
+
+class KeepReason(StrEnum):
+    """What keeps a slice. Scripts match on these ids."""
+
+    NEWEST = "newest"
+    """Readers of the table as it is now read it, logs that are superseded included."""
+    TOO_FEW_COMMITS = "too-few-commits"
+    """There is no earliest instant: too few commits, or none in the last hours."""
+    RETAINED = "retained"
+    """It is read as of an instant that the policy keeps."""
+    REPLACED_LATELY = "replaced-lately"
+    """Its file group was replaced by an instant that the policy keeps, so older reads need it."""
+    PENDING_PLAN = "pending-plan"
+    """A pending compaction, log compaction or clustering reads it, or may."""
+    SAVEPOINT = "savepoint"
+    """A savepoint names a file of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """One thing that keeps a slice, and the earliest end of it."""
+
+    reason: KeepReason
+    instant: str | None = None
+    """The plan, savepoint or replacecommit that keeps it."""
+    commits: int | None = None
+    """It ends after so many more commits, at the earliest."""
+    versions: int | None = None
+    """It ends after so many more slices of its file group."""
+    not_before: float | None = None
+    """It ends at this moment, in seconds since the epoch, at the earliest."""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceDecision:
+    slice: FileSlice
+    keepers: tuple[Keeper, ...] = ()
+    """Everything that keeps it; none for a dead slice."""
+    dead_by: tuple[DeadReason, ...] = ()
+    """What makes it dead, whole; none for one that stays."""
+
+    def __post_init__(self) -> None:
+        assert bool(self.keepers) != bool(self.dead_by), "a slice is dead or stays"
+
+    @property
+    def is_dead(self) -> bool:
+        return bool(self.dead_by)
+
+    @property
+    def file_names(self) -> tuple[str, ...]:
+        base = () if self.slice.base_file is None else (self.slice.base_file.name,)
+        return (*base, *(log.name.text for log in self.slice.log_files))
+
+    @property
+    def bytes(self) -> int:
+        return self.slice.base_bytes + self.slice.log_bytes
+
+
+SAVEPOINTED_TIMESTAMPS = "savepointed_timestamps"
+"""A key of a clean plan's extra metadata: by it Hudi's next clean sees that a savepoint has gone since, and looks at
+everything again."""
+
+
+@dataclass(frozen=True, slots=True)
+class CleanOutcome:
+    policy: CleanPolicy
+    earliest: Instant | None
+    """Everything can still be read as of it, and after it. None by versions, and where there are too few commits."""
+    last_completed: str
+    """The newest completed commit; empty without any."""
+    decisions: tuple[SliceDecision, ...]
+    """One for each slice with files, by partition, file group and age, newest first."""
+    frozen: tuple[FrozenGroup, ...] = ()
+    """File groups whose slices cannot be told: nothing of them is touched."""
+    savepoints: tuple[str, ...] = ()
+    pending_cleans: tuple[str, ...] = ()
+    """Cleans that were begun and not completed; they are ended before this one."""
+    is_whole: bool = True
+    """False where only some partitions were looked at."""
+    replaced_left: tuple[str, ...] = ()
+    """Instants that replaced file groups of which files stay, for another reason than a savepoint."""
+
+    @property
+    def dead(self) -> Iterator[SliceDecision]:
+        return (decision for decision in self.decisions if decision.is_dead)
+
+    @property
+    def kept(self) -> Iterator[SliceDecision]:
+        return (decision for decision in self.decisions if not decision.is_dead)
+
+    @property
+    def _named(self) -> Instant | None:
+        """The earliest instant that the plan names."""
+        return self.earliest if self.is_whole else None
+
+    @property
+    def hindrance(self) -> str | None:
+        """Why no plan may be made of it; None where one may, and where nothing is dead."""
+        named = self._named
+        forgotten = [
+            time for time in self.replaced_left if named is None or comparable_time(time) < comparable_time(named.time)
+        ]
+        if not forgotten or not any(self.dead):
+            return None
+        return (
+            f"Files of file groups that {min(forgotten, key=comparable_time)} replaced would stay, and Hudi may "
+            "archive that instant after this clean; then they would be read again."
+        )
+
+    def plan(self, extra_metadata: dict[str, str]) -> CleanPlan:
+        """The plan of a clean that deletes what is dead. Raises `Refused`.
+
+        Hudi's next clean looks only at partitions written to since the earliest instant of this one, so a clean that
+        did not look everywhere names none: Hudi then looks at all.
+        """
+        if (why := self.hindrance) is not None:
+            raise Refused(
+                "No clean is planned.",
+                why=why,
+                remedy="Have the pending plan carried out, or clean all partitions; "
+                "`lakeward clean --dry-run` and `lakeward inspect` show what there is.",
+            )
+        names: dict[str, list[str]] = {}
+        for decision in self.dead:
+            names.setdefault(decision.slice.partition_path, []).extend(decision.file_names)
+        earliest = self._named
+        savepoints = {SAVEPOINTED_TIMESTAMPS: ",".join(self.savepoints)} if self.savepoints else {}
+        return CleanPlan(
+            earliest_retained=None
+            if earliest is None
+            else Retained(earliest.time, earliest.comparable_action, "COMPLETED"),
+            last_completed=self.last_completed,
+            files={partition: tuple(of) for partition, of in names.items()},
+            policy=self.policy.hudi_name,
+            extra_metadata={**extra_metadata, **savepoints},
+        )

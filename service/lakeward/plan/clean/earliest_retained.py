@@ -1,0 +1,56 @@
+"""The instant from which on a clean keeps everything that can be read.
+
+By commits and by hours a clean has an *earliest instant*: as of it, and after it, everything can still be read. By
+commits it is never after the last commit before the oldest pending one, plans of compaction, log compaction and
+clustering counted: what is pending completes later under an instant that lies before others, and readers of what came
+since must still find it. By hours Hudi asks for nothing pending, and a pending plan itself holds what it needs.
+Commits are counted in the order in which they were requested, also those that completed late.
+
+Touches: nothing.
+Keeps:   1. the earliest instant is a completed commit of the active timeline, or there is none and nothing dies by it.
+Source:  CleanerUtils.getEarliestCommitToRetain (Hudi 1.2).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lakeward.format.timeline.instant import Instant, comparable_time, format_instant_time
+from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
+from lakeward.table.timeline.timeline import WRITE_ACTIONS, Timeline
+
+if TYPE_CHECKING:
+    import datetime
+
+
+def find_earliest_retained(
+    timeline: Timeline, policy: CleanPolicy, *, now: float, zone: datetime.tzinfo | None
+) -> Instant | None:
+    """The earliest instant. None where the policy has none, and where there are too few commits to let anything go.
+
+    Args:
+        zone: the zone of the table's instants. Hours cannot be counted where it is not known.
+    """
+    commits = timeline.completed_writes
+    match policy.kind:
+        case CleanPolicyKind.VERSIONS:
+            return None
+        case CleanPolicyKind.HOURS:
+            if zone is None:
+                return None
+            start = format_instant_time(round(now * 1000) - policy.milliseconds, zone)
+            return next((commit for commit in commits if comparable_time(commit.time) >= start), None)
+        case CleanPolicyKind.COMMITS:
+            if len(commits) <= policy.retain:
+                return None
+            found = commits[len(commits) - policy.retain]
+            limit = oldest_pending_write(timeline)
+            if limit is None or comparable_time(found.time) <= comparable_time(limit.time):
+                return found
+            before = [commit for commit in commits if comparable_time(commit.time) < comparable_time(limit.time)]
+            return before[-1] if before else None
+
+
+def oldest_pending_write(timeline: Timeline) -> Instant | None:
+    """The oldest write, or plan that moves rows, that did not complete."""
+    return next((instant for instant in timeline.pending if instant.comparable_action in WRITE_ACTIONS), None)

@@ -1,0 +1,268 @@
+"""Which file slices of a table are dead: one snapshot and a policy in, a decision for every slice out.
+
+A slice goes whole, base file and logs, or stays whole: of the newest slice nothing ever goes, not even logs that a log
+compaction has superseded. What is in no committed slice, files of failed writes and of writes under way, is not looked
+at.
+
+    commits, hours    E is the earliest instant of the policy. The newest slice stays, each slice from E on, and the
+                      newest before E, which is what reads as of E need
+    versions          of each file group the newest N; a pending compaction or log compaction counts as one, and what
+                      it holds back besides
+    replaced groups   readers of the table as it is now read nothing of them: all of a group that was replaced before
+                      E; by versions all of every replaced group
+
+Whatever the policy says, these stay:
+
+    what a pending plan reads    of compaction and log compaction each slice from the plan's base instant on and each
+                                 with a file that the plan names; where one of these is in no slice, all of the group.
+                                 Of clustering the slice that was the newest when it was planned, and newer ones
+    what a savepoint names       the whole slice, also where it names one file of it
+    what cannot be told          frozen groups
+
+Hudi goes by the plan's base instant alone, and has deleted logs that a pending compaction was to read (its issue 19290:
+they were in an older slice than the plan says). It also takes what a plan reads in a replaced group, and by versions
+and hours what a clustering reads. Here these stay until the plan is done.
+
+Touches: nothing.
+Keeps:   1. the newest slice of a group that readers see is never dead;
+         2. nothing that a pending plan names, and no slice that a savepoint names a file of, is ever dead;
+         3. a slice is dead or stays, whole;
+         4. without an earliest instant nothing dies by commits or hours;
+         5. what is not looked at, for its partition or because it is frozen, is not in the outcome as dead.
+Source:  CleanPlanner (Hudi 1.2).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from lakeward.errors import BrokenFile
+from lakeward.format.timeline.instant import Instant, comparable_time, parse_instant_time
+from lakeward.plan.clean.decision import CleanOutcome, DeadReason, Keeper, KeepReason, SliceDecision
+from lakeward.plan.clean.earliest_retained import find_earliest_retained
+from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
+from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.snapshot import TableSnapshot
+
+_PROOF = (DeadReason.NOT_NEWEST, DeadReason.NOT_PLANNED, DeadReason.NOT_SAVEPOINTED)
+"""What is true of every dead slice, beside what the policy says."""
+
+
+def plan_clean(
+    snapshot: TableSnapshot, policy: CleanPolicy, *, now: float, partitions: Collection[str] | None = None
+) -> CleanOutcome:
+    """What is dead on the table, and what stays for which reason.
+
+    Args:
+        snapshot: a scan of the whole table, or at least of `partitions`.
+        now: seconds since the epoch; only hours go by it.
+        partitions: look only at these partition paths; None: at all.
+    """
+    commits = snapshot.timeline.completed_writes
+    earliest = find_earliest_retained(snapshot.timeline, policy, now=now, zone=snapshot.zone.zone)
+    cleaner = _Cleaner(snapshot, policy, earliest)
+    replaced = [group for group in snapshot.replaced_groups if isinstance(group, FileGroup)]
+    frozen = [*snapshot.frozen, *(group for group in snapshot.replaced_groups if isinstance(group, FrozenGroup))]
+    decisions = [
+        *(each for group in _within(snapshot.file_groups, partitions) for each in cleaner.decide(group)),
+        *(each for group in _within(replaced, partitions) for each in cleaner.decide_replaced(group)),
+    ]
+    decisions.sort(key=lambda each: each.slice.group_id)
+    return CleanOutcome(
+        policy=policy,
+        earliest=earliest,
+        last_completed=commits[-1].time if commits else "",
+        decisions=tuple(decisions),
+        frozen=tuple(_within(frozen, partitions)),
+        savepoints=tuple(sorted(snapshot.timeline.savepoints, key=comparable_time)),
+        pending_cleans=tuple(i.time for i in snapshot.timeline.pending if i.action == "clean"),
+        is_whole=partitions is None,
+        replaced_left=tuple(sorted(_replaced_left(snapshot, decisions), key=comparable_time)),
+    )
+
+
+def _replaced_left(snapshot: TableSnapshot, decisions: Iterable[SliceDecision]) -> frozenset[str]:
+    """Instants whose replaced groups have files that this clean leaves, but for what savepoints alone keep."""
+    goes = {
+        (*each.slice.group_id, each.slice.base_instant)
+        for each in decisions
+        if all(keeper.reason is KeepReason.SAVEPOINT for keeper in each.keepers)
+    }
+    left = set()
+    for group in snapshot.replaced_groups:
+        group_id = (group.partition_path, group.file_id)
+        slices = group.slices if isinstance(group, FileGroup) else ()
+        is_whole = isinstance(group, FileGroup) and all(
+            slice_.is_empty or (*group_id, slice_.base_instant) in goes for slice_ in slices
+        )
+        if not is_whole:
+            left.add(snapshot.replaced[group_id])
+    return frozenset(left)
+
+
+_Group = TypeVar("_Group", FileGroup, FrozenGroup)
+
+
+def _within(groups: Iterable[_Group], partitions: Collection[str] | None) -> Iterator[_Group]:
+    return (group for group in groups if partitions is None or group.partition_path in partitions)
+
+
+@dataclass(frozen=True, slots=True)
+class _Hold:
+    """What one pending plan reads of a file group."""
+
+    instant: str
+    from_instant: str
+    """Each slice from this base instant on."""
+    files: frozenset[str] = frozenset()
+    """Names of files; each slice with one of them is read too."""
+
+
+class _Cleaner:
+    """The questions that are asked of each slice."""
+
+    def __init__(self, snapshot: TableSnapshot, policy: CleanPolicy, earliest: Instant | None) -> None:
+        self._policy = policy
+        self._earliest = None if earliest is None else comparable_time(earliest.time)
+        self._commits = [comparable_time(commit.time) for commit in snapshot.timeline.completed_writes]
+        self._zone = snapshot.zone.zone
+        self._replaced = snapshot.replaced
+        self._clustered = snapshot.pending_clusterings
+        self._holds = _planned(snapshot)
+        self._savepointed = sorted(snapshot.savepointed.items())
+
+    def decide(self, group: FileGroup) -> Iterator[SliceDecision]:
+        """One decision for each slice of a group that readers see, newest first."""
+        kept_by_policy = (
+            self._by_versions(group) if self._policy.kind is CleanPolicyKind.VERSIONS else self._by_earliest(group)
+        )
+        verdict = (
+            DeadReason.BEYOND_VERSIONS if self._policy.kind is CleanPolicyKind.VERSIONS else DeadReason.BEFORE_EARLIEST
+        )
+        yield from self._decide(group, kept_by_policy, verdict)
+
+    def decide_replaced(self, group: FileGroup) -> Iterator[SliceDecision]:
+        """The same for a group that was replaced."""
+        by = self._replaced[group.partition_path, group.file_id]
+        keepers: list[Keeper] = []
+        if self._policy.kind is not CleanPolicyKind.VERSIONS:
+            if self._earliest is None:
+                keepers.append(Keeper(KeepReason.TOO_FEW_COMMITS, commits=self._more_commits(by)))
+            elif comparable_time(by) >= self._earliest:
+                keepers.append(self._until_earliest_passes(KeepReason.REPLACED_LATELY, by, by))
+        yield from self._decide(group, [list(keepers) for _ in group.slices], DeadReason.REPLACED)
+
+    def _decide(self, group: FileGroup, by_policy: list[list[Keeper]], verdict: DeadReason) -> Iterator[SliceDecision]:
+        holds = self._holds_on(group)
+        for slice_, keepers in zip(group.slices, by_policy, strict=True):
+            if slice_.is_empty:
+                continue
+            found = [*keepers, *_held(slice_, holds), *self._pinned(slice_)]
+            dead_by = () if found else (verdict, *_PROOF)
+            yield SliceDecision(slice_, tuple(found), dead_by)
+
+    # What the policy keeps, of each slice
+
+    def _by_earliest(self, group: FileGroup) -> list[list[Keeper]]:
+        keepers: list[list[Keeper]] = []
+        read = len(group.read_slices)
+        for number in range(len(group.slices)):
+            if number < read:
+                keepers.append([Keeper(KeepReason.NEWEST)])
+                continue
+            newer = group.slices[number - 1].base_instant
+            if self._earliest is None:
+                keepers.append([Keeper(KeepReason.TOO_FEW_COMMITS, commits=self._more_commits(newer))])
+            # It serves reads as of E where the next newer slice begins at E or after it.
+            elif comparable_time(newer) >= self._earliest:
+                keepers.append([self._until_earliest_passes(KeepReason.RETAINED, None, newer)])
+            else:
+                keepers.append([])
+        return keepers
+
+    def _by_versions(self, group: FileGroup) -> list[list[Keeper]]:
+        holds = self._holds.get((group.partition_path, group.file_id), ())
+        held_from = min((comparable_time(hold.from_instant) for hold in holds), default=None)
+        left = self._policy.retain - (1 if holds else 0)
+        read = len(group.read_slices)
+        keepers: list[list[Keeper]] = []
+        for number, slice_ in enumerate(group.slices):
+            found = [Keeper(KeepReason.NEWEST)] if number < read else []
+            if held_from is None or comparable_time(slice_.base_instant) < held_from:
+                if left > 0 and not found:
+                    found.append(Keeper(KeepReason.RETAINED, versions=left))
+                left -= 1
+            keepers.append(found)
+        return keepers
+
+    def _until_earliest_passes(self, reason: KeepReason, instant: str | None, end: str) -> Keeper:
+        """A keeper that ends once the earliest instant lies after `end`."""
+        if self._policy.kind is CleanPolicyKind.COMMITS:
+            return Keeper(reason, instant, commits=self._more_commits(end))
+        return Keeper(reason, instant, not_before=self._in_hours(end))
+
+    def _more_commits(self, instant: str) -> int:
+        """How many more commits must complete, at least, before the earliest instant lies after `instant`."""
+        if self._policy.kind is CleanPolicyKind.HOURS:
+            return 1
+        up_to = bisect_right(self._commits, comparable_time(instant))
+        return max(1, up_to + self._policy.retain - len(self._commits))
+
+    def _in_hours(self, instant: str) -> float | None:
+        if self._zone is None:
+            return None
+        try:
+            return (parse_instant_time(instant, self._zone) + self._policy.milliseconds) / 1000
+        except BrokenFile:  # one that Hudi reserves
+            return None
+
+    # What else keeps a slice
+
+    def _holds_on(self, group: FileGroup) -> list[_Hold]:
+        group_id = (group.partition_path, group.file_id)
+        there = {name for slice_ in group.slices for name in _names(slice_)}
+        holds = [
+            # A file that the plan names and no slice has: which slices it reads is not known.
+            hold if hold.files <= there else _Hold(hold.instant, "")
+            for hold in self._holds.get(group_id, ())
+        ]
+        if (clustering := self._clustered.get(group_id)) is not None:
+            planned = comparable_time(clustering)
+            before = (s.base_instant for s in group.slices if comparable_time(s.base_instant) < planned)
+            holds.append(_Hold(clustering, next(before, "")))
+        return holds
+
+    def _pinned(self, slice_: FileSlice) -> Iterator[Keeper]:
+        paths = {log.path for log in slice_.log_files}
+        if slice_.base_file is not None:
+            paths.add(slice_.base_file.path)
+        for time, pinned in self._savepointed:
+            if not pinned.isdisjoint(paths):
+                yield Keeper(KeepReason.SAVEPOINT, time)
+
+
+def _planned(snapshot: TableSnapshot) -> Mapping[GroupId, list[_Hold]]:
+    """What pending compactions and log compactions read, by file group."""
+    holds: dict[GroupId, list[_Hold]] = {}
+    for instant, plan in sorted(snapshot.plans.items()):
+        for operation in plan.operations:
+            base = () if operation.base_file is None else (operation.base_file,)
+            hold = _Hold(instant, operation.base_instant or "", frozenset((*base, *operation.log_files)))
+            holds.setdefault((operation.partition_path, operation.file_id), []).append(hold)
+    return holds
+
+
+def _held(slice_: FileSlice, holds: Iterable[_Hold]) -> Iterator[Keeper]:
+    names = _names(slice_)
+    for hold in holds:
+        if comparable_time(slice_.base_instant) >= comparable_time(hold.from_instant) or names & hold.files:
+            yield Keeper(KeepReason.PENDING_PLAN, hold.instant)
+
+
+def _names(slice_: FileSlice) -> frozenset[str]:
+    base = () if slice_.base_file is None else (slice_.base_file.name,)
+    return frozenset((*base, *(log.name.text for log in slice_.log_files)))

@@ -1,0 +1,89 @@
+"""Which files of a clean's plan may not go now, ours or another engine's: a snapshot and names in, reasons out.
+
+Between a plan and its deletions a savepoint may be made, a plan of another service written down, a commit rolled back.
+So the plan is held against the table once more, by the least that every policy keeps (`plan/clean/planner.py` with one
+version): what readers of the newest slices read, what a pending plan reads, what a savepoint names. Of each file:
+
+    in a slice that is dead by that                       it may go
+    in any other slice, or uncommitted, or of a group     it stays
+    that is frozen, or of a name that we do not know
+    not there                                             it has gone already
+
+Touches: nothing.
+Keeps:   1. a file that readers, a pending plan or a savepoint need stays, with all of its slice;
+         2. while a restore, or a rollback of something that is completed, is under way everything stays;
+         3. what no committed slice explains stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from lakeward.format.file_name import parse_base_file, parse_log_file
+from lakeward.format.timeline.instant import State
+from lakeward.plan.clean.planner import plan_clean
+from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
+from lakeward.storage.storage import join
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.snapshot import TableSnapshot
+
+_LEAST = CleanPolicy(CleanPolicyKind.VERSIONS, 1)
+
+
+def find_needed(snapshot: TableSnapshot, files: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Paths of those of the files that stay, each with the reason.
+
+    Args:
+        snapshot: it shows the partitions of the files whole.
+        files: names by partition path.
+    """
+    paths = [join(partition, name) for partition, names in files.items() for name in names]
+    if (why := _is_going_back(snapshot)) is not None:
+        return dict.fromkeys(paths, why)
+    outcome = plan_clean(snapshot, _LEAST, now=0.0)
+    stays: dict[str, str] = {}
+    for decision in outcome.kept:
+        why = ", ".join(
+            f"{keeper.reason}{f' {keeper.instant}' if keeper.instant else ''}" for keeper in decision.keepers
+        )
+        partition = decision.slice.partition_path
+        stays |= dict.fromkeys((join(partition, name) for name in decision.file_names), why)
+    stays |= dict.fromkeys(snapshot.uncommitted_files, "no completed commit brought it")
+    stays |= dict.fromkeys(snapshot.unrecognised_files, "it is no data file")
+    frozen = {(group.partition_path, group.file_id) for group in outcome.frozen}
+    needed = {}
+    for path in paths:
+        group = group_of(*path.rpartition("/")[::2])
+        if group is None:
+            needed[path] = "it has not the name of a data file"
+        elif group in frozen:
+            needed[path] = "the slices of its file group cannot be told"
+        elif path in stays:
+            needed[path] = stays[path]
+    return needed
+
+
+def groups_of_files(files: Mapping[str, Sequence[str]]) -> Iterator[GroupId]:
+    """The file groups that the names are of."""
+    for partition, names in files.items():
+        for name in names:
+            if (group := group_of(partition, name)) is not None:
+                yield group
+
+
+def group_of(partition_path: str, name: str) -> GroupId | None:
+    parsed = parse_base_file(name) or parse_log_file(name)
+    return None if parsed is None else (partition_path, parsed.file_id)
+
+
+def _is_going_back(snapshot: TableSnapshot) -> str | None:
+    """Why older slices may become the newest ones again just now."""
+    timeline = snapshot.timeline
+    for instant in timeline.pending:
+        if instant.action == "restore":
+            return f"restore {instant.time} is under way"
+        if instant.action == "rollback":
+            target = timeline.find_write(snapshot.rollback_targets.get(instant.time, ""))
+            if target is None or target.state is State.COMPLETED:
+                return f"rollback {instant.time} is under way"
+    return None

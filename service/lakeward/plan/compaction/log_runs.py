@@ -1,0 +1,126 @@
+"""Which logs of a slice a LOG operation may take: a run of neighbours, ending before any write that may still come
+between, and not beginning with what would be written again for little.
+
+The output of log compaction stands at the place of its newest source. A write that is pending now keeps its own
+place, given by its instant, whenever it completes:
+
+    t10 log A         t15 a writer starts, still pending         t20 log B
+    LOG over A B would stand at t20. When t15 completes its rows belong between A and B, and would come before both.
+
+So the run ends before the smallest pending write that may touch the file group.
+
+Where it starts decides what is written. A run that always started at the oldest log would write the output of the LOG
+before once more each time, and bytes would grow with the square of the commits. So a run starts behind the logs that
+are larger than all that comes after them:
+
+    live logs (MiB)    40   9   1 1 1 1 1     the run: the five of 1, then later 9 with what became of them
+
+Each byte is then written once more only when its log at least doubles, a few times in the life of a slice.
+
+By commit time the last record of a key wins, wherever a run starts. By event time a fold is the greatest of all,
+wherever it starts, as long as no delete wins whatever its ordering value: with such a delete in the run, or before a
+run that has deletes of its own, only a run from the oldest log is right. The planner does not see that;
+`read/log_deletes.py` looks, and the planner is told which groups are to be taken *whole*. So are all in the hybrid
+form, whose LOG may be carried out as FULL by another engine, and all where LOG is asked for at once.
+
+Touches: nothing.
+Keeps:   1. the logs of a run are neighbours, by their places, and none can come to lie between them;
+         2. an output of log compaction is in a run together with all logs it stands for, which readers need to see;
+         3. where there is a choice, the first log of a run of several is no larger than all others together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lakeward.format.timeline.instant import comparable_time
+from lakeward.plan.compaction.slice_profile import SliceProfile
+from lakeward.table.file_group import LogFile
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.timeline.reader import WriteProfile
+
+LOGS_MIN = 2
+"""Live logs of a run; merging one would change nothing."""
+
+_WRITES = frozenset({"commit", "deltacommit", "replacecommit"})
+"""Pending actions that may end with rows in a file group. Table services call theirs otherwise, see below."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingWrites:
+    """The writes that were pending when the snapshot was taken, oldest first."""
+
+    instants: tuple[str, ...]
+    profiles: tuple[WriteProfile | None, ...]
+    """What each says of itself; None: it may touch anything."""
+
+    def first_into(self, partition_path: str, file_id: str) -> str | None:
+        """The smallest of those that may touch the file group."""
+        for instant, profile in zip(self.instants, self.profiles, strict=True):
+            if profile is None or profile.may_touch(partition_path, file_id):
+                return instant
+        return None
+
+
+def pending_writes(snapshot: TableSnapshot) -> PendingWrites:
+    # A clustering of older releases is requested as a replacecommit; its groups are among the pending clusterings.
+    clusterings = set(snapshot.pending_clusterings.values())
+    instants = sorted(
+        (
+            instant.time
+            for instant in snapshot.timeline.pending
+            if instant.action in _WRITES and instant.time not in clusterings
+        ),
+        key=comparable_time,
+    )
+    return PendingWrites(tuple(instants), tuple(snapshot.write_profiles.get(instant) for instant in instants))
+
+
+def pick_prefix(profile: SliceProfile, *, before: str | None) -> tuple[LogFile, ...]:
+    """The longest run of live logs whose places lie before `before`, in the order in which they are merged."""
+    if before is None:
+        return profile.live
+    end = comparable_time(before)
+    count = 0
+    for log in profile.live:
+        if comparable_time(profile.place(log)) >= end:
+            break
+        count += 1
+    return profile.live[:count]
+
+
+def first_of_run(logs: Sequence[LogFile], *, bytes_max: float) -> int:
+    """The place at which a run over the end of `logs`, which are in the order of merging, starts.
+
+    Args:
+        bytes_max: no log is larger; if the last one is, there is no run, and its end is the answer.
+    """
+    first, behind = len(logs), 0
+    for number in range(len(logs) - 1, -1, -1):
+        size = logs[number].size
+        if size > bytes_max:
+            break
+        if size <= behind or number == len(logs) - 1:
+            first = number
+        behind += size
+    return first
+
+
+def logs_ahead(profile: SliceProfile, run: Sequence[LogFile]) -> tuple[LogFile, ...]:
+    """The live logs before a run; none where no log of it is live any more."""
+    return profile.live[: profile.live.index(run[0])] if run else ()
+
+
+def files_of_run(profile: SliceProfile, run: tuple[LogFile, ...]) -> tuple[LogFile, ...]:
+    """The files that an operation over `run` names: its logs and all that they stand for, in Hudi's order."""
+    if not profile.merged:
+        return run
+    names: set[str] = set()
+    todo = list(run)
+    while todo:
+        name = todo.pop().name.text
+        if name not in names:  # an output of outputs names them and what they stand for
+            names.add(name)
+            todo.extend(profile.merged.get(name, ()))
+    return tuple(log for log in profile.log_files if log.name.text in names)

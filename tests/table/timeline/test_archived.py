@@ -1,0 +1,108 @@
+"""Completion times out of the layout-2 history."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lakeward.storage.local import LocalStorage
+from lakeward.table.table_config import TableConfig
+from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
+
+A, B, C, D, E = (f"2026010100000{n}000" for n in range(5))
+CONFIG = TableConfig({"hoodie.table.version": "9"})
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> Path:
+    folder = tmp_path / ".hoodie" / "timeline" / "history"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def put_file(folder: Path, name: str, rows: Sequence[tuple[str, str, str]]) -> str:
+    columns = list(zip(*rows, strict=True))
+    names = ["instantTime", "completionTime", "action"]
+    pq.write_table(pa.table([pa.array(column, pa.string()) for column in columns], names=names), folder / name)
+    return name
+
+
+def put_manifest(folder: Path, number: int, *files: str, version: int | None = None) -> None:
+    content = {"files": [{"fileName": name, "fileLen": 1} for name in files]}
+    (folder / f"manifest_{number}").write_text(json.dumps(content))
+    if version is not None:
+        (folder / "_version_").write_text(str(version))
+
+
+def load(folder: Path, *instants: str) -> ArchivedTimes:
+    return load_archived_times(LocalStorage(), str(folder.parents[2]), CONFIG, instants)
+
+
+def test_completion_times_of_writes_are_found(history: Path) -> None:
+    """Only what was asked for and completed as a write is answered: a clean of that time is no write."""
+    rows = [(A, B, "deltacommit"), (B, C, "commit"), (C, D, "clean"), (D, E, "replacecommit")]
+    put_manifest(history, 1, put_file(history, f"{A}_{D}_0.parquet", rows), version=1)
+
+    assert load(history, A, C, D, E) == ArchivedTimes({A: B, D: E})
+
+
+def test_the_manifest_says_which_files_live(history: Path) -> None:
+    """A file outside the newest manifest is garbage of an interrupted merge."""
+    live = put_file(history, f"{A}_{A}_0.parquet", [(A, B, "commit")])
+    put_file(history, f"{A}_{B}_1.parquet", [(A, E, "commit"), (B, C, "commit")])
+    put_manifest(history, 1, live, version=1)
+
+    assert load(history, A, B).completion_times == {A: B}
+
+
+def test_without_a_version_the_highest_manifest_counts(history: Path) -> None:
+    """An update deletes the version file before it writes the new one."""
+    put_manifest(history, 9)
+    put_manifest(history, 10, put_file(history, f"{A}_{A}_0.parquet", [(A, B, "commit")]))
+
+    assert load(history, A).completion_times == {A: B}
+
+
+def test_a_manifest_newer_than_the_version_does_not_count_yet(history: Path) -> None:
+    """An update writes the manifest first; until the version names it, the one before is the truth."""
+    put_manifest(history, 1, put_file(history, f"{A}_{A}_0.parquet", [(A, B, "commit")]), version=1)
+    put_manifest(history, 2, put_file(history, f"{B}_{B}_0.parquet", [(B, C, "commit")]))
+
+    assert load(history, A, B).completion_times == {A: B}
+
+
+def test_only_files_whose_range_covers_an_instant_are_opened(history: Path) -> None:
+    """A file of other times costs nothing; here it is not even Parquet."""
+    (history / f"{A}_{B}_0.parquet").write_text("no parquet")
+    put_manifest(
+        history, 1, f"{A}_{B}_0.parquet", put_file(history, f"{C}_{D}_0.parquet", [(C, D, "commit")]), version=1
+    )
+
+    assert load(history, C) == ArchivedTimes({C: D})
+
+
+@pytest.mark.parametrize("problem", ["no parquet", "missing", "bad manifest", "bad name"])
+def test_what_cannot_be_read_is_reported(history: Path, problem: str) -> None:
+    """A broken history answers nothing and says which file it is; it never answers wrong."""
+    name = f"{A}_{B}_0.parquet" if problem != "bad name" else f"../{A}_{B}_0.parquet"
+    put_manifest(history, 1, name, version=1)
+    if problem == "no parquet":
+        (history / name).write_text("no parquet")
+    if problem == "bad manifest":
+        (history / "manifest_1").write_text("{")
+
+    found = load(history, A)
+
+    assert not found.completion_times
+    assert len(found.problems) == 1
+    assert ("manifest" if problem.startswith("bad") else name) in found.problems[0]
+
+
+def test_no_history_is_no_problem(history: Path) -> None:
+    """A young table has archived nothing."""
+    assert load(history, A) == ArchivedTimes({})
