@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from lakeward.daemon.metric_specs import METRICS, MetricKind, MetricSpec
+from lakeward.daemon.metrics.specs import METRICS, MetricKind, MetricSpec
 
 CLIENT_PREFIXES = ("process_", "python_gc_")
 """Figures of the Prometheus client itself."""

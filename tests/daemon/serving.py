@@ -17,7 +17,7 @@ from lakeward.config.file import load_settings
 from lakeward.config.settings import Settings
 from lakeward.daemon.discovery import find_tables
 from lakeward.daemon.leases import Leases
-from lakeward.daemon.metrics import Metrics
+from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling.events import TableView
 from lakeward.daemon.scheduling.scheduler import Scheduler

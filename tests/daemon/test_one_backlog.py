@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from lakeward.cli.main import run
-from lakeward.daemon.metrics import Metrics
+from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.status_report import table_detail
 from lakeward.daemon.web.pages import GroupQuery, Pages, summarise
 from tests.crash.compacting import LOG

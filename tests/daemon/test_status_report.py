@@ -8,7 +8,7 @@ import pytest
 
 from lakeward.config.file import load_settings
 from lakeward.config.settings import Settings
-from lakeward.daemon.job_registry import JobRegistry
+from lakeward.daemon.jobs.registry import JobRegistry
 from lakeward.daemon.scheduling.events import Hold, TableState
 from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.status import JobEnd

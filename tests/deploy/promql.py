@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from lakeward.config.job_kind import JobKind
-from lakeward.daemon.metric_specs import METRICS, CheckResult, MetricKind, PollOutcome, VerificationKind, WatchedStep
+from lakeward.daemon.metrics.specs import METRICS, CheckResult, MetricKind, PollOutcome, VerificationKind, WatchedStep
 from lakeward.daemon.scheduling.events import TableState
 from lakeward.daemon.status import JobEnd, SparkState
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from deploy.metrics_page import AMORO, HUDI, PAGE, page, unknown_counterparts
-from lakeward.daemon.metric_specs import METRICS
+from lakeward.daemon.metrics.specs import METRICS
 
 
 def test_the_page_is_what_the_code_says():

@@ -44,7 +44,7 @@ from lakeward.daemon.discovery import find_tables
 from lakeward.daemon.engines import Engines
 from lakeward.daemon.leases import Leases
 from lakeward.daemon.log import configure_logging
-from lakeward.daemon.metrics import Metrics
+from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.runner import Lane, ThreadRunner
 from lakeward.daemon.scheduling.scheduler import Scheduler
 from lakeward.daemon.service import Service, limits_of

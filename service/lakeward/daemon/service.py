@@ -34,11 +34,11 @@ from lakeward.config.settings import Settings
 from lakeward.config.short_name import short_name
 from lakeward.daemon.control_registry import ControlRegistry
 from lakeward.daemon.discovery import Discovered
-from lakeward.daemon.job_registry import JobRegistry
-from lakeward.daemon.job_watch import JobWatch
+from lakeward.daemon.jobs.registry import JobRegistry
+from lakeward.daemon.jobs.watch import JobWatch
 from lakeward.daemon.leases import LeaseChanges, Leases
-from lakeward.daemon.metric_specs import PollOutcome, VerificationKind, WatchedStep
-from lakeward.daemon.metrics import OTHER, Metrics
+from lakeward.daemon.metrics.metrics import OTHER, Metrics
+from lakeward.daemon.metrics.specs import PollOutcome, VerificationKind, WatchedStep
 from lakeward.daemon.outbox import AWAY
 from lakeward.daemon.problem import is_foreseen, problem_of, problems_of
 from lakeward.daemon.recorder import Recorder, Remembered

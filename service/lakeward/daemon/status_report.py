@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from lakeward.config.job_kind import JobKind
-from lakeward.daemon.job_registry import JobRegistry, job_status_of
+from lakeward.daemon.jobs.registry import JobRegistry, job_status_of
 from lakeward.daemon.scheduling.events import TableState, TableView
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import (

@@ -13,7 +13,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
-from lakeward.daemon.metrics import Metrics
+from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.status import ReloadOutcome, ServicePhase, ServiceStatus, TableDetail
 from lakeward.daemon.web.access import AccessRules
 from lakeward.daemon.web.http import LOOP_SILENT_SECONDS_MAX, SECURITY_HEADERS, HttpServer, make_http

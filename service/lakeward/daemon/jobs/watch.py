@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from structlog.stdlib import BoundLogger
 
-from lakeward.daemon.metrics import Metrics
+from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.scheduling.events import Job
 from lakeward.daemon.status import JobProgress, JobStatus
 from lakeward.errors import Cancelled, LeaseLost

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from lakeward.config.job_kind import JobKind
-from lakeward.daemon.job_watch import JobWatch
+from lakeward.daemon.jobs.watch import JobWatch
 from lakeward.daemon.scheduling.events import JobOutcome, JobResult
 from lakeward.daemon.status import JobEnd, JobFigures, JobStatus, end_of
 from lakeward.state.records import JobRecord

@@ -10,8 +10,8 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
 from lakeward.config.job_kind import JobKind
-from lakeward.daemon.metric_specs import METRICS, MetricKind, PollOutcome, VerificationKind, WatchedStep
-from lakeward.daemon.metrics import OTHER, Metrics
+from lakeward.daemon.metrics.metrics import OTHER, Metrics
+from lakeward.daemon.metrics.specs import METRICS, MetricKind, PollOutcome, VerificationKind, WatchedStep
 from lakeward.daemon.scheduling.events import Hold, TableState
 from lakeward.daemon.status import JobEnd, JobFigures, ServiceStatus, SparkState, SparkStatus
 from lakeward.execute.progress import Count, Phase

@@ -1,4 +1,4 @@
-"""What feeds the metrics of `daemon/metric_specs.py`, and which series there are.
+"""What feeds the metrics of `daemon/metrics/specs.py`, and which series there are.
 
 What happens is counted when it happens, by the methods of `Metrics`. What is, is read from a `ServiceStatus` at each
 scrape.
@@ -33,7 +33,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from lakeward.config.job_kind import JobKind
-from lakeward.daemon.metric_specs import (
+from lakeward.daemon.metrics.specs import (
     CONFIG_RELOADS,
     CONFLICTS,
     DECISIONS,

@@ -8,9 +8,9 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from lakeward.config.job_kind import RETIRED, JobKind
-from lakeward.daemon.job_registry import JobRegistry, job_status_of
-from lakeward.daemon.job_watch import JobWatch
-from lakeward.daemon.metrics import Metrics
+from lakeward.daemon.jobs.registry import JobRegistry, job_status_of
+from lakeward.daemon.jobs.watch import JobWatch
+from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.scheduling.events import Job, JobOutcome, JobResult, ProblemKind, WorkProblem
 from lakeward.daemon.status import JobEnd, JobFigures
 from lakeward.state.records import JobRecord

@@ -7,8 +7,8 @@ import structlog
 from prometheus_client import CollectorRegistry
 
 from lakeward.config.job_kind import JobKind
-from lakeward.daemon.job_watch import JobWatch
-from lakeward.daemon.metrics import Metrics
+from lakeward.daemon.jobs.watch import JobWatch
+from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.scheduling.events import Job
 from lakeward.errors import Cancelled, LeaseLost
 from lakeward.execute.progress import Count, Merged, Phase
