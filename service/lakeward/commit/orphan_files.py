@@ -38,7 +38,7 @@ from lakeward.commit.heartbeat_line import heartbeat_path, is_ended, parse_inten
 from lakeward.commit.lock.file_system_lock import FLINK_LOCK, RELEASED, SPARK_LOCK
 from lakeward.commit.owner import parse_owner
 from lakeward.commit.transition import LAYOUT
-from lakeward.format.file_name import PARQUET, parse_base_file, parse_log_file
+from lakeward.format.file_name import PARQUET, parse_data_file
 from lakeward.format.timeline.instant import State, parse_instant
 from lakeward.storage.local import TEMPORARY_SUFFIX
 from lakeward.storage.storage import FileStatus, Storage, join, parent
@@ -119,7 +119,7 @@ def find_moved_in(
             # Most files are of other instants, and taking a name apart takes a while.
             if instant not in status.path or status.name in keep:
                 continue
-            name = parse_base_file(status.name, extension=extension) or parse_log_file(status.name)
+            name = parse_data_file(status.name, extension=extension)
             if name is not None and name.instant == instant and (partition_path, name.file_id) in groups:
                 found.append(status.path)
     return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from lakeward.commit.transition import LAYOUT
 from lakeward.errors import BrokenFile, NotFound, OutcomeUnknown
-from lakeward.format.file_name import parse_base_file, parse_log_file
+from lakeward.format.file_name import parse_data_file
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.storage.storage import Storage
 
@@ -33,7 +33,7 @@ def named_files(storage: Storage, staged: str, instant: str, *, extension: str) 
     for stats in commit.partition_to_write_stats.values():
         for stat in stats:
             last = (stat.path or "").rpartition("/")[2]
-            name = parse_log_file(last) or parse_base_file(last, extension=extension)
+            name = parse_data_file(last, extension=extension)
             if name is None or name.instant != instant or not stat.path or not stat.file_size_in_bytes:
                 raise BrokenFile(
                     f"{staged} cannot be published.",

@@ -77,7 +77,7 @@ def run_attempt(table: ServicedTable, service: ServiceRun) -> str | None:
         with Renewal(attempt.beat, interval_seconds=INTERVAL_SECONDS):
             with table.measured(Phase.MERGE):
                 service.work()
-            table.observer.step(f"{service.name} merged, committing")
+            table.observer.step(f"{service.name} has done its work, committing")
             with table.measured(Phase.YIELD):
                 service.await_writers()
             with table.measured(Phase.COMMIT):

@@ -114,6 +114,11 @@ def parse_log_file(name: str) -> LogFileName | None:
     )
 
 
+def parse_data_file(name: str, *, extension: str = PARQUET) -> BaseFileName | LogFileName | None:
+    """The name of either; none is of both grammars."""
+    return parse_base_file(name, extension=extension) or parse_log_file(name)
+
+
 def is_native_log(name: str) -> bool:
     """True for what table version 10 calls its logs, which readers of older tables take for base files."""
     return _NATIVE_LOG.fullmatch(name) is not None
@@ -121,7 +126,7 @@ def is_native_log(name: str) -> bool:
 
 def check_file_name(name: str, *, extension: str = PARQUET) -> str:
     """`name` itself, if it is a log file's or that of a base file with the extension. Raises `UntrustedName`."""
-    if parse_base_file(name, extension=extension) is None and parse_log_file(name) is None:
+    if parse_data_file(name, extension=extension) is None:
         raise _untrusted(name, "It is the name of neither a base file nor a log file.")
     return name
 

@@ -29,7 +29,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakeward.errors import Refused, UsageError
-from lakeward.format.file_name import parse_base_file, parse_log_file
+from lakeward.format.file_name import parse_data_file
 from lakeward.format.timeline.instant import State, is_before
 from lakeward.table.file_group import FileGroup, FileSlice
 from lakeward.table.file_system_view import FileSystemView, GroupId
@@ -90,7 +90,7 @@ def check_uncleaned(
             continue
         for path, names in clean.deleted.items():
             for name in names:
-                parsed = parse_base_file(name) or parse_log_file(name)
+                parsed = parse_data_file(name)
                 if parsed is None or is_before(instant, parsed.instant):
                     continue
                 at = replaced.get((path, parsed.file_id))

@@ -28,7 +28,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lakeward.format.file_name import PARQUET, BaseFileName, is_native_log, parse_base_file, parse_log_file
+from lakeward.format.file_name import (
+    PARQUET,
+    BaseFileName,
+    is_native_log,
+    parse_base_file,
+    parse_data_file,
+    parse_log_file,
+)
 from lakeward.format.partition_metadata import is_partition_metadata
 from lakeward.format.timeline.instant import State, comparable_time
 from lakeward.storage.storage import FileStatus, join
@@ -135,7 +142,7 @@ def _by_file_id(damage: Iterable[DamagedFile]) -> Mapping[str, Sequence[DamagedF
     found: dict[str, list[DamagedFile]] = defaultdict(list)
     for file in damage:
         name = posixpath.basename(file.path)
-        if (parsed := parse_base_file(name) or parse_log_file(name)) is not None:
+        if (parsed := parse_data_file(name)) is not None:
             found[parsed.file_id].append(file)
     return found
 

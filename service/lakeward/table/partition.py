@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakeward.errors import LinkInTable
-from lakeward.format.file_name import parse_base_file, parse_log_file
+from lakeward.format.file_name import parse_data_file
 from lakeward.format.partition_metadata import is_partition_metadata
 from lakeward.storage.storage import FileStatus, Storage, join
 from lakeward.table.file_group import FrozenGroup
@@ -95,7 +95,7 @@ def _nameless(path: str, entries: Iterable[FileStatus]) -> list[FrozenGroup]:
     """The file groups of a partition that no plan can name, with the newest instant of each."""
     instants: dict[str, str] = {}
     for entry in entries:
-        if (name := parse_base_file(entry.name) or parse_log_file(entry.name)) is not None:
+        if (name := parse_data_file(entry.name)) is not None:
             instants[name.file_id] = max(name.instant, instants.get(name.file_id, ""))
     why = "the name of its partition is no UTF-8, so neither a plan nor any program of Hudi's can name it"
     return [FrozenGroup(format_path(path), *group, why, is_nameable=False) for group in sorted(instants.items())]

@@ -233,7 +233,7 @@ def test_who_finds_it_completed_changes_nothing(base: Path, monkeypatch: pytest.
 
     class Completing(Silent):
         def step(self, text: str) -> None:
-            if "merged, committing" in text:
+            if "done its work, committing" in text:
                 (requested,) = (base / TIMELINE).glob("*.clean.requested")
                 completed = base / TIMELINE / f"{requested.name.split('.')[0]}_{INSTANT}.clean"
                 completed.write_bytes(b"theirs")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from lakeward.clock import Clock
-from lakeward.format.file_name import parse_base_file, parse_log_file
+from lakeward.format.file_name import parse_data_file
 from lakeward.plan.archiving import ArchiveFacts, ArchiveOptions, ArchivePlan, plan_archive
 from lakeward.plan.eligibility import TableService, find_refusals
 from lakeward.plan.refusal import refuse
@@ -53,6 +53,6 @@ def _replaced_left(snapshot: TableSnapshot) -> dict[str, int]:
 
 def _instant_of(path: str) -> str:
     name = path.rpartition("/")[2]
-    parsed = parse_base_file(name) or parse_log_file(name)
+    parsed = parse_data_file(name)
     assert parsed is not None, "it was sorted by its name"
     return parsed.instant

@@ -16,6 +16,7 @@ from typing import Any
 from lakeward.format.avro.container import read_record, write_record
 from lakeward.format.avro.record_fields import RecordFields
 from lakeward.format.file_name import check_relative_path
+from lakeward.format.timeline.avro_types import TEXT, TEXTS, by_key
 
 VERSION = 2
 """In version 1 files are named by their paths."""
@@ -46,37 +47,35 @@ class CleanMetadata:
     """The plan's, from which Hudi's next clean learns which savepoints there were."""
 
 
-_TEXT = {"type": "string", "avro.java.string": "String"}
-_TEXTS = {"type": "array", "items": _TEXT}
 _VERSION = {"name": "version", "type": ["int", "null"], "default": 1}
-_EXTRA = {"type": "map", "values": _TEXT, "avro.java.string": "String", "default": None}
+_EXTRA = {**by_key(TEXT), "default": None}
 
 _PARTITION = {
     "type": "record",
     "name": "HoodieCleanPartitionMetadata",
     "fields": [
-        {"name": "partitionPath", "type": _TEXT},
-        {"name": "policy", "type": _TEXT},
-        {"name": "deletePathPatterns", "type": _TEXTS},
-        {"name": "successDeleteFiles", "type": _TEXTS},
-        {"name": "failedDeleteFiles", "type": _TEXTS},
+        {"name": "partitionPath", "type": TEXT},
+        {"name": "policy", "type": TEXT},
+        {"name": "deletePathPatterns", "type": TEXTS},
+        {"name": "successDeleteFiles", "type": TEXTS},
+        {"name": "failedDeleteFiles", "type": TEXTS},
         {"name": "isPartitionDeleted", "type": ["null", "boolean"], "default": None},
     ],
 }
 
-_BY_PARTITION = {"type": "map", "values": _PARTITION, "avro.java.string": "String"}
-_BOOTSTRAP = {"type": "map", "values": _PARTITION["name"], "avro.java.string": "String", "default": None}
+_BY_PARTITION = by_key(_PARTITION)
+_BOOTSTRAP = {**by_key(_PARTITION["name"]), "default": None}
 
 _SCHEMA: dict[str, Any] = {
     "type": "record",
     "name": "HoodieCleanMetadata",
     "namespace": "org.apache.hudi.avro.model",
     "fields": [
-        {"name": "startCleanTime", "type": _TEXT},
+        {"name": "startCleanTime", "type": TEXT},
         {"name": "timeTakenInMillis", "type": "long"},
         {"name": "totalFilesDeleted", "type": "int"},
-        {"name": "earliestCommitToRetain", "type": _TEXT},
-        {"name": "lastCompletedCommitTimestamp", "type": _TEXT, "default": ""},
+        {"name": "earliestCommitToRetain", "type": TEXT},
+        {"name": "lastCompletedCommitTimestamp", "type": TEXT, "default": ""},
         {"name": "partitionMetadata", "type": _BY_PARTITION},
         _VERSION,
         {"name": "bootstrapPartitionMetadata", "type": ["null", _BOOTSTRAP], "default": None},

@@ -22,6 +22,7 @@ from lakeward.errors import UntrustedName
 from lakeward.format.avro.container import read_record, write_record
 from lakeward.format.avro.record_fields import RecordFields
 from lakeward.format.file_name import check_relative_path
+from lakeward.format.timeline.avro_types import TEXT, TEXTS, by_key
 from lakeward.format.timeline.clean_metadata import KEEP_LATEST_COMMITS
 
 VERSION = 2
@@ -50,27 +51,25 @@ class CleanPlan:
     extra_metadata: Mapping[str, str] = field(default_factory=dict)
 
 
-_TEXT = {"type": "string", "avro.java.string": "String"}
-_TEXTS = {"type": "array", "items": _TEXT}
-_EXTRA = {"type": "map", "values": _TEXT, "avro.java.string": "String", "default": None}
+_EXTRA = {**by_key(TEXT), "default": None}
 
 _INSTANT = {
     "type": "record",
     "name": "HoodieActionInstant",
-    "fields": [{"name": name, "type": _TEXT} for name in ("timestamp", "action", "state")],
+    "fields": [{"name": name, "type": TEXT} for name in ("timestamp", "action", "state")],
 }
 
 _FILE = {
     "type": "record",
     "name": "HoodieCleanFileInfo",
     "fields": [
-        {"name": "filePath", "type": ["null", _TEXT], "default": None},
+        {"name": "filePath", "type": ["null", TEXT], "default": None},
         {"name": "isBootstrapBaseFile", "type": ["null", "boolean"], "default": None},
     ],
 }
 
-_NAMES_BY_PARTITION = {"type": "map", "values": _TEXTS, "avro.java.string": "String"}
-_FILES_BY_PARTITION = {"type": "map", "values": {"type": "array", "items": _FILE}, "avro.java.string": "String"}
+_NAMES_BY_PARTITION = by_key(TEXTS)
+_FILES_BY_PARTITION = by_key({"type": "array", "items": _FILE})
 
 _SCHEMA: dict[str, Any] = {
     "type": "record",
@@ -78,12 +77,12 @@ _SCHEMA: dict[str, Any] = {
     "namespace": "org.apache.hudi.avro.model",
     "fields": [
         {"name": "earliestInstantToRetain", "type": ["null", _INSTANT], "default": None},
-        {"name": "lastCompletedCommitTimestamp", "type": _TEXT, "default": ""},
-        {"name": "policy", "type": _TEXT},
+        {"name": "lastCompletedCommitTimestamp", "type": TEXT, "default": ""},
+        {"name": "policy", "type": TEXT},
         {"name": "filesToBeDeletedPerPartition", "type": ["null", _NAMES_BY_PARTITION], "default": None},
         {"name": "version", "type": ["int", "null"], "default": 1},
         {"name": "filePathsToBeDeletedPerPartition", "type": ["null", _FILES_BY_PARTITION], "default": None},
-        {"name": "partitionsToBeDeleted", "type": ["null", _TEXTS], "default": None},
+        {"name": "partitionsToBeDeleted", "type": ["null", TEXTS], "default": None},
         {"name": "extraMetadata", "type": ["null", _EXTRA], "default": None},
     ],
 }

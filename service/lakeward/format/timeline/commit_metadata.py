@@ -25,6 +25,7 @@ from lakeward.errors import BrokenFile
 from lakeward.format.avro.container import MAGIC, read_record, write_record
 from lakeward.format.avro.record_fields import RecordFields
 from lakeward.format.file_name import check_file_id, check_relative_path
+from lakeward.format.timeline.avro_types import TEXT, TEXTS, by_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +96,8 @@ class CommitMetadata:
 WrittenFiles = Mapping[str, Mapping[str, int | None]]
 """Maps a partition path to the path of each file that a commit wrote, and its size where the commit says it."""
 
-_TEXT = {"type": "string", "avro.java.string": "String"}
-_TEXTS = {"type": "array", "items": _TEXT}
-_TEXT_BY_KEY = {"type": "map", "values": _TEXT, "avro.java.string": "String"}
-_LONG_BY_KEY = {"type": "map", "values": "long", "avro.java.string": "String"}
+_TEXT_BY_KEY = by_key(TEXT)
+_LONG_BY_KEY = by_key("long")
 
 
 def _nullable(name: str, avro_type: object) -> dict[str, Any]:
@@ -113,15 +112,15 @@ _RUNTIME_STATS = {
 
 # The fields of WriteStat, in its order, by their names on disk.
 _WRITE_STAT_TYPES: dict[str, object] = {
-    "fileId": _TEXT,
-    "path": _TEXT,
-    "prevCommit": _TEXT,
+    "fileId": TEXT,
+    "path": TEXT,
+    "prevCommit": TEXT,
     "numWrites": "long",
     "numDeletes": "long",
     "numUpdateWrites": "long",
     "totalWriteBytes": "long",
     "totalWriteErrors": "long",
-    "partitionPath": _TEXT,
+    "partitionPath": TEXT,
     "totalLogRecords": "long",
     "totalLogFiles": "long",
     "totalUpdatedRecordsCompacted": "long",
@@ -132,17 +131,17 @@ _WRITE_STAT_TYPES: dict[str, object] = {
     "fileSizeInBytes": "long",
     "logVersion": "int",
     "logOffset": "long",
-    "baseFile": _TEXT,
-    "logFiles": _TEXTS,
+    "baseFile": TEXT,
+    "logFiles": TEXTS,
     "cdcStats": _LONG_BY_KEY,
-    "prevBaseFile": _TEXT,
+    "prevBaseFile": TEXT,
     "minEventTime": "long",
     "maxEventTime": "long",
     "runtimeStats": _RUNTIME_STATS,
     "totalLogFilesCompacted": "long",
     "totalLogReadTimeMs": "long",
     "totalLogSizeCompacted": "long",
-    "tempPath": _TEXT,
+    "tempPath": TEXT,
     "numUpdates": "long",
 }
 
@@ -161,12 +160,12 @@ _COMMIT_METADATA = {
     "fields": [
         _nullable(
             "partitionToWriteStats",
-            {"type": "map", "values": {"type": "array", "items": _WRITE_STAT}, "avro.java.string": "String"},
+            by_key({"type": "array", "items": _WRITE_STAT}),
         ),
         _nullable("compacted", "boolean"),
         _nullable("extraMetadata", _TEXT_BY_KEY),
         {"name": "version", "type": ["int", "null"], "default": 1},
-        _nullable("operationType", _TEXT),
+        _nullable("operationType", TEXT),
     ],
 }
 
@@ -260,9 +259,9 @@ def _write_stat(fields: RecordFields) -> WriteStat:
 def _stat_value(fields: RecordFields, name: str, avro_type: object) -> Any:
     if not fields.has(name):
         return None
-    if avro_type is _TEXT:
+    if avro_type is TEXT:
         return fields.text(name)
-    if avro_type is _TEXTS:
+    if avro_type is TEXTS:
         return fields.texts(name)
     if avro_type is _LONG_BY_KEY:
         return fields.integer_by_key(name)

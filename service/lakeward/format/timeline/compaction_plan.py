@@ -20,6 +20,7 @@ from lakeward.errors import UntrustedName
 from lakeward.format.avro.container import read_record, write_record
 from lakeward.format.avro.record_fields import RecordFields
 from lakeward.format.file_name import PARQUET, check_file_id, check_relative_path, parse_base_file, parse_log_file
+from lakeward.format.timeline.avro_types import TEXT, TEXTS, by_key
 
 METRICS = ("TOTAL_LOG_FILES", "TOTAL_LOG_FILES_SIZE", "TOTAL_IO_READ_MB", "TOTAL_IO_WRITE_MB", "TOTAL_IO_MB")
 """Hudi fails with a null pointer on an operation that lacks one of them."""
@@ -77,28 +78,26 @@ class CompactionPlan:
     partitions written to since (BaseTableServicePlanActionExecutor), so one that is not here is forgotten."""
 
 
-_TEXT = {"type": "string", "avro.java.string": "String"}
-_TEXTS = {"type": "array", "items": _TEXT}
-_TEXT_BY_KEY = {"type": "map", "values": _TEXT, "avro.java.string": "String"}
-_DOUBLE_BY_KEY = {"type": "map", "values": "double", "avro.java.string": "String"}
+_TEXT_BY_KEY = by_key(TEXT)
+_DOUBLE_BY_KEY = by_key("double")
 _VERSION = {"name": "version", "type": ["int", "null"], "default": 1}
-_OPERATION_TYPE = {"name": "operationType", "type": ["null", _TEXT], "default": None}
+_OPERATION_TYPE = {"name": "operationType", "type": ["null", TEXT], "default": None}
 
 _OPERATION_FIELDS: list[dict[str, Any]] = [
-    {"name": "baseInstantTime", "type": ["null", _TEXT]},
-    {"name": "deltaFilePaths", "type": ["null", _TEXTS], "default": None},
-    {"name": "dataFilePath", "type": ["null", _TEXT], "default": None},
-    {"name": "fileId", "type": ["null", _TEXT]},
-    {"name": "partitionPath", "type": ["null", _TEXT], "default": None},
+    {"name": "baseInstantTime", "type": ["null", TEXT]},
+    {"name": "deltaFilePaths", "type": ["null", TEXTS], "default": None},
+    {"name": "dataFilePath", "type": ["null", TEXT], "default": None},
+    {"name": "fileId", "type": ["null", TEXT]},
+    {"name": "partitionPath", "type": ["null", TEXT], "default": None},
     {"name": "metrics", "type": ["null", _DOUBLE_BY_KEY], "default": None},
-    {"name": "bootstrapFilePath", "type": ["null", _TEXT], "default": None},
+    {"name": "bootstrapFilePath", "type": ["null", TEXT], "default": None},
 ]
 
 _STRATEGY = {
     "type": "record",
     "name": "HoodieCompactionStrategy",
     "fields": [
-        {"name": "compactorClassName", "type": ["null", _TEXT], "default": None},
+        {"name": "compactorClassName", "type": ["null", TEXT], "default": None},
         {"name": "strategyParams", "type": ["null", _TEXT_BY_KEY], "default": None},
         _VERSION,
     ],
@@ -121,7 +120,7 @@ def _plan_schema(*, with_types: bool) -> dict[str, Any]:
             _VERSION,
             {"name": "strategy", "type": ["null", _STRATEGY], "default": None},
             {"name": "preserveHoodieMetadata", "type": ["boolean", "null"], "default": False},
-            {"name": "missingSchedulePartitions", "type": ["null", _TEXTS], "default": None},
+            {"name": "missingSchedulePartitions", "type": ["null", TEXTS], "default": None},
         ],
     }
 

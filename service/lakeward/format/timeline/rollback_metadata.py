@@ -14,24 +14,23 @@ from typing import Any
 
 from lakeward.format.avro.container import read_record, write_record
 from lakeward.format.avro.record_fields import RecordFields
-from lakeward.format.file_name import parse_base_file, parse_log_file
-from lakeward.format.timeline.rollback_plan import INSTANT_INFO, TEXT, VERSION, RollbackPlan, planned_path, sizes_field
-
-_TEXTS = {"type": "array", "items": TEXT}
+from lakeward.format.file_name import parse_data_file
+from lakeward.format.timeline.avro_types import TEXT, TEXTS, by_key
+from lakeward.format.timeline.rollback_plan import INSTANT_INFO, VERSION, RollbackPlan, planned_path, sizes_field
 
 _PARTITION = {
     "type": "record",
     "name": "HoodieRollbackPartitionMetadata",
     "fields": [
         {"name": "partitionPath", "type": TEXT},
-        {"name": "successDeleteFiles", "type": _TEXTS},
-        {"name": "failedDeleteFiles", "type": _TEXTS},
+        {"name": "successDeleteFiles", "type": TEXTS},
+        {"name": "failedDeleteFiles", "type": TEXTS},
         sizes_field("rollbackLogFiles"),
         sizes_field("logFilesFromFailedCommit"),
     ],
 }
 
-_BY_PARTITION = {"type": "map", "values": _PARTITION, "avro.java.string": "String"}
+_BY_PARTITION = by_key(_PARTITION)
 _INSTANTS = {"type": "array", "items": INSTANT_INFO, "default": []}
 
 _SCHEMA: dict[str, Any] = {
@@ -42,7 +41,7 @@ _SCHEMA: dict[str, Any] = {
         {"name": "startRollbackTime", "type": TEXT},
         {"name": "timeTakenInMillis", "type": "long"},
         {"name": "totalFilesDeleted", "type": "int"},
-        {"name": "commitsRollback", "type": _TEXTS},
+        {"name": "commitsRollback", "type": TEXTS},
         {"name": "partitionMetadata", "type": _BY_PARTITION},
         {"name": "version", "type": ["int", "null"], "default": 1},
         {"name": "instantsRollback", "type": _INSTANTS, "default": []},
@@ -104,7 +103,7 @@ def read_rollback_groups(data: bytes, *, file: str) -> frozenset[tuple[str, str]
     for request in _fields(data, file).records("RollbackRequests"):
         partition_path = request.text("partitionPath") or ""
         names = {path.rpartition("/")[2] for path in request.texts("filesToBeDeleted")}
-        parsed = [parse_log_file(name) or parse_base_file(name) for name in names]
+        parsed = [parse_data_file(name) for name in names]
         file_ids = {request.text("fileId"), *(name.file_id for name in parsed if name is not None)}
         groups |= {(partition_path, file_id) for file_id in file_ids if file_id}
     return frozenset(groups)

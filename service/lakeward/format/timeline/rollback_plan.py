@@ -23,7 +23,8 @@ from typing import Any
 from lakeward.errors import UntrustedName
 from lakeward.format.avro.container import read_record, write_record
 from lakeward.format.avro.record_fields import RecordFields
-from lakeward.format.file_name import BaseFileName, LogFileName, check_relative_path, parse_base_file, parse_log_file
+from lakeward.format.file_name import BaseFileName, LogFileName, check_relative_path, parse_data_file
+from lakeward.format.timeline.avro_types import TEXT, by_key
 
 VERSION = 1
 
@@ -38,8 +39,6 @@ class RollbackPlan:
     """Names of the files to delete, by partition path, sorted."""
 
 
-TEXT = {"type": "string", "avro.java.string": "String"}
-
 INSTANT_INFO = {
     "type": "record",
     "name": "HoodieInstantInfo",
@@ -49,7 +48,7 @@ INSTANT_INFO = {
 
 def sizes_field(name: str) -> dict[str, Any]:
     """A field that maps log files to numbers; since table version 8 there are none."""
-    values = {"type": "map", "values": "long", "avro.java.string": "String"}
+    values = by_key("long")
     return {"name": name, "type": ["null", values], "default": None}
 
 
@@ -87,7 +86,7 @@ _PLACE = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?(?://[^/]*)?(?P<path>/.*)", r
 
 def written_file(name: str, instant: str) -> BaseFileName | LogFileName | None:
     """The name of a data file that `instant` wrote; None for any other."""
-    parsed = parse_base_file(name) or parse_log_file(name)
+    parsed = parse_data_file(name)
     return parsed if parsed is not None and parsed.instant == instant else None
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from lakeward.format.avro.container import read_record, write_record
 from lakeward.format.avro.record_fields import RecordFields
 from lakeward.format.file_name import check_plain_name, check_relative_path
+from lakeward.format.timeline.avro_types import TEXT, TEXTS, by_key
 
 VERSION = 1
 
@@ -31,14 +32,12 @@ class SavepointMetadata:
     """When it was made, since the epoch. Hudi writes 0."""
 
 
-_TEXT = {"type": "string", "avro.java.string": "String"}
-
 _PARTITION = {
     "type": "record",
     "name": "HoodieSavepointPartitionMetadata",
     "fields": [
-        {"name": "partitionPath", "type": _TEXT},
-        {"name": "savepointDataFile", "type": {"type": "array", "items": _TEXT}},
+        {"name": "partitionPath", "type": TEXT},
+        {"name": "savepointDataFile", "type": TEXTS},
     ],
 }
 
@@ -47,10 +46,10 @@ _SCHEMA: dict[str, Any] = {
     "name": "HoodieSavepointMetadata",
     "namespace": "org.apache.hudi.avro.model",
     "fields": [
-        {"name": "savepointedBy", "type": _TEXT},
+        {"name": "savepointedBy", "type": TEXT},
         {"name": "savepointedAt", "type": "long"},
-        {"name": "comments", "type": _TEXT},
-        {"name": "partitionMetadata", "type": {"type": "map", "values": _PARTITION, "avro.java.string": "String"}},
+        {"name": "comments", "type": TEXT},
+        {"name": "partitionMetadata", "type": by_key(_PARTITION)},
         {"name": "version", "type": ["int", "null"], "default": 1},
     ],
 }

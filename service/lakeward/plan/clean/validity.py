@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from lakeward.format.file_name import parse_base_file, parse_log_file
+from lakeward.format.file_name import parse_data_file
 from lakeward.format.timeline.instant import State
 from lakeward.plan.clean.planner import plan_clean
 from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
@@ -72,7 +72,7 @@ def groups_of_files(files: Mapping[str, Sequence[str]]) -> Iterator[GroupId]:
 
 
 def group_of(partition_path: str, name: str) -> GroupId | None:
-    parsed = parse_base_file(name) or parse_log_file(name)
+    parsed = parse_data_file(name)
     return None if parsed is None else (partition_path, parsed.file_id)
 
 

@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from lakeward.clock import Clock
 from lakeward.errors import BrokenFile
-from lakeward.format.file_name import check_plain_name, check_relative_path, parse_base_file, parse_log_file
+from lakeward.format.file_name import check_plain_name, check_relative_path, parse_data_file
 from lakeward.format.metadata.key import ALL_PARTITIONS, UNPARTITIONED, files_key
 from lakeward.format.metadata.partition import FILES
 from lakeward.format.metadata.record import FilesRecord, MetadataRecord
@@ -135,15 +135,11 @@ def _difference(name: str, listed: int | None, stored: int | None, timeline: Tim
 
 
 def _data_files(files: Iterable[FileStatus]) -> Mapping[str, int]:
-    return {
-        status.name: status.size
-        for status in files
-        if not status.is_folder and (parse_base_file(status.name) or parse_log_file(status.name))
-    }
+    return {status.name: status.size for status in files if not status.is_folder and (parse_data_file(status.name))}
 
 
 def _is_committed(name: str, timeline: Timeline) -> bool:
-    parsed = parse_base_file(name) or parse_log_file(name)
+    parsed = parse_data_file(name)
     assert parsed is not None, "the others were left out"
     return timeline.completion_time(parsed.instant) is not None or timeline.is_archived(parsed.instant)
 

@@ -20,7 +20,7 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from lakeward.format.file_name import BaseFileName, LogFileName, parse_base_file, parse_log_file
+from lakeward.format.file_name import BaseFileName, LogFileName, parse_base_file, parse_data_file, parse_log_file
 from lakeward.format.timeline.clean_metadata import VERSION as CLEAN_VERSION
 from lakeward.format.timeline.clean_metadata import CleanMetadata
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat
@@ -118,6 +118,6 @@ def _added_file(instant: str, partition_path: str, stat: WriteStat) -> AddedFile
 
 def _data_files(names: tuple[str, ...]) -> Iterator[BaseFileName | LogFileName]:
     for name in names:
-        parsed = parse_base_file(name) or parse_log_file(name)
+        parsed = parse_data_file(name)
         if parsed is not None:
             yield parsed
