@@ -9,6 +9,7 @@ from typing import Any
 from lakeward.format.file_name import LogFileName
 from lakeward.format.timeline.instant import Instant, State, instant_file_name, parse_instant
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, LogFile
+from lakeward.table.file_system_view import PartitionFiles
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import LoadedConfig, TableConfig
 from lakeward.table.timeline.timeline import Timeline
@@ -88,6 +89,7 @@ def snapshot_of(
             **(properties or {}),
         }
     )
+    replaced = [group for group in fields.get("replaced_groups", ()) if isinstance(group, FileGroup)]
     return TableSnapshot(
         **{
             "base_path": "/table",
@@ -109,6 +111,14 @@ def snapshot_of(
             "schema_on_read": False,
             "base_file_facts": (),
             "archive_problems": (),
+            "files": tuple(map(_files_of, (*groups, *replaced))),
         }
         | fields
+    )
+
+
+def _files_of(group: FileGroup) -> PartitionFiles:
+    bases = tuple(slice_.base_file for slice_ in group.slices if slice_.base_file is not None)
+    return PartitionFiles(
+        group.partition_path, bases, tuple(log for each in group.slices for log in each.log_files), ()
     )

@@ -12,12 +12,14 @@ import pytest
 from lakeward.errors import LakewardError, Refused, UsageError
 from lakeward.format.file_name import LogFileName
 from lakeward.plan.savepointing import check_commit, check_uncleaned, files_to_keep, pinned_by
-from lakeward.table.file_group import BaseFile, LogFile
-from lakeward.table.file_system_view import FileSystemView, GroupId, PartitionFiles, build_file_groups
+from lakeward.table.file_group import BaseFile, FileGroup, LogFile
+from lakeward.table.file_system_view import GroupId, PartitionFiles, build_file_groups
+from lakeward.table.past_slices import groups_as_of
+from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.cleans import Clean
 from lakeward.table.timeline.savepoints import Savepoint
 from lakeward.table.timeline.timeline import Timeline
-from tests.synthetic_table import TOKEN, completed, minute, pending
+from tests.synthetic_table import TOKEN, completed, minute, pending, snapshot_of
 
 GROUP = ("p", "g")
 
@@ -52,20 +54,30 @@ class Group:
         self.timeline = Timeline(
             tuple(i for each in (completed(minute(0), "commit"), *instants.values()) for i in each)
         )
-        self._files = [PartitionFiles("p", tuple(bases), tuple(logs), ())]
+        self._files = (PartitionFiles("p", tuple(bases), tuple(logs), ()),)
         self._compactions = compactions
-        self.sizes = {"p": {f.name: f.size for f in bases} | {f.name.text: f.size for f in logs}}
 
-    def view(self, as_of: int) -> FileSystemView:
-        replaced = {group: at for group, at in self.replaced.items() if at <= minute(as_of)}
-        return build_file_groups(
+    def snapshot(self, *savepoints: Savepoint) -> TableSnapshot:
+        view = build_file_groups(
             self._files,
             self.timeline,
             layout=2,
             archived={},
             pending_compactions=self._compactions,
-            replaced=replaced,
+            replaced=self.replaced,
         )
+        return snapshot_of(
+            view.groups,
+            [],
+            timeline=self.timeline,
+            replaced=self.replaced,
+            replaced_groups=view.replaced,
+            savepointed={each.instant: frozenset(f"p/{name}" for name in each.files["p"]) for each in savepoints},
+            files=self._files,
+        )
+
+    def groups(self, as_of: int) -> list[FileGroup]:
+        return [group for group in groups_as_of(self.snapshot(), minute(as_of)) if isinstance(group, FileGroup)]
 
 
 def file(word: str) -> str:
@@ -93,7 +105,7 @@ def file(word: str) -> str:
 )
 def test_files_that_are_kept(text: str, as_of: int, kept: str) -> None:
     """It is what a reader as of the commit, or after a restore to it, reads. Keeps 1 of plan/savepointing."""
-    assert files_to_keep(Group(text).view(as_of), minute(as_of)).get("p", ()) == tuple(map(file, kept.split()))
+    assert files_to_keep(Group(text).groups(as_of), minute(as_of)).get("p", ()) == tuple(map(file, kept.split()))
 
 
 def clean(at: int, *, done: bool = True, earliest: int | None = None, deleted: str = "") -> Clean:
@@ -132,7 +144,7 @@ def test_what_can_be_savepointed(
     group = Group(text)
     try:
         check_commit(group.timeline, minute(as_of), cleans)
-        check_uncleaned(group.view(as_of), group.replaced, minute(as_of), cleans)
+        check_uncleaned(group.groups(as_of), group.replaced, minute(as_of), cleans)
     except LakewardError as error:
         assert refused is not None, error
         assert isinstance(error, refused), error
@@ -141,16 +153,16 @@ def test_what_can_be_savepointed(
 
 
 def test_bytes_that_only_one_savepoint_keeps() -> None:
-    """What readers read, and what another keeps too, would be there without it; what is gone is told."""
-    group = Group("base:10 log:11 base:20 log:21 base:30 log:31")
+    """Slices are pinned whole. What readers read, and what another pins too, would be there without it; what is gone
+    is told."""
+    group = Group("base:10 log:11 base:20 log:21 log:22 base:30 log:31")
     first = Savepoint(minute(11), "u", "", 0.0, {"p": frozenset(map(file, ("base:10", "log:11", "base:5")))})
-    second = Savepoint(minute(21), "u", "", 0.0, {"p": frozenset(map(file, ("base:20", "log:21", "log:11")))})
-    newest = Savepoint(minute(31), "u", "", 0.0, {"p": frozenset(map(file, ("base:30", "log:31")))})
+    second = Savepoint(minute(21), "u", "", 0.0, {"p": frozenset(map(file, ("base:20", "log:21")))})
+    again = Savepoint(minute(22), "u", "", 0.0, {"p": frozenset(map(file, ("base:10", "base:30", "log:31")))})
 
-    found = pinned_by([first, second, newest], group.view(31), group.sizes)
+    def costs(*savepoints: Savepoint) -> list[tuple[int, int, int, int, int]]:
+        found = pinned_by(savepoints, group.snapshot(*savepoints))
+        return [(each.files, each.bytes, each.only_files, each.only_bytes, each.gone) for each in found]
 
-    assert [(each.files, each.bytes, each.only_files, each.only_bytes, each.gone) for each in found] == [
-        (3, 1010, 1, 1000, 1),
-        (3, 1020, 2, 1010, 0),
-        (2, 1010, 0, 0, 0),
-    ]
+    assert costs(first, second) == [(3, 1010, 2, 1010, 1), (2, 1010, 3, 1020, 0)]
+    assert costs(first, again) == [(3, 1010, 0, 0, 1), (3, 2010, 0, 0, 0)]

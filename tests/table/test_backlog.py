@@ -101,7 +101,7 @@ def test_an_unknown_zone_and_reserved_instants_tell_no_age() -> None:
 
 
 def test_what_savepoints_keep() -> None:
-    """Older slices and replaced groups count that one of them names, once; what readers read would be there anyway."""
+    """Older and replaced slices of which one names a file count, whole and once; what readers read would be there."""
     old = file_group("p", "a-0", base=(minute(1), 50), logs=[(minute(2), 7)]).slices
     new = file_group("p", "a-0", base=(minute(5), 100), logs=[]).slices
     gone = file_group("p", "b-0", base=(minute(1), 1000), logs=[(minute(2), 1)])
@@ -123,5 +123,5 @@ def test_what_savepoints_keep() -> None:
 
     backlog = backlog_of(snapshot)
 
-    assert backlog.pinned_bytes == 50 + 7 + 1000
+    assert backlog.pinned_bytes == 50 + 7 + 1000 + 1
     assert backlog.oldest_savepoint_at == 800.0

@@ -108,16 +108,8 @@ def _preview(
     from lakeward.cli.views.terminal import Terminal
     from lakeward.plan.eligibility import TableService, find_refusals
     from lakeward.plan.refusal import refuse
-    from lakeward.table.listing import listing_source
-    from lakeward.table.snapshot import take_snapshot
 
-    snapshot = take_snapshot(
-        opened.storage,
-        opened.base_path,
-        timezone=timezone or opened.table.timezone,
-        clock=SystemClock(),
-        listing=listing_source(opened.base_path, opened.table.listing),
-    )
+    snapshot = opened.snapshot(timezone=timezone)
     refuse(opened.base_path, find_refusals(snapshot, TableService.CLEANING))
     outcome = plan(snapshot)
     if as_json:

@@ -205,7 +205,7 @@ def compact(
                 excluded=excluded,
             )
             if dry_run or plan.narrows:
-                preview = compactor.preview()
+                preview = compactor.preview().outcome
                 plan.check_matches(preview)
             if dry_run:
                 trigger = metadata_trigger_of(opened, after)

@@ -27,6 +27,7 @@ from lakeward.errors import UsageError
 if TYPE_CHECKING:
     from lakeward.config.settings import LockSettings, Settings, TableSettings
     from lakeward.storage.storage import Storage
+    from lakeward.table.snapshot import TableSnapshot
 
 TableArgument = Annotated[
     str, typer.Argument(metavar="TABLE", help="Base path or URL of the table, or its name in the configuration.")
@@ -65,6 +66,20 @@ class ConfiguredTable:
         """What the configuration says about the table's other writers."""
         assert self.table.locks is not None, "Settings.table completes the locks"
         return self.table.locks
+
+    def snapshot(self, *, timezone: str | None) -> TableSnapshot:
+        """A scan of the whole table, listed by what its configuration says."""
+        from lakeward.clock import SystemClock
+        from lakeward.table.listing import listing_source
+        from lakeward.table.snapshot import take_snapshot
+
+        return take_snapshot(
+            self.storage,
+            self.base_path,
+            timezone=timezone or self.table.timezone,
+            clock=SystemClock(),
+            listing=listing_source(self.base_path, self.table.listing),
+        )
 
 
 def open_table(text: str, config: Path | None) -> ConfiguredTable:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption
+from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.plan import StatedPlan
 from lakeward.cli.options.store import DebugOption, JsonOption
+from lakeward.clock import SystemClock
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,8 +40,8 @@ def plan(
     from lakeward.cli.preview import preview, show_preview
     from lakeward.cli.views.plan import render_plan
 
-    outcome, trigger = preview(table, config, stated, timezone)
-    show_preview(outcome, trigger, as_json=as_json, render=partial(render_plan, explained=explain_too))
+    found, trigger = preview(open_table(table, config), config, stated, timezone)
+    show_preview(found.outcome, trigger, as_json=as_json, render=partial(render_plan, explained=explain_too))
 
 
 @with_option_groups
@@ -55,19 +56,20 @@ def explain(
 ) -> None:
     """Say for each file group in one sentence what would happen to it, why, and when it would be otherwise; and what
     each savepoint keeps of the table."""
-    from lakeward.cli.pinned_files import find_pinned_files
+    from lakeward.cli.pinned_files import find_pinned
     from lakeward.cli.preview import preview, show_preview
     from lakeward.cli.views.plan import explanations_as_json, render_explanations
     from lakeward.cli.views.savepoints import explain_pinned, savepoints_as_json
 
-    outcome, trigger = preview(table, config, stated, timezone)
-    pinned = find_pinned_files(table, config)
+    opened = open_table(table, config)
+    found, trigger = preview(opened, config, stated, timezone)
+    pinned, now = find_pinned(opened, found.snapshot), SystemClock().now()
 
     def document(outcome: PlanOutcome) -> dict[str, Any]:
-        return {**explanations_as_json(outcome), "savepoints": savepoints_as_json(pinned.savepoints, now=pinned.now)}
+        return {**explanations_as_json(outcome), "savepoints": savepoints_as_json(pinned, now=now)}
 
     def render(outcome: PlanOutcome, console: Console) -> None:
         render_explanations(outcome, console)
-        explain_pinned(pinned.savepoints, console, now=pinned.now)
+        explain_pinned(pinned, console, now=now)
 
-    show_preview(outcome, trigger, as_json=as_json, document=document, render=render)
+    show_preview(found.outcome, trigger, as_json=as_json, document=document, render=render)

@@ -13,7 +13,7 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from lakeward.cli.configured_table import ConfiguredTable, open_table
+from lakeward.cli.configured_table import ConfiguredTable
 from lakeward.cli.metadata_compact import metadata_trigger_as_json, metadata_trigger_of, render_metadata_trigger
 from lakeward.cli.options.compaction import compaction_options
 from lakeward.cli.options.plan import StatedPlan
@@ -25,6 +25,7 @@ from lakeward.clock import SystemClock
 from lakeward.commit.owner import Processes
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.execute.compaction.compactor import Compactor
+from lakeward.execute.compaction.preview import Preview
 from lakeward.plan.compaction.decision import PlanOutcome
 from lakeward.plan.compaction.trigger import Trigger
 from lakeward.plan.metadata.trigger import MetadataTrigger
@@ -64,10 +65,9 @@ def _newest_plan_of_a_daemon(opened: ConfiguredTable) -> ServiceInstant | None:
 
 
 def preview(
-    table: str, config: Path | None, stated: StatedPlan, timezone: str | None
-) -> tuple[PlanOutcome, MetadataTrigger | None]:
+    opened: ConfiguredTable, config: Path | None, stated: StatedPlan, timezone: str | None
+) -> tuple[Preview, MetadataTrigger | None]:
     """The decisions that `compact` would take now, or the daemon, and how far the metadata table is."""
-    opened = open_table(table, config)
     clock = SystemClock()
     parked = ParkedGroups(opened, config, clock, say=partial(typer.echo, err=True))
     compactor = Compactor(
@@ -82,8 +82,8 @@ def preview(
         processes=Processes(),
         excluded=parked.excluded(parked.records(named=stated.file_group or ())),
     )
-    outcome = compactor.preview()
-    stated.check_matches(outcome)
+    found = compactor.preview()
+    stated.check_matches(found.outcome)
     if config is None and (plan := _newest_plan_of_a_daemon(opened)) is not None:
         typer.echo(
             f"Service {plan.planned_by_service} works on this table, too: its daemon planned {plan.action} "
@@ -91,4 +91,4 @@ def preview(
             "to see what it would do.",
             err=True,
         )
-    return outcome, metadata_trigger_of(opened, opened.table.metadata_compact_after)
+    return found, metadata_trigger_of(opened, opened.table.metadata_compact_after)

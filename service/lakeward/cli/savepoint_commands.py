@@ -15,6 +15,7 @@ from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.verb_group import new_group
+from lakeward.clock import SystemClock
 from lakeward.quantities import format_size
 
 savepoint_app = new_group("Commits that Hudi can restore the table to: made, listed with what they keep, deleted.")
@@ -111,12 +112,15 @@ def list_savepoints(
     debug: DebugOption = False,
 ) -> None:
     """Show the savepoints, Hudi's too, with the bytes that only each keeps: no reader of the newest rows reads them."""
-    from lakeward.cli.pinned_files import find_pinned_files
+    from lakeward.cli.pinned_files import find_pinned
     from lakeward.cli.views.savepoints import render_savepoints, savepoints_as_json
     from lakeward.cli.views.terminal import Terminal
 
-    found = find_pinned_files(table, config)
+    opened = open_table(table, config)
+    snapshot, now = opened.snapshot(timezone=None), SystemClock().now()
+    pinned = find_pinned(opened, snapshot)
+    begun = [each.time for each in snapshot.timeline.pending if each.action == "savepoint"]
     if as_json:
-        print_json({"savepoints": savepoints_as_json(found.savepoints, now=found.now), "begun": list(found.begun)})
+        print_json({"savepoints": savepoints_as_json(pinned, now=now), "begun": begun})
     else:
-        render_savepoints(found.savepoints, found.begun, Terminal(), now=found.now)
+        render_savepoints(pinned, begun, Terminal(), now=now)

@@ -24,24 +24,26 @@ Source:  SavepointActionExecutor (Hudi 1.0.2 and 1.2.0).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakeward.errors import Refused, UsageError
 from lakeward.format.file_name import parse_data_file
 from lakeward.format.timeline.instant import State, is_before
+from lakeward.storage.storage import join
 from lakeward.table.file_group import FileGroup, FileSlice
-from lakeward.table.file_system_view import FileSystemView, GroupId
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.past_slices import pinned_slices
+from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.cleans import Clean
 from lakeward.table.timeline.savepoints import Savepoint
 from lakeward.table.timeline.timeline import Timeline
 
 
-def files_to_keep(view: FileSystemView, instant: str) -> dict[str, tuple[str, ...]]:
-    """Names by partition path, for `view` as of the instant."""
+def files_to_keep(groups: Iterable[FileGroup], instant: str) -> dict[str, tuple[str, ...]]:
+    """Names by partition path, for the groups as of the instant."""
     kept: dict[str, list[str]] = {}
-    for group in view.groups:
+    for group in groups:
         names = list(_names_of(group, instant))
         if names:
             kept.setdefault(group.partition_path, []).extend(names)
@@ -80,11 +82,11 @@ def check_commit(timeline: Timeline, instant: str, cleans: Iterable[Clean]) -> N
 
 
 def check_uncleaned(
-    view: FileSystemView, replaced: Mapping[GroupId, str], instant: str, cleans: Iterable[Clean]
+    groups_then: Iterable[FileGroup], replaced: Mapping[GroupId, str], instant: str, cleans: Iterable[Clean]
 ) -> None:
     """The same by what the cleans since the commit deleted, where they do not say as of when all can be read. Raises
     `Refused`."""
-    groups = {(group.partition_path, group.file_id): group for group in view.groups}
+    groups = {(group.partition_path, group.file_id): group for group in groups_then}
     for clean in cleans:
         if not clean.is_completed or clean.earliest_retained or is_before(clean.instant, instant):
             continue
@@ -110,33 +112,32 @@ class Pinned:
     files: int
     bytes: int
     only_files: int
-    """Files that no reader of the newest slices reads and no other savepoint keeps; what the cleaner's policy retains
-    for a while yet counts too."""
+    """Files of slices that no reader of the newest state reads and no other savepoint pins; what the cleaner's policy
+    retains for a while yet counts too."""
     only_bytes: int
     gone: int
     """Files that it names and that are not there."""
 
 
-def pinned_by(
-    savepoints: Sequence[Savepoint], now: FileSystemView, sizes: Mapping[str, Mapping[str, int]]
-) -> list[Pinned]:
-    """In the order of the savepoints. `sizes` of every file, by partition path and name."""
-    keepers = Counter((path, name) for each in savepoints for path, names in each.files.items() for name in names)
-    for group in now.groups:
-        for slice_ in group.read_slices:
-            keepers.update((group.partition_path, name) for name in _slice_names(slice_))
+def pinned_by(savepoints: Sequence[Savepoint], snapshot: TableSnapshot) -> list[Pinned]:
+    """In the order of the savepoints; the snapshot is of the whole table."""
+    sizes = {path: size for files in snapshot.files for path, size in files.sizes}
+    only: dict[str, list[FileSlice]] = {}
+    for slice_, by in pinned_slices(snapshot):
+        if len(by) == 1:
+            only.setdefault(by[0], []).append(slice_)
     found = []
     for savepoint in savepoints:
-        named = [(path, name) for path, names in savepoint.files.items() for name in names]
-        there = [each for each in named if each[1] in sizes.get(each[0], {})]
-        only = [each for each in there if keepers[each] == 1]
+        named = [join(path, name) for path, names in savepoint.files.items() for name in names]
+        there = [path for path in named if path in sizes]
+        alone = only.get(savepoint.instant, ())
         found.append(
             Pinned(
                 savepoint,
                 files=len(named),
-                bytes=sum(sizes[path][name] for path, name in there),
-                only_files=len(only),
-                only_bytes=sum(sizes[path][name] for path, name in only),
+                bytes=sum(sizes[path] for path in there),
+                only_files=sum(len(slice_.files) for slice_ in alone),
+                only_bytes=sum(slice_.bytes for slice_ in alone),
                 gone=len(named) - len(there),
             )
         )
@@ -146,19 +147,13 @@ def pinned_by(
 def _names_of(group: FileGroup, instant: str) -> Iterator[str]:
     past = _at_or_before(group, instant)
     for slice_ in FileGroup(group.partition_path, group.file_id, past).read_slices:
-        yield from _slice_names(slice_)
+        yield from (file.file_name for file in slice_.files)
     for slice_ in group.slices[: len(group.slices) - len(past)]:
         yield from (log.name.text for log in slice_.log_files if not is_before(instant, log.instant))
 
 
 def _at_or_before(group: FileGroup, instant: str) -> tuple[FileSlice, ...]:
     return tuple(slice_ for slice_ in group.slices if not is_before(instant, slice_.base_instant))
-
-
-def _slice_names(slice_: FileSlice) -> Iterator[str]:
-    if slice_.base_file is not None:
-        yield slice_.base_file.name
-    yield from (log.name.text for log in slice_.log_files)
 
 
 def _cleaned(instant: str, why: str) -> Refused:

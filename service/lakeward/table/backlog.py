@@ -18,6 +18,7 @@ from lakeward.errors import BrokenFile
 from lakeward.format.timeline.instant import Instant, State, comparable_time, parse_instant_time
 from lakeward.table.file_group import FileGroup
 from lakeward.table.live_logs import live_logs
+from lakeward.table.past_slices import pinned_slices
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.reader import LogCompaction
 from lakeward.table.timeline.timeline import Timeline
@@ -111,7 +112,7 @@ class Backlog:
     oldest_savepoint_at: float | None = None
     """Seconds since the epoch, when the oldest savepoint was made."""
     pinned_bytes: int = 0
-    """Bytes of the files that savepoints name and that readers of the newest slices do not read."""
+    """Bytes of the slices that savepoints pin and that readers of the newest state do not read."""
 
 
 def backlog_of(snapshot: TableSnapshot) -> Backlog:
@@ -140,27 +141,16 @@ def backlog_of(snapshot: TableSnapshot) -> Backlog:
         read_amplification=read_amplification(
             read_bytes=read_bytes, merged_bytes=sum(group.merged_bytes for group in groups)
         ),
-        space_amplification=_ratio(sum(slice_.base_bytes + slice_.log_bytes for slice_ in slices), read_bytes),
+        space_amplification=_ratio(sum(slice_.bytes for slice_ in slices), read_bytes),
         damaged_files=len(snapshot.damage),
         oldest_savepoint_at=_oldest_savepoint_at(snapshot.timeline),
-        pinned_bytes=_pinned_bytes(snapshot),
+        pinned_bytes=sum(slice_.bytes for slice_, _ in pinned_slices(snapshot)),
     )
 
 
 def _oldest_savepoint_at(timeline: Timeline) -> float | None:
     saved = [i for i in timeline.completed if i.action == "savepoint"]
     return min((timeline.modified[instant.file_name] for instant in saved), default=None)
-
-
-def _pinned_bytes(snapshot: TableSnapshot) -> int:
-    pinned: frozenset[str] = frozenset().union(*snapshot.savepointed.values())
-    if not pinned:
-        return 0
-    replaced = [group for group in snapshot.replaced_groups if isinstance(group, FileGroup)]
-    older = [slice_ for group in replaced for slice_ in group.slices]
-    older += [slice_ for group in snapshot.file_groups for slice_ in group.slices[len(group.read_slices) :]]
-    files = [file for slice_ in older for file in (slice_.base_file, *slice_.log_files) if file is not None]
-    return sum(file.size for file in files if file.path in pinned)
 
 
 def _oldest_unmerged_at(snapshot: TableSnapshot) -> float | None:

@@ -25,12 +25,20 @@ class BaseFile:
     size: int
     write_token: str
 
+    @property
+    def file_name(self) -> str:
+        return self.name
+
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
     name: LogFileName
     path: str
     size: int
+
+    @property
+    def file_name(self) -> str:
+        return self.name.text
 
     @property
     def instant(self) -> str:
@@ -51,6 +59,14 @@ class FileSlice:
     @property
     def group_id(self) -> tuple[str, str]:
         return (self.partition_path, self.file_id)
+
+    @property
+    def files(self) -> tuple[BaseFile | LogFile, ...]:
+        return self.log_files if self.base_file is None else (self.base_file, *self.log_files)
+
+    @property
+    def bytes(self) -> int:
+        return self.base_bytes + self.log_bytes
 
     @property
     def base_bytes(self) -> int:

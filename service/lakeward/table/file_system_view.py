@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import posixpath
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakeward.format.file_name import (
@@ -71,6 +71,12 @@ class PartitionFiles:
     log_files: tuple[LogFile, ...]
     unrecognised: tuple[str, ...]
     links: tuple[FoundLink, ...] = ()
+
+    @property
+    def sizes(self) -> Iterator[tuple[str, int]]:
+        """Path and bytes of each base file and log."""
+        yield from ((base.path, base.size) for base in self.base_files)
+        yield from ((log.path, log.size) for log in self.log_files)
 
 
 def build_file_groups(

@@ -1,71 +1,46 @@
-"""The file slices of a table as of any of its commits, from one listing.
+"""The slices of a table that readers of its newest state do not read: as of an older commit, and for savepoints.
 
-A snapshot shows what readers read now. As of an older commit there are also the file groups that were replaced since,
-and of each group the slices at or before that commit.
+As of an older commit there are also the file groups that were replaced since. A savepoint pins a slice, whole, of which
+it names a file: the cleaner leaves all of it.
 
-Touches: storage, reading only: what a scan reads of the timeline, and one listing a folder.
-Keeps:   1. the timeline is listed before the files, as in `snapshot.py`;
-         2. groups whose slices cannot be told apart are named, not left out.
+Touches: nothing.
+Keeps:   groups whose slices cannot be told apart are named, not left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator
 
-from lakeward.format.timeline.instant import comparable_time
-from lakeward.storage.storage import Storage
-from lakeward.table.file_system_view import (
-    FileSystemView,
-    PartitionFiles,
-    archived_log_instants,
-    build_file_groups,
-    sort_files,
-)
-from lakeward.table.partition import find_partitions
-from lakeward.table.table_config import TableConfig
-from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
-from lakeward.table.timeline.reader import TimelineContent, TimelineReader
-from lakeward.table.timeline.timeline import Timeline
+from lakeward.format.timeline.instant import is_before
+from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
+from lakeward.table.snapshot import TableSnapshot
 
 
-@dataclass(frozen=True)
-class PastSlices:
-    timeline: Timeline
-    layout: int
-    content: TimelineContent
-    files: tuple[PartitionFiles, ...]
-    archived: ArchivedTimes
-
-    def view(self, as_of: str | None = None) -> FileSystemView:
-        """The file groups with all of their slices; those that had been replaced as of then, or now, are left out."""
-        replaced = self.content.replaced
-        if as_of is not None:
-            replaced = {group: at for group, at in replaced.items() if comparable_time(at) <= comparable_time(as_of)}
-        return build_file_groups(
-            self.files,
-            self.timeline,
-            layout=self.layout,
-            archived=self.archived.completion_times,
-            pending_compactions=self.content.pending_compactions,
-            replaced=replaced,
-        )
-
-    @cached_property
-    def sizes(self) -> Mapping[str, Mapping[str, int]]:
-        """Bytes of every data file that there is, by partition path and name."""
-        return {
-            files.partition_path: {base.name: base.size for base in files.base_files}
-            | {log.name.text: log.size for log in files.log_files}
-            for files in self.files
-        }
+def groups_as_of(snapshot: TableSnapshot, instant: str) -> tuple[FileGroup | FrozenGroup, ...]:
+    """The file groups that were not replaced by then, with all slices that there are, later ones too."""
+    since = (
+        group
+        for group in snapshot.replaced_groups
+        if is_before(instant, snapshot.replaced[group.partition_path, group.file_id])
+    )
+    return (*snapshot.file_groups, *snapshot.frozen, *since)
 
 
-def scan_past_slices(storage: Storage, base_path: str, config: TableConfig, timeline: Timeline) -> PastSlices:
-    """All slices that there are; `timeline` was listed before."""
-    content = TimelineReader(storage, base_path, config, timeline).read()
-    found = find_partitions(storage, base_path)
-    files = tuple(sort_files(partition.path, partition.files) for partition in found.partitions)
-    archived = load_archived_times(storage, base_path, config, archived_log_instants(files, timeline))
-    return PastSlices(timeline, config.layout, content, files, archived)
+def past_slices(snapshot: TableSnapshot) -> Iterator[FileSlice]:
+    """The slices that no reader of the newest state reads."""
+    for group in snapshot.file_groups:
+        yield from group.slices[len(group.read_slices) :]
+    for replaced in snapshot.replaced_groups:
+        if isinstance(replaced, FileGroup):
+            yield from replaced.slices
+
+
+def pinned_slices(snapshot: TableSnapshot) -> Iterator[tuple[FileSlice, tuple[str, ...]]]:
+    """The past slices that savepoints pin, each with the savepoints, oldest first."""
+    if not snapshot.savepointed:
+        return
+    savepoints = sorted(snapshot.savepointed.items())
+    for slice_ in past_slices(snapshot):
+        paths = {file.path for file in slice_.files}
+        if by := tuple(instant for instant, named in savepoints if not named.isdisjoint(paths)):
+            yield slice_, by

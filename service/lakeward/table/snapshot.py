@@ -96,6 +96,8 @@ class TableSnapshot:
     """Groups of `replaced` whose files are still there: no reader of the newest state reads them."""
     savepointed: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Paths of the files that each savepoint pins, by its instant."""
+    files: tuple[PartitionFiles, ...] = field(default=(), compare=False)
+    """All data files of the partitions, those too that are in no slice, in no order."""
 
     @property
     def config(self) -> TableConfig:
@@ -335,6 +337,7 @@ def assemble_snapshot(
         accepted_damage={group_id: damaged for group_id, damaged in view.accepted.items() if group_id not in frozen},
         replaced_groups=view.replaced,
         savepointed=content.savepointed,
+        files=tuple(files),
     )
 
 

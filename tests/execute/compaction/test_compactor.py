@@ -84,18 +84,18 @@ def test_a_foreign_pending_plan_is_finished_first(pending_bench: Bench) -> None:
 def test_a_dry_run_writes_nothing(bench: Bench) -> None:
     """It says what would be done."""
     before = everything(bench.base)
-    outcome = bench.compactor().preview()
+    outcome = bench.compactor().preview().outcome
     assert [decision.choice for decision in outcome.decisions] == [Choice.FULL]
     assert everything(bench.base) == before
 
 
 def test_filters_leave_the_rest_alone(bench: Bench) -> None:
     """A group that no filter selects is reported as such."""
-    outcome = bench.compactor(full(partitions=("q*",))).preview()
+    outcome = bench.compactor(full(partitions=("q*",))).preview().outcome
     assert [decision.reason for decision in outcome.decisions] == [Reason.NOT_SELECTED]
-    outcome = bench.compactor(full(partitions=("p*",))).preview()
+    outcome = bench.compactor(full(partitions=("p*",))).preview().outcome
     assert [decision.reason for decision in outcome.decisions] == [Reason.HAS_LOGS]
-    outcome = bench.compactor(full(file_groups=("another-0",))).preview()
+    outcome = bench.compactor(full(file_groups=("another-0",))).preview().outcome
     assert [decision.reason for decision in outcome.decisions] == [Reason.NOT_SELECTED]
 
 

@@ -144,9 +144,9 @@ class Compactor:
         self._excluded = dict(excluded or {})
         self._planned_by = dict(planned_by or {})
 
-    def preview(self) -> PlanOutcome:
-        """The decisions `compact` would take now. Writes nothing. Raises `Refused`."""
-        return self._choose(CheckedLogs(excluded=self._excluded)).outcome
+    def preview(self) -> Preview:
+        """The decisions `compact` would take now, and the snapshot they are of. Writes nothing. Raises `Refused`."""
+        return self._choose(CheckedLogs(excluded=self._excluded))
 
     def recover(self) -> Recovery:
         """Remove leftovers of ours and roll back attempts of processes of ours that died; begin nothing."""

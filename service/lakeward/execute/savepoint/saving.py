@@ -31,7 +31,9 @@ from lakeward.format.timeline.instant import Instant, State, is_before
 from lakeward.format.timeline.savepoint_metadata import SavepointMetadata, write_savepoint_metadata
 from lakeward.plan.eligibility import TableService
 from lakeward.plan.savepointing import check_commit, check_uncleaned, files_to_keep
-from lakeward.table.past_slices import PastSlices, scan_past_slices
+from lakeward.storage.storage import join
+from lakeward.table.file_group import FileGroup, FrozenGroup
+from lakeward.table.past_slices import groups_as_of
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder
 from lakeward.table.timeline.cleans import read_cleans
@@ -97,13 +99,14 @@ def delete_savepoint(table: ServicedTable, instant: str) -> Deleted:
 @dataclass(frozen=True, slots=True)
 class _Prepared:
     snapshot: TableSnapshot
-    past: PastSlices
     instant: str
     names: dict[str, tuple[str, ...]]
 
     def measure(self) -> tuple[int, int]:
         """The number of files that it keeps, and their bytes."""
-        sizes = [self.past.sizes[path][name] for path, names in self.names.items() for name in names]
+        kept = {join(path, name) for path, names in self.names.items() for name in names}
+        sizes = [size for files in self.snapshot.files for path, size in files.sizes if path in kept]
+        assert len(sizes) == len(kept), "it keeps files that were listed"
         return len(sizes), sum(sizes)
 
     def is_outdated_by(self, timeline: Timeline) -> bool:
@@ -137,16 +140,16 @@ def _prepare(table: ServicedTable, instant: str | None) -> _Prepared:
         instant = timeline.completed_writes[-1].time
     cleans = read_cleans(table.storage, table.base_path, snapshot.config, timeline)
     check_commit(timeline, instant, cleans)
-    past = scan_past_slices(table.storage, table.base_path, snapshot.config, timeline)
-    view = past.view(instant)
-    if frozen := (*snapshot.frozen, *view.frozen):
+    then = groups_as_of(snapshot, instant)
+    if frozen := [group for group in then if isinstance(group, FrozenGroup)]:
         raise Refused(
             f"{table.base_path} cannot be savepointed: the files of {len(frozen)} of its file groups are in doubt.",
             why=f"{frozen[0].partition_path or '(none)'}/{frozen[0].file_id}: {frozen[0].why}.",
             remedy="`lakeward inspect` names them all, and `lakeward verify` what is wrong with each.",
         )
-    check_uncleaned(view, past.content.replaced, instant, cleans)
-    return _Prepared(snapshot, past, instant, files_to_keep(view, instant))
+    groups = [group for group in then if isinstance(group, FileGroup)]
+    check_uncleaned(groups, snapshot.replaced, instant, cleans)
+    return _Prepared(snapshot, instant, files_to_keep(groups, instant))
 
 
 def _publish(

@@ -89,12 +89,11 @@ class SliceDecision:
 
     @property
     def file_names(self) -> tuple[str, ...]:
-        base = () if self.slice.base_file is None else (self.slice.base_file.name,)
-        return (*base, *(log.name.text for log in self.slice.log_files))
+        return tuple(file.file_name for file in self.slice.files)
 
     @property
     def bytes(self) -> int:
-        return self.slice.base_bytes + self.slice.log_bytes
+        return self.slice.bytes
 
 
 SAVEPOINTED_TIMESTAMPS = "savepointed_timestamps"

@@ -237,9 +237,7 @@ class _Cleaner:
         return holds
 
     def _pinned(self, slice_: FileSlice) -> Iterator[Keeper]:
-        paths = {log.path for log in slice_.log_files}
-        if slice_.base_file is not None:
-            paths.add(slice_.base_file.path)
+        paths = {file.path for file in slice_.files}
         for time, pinned in self._savepointed:
             if not pinned.isdisjoint(paths):
                 yield Keeper(KeepReason.SAVEPOINT, time)
@@ -264,5 +262,4 @@ def _held(slice_: FileSlice, holds: Iterable[_Hold]) -> Iterator[Keeper]:
 
 
 def _names(slice_: FileSlice) -> frozenset[str]:
-    base = () if slice_.base_file is None else (slice_.base_file.name,)
-    return frozenset((*base, *(log.name.text for log in slice_.log_files)))
+    return frozenset(file.file_name for file in slice_.files)
