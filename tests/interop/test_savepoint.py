@@ -120,7 +120,8 @@ def test_a_savepoint_of_ours_is_hudis(
     code, printed = lakeward("savepoint", "list", path)
     (listed,) = printed["savepoints"]
     assert (listed["instant"], listed["files_gone"]) == (last.instant, 0)
-    assert listed["bytes_only_it_keeps"] == listed["bytes"] > 0
+    # Logs that came to its slices since stay with them.
+    assert listed["bytes_only_it_keeps"] >= listed["bytes"] > 0
 
     # What is too old now is refused.
     code, _ = lakeward("savepoint", "create", path, timeline.completed_writes[1].time, "--writers", "stopped")
