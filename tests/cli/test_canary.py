@@ -58,6 +58,8 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "archive": [("TABLE", "--dry-run")],
     "savepoint create": [("TABLE", "--dry-run"), ("TABLE", "--writers", "stopped")],
     "savepoint list": [("TABLE",)],
+    "quarantine list": [("TABLE",)],
+    "quarantine purge": [("TABLE", "--dry-run"), ("TABLE", "--older-than", "0s", "--writers", "stopped")],
     "savepoint delete": [("TABLE", "20260101000000000", "--writers", "stopped")],
     "metadata compact": [("TABLE", "--writers", "stopped")],
     "metadata clean": [("TABLE", "--dry-run")],

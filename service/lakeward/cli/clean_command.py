@@ -13,12 +13,13 @@ import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.options.groups import with_option_groups
-from lakeward.cli.options.lock import StatedLocks
+from lakeward.cli.options.lock import StatedLocks, parse_option
 from lakeward.cli.options.pairs import parse_pairs
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.clock import SystemClock
 from lakeward.plan.clean.policy import RETAINED_BY_DEFAULT, CleanPolicyKind
 from lakeward.plan.clean.settings import CLEAN_SETTINGS, clean_policy_of
+from lakeward.quantities import parse_duration, parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,6 +65,20 @@ def clean(
     partition: Annotated[
         list[str] | None, typer.Option(metavar="GLOB", help="Only partitions of this path; * and ? match. Repeatable.")
     ] = None,
+    keep_deleted: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Keep what goes for so long in the quarantine, below .hoodie, from where it can be brought back. "
+            "Without it, or with 0s, files are deleted at once, as Hudi does.",
+        ),
+    ] = None,
+    quarantine_max: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="What the quarantine may hold; beyond that the oldest goes first. Default: no limit."
+        ),
+    ] = None,
     stated: StatedLocks,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, delete nothing.")] = False,
     timezone: TimezoneOption = None,
@@ -73,8 +88,9 @@ def clean(
 ) -> None:
     """Delete old file slices that no query, plan or savepoint needs any more, by Hudi's rules.
 
-    Cleans that are pending are ended first. A verb that writes needs a statement about the table's other writers:
-    --writers stopped, or --lock, or what the configuration says under locks.
+    Cleans that are pending are ended first, and what the quarantine has held for long enough is deleted last. A verb
+    that writes needs a statement about the table's other writers: --writers stopped, or --lock, or what the
+    configuration says under locks.
     """
     from lakeward.plan.clean.planner import plan_clean
 
@@ -83,6 +99,8 @@ def clean(
     )
     opened, clock = open_table(table, config), SystemClock()
     locks = stated.over(opened, dry_run=dry_run)
+    keep_seconds = parse_option(parse_duration, "--keep-deleted", keep_deleted, 0.0)
+    bytes_max = parse_option(parse_size, "--quarantine-max", quarantine_max, None)
 
     def plan(snapshot: TableSnapshot) -> CleanOutcome:
         return plan_clean(
@@ -95,7 +113,7 @@ def clean(
     if dry_run:
         is_any = _preview(opened, plan, timezone, as_json=as_json)
     else:
-        is_any = _clean(opened, locks, plan, timezone, as_json=as_json)
+        is_any = _clean(opened, locks, plan, timezone, keep_seconds=keep_seconds, bytes_max=bytes_max, as_json=as_json)
     if exit_code and not is_any:
         raise typer.Exit(3)
 
@@ -125,6 +143,8 @@ def _clean(
     plan: Callable[[TableSnapshot], CleanOutcome],
     timezone: str | None,
     *,
+    keep_seconds: float,
+    bytes_max: int | None,
     as_json: bool,
 ) -> bool:
     """Whether anything was done."""
@@ -132,18 +152,20 @@ def _clean(
     from lakeward.cli.views.cleaned import cleaned_as_json, render_cleaned
     from lakeward.cli.views.terminal import Terminal
     from lakeward.execute.clean.cleaner import Cleaner
+    from lakeward.execute.clean.purging import purge_quarantine
 
     def choose(snapshot: TableSnapshot) -> CleanPlan | None:
         outcome = plan(snapshot)
         return outcome.plan({}) if any(outcome.dead) else None
 
     with serviced_table(opened, locks, timezone=timezone) as serviced:
-        report = Cleaner(serviced, {}).clean(choose)
+        report = Cleaner(serviced, {}, keep_seconds=keep_seconds).clean(choose)
+        purged = purge_quarantine(serviced, bytes_max=bytes_max)
     if as_json:
-        print_json(cleaned_as_json(report))
+        print_json(cleaned_as_json(report, purged))
     else:
-        render_cleaned(report, Terminal())
-    return bool(report.cleans)
+        render_cleaned(report, purged, Terminal())
+    return bool(report.cleans or purged)
 
 
 def _partitions(snapshot: TableSnapshot, patterns: Sequence[str] | None) -> frozenset[str] | None:

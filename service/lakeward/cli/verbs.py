@@ -17,6 +17,7 @@ from lakeward.cli.metadata_commands import metadata_app
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.plan_command import explain as explain_plan
 from lakeward.cli.plan_command import plan as plan_table
+from lakeward.cli.quarantine_commands import quarantine_app
 from lakeward.cli.reload_command import reload as reload_daemon
 from lakeward.cli.rollback_command import rollback as roll_back_writes
 from lakeward.cli.run_command import run as run_daemon
@@ -42,6 +43,7 @@ app.command(name="run")(run_daemon)
 app.command(name="reload")(reload_daemon)
 app.add_typer(metadata_app, name="metadata")
 app.add_typer(savepoint_app, name="savepoint")
+app.add_typer(quarantine_app, name="quarantine")
 app.add_typer(config_app, name="config")
 app.add_typer(state_app, name="state")
 

@@ -121,6 +121,14 @@ class Fencing(Protocol):
     def delete_files(self, paths: Iterable[str]) -> None:
         """Delete files, those that are there; they are gone for good."""
 
+    @property
+    def moves_aside(self) -> bool:
+        """Whether a file can be taken out of the table and brought back; else it is deleted, sooner or later."""
+
+    def move_files(self, moves: Iterable[tuple[str, str]]) -> None:
+        """Move files (from, to), each in one step; one that is not there has gone, or was moved before. Raises
+        `AttemptLost` where the folder is gone that one is moved to: another process ended what this is part of."""
+
     def find_staged(self, root: str, instant: str) -> list[str]:
         """Files and folders of the attempts that have begun at the instant."""
 

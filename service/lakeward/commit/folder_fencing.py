@@ -17,7 +17,7 @@ from lakeward.commit.attempt_files import ATTEMPT, FENCED_OFF, ROLLING_BACK, Win
 from lakeward.commit.creation import read_if_there
 from lakeward.commit.owner import Owner, parse_owner
 from lakeward.commit.transition import TimelineFiles, gone
-from lakeward.errors import AlreadyExists, AttemptLost, NotFound
+from lakeward.errors import AlreadyExists, AttemptLost, Conflict, NotFound
 from lakeward.storage.local import TEMPORARY_SUFFIX
 from lakeward.storage.storage import RenamingStorage, join, parent
 
@@ -124,6 +124,34 @@ class FolderFencing:
         folders = {parent(path) for path in paths if self._storage.remove(path)}
         for folder in sorted(folders):
             self._storage.sync(folder)
+
+    moves_aside = True
+
+    def move_files(self, moves: Iterable[tuple[str, str]]) -> None:
+        folders = set()
+        for source, target in moves:
+            try:
+                self._storage.move(source, target)
+            except NotFound as error:
+                if self._storage.stat(parent(target)) is None:
+                    raise gone(parent(target)) from error
+                continue
+            except AlreadyExists:
+                self._end_move(source, target)
+            folders |= {parent(source), parent(target)}
+        for folder in sorted(folders):
+            self._storage.sync(folder)
+
+    def _end_move(self, source: str, target: str) -> None:
+        """Both names are there: where a rename is not one step, its process died between the two. Raises `Conflict`."""
+        old, new = self._storage.stat(source), self._storage.stat(target)
+        if old is not None and new is not None and old.size != new.size:
+            raise Conflict(
+                f"{source} and {target} are two files, of {old.size} and {new.size} bytes.",
+                why="They have one name and one place in the table, and only one of them can be what was written.",
+                remedy="Find out who put one of them there, and move it away; neither was touched.",
+            )
+        self._storage.remove(source)
 
     def find_staged(self, root: str, instant: str) -> list[str]:
         return [temp_folder(root, instant)]

@@ -184,6 +184,11 @@ class IntentFencing:
         for path in paths:
             self._storage.delete(path)
 
+    moves_aside = False
+
+    def move_files(self, moves: Iterable[tuple[str, str]]) -> None:
+        """Nothing was moved that could be moved back."""
+
     def find_staged(self, root: str, instant: str) -> list[str]:
         # File by file: what an attempt stages that begins later has other names, and a folder would take it along. The
         # attempts' folders come last, because they are the mark by which the rest is known to be ours.

@@ -38,6 +38,7 @@ from lakeward.format.metadata.partition import (
 from lakeward.storage.storage import Storage, join
 from lakeward.table.metadata.listing import DifferenceKind, compare_with_storage
 from lakeward.table.metadata.metadata_table import has_metadata_table, metadata_base_path
+from lakeward.table.quarantine import load_quarantine
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.verify.check_report import Check, CheckReport, Problem, metadata_remedy
 from lakeward.verify.metadata_view import MetadataView, view_metadata
@@ -244,9 +245,13 @@ def _paths(view: MetadataView) -> list[str]:
 def _check_files(view: MetadataView) -> list[Problem]:
     snapshot = view.snapshot
     listed = set(view.listing.partitions())
+    # Before the files: what is purged meanwhile is no difference then.
+    standing = load_quarantine(view.storage, snapshot.base_path).standing_files()
     differences = compare_with_storage(view.storage, snapshot.base_path, view.listing, _paths(view), snapshot.timeline)
     problems = []
     for found in differences:
+        if found.kind is DifferenceKind.NOT_LISTED and join(found.partition_path, found.name) in standing:
+            continue  # a clean took it away, and it is deleted later
         match found.kind:
             case DifferenceKind.NOT_STORED:
                 what = "The metadata table lists this file, and it is not there: readers fail on it"

@@ -35,12 +35,27 @@ def choose_old(snapshot: TableSnapshot) -> CleanPlan | None:
     return outcome.plan({}) if any(outcome.dead) else None
 
 
-def cleaner(base: Path | str, storage: Storage, processes: Processes | None = None, **options: object) -> Cleaner:
-    return Cleaner(serviced_table(str(base), storage, processes or ScriptedProcesses(), **options), {})
+def cleaner(
+    base: Path | str,
+    storage: Storage,
+    processes: Processes | None = None,
+    *,
+    keep_seconds: float = 0.0,
+    **options: object,
+) -> Cleaner:
+    table = serviced_table(str(base), storage, processes or ScriptedProcesses(), **options)
+    return Cleaner(table, {}, keep_seconds=keep_seconds)
 
 
-def clean(base: Path | str, storage: Storage, processes: Processes | None = None, **options: object) -> CleanReport:
-    return cleaner(base, storage, processes, **options).clean(choose_old)
+def clean(
+    base: Path | str,
+    storage: Storage,
+    processes: Processes | None = None,
+    *,
+    keep_seconds: float = 0.0,
+    **options: object,
+) -> CleanReport:
+    return cleaner(base, storage, processes, keep_seconds=keep_seconds, **options).clean(choose_old)
 
 
 def data_files(base: Path) -> set[str]:

@@ -5,16 +5,19 @@ Touches: the console it is given.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
 
 from lakeward.execute.clean.cleaner import CleanedTable, CleanReport
-from lakeward.quantities import format_instant
+from lakeward.execute.clean.purging import PurgedRun
+from lakeward.plan.clean.purging import PurgeReason
+from lakeward.quantities import format_instant, format_iso_time, format_size, format_time
 
 
-def cleaned_as_json(report: CleanReport) -> dict[str, Any]:
+def cleaned_as_json(report: CleanReport, purged: Sequence[PurgedRun]) -> dict[str, Any]:
     return {
         "cleans": [
             {
@@ -22,6 +25,7 @@ def cleaned_as_json(report: CleanReport) -> dict[str, Any]:
                 "completion_time": each.completion_time,
                 "recovered": each.recovered,
                 "files": each.files,
+                "kept_until": None if each.kept_until is None else format_iso_time(each.kept_until),
                 "earliest_retained": each.earliest_retained or None,
                 "kept": [{"path": path, "why": why} for path, why in each.kept.items()],
                 "seconds": each.seconds,
@@ -29,11 +33,29 @@ def cleaned_as_json(report: CleanReport) -> dict[str, Any]:
             for each in report.cleans
         ],
         "waiting": [{"instant": each.instant, "why": each.why} for each in report.waiting],
+        "purged": purged_as_json(purged),
     }
 
 
-def render_cleaned(report: CleanReport, console: Console) -> None:
-    if not report.cleans and not report.waiting:
+def purged_as_json(purged: Iterable[PurgedRun]) -> list[dict[str, Any]]:
+    return [{"run": each.run, "reason": each.reason.value, "files": each.files, "bytes": each.bytes} for each in purged]
+
+
+_WHY = {
+    PurgeReason.AGE: "kept for long enough",
+    PurgeReason.CAP: "the quarantine held more than it may, and this was the oldest in it",
+    PurgeReason.BEGUN: "a process died over it",
+}
+
+
+def render_purged(purged: Iterable[PurgedRun], console: Console) -> None:
+    for each in purged:
+        files = f"{each.files:,} file{'' if each.files == 1 else 's'}, {format_size(each.bytes)}"
+        console.print(f"Quarantine of {each.run} purged: {files}; {_WHY[each.reason]}.", highlight=False)
+
+
+def render_cleaned(report: CleanReport, purged: Sequence[PurgedRun], console: Console) -> None:
+    if not report.cleans and not report.waiting and not purged:
         console.print("Nothing to clean.")
     for clean in report.cleans:
         console.print(_headline(clean), highlight=False)
@@ -41,13 +63,15 @@ def render_cleaned(report: CleanReport, console: Console) -> None:
             console.print(f"  kept {escape(path)}: {escape(why)}.", highlight=False)
     for waiting in report.waiting:
         console.print(f"Left clean {waiting.instant} alone: {escape(waiting.why)}.", highlight=False)
+    render_purged(purged, console)
 
 
 def _headline(clean: CleanedTable) -> str:
     pending = " (it was pending)" if clean.recovered else ""
     if clean.completion_time is None:
         return f"[bold]Clean {clean.instant}[/bold]{pending}: taken off the timeline, for files of it are needed again."
-    files = f"{clean.files:,} file{'' if clean.files == 1 else 's'} deleted"
+    went = "deleted" if clean.kept_until is None else f"set aside until {format_time(clean.kept_until)}"
+    files = f"{clean.files:,} file{'' if clean.files == 1 else 's'} {went}"
     since = f" The table can be read as of {clean.earliest_retained} and after." if clean.earliest_retained else ""
     return (
         f"[bold]Clean {clean.instant}[/bold]{pending}: {files}, {clean.seconds:.1f} s, completed at "

@@ -1,28 +1,31 @@
-"""One claimed clean: delete what its plan names, tell the metadata table, complete it.
+"""One claimed clean: take away what its plan names, tell the metadata table, complete it.
 
-    work          no lock   deletions in batches; before each: still ours, nothing new on the timeline that needs a file
-    prepare       no lock   what the metadata table is told, into the attempt's folder
+    work          no lock   files go in batches, or are set aside; before each: still ours, nothing new on the timeline
+                            that needs a file
+    prepare       no lock   what the metadata table is told, into the attempt's folder; what it says of the files that
+                            were set aside, into the quarantine
     publication   lock      the commit of the same instant there, then `T_C.clean`
 
 Hudi goes in the same order: until the clean is complete the metadata table lists files that are gone, all of them in
 slices that no reader of the newest state opens.
 
-Touches: files that the plan names; the attempt's folder; both timelines through `commit`.
+Touches: files that the plan names; the quarantine; the attempt's folder; both timelines through `commit`.
 Keeps:   1. a file is deleted only if the plan names it and it was proved dead under the lock as the clean was claimed;
          2. a savepoint, restore or rollback that appears stops the deletions before the next batch;
-         3. what was gone already is success; what cannot be deleted ends the attempt, and the clean stays pending.
+         3. what was gone already is success; what cannot be deleted ends the attempt, and the clean stays pending;
+         4. where files are to be kept for a while, none is deleted that could be set aside.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lakeward.commit.attempt import Attempt, Publication
-from lakeward.commit.fencing import fencing_of
 from lakeward.commit.lock.table_lock import Fence
 from lakeward.commit.metadata.changes import DeletedFile
+from lakeward.commit.quarantine import FileRemoval, write_stats
 from lakeward.errors import TryLater
 from lakeward.execute.before_writing import check_writers_stopped
 from lakeward.execute.life_cycle import Unpublished
@@ -31,8 +34,10 @@ from lakeward.format.timeline.clean_metadata import VERSION, CleanedPartition, C
 from lakeward.format.timeline.clean_plan import CleanPlan
 from lakeward.plan.eligibility import TableService
 from lakeward.storage.storage import join
+from lakeward.table.file_group import FileGroup
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.metadata.metadata_table import has_metadata_table
+from lakeward.table.quarantine import QuarantinedFile, QuarantineKind
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.timeline import Timeline, load_timeline
 
@@ -53,9 +58,16 @@ class ClaimedClean:
 
 
 class CleanRun:
-    def __init__(self, table: ServicedTable, claimed: ClaimedClean) -> None:
+    def __init__(self, table: ServicedTable, claimed: ClaimedClean, *, keep_seconds: float) -> None:
+        """
+        Args:
+            keep_seconds: for so long what goes can be brought back; 0: it is deleted at once.
+        """
         self._table = table
         self._claimed = claimed
+        self._keep_seconds = keep_seconds
+        self.kept_until: float | None = None
+        """When what was set aside is deleted, in seconds since the epoch."""
         self._plan = claimed.plan
         self._deleted = [DeletedFile(path, name) for path, names in claimed.plan.files.items() for name in names]
         self._writer: DeltaCommitWriter | None = None
@@ -76,13 +88,25 @@ class CleanRun:
 
     def work(self) -> None:
         table, started = self._table, self._table.clock.monotonic()
-        paths = [join(table.base_path, file.partition_path, file.name) for file in self._deleted]
+        paths = [join(file.partition_path, file.name) for file in self._deleted]
+        removal = FileRemoval(table.storage, table.base_path)
+        if self._keep_seconds:
+            now = table.clock.now()
+            self.kept_until = now + self._keep_seconds
+            removal.keep(
+                self.attempt.instant,
+                _files_of(self._claimed.snapshot, paths),
+                kind=QuarantineKind.CLEAN,
+                attempt=table.owner.attempt,
+                since=now,
+                keep_until=self.kept_until,
+            )
         for first in range(0, len(paths), DELETIONS_A_BATCH):
             table.guard()
             self.attempt.check_ours()
             self._check_still_dead()
             batch = paths[first : first + DELETIONS_A_BATCH]
-            fencing_of(table.storage).delete_files(batch)
+            removal.take(batch)
             table.observer.step(f"{self.name}: files deleted: {first + len(batch)} of {len(paths)}")
         self._seconds = table.clock.monotonic() - started
 
@@ -92,6 +116,8 @@ class CleanRun:
     def prepare(self) -> None:
         snapshot = self._table.snapshot(only=(), service=TableService.CLEANING)
         if has_metadata_table(snapshot.config):
+            if self._keep_seconds:
+                self._keep_stats(snapshot)
             self._writer = self._open_writer()
             self._writer.prepare(snapshot, deleted=self._deleted)
 
@@ -112,6 +138,14 @@ class CleanRun:
 
     def check_intent(self) -> None:
         """What was deleted stays so; the metadata table judges for itself."""
+
+    def _keep_stats(self, snapshot: TableSnapshot) -> None:
+        from lakeward.commit.metadata.kept_stats import collect_stats
+
+        table = self._table
+        files = {(file.partition_path, file.name) for file in self._deleted}
+        if (stats := collect_stats(table.storage, snapshot, files, clock=table.clock)) is not None:
+            write_stats(table.storage, table.base_path, self.attempt.instant, table.owner.attempt, stats)
 
     def _check_still_dead(self) -> None:
         before = self._claimed.snapshot
@@ -148,6 +182,21 @@ class CleanRun:
             measured=None,
             clock=self._table.clock,
         )
+
+
+def _files_of(snapshot: TableSnapshot, paths: Iterable[str]) -> list[QuarantinedFile]:
+    """What is there of these files, which are all in slices."""
+    wanted, found = set(paths), []
+    replaced = [group for group in snapshot.replaced_groups if isinstance(group, FileGroup)]
+    for group in (*snapshot.file_groups, *replaced):
+        at = snapshot.replaced.get((group.partition_path, group.file_id))
+        for slice_ in group.slices:
+            sizes = {log.name.text: log.size for log in slice_.log_files}
+            if slice_.base_file is not None:
+                sizes[slice_.base_file.name] = slice_.base_file.size
+            files = (QuarantinedFile(group.partition_path, name, size, at) for name, size in sizes.items())
+            found += [file for file in files if file.path in wanted]
+    return found
 
 
 def _that_need_files(timeline: Timeline) -> set[tuple[str, str]]:

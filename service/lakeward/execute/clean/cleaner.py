@@ -51,6 +51,7 @@ from lakeward.plan.clean.validity import find_needed, groups_of_files
 from lakeward.plan.eligibility import TableService
 from lakeward.storage.storage import join
 from lakeward.table.file_group import FileGroup
+from lakeward.table.quarantine import load_quarantine
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.service_instants import PLANNED_BY
 
@@ -71,11 +72,13 @@ class CleanedTable:
     recovered: bool
     """True when it was pending before this run."""
     files: int
-    """The number of files that are gone."""
+    """The number of files that are gone, or were set aside."""
     earliest_retained: str
     """The instant as of which, and after which, everything can still be read; empty by file versions."""
     kept: Mapping[str, str] = field(default_factory=dict)
     """Files that the plan named and that stay, each with the reason."""
+    kept_until: float | None = None
+    """When what it took away is deleted, in seconds since the epoch; None where it is gone."""
     seconds: float = 0.0
 
 
@@ -97,12 +100,14 @@ class CleanReport:
 class Cleaner:
     """Cleans one table. One process, one attempt number."""
 
-    def __init__(self, table: ServicedTable, planned_by: Mapping[str, str]) -> None:
+    def __init__(self, table: ServicedTable, planned_by: Mapping[str, str], *, keep_seconds: float = 0.0) -> None:
         """
         Args:
             planned_by: more to write into our plans' extra metadata.
+            keep_seconds: for so long what goes can be brought back; 0: it is deleted at once.
         """
         self._table = table
+        self._keep_seconds = keep_seconds
         self._extra_metadata = {**planned_by, PLANNED_BY: "lakeward"}
 
     def clean(self, choose: Choose) -> CleanReport:
@@ -117,7 +122,8 @@ class Cleaner:
         if report.waiting:
             return report
         seen = self._table.snapshot(service=TableService.CLEANING)
-        plan = choose(seen)
+        chosen = choose(seen)
+        plan = None if chosen is None else self._without_standing(chosen)
         if plan is None or not any(plan.files.values()):
             return report
         with self._table.measured(Phase.SCHEDULE):
@@ -144,6 +150,15 @@ class Cleaner:
             elif (cleaned := self._carry_out(instant.time, recovered=True)) is not None:
                 cleans.append(cleaned)
         return CleanReport(tuple(cleans), tuple(waiting))
+
+    def _without_standing(self, plan: CleanPlan) -> CleanPlan:
+        """Without files that an earlier clean took away, and that stand in their places until they are deleted."""
+        standing = load_quarantine(self._table.storage, self._table.base_path).standing_files()
+        files = {
+            partition: tuple(name for name in names if join(partition, name) not in standing)
+            for partition, names in plan.files.items()
+        }
+        return replace(plan, files={partition: names for partition, names in files.items() if names})
 
     def _schedule(self, plan: CleanPlan) -> str:
         """Write the choice down, if all of it is still dead. Returns its instant."""
@@ -173,8 +188,9 @@ class Cleaner:
         if not isinstance(claimed, tuple):
             return None if claimed is None else replace(claimed, recovered=recovered)
         clean, kept = claimed
+        run = CleanRun(table, clean, keep_seconds=self._keep_seconds)
         try:
-            completion_time = run_attempt(table, CleanRun(table, clean))
+            completion_time = run_attempt(table, run)
         except AttemptLost:
             if clean.attempt.files.find_completed() is None:
                 raise
@@ -188,6 +204,7 @@ class Cleaner:
             files=_count(clean.plan),
             earliest_retained=retained.time if retained else "",
             kept=kept,
+            kept_until=run.kept_until,
             seconds=table.clock.monotonic() - started,
         )
 

@@ -18,6 +18,10 @@ from lakeward.table.table_config import TableConfig, timeline_folder
 from lakeward.table.timeline.instant_content import InstantContents
 from lakeward.table.timeline.timeline import Timeline
 
+UNDOES = "lakeward.undoes"
+"""A key of the extra metadata of a completed clean: the clean whose files it brought back. Where another engine ended
+it, and brought nothing back, it is not there."""
+
 
 @dataclass(frozen=True, slots=True)
 class Clean:
@@ -27,6 +31,8 @@ class Clean:
     """The instant as of which, and after which, everything can be read; empty under the policy of file versions."""
     deleted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Names of the files that it deleted, or could not, by partition path."""
+    undoes: str | None = None
+    """The clean whose files it brought back."""
 
 
 def read_cleans(storage: Storage, base_path: str, config: TableConfig, timeline: Timeline) -> tuple[Clean, ...]:
@@ -56,5 +62,6 @@ def read_cleans(storage: Storage, base_path: str, config: TableConfig, timeline:
             path: tuple(name.rpartition("/")[2] for name in (*each.deleted, *each.failed))
             for path, each in metadata.partitions.items()
         }
-        found.append(Clean(instant.time, True, metadata.earliest_retained, deleted))
+        undoes = metadata.extra_metadata.get(UNDOES)
+        found.append(Clean(instant.time, True, metadata.earliest_retained, deleted, undoes))
     return tuple(sorted(found, key=lambda clean: comparable_time(clean.instant)))

@@ -1,0 +1,99 @@
+"""`lakeward quarantine list|purge TABLE`: what cleans took out of the table and that can still be brought back.
+
+Touches: stdout, stderr; the quarantine, through `execute/clean/purging.py`.
+Keeps:   nothing is deleted without a statement about the table's other writers, nor with --dry-run.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.options.groups import with_option_groups
+from lakeward.cli.options.lock import StatedLocks, parse_option
+from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.verb_group import new_group
+from lakeward.quantities import parse_duration, parse_size
+
+quarantine_app = new_group(
+    "Files that a clean set aside: listed with their space and their time, deleted for good. "
+    "`lakeward clean TABLE --undo RUN` brings them back."
+)
+
+
+@quarantine_app.command("list")
+def list_runs(
+    *,
+    table: TableArgument,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Show what the quarantine holds: of each clean the files, their bytes, their age and until when they stay."""
+    from lakeward.cli.views.quarantine import quarantine_as_json, render_quarantine
+    from lakeward.cli.views.terminal import Terminal
+    from lakeward.clock import SystemClock
+    from lakeward.table.quarantine import load_quarantine
+
+    opened = open_table(table, config)
+    found = load_quarantine(opened.storage, opened.base_path)
+    now = SystemClock().now()
+    if as_json:
+        print_json(quarantine_as_json(found, now=now))
+    else:
+        render_quarantine(found, Terminal(), now=now)
+
+
+@quarantine_app.command()
+@with_option_groups
+def purge(
+    *,
+    table: TableArgument,
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Delete what was set aside longer ago, whatever was said then; 0s: all. Without it: what is due.",
+        ),
+    ] = None,
+    max_size: Annotated[
+        str | None,
+        typer.Option("--max", metavar="SIZE", help="What the quarantine may hold afterwards; the oldest goes first."),
+    ] = None,
+    config: ConfigOption = None,
+    stated: StatedLocks,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be deleted, delete nothing.")] = False,
+    timezone: TimezoneOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Delete for good what the quarantine holds and that is due. Nothing of it can be brought back then."""
+    from lakeward.cli.serviced import serviced_table
+    from lakeward.cli.views.cleaned import purged_as_json, render_purged
+    from lakeward.cli.views.quarantine import due_runs
+    from lakeward.cli.views.terminal import Terminal
+    from lakeward.clock import SystemClock
+    from lakeward.execute.clean.purging import purge_quarantine
+    from lakeward.table.quarantine import load_quarantine
+
+    opened = open_table(table, config)
+    locks = stated.over(opened, dry_run=dry_run)
+    age_seconds_max = parse_option(parse_duration, "--older-than", older_than, None)
+    bytes_max = parse_option(parse_size, "--max", max_size, None)
+    if dry_run:
+        found = load_quarantine(opened.storage, opened.base_path)
+        purged = due_runs(found, now=SystemClock().now(), bytes_max=bytes_max, age_seconds_max=age_seconds_max)
+    else:
+        with serviced_table(opened, locks, timezone=timezone) as serviced:
+            purged = purge_quarantine(serviced, bytes_max=bytes_max, age_seconds_max=age_seconds_max)
+    if as_json:
+        print_json({"dry_run": dry_run, "purged": purged_as_json(purged)})
+        return
+    console = Terminal()
+    if dry_run and purged:
+        console.print("This would go; nothing was deleted.", highlight=False)
+    render_purged(purged, console)
+    if not purged:
+        console.print("Nothing is due.", highlight=False)

@@ -1,0 +1,228 @@
+"""Files that were taken out of the table and are not gone yet: what the quarantine says of them.
+
+    .hoodie/.quarantine/<run>/manifest-<attempt>    which files, from where, until when they stay, and whether they
+                                                    stand in their places
+                             /files/<path>          the files, by their paths below the table, where they were moved
+                             /stats-<attempt>       what the metadata table said of their columns
+                             /undo-<instant>        that this clean brings them back
+                             /purging               that they are being deleted
+
+A run is a clean, by its instant, or a look for orphan files, `orphans-<time>`. Where nothing can be renamed, in object
+stores, the files stand in their places meanwhile, and the manifest alone says that they go.
+
+Hudi lists partitions, the timeline and the archive, each by its own folder, and enters no other one below `.hoodie`.
+So no reader, lister or cleaner of its sees what is in here.
+
+Touches: storage, reading only: a listing of the quarantine and of each run, and a read of each manifest.
+Keeps:   1. a manifest that cannot be read is a problem of its run, never a run without files;
+         2. names that lead out of the table are such a problem, too;
+         3. of several attempts at one clean a file stands to go only where each of them names it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import orjson
+
+from lakeward.errors import BrokenFile, LakewardError, NotFound
+from lakeward.format.file_name import check_plain_name, check_relative_path
+from lakeward.storage.storage import FileStatus, Storage, join
+from lakeward.table.table_config import hoodie_folder
+
+QUARANTINE = ".quarantine"
+FILES = "files"
+PURGING = "purging"
+MANIFEST = "manifest-"
+STATS = "stats-"
+UNDO = "undo-"
+_RUN = re.compile(r"(orphans-)?\d{14,17}")
+_VERSION = 1
+
+
+class QuarantineKind(StrEnum):
+    CLEAN = "clean"
+    ORPHANS = "orphans"
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedFile:
+    partition_path: str
+    name: str
+    size: int
+    replaced_by: str | None = None
+    """The instant that replaced its file group: its files are read again once that is archived."""
+
+    @property
+    def path(self) -> str:
+        """The path below the table."""
+        return join(self.partition_path, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    kind: QuarantineKind
+    since: float
+    """When it was written, in seconds since the epoch."""
+    keep_until: float
+    in_place: bool
+    """Whether the files stand where they were."""
+    files: tuple[QuarantinedFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedRun:
+    """What one clean, or one look for orphan files, set aside."""
+
+    run: str
+    kind: QuarantineKind
+    manifests: tuple[Manifest, ...]
+    """One of each attempt that began to set files aside, oldest first."""
+    is_purging: bool = False
+    undone_by: str | None = None
+    """The clean instant that brings it back, or did."""
+    problem: str | None = None
+    """Why what it holds is not known; then nothing of it is touched."""
+    stats: tuple[str, ...] = ()
+    """Names of the files with statistics of columns, oldest first."""
+
+    @property
+    def in_place(self) -> bool:
+        return any(manifest.in_place for manifest in self.manifests)
+
+    @property
+    def files(self) -> tuple[QuarantinedFile, ...]:
+        """Ordered by path."""
+        by_path: dict[str, QuarantinedFile] = {}
+        for manifest in self.manifests:
+            by_path.update((file.path, file) for file in manifest.files)
+        if self.in_place:
+            # A later attempt leaves out what is needed by then, and of what it names nothing is new.
+            common = set.intersection(*({file.path for file in manifest.files} for manifest in self.manifests))
+            by_path = {path: file for path, file in by_path.items() if path in common}
+        return tuple(by_path[path] for path in sorted(by_path))
+
+    @property
+    def bytes(self) -> int:
+        return sum(file.size for file in self.files)
+
+    @property
+    def since(self) -> float:
+        return min((manifest.since for manifest in self.manifests), default=0.0)
+
+    @property
+    def keep_until(self) -> float:
+        return max((manifest.keep_until for manifest in self.manifests), default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    runs: tuple[QuarantinedRun, ...] = ()
+    """Oldest first."""
+
+    @property
+    def bytes(self) -> int:
+        return sum(run.bytes for run in self.runs)
+
+    def find(self, run: str) -> QuarantinedRun | None:
+        return next((each for each in self.runs if each.run == run), None)
+
+    def standing_files(self) -> frozenset[str]:
+        """Paths of the files that stand in their places and are to go: no clean need name them again."""
+        return frozenset(file.path for run in self.runs if run.in_place and run.undone_by is None for file in run.files)
+
+
+def quarantine_folder(base_path: str) -> str:
+    return join(hoodie_folder(base_path), QUARANTINE)
+
+
+def run_folder(base_path: str, run: str) -> str:
+    return join(quarantine_folder(base_path), run)
+
+
+def quarantined_path(base_path: str, run: str, path: str) -> str:
+    """The place of a file of the table after it was moved aside. `path` is below the table."""
+    return join(run_folder(base_path, run), FILES, path)
+
+
+def load_quarantine(storage: Storage, base_path: str) -> Quarantine:
+    """All runs."""
+    folders = [status for status in storage.list(quarantine_folder(base_path)) if status.is_folder]
+    runs = [_load_run(storage, status.path, status.name) for status in folders if _RUN.fullmatch(status.name)]
+    return Quarantine(tuple(sorted(runs, key=lambda run: (run.since, run.run))))
+
+
+def write_manifest(manifest: Manifest) -> bytes:
+    return orjson.dumps(
+        {
+            "version": _VERSION,
+            "kind": manifest.kind.value,
+            "since": manifest.since,
+            "keep_until": manifest.keep_until,
+            "in_place": manifest.in_place,
+            "files": [[each.partition_path, each.name, each.size, each.replaced_by] for each in manifest.files],
+        }
+    )
+
+
+def read_manifest(data: bytes, *, file: str) -> Manifest:
+    """Raises `BrokenFile`, `UntrustedName`."""
+    try:
+        said = orjson.loads(data)
+        if said["version"] != _VERSION:
+            raise BrokenFile(f"{file} is of version {said['version']}.", why="This release reads version 1.")
+        return Manifest(
+            QuarantineKind(said["kind"]),
+            float(said["since"]),
+            float(said["keep_until"]),
+            bool(said["in_place"]),
+            tuple(
+                QuarantinedFile(check_relative_path(str(path)), check_plain_name(str(name)), int(size), replaced_by)
+                for path, name, size, replaced_by in said["files"]
+            ),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise BrokenFile(
+            f"{file} is not a readable manifest.",
+            why=str(error),
+            remedy="What it is of stays where it is; move it by hand, by its paths below `files`.",
+        ) from error
+
+
+@dataclass(slots=True)
+class _Found:
+    manifests: list[Manifest] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def _load_run(storage: Storage, folder: str, run: str) -> QuarantinedRun:
+    entries = {status.name: status for status in storage.list(folder)}
+    found = _Found()
+    for status in _by_age(entries, MANIFEST):
+        try:
+            found.manifests.append(read_manifest(storage.read(status.path), file=status.path))
+        except NotFound:
+            continue  # purged since it was listed
+        except LakewardError as error:
+            found.problems.append(str(error))
+    if not found.manifests and not found.problems and FILES in entries and PURGING not in entries:
+        found.problems.append(f"{folder} has files and no manifest.")
+    kind = QuarantineKind.ORPHANS if run.startswith("orphans-") else QuarantineKind.CLEAN
+    undo = sorted(name.removeprefix(UNDO) for name in entries if name.startswith(UNDO))
+    return QuarantinedRun(
+        run,
+        kind,
+        tuple(sorted(found.manifests, key=lambda manifest: manifest.since)),
+        is_purging=PURGING in entries,
+        undone_by=undo[-1] if undo else None,
+        problem=" ".join(found.problems) or None,
+        stats=tuple(status.name for status in _by_age(entries, STATS)),
+    )
+
+
+def _by_age(entries: Mapping[str, FileStatus], prefix: str) -> Iterable[FileStatus]:
+    found = (status for name, status in entries.items() if name.startswith(prefix) and not status.is_folder)
+    return sorted(found, key=lambda status: (status.modified, status.name))
