@@ -47,7 +47,13 @@ def test_what_would_go(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert names == sorted((path.name for path in (table / "p=1").glob("aaaa*")), reverse=True)[3:]
     assert document["files"] == 2
     assert document["bytes"] == sum((table / "p=1" / name).stat().st_size for name in names)
-    assert document["dead"][0]["reasons"] == ["before-earliest", "not-newest", "not-planned", "not-savepointed"]
+    assert document["dead"][0]["reasons"] == [
+        "before-earliest",
+        "not-newest",
+        "not-planned",
+        "not-savepointed",
+        "not-read",
+    ]
     assert [(each["partition"], each["reasons"][0]["reason"]) for each in document["kept"]] == [
         ("p=1", "retained"),
         ("p=1", "retained"),

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.options.clean import StatedClean
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks, parse_option
-from lakeward.cli.options.pairs import parse_pairs
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.clock import SystemClock
-from lakeward.plan.clean.policy import RETAINED_BY_DEFAULT, CleanPolicyKind
-from lakeward.plan.clean.settings import CLEAN_SETTINGS, clean_policy_of
 from lakeward.quantities import parse_duration, parse_size
 
 if TYPE_CHECKING:
@@ -36,32 +34,7 @@ def clean(
     *,
     table: TableArgument,
     config: ConfigOption = None,
-    policy: Annotated[
-        CleanPolicyKind | None,
-        typer.Option(
-            help="commits, the default: what can be read as of the last N commits stays. hours: as of the commits of "
-            "the last N hours. versions: the N newest slices of each file group."
-        ),
-    ] = None,
-    retain: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            metavar="N",
-            help="How many; by default, as with Hudi, "
-            + ", ".join(f"{number} {kind}" for kind, number in RETAINED_BY_DEFAULT.items())
-            + ".",
-        ),
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help=f"A setting of Hudi's cleaner: {', '.join(CLEAN_SETTINGS)}; also by its older name, hoodie.cleaner.*. "
-            "--policy and --retain win. Repeatable.",
-        ),
-    ] = None,
+    kept: StatedClean,
     partition: Annotated[
         list[str] | None, typer.Option(metavar="GLOB", help="Only partitions of this path; * and ? match. Repeatable.")
     ] = None,
@@ -92,23 +65,16 @@ def clean(
     that writes needs a statement about the table's other writers: --writers stopped, or --lock, or what the
     configuration says under locks.
     """
-    from lakeward.plan.clean.planner import plan_clean
+    from lakeward.execute.clean.choosing import choose
 
-    chosen = clean_policy_of(
-        parse_pairs(settings, like="--set hoodie.clean.commits.retained=20"), kind=policy, retain=retain
-    )
+    options = kept.over()
     opened, clock = open_table(table, config), SystemClock()
     locks = stated.over(opened, dry_run=dry_run)
     keep_seconds = parse_option(parse_duration, "--keep-deleted", keep_deleted, 0.0)
     bytes_max = parse_option(parse_size, "--quarantine-max", quarantine_max, None)
 
     def plan(snapshot: TableSnapshot) -> CleanOutcome:
-        return plan_clean(
-            snapshot,
-            chosen,
-            now=clock.now(),
-            partitions=_partitions(snapshot, partition),
-        )
+        return choose(snapshot, options, clock=clock, partitions=_partitions(snapshot, partition))
 
     if dry_run:
         is_any = _preview(opened, plan, timezone, as_json=as_json)

@@ -13,9 +13,10 @@ from typing import Any
 from lakeward.format.file_name import LogFileName
 from lakeward.format.timeline.compaction_plan import CompactionOperation, CompactionPlan
 from lakeward.format.timeline.instant import Instant, State, instant_file_name, parse_instant, parse_instant_time
-from lakeward.plan.clean.decision import CleanOutcome, Keeper, SliceDecision
+from lakeward.plan.clean.decision import CleanOutcome, ConsumerHold, Keeper, SliceDecision
 from lakeward.plan.clean.planner import plan_clean
 from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
+from lakeward.plan.clean.reader_protection import Watermark
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, FrozenGroup, LogFile
 from lakeward.table.snapshot import TableSnapshot
 from tests.synthetic_table import TOKEN, completed, minute, pending, snapshot_of
@@ -30,6 +31,8 @@ class CleanTable:
     policy: CleanPolicy = field(default_factory=CleanPolicy)
     now: float = 0.0
     partitions: tuple[str, ...] | None = None
+    window: float = 0.0
+    watermarks: list[Watermark] = field(default_factory=list)
     instants: list[Instant] = field(default_factory=list)
     groups: dict[tuple[str, str], FileGroup] = field(default_factory=dict)
     replaced: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -47,7 +50,14 @@ class CleanTable:
         )
 
     def plan(self) -> CleanOutcome:
-        return plan_clean(self.snapshot(), self.policy, now=self.now, partitions=self.partitions)
+        return plan_clean(
+            self.snapshot(),
+            self.policy,
+            now=self.now,
+            partitions=self.partitions,
+            reader_window=self.window,
+            watermarks=self.watermarks,
+        )
 
 
 def read_table(text: str) -> CleanTable:
@@ -63,6 +73,12 @@ def _read_line(table: CleanTable, line: str) -> None:
             table.policy = CleanPolicy(CleanPolicyKind(kind), int(retain))
         case ["now", time]:
             table.now = parse_instant_time(minute(int(time)), UTC) / 1000
+        case ["window", minutes]:
+            table.window = 60.0 * int(minutes)
+        case ["consumer", name, "unknown"]:
+            table.watermarks.append(Watermark(name, None, "nobody knows"))
+        case ["consumer", name, "at", time]:
+            table.watermarks.append(Watermark(name, minute(int(time))))
         case ["only", *partitions]:
             table.partitions = tuple(partitions)
         case ["done", action, *times]:
@@ -160,6 +176,8 @@ def format_outcome(outcome: CleanOutcome) -> str:
     lines = [f"earliest {'none' if outcome.earliest is None else _minute(outcome.earliest.time)}"]
     lines += [_format(decision) for decision in outcome.decisions]
     lines += [f"{group.file_id}: frozen" for group in outcome.frozen]
+    lines += [f"{hold.consumer} holds {hold.commits}, {_behind(hold)}" for hold in outcome.consumers]
+    lines += ["no plan yet" if outcome.is_left_for_readers else "no plan"] if outcome.hindrance else []
     return "\n".join(lines)
 
 
@@ -174,16 +192,24 @@ def _format(decision: SliceDecision) -> str:
 
 def _keeper(keeper: Keeper) -> str:
     words = [str(keeper.reason)]
+    if keeper.consumer is not None:
+        words.append(keeper.consumer)
     if keeper.instant is not None:
         words.append(f"of {_minute(keeper.instant)}")
     if keeper.commits is not None:
         words.append(f"for {keeper.commits} more")
     if keeper.versions is not None:
         words.append(f"for {keeper.versions} more slices")
+    if keeper.read_up_to is not None:
+        words.append(f"up to {_minute(keeper.read_up_to)}")
     if keeper.not_before is not None:
         start = parse_instant_time(minute(0), UTC) / 1000
         words.append(f"until {round((keeper.not_before - start) / 60)}")
     return " ".join(words)
+
+
+def _behind(hold: ConsumerHold) -> str:
+    return "unknown" if hold.seconds_behind is None else f"{round(hold.seconds_behind / 60)} behind"
 
 
 def _minute(time: str) -> int:

@@ -8,17 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import Refused
+from lakeward.errors import Refused, TryLater
 from lakeward.format.timeline.clean_plan import Retained, read_clean_plan, write_clean_plan
-from lakeward.format.timeline.instant import parse_instant_time
+from lakeward.format.timeline.instant import format_instant_time, parse_instant_time
 from lakeward.plan.clean.decision import SAVEPOINTED_TIMESTAMPS, DeadReason, SliceDecision
 from lakeward.plan.clean.planner import plan_clean
 from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
+from lakeward.plan.clean.reader_protection import ReaderProtection, Watermark
 from lakeward.plan.eligibility import TableService, find_refusals
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import join
 from lakeward.table.file_group import FileGroup, FileSlice
 from lakeward.table.snapshot import take_snapshot
+from lakeward.table.timeline.timeline import Timeline
 from tests.clocks import SkippingClock
 from tests.plan.clean.clean_cases import format_outcome, read_table
 from tests.plan.compaction.planner_cases import Case, read_cases
@@ -102,6 +104,24 @@ def test_the_plan_names_the_dead_files_by_partition() -> None:
     assert read_clean_plan(write_clean_plan(plan, root="file:/t"), root="file:/t", file="f") == plan
 
 
+def test_a_plan_that_readers_alone_hinder_is_to_be_tried_later() -> None:
+    """A replaced group stays for queries, so by versions nothing goes until they are done, and no operator need act."""
+    lines = "policy versions 1\nwindow 60\nnow 100\ndone commit 10 20\ndone replacecommit 90\ngroup a 10 20\ngroup o 10"
+    with pytest.raises(TryLater, match="No clean is planned yet"):
+        read_table(f"{lines}\nreplaced o by 90").plan().plan({})
+    assert read_table(lines).plan().plan({}).files
+
+
+def test_without_a_zone_the_reader_window_keeps_everything() -> None:
+    """Keeps 2 of plan/clean/reader_protection: no moment can be compared with an instant then."""
+    timeline = read_table("done commit 10 20 30").snapshot().timeline
+    readers = ReaderProtection(timeline, window=1, watermarks=(), now=1e9, zone=None)
+    assert [(each.reason, each.not_before) for each in readers.keepers(minute(10))] == [("reader-window", None)]
+    assert readers.move_back(timeline.completed_writes[-1]) is None
+    empty = ReaderProtection(Timeline(()), window=0, watermarks=[Watermark("lost", None)], now=0, zone=UTC)
+    assert [each.consumer for each in empty.keepers(minute(10))] == ["lost"]
+
+
 def test_a_clean_that_did_not_see_all_names_no_earliest_instant() -> None:
     """Hudi's next clean would not look again at what this one left out."""
     plan = read_table(f"{TABLE}\nonly p").plan().plan({})
@@ -180,6 +200,47 @@ def test_what_a_clean_promises_can_still_be_read(tmp_path: Path, seed: int) -> N
                 names = (*operation.log_files, *([operation.base_file] if operation.base_file else ()))
                 needed |= {join(operation.partition_path, name) for name in names}
         assert dead.isdisjoint(needed), (policy, history.log)
+
+
+@pytest.mark.parametrize("seed", range(runs(12)))
+def test_what_readers_need_stays(tmp_path: Path, seed: int) -> None:
+    """Keeps 1, 2 and 3 of plan/clean/reader_protection, over random lives of a table: every file that a query opens
+    which began within the window stays, and every file as of each commit that a consumer has not read."""
+    history = TableHistory(tmp_path / "t", seed)
+    del history.steps["break"], history.steps["clean"]
+    for _ in range(40):
+        history.step()
+    snapshot = take_snapshot(LocalStorage(), str(history.base), clock=SkippingClock())
+    timeline, latest = snapshot.timeline, snapshot.timeline.latest_time
+    assert latest is not None
+    now = parse_instant_time(latest, UTC) / 1000 + 1
+    visible = {write.time: timeline.visible_at(write.time) for write in timeline.completed_writes}
+    groups = [*snapshot.file_groups, *(each for each in snapshot.replaced_groups if isinstance(each, FileGroup))]
+
+    def view(moment: str) -> set[str]:
+        """Files that a query opens which begins at that moment."""
+        seen = set()
+        for group in groups:
+            replaced = snapshot.replaced.get((group.partition_path, group.file_id))
+            if replaced is not None and visible[replaced] <= moment:
+                continue
+            there = (each for each in group.slices if each.base_file and visible.get(each.base_instant, "") <= moment)
+            seen |= {path for slice_ in [next(there, None)] if slice_ for path in paths_of(slice_)}
+        return seen
+
+    for window in (5, 40):
+        start = format_instant_time(round((now - window) * 1000), UTC)
+        began = {start, *(moment for moment in visible.values() if moment >= start)}
+        for policy in (CleanPolicy(CleanPolicyKind.COMMITS, 1), CleanPolicy(CleanPolicyKind.VERSIONS, 1)):
+            outcome = plan_clean(snapshot, policy, now=now, reader_window=window)
+            unread = plan_clean(snapshot, policy, now=now, watermarks=[Watermark("daily", start)])
+            for each in (outcome, unread):
+                dead = {path for decision in each.dead for path in paths_of(decision.slice)}
+                for moment in began:
+                    assert dead.isdisjoint(view(moment)), (policy, window, moment, history.log)
+            lost = plan_clean(snapshot, policy, now=now, watermarks=[Watermark("lost", None)])
+            assert not any(lost.dead)
+            assert lost.earliest is None
 
 
 def paths_of(slice_: FileSlice) -> set[str]:

@@ -13,16 +13,18 @@ from rich.console import Console
 
 from lakeward.cli.views.tables import Column, NameCell, new_table
 from lakeward.cli.views.terminal import shown
-from lakeward.plan.clean.decision import CleanOutcome, Keeper, KeepReason, SliceDecision
+from lakeward.plan.clean.decision import CleanOutcome, ConsumerHold, Keeper, KeepReason, SliceDecision
 from lakeward.plan.clean.policy import CleanPolicyKind
-from lakeward.quantities import format_iso_time, format_size, format_time
+from lakeward.quantities import format_duration, format_iso_time, format_size, format_time
 
 _WORDS = {
     KeepReason.TOO_FEW_COMMITS: "no commit is old enough for them to go",
     KeepReason.RETAINED: "read as of what the policy keeps",
-    KeepReason.REPLACED_LATELY: "replaced by {instant}, which the policy keeps",
-    KeepReason.PENDING_PLAN: "needed by the pending plan of {instant}, until it is done",
-    KeepReason.SAVEPOINT: "pinned by the savepoint of {instant}, until it is deleted",
+    KeepReason.REPLACED_LATELY: "replaced by {name}, which the policy keeps",
+    KeepReason.PENDING_PLAN: "needed by the pending plan of {name}, until it is done",
+    KeepReason.SAVEPOINT: "pinned by the savepoint of {name}, until it is deleted",
+    KeepReason.READER_WINDOW: "superseded so lately that a query may still read them",
+    KeepReason.CONSUMER: "consumer {name} has not read what superseded them, or its watermark is not known",
 }
 
 
@@ -31,7 +33,18 @@ def clean_as_json(outcome: CleanOutcome) -> dict[str, Any]:
     return {
         "policy": outcome.policy.kind.value,
         "retain": outcome.policy.retain,
+        "reader_window_seconds": outcome.reader_window,
         "earliest_retained": outcome.earliest and outcome.earliest.time,
+        "consumers": [
+            {
+                "consumer": hold.consumer,
+                "watermark": hold.watermark,
+                "why_unknown": hold.why or None,
+                "commits_held_back": hold.commits,
+                "seconds_behind": hold.seconds_behind,
+            }
+            for hold in outcome.consumers
+        ],
         "pending_cleans": list(outcome.pending_cleans),
         "hindrance": outcome.hindrance,
         "files": _files(dead),
@@ -48,6 +61,8 @@ def clean_as_json(outcome: CleanOutcome) -> dict[str, Any]:
 def render_clean(outcome: CleanOutcome, console: Console) -> None:
     dead, kept = tuple(outcome.dead), tuple(_older(outcome))
     console.print(_promise(outcome), highlight=False)
+    for hold in outcome.consumers:
+        console.print(_consumer(hold), highlight=False, markup=False)
     for pending in outcome.pending_cleans:
         console.print(f"Clean {pending} was begun and not completed; it is ended first.", highlight=False)
     goes, stays = _by_partition(dead), _by_partition(kept)
@@ -66,8 +81,8 @@ def render_clean(outcome: CleanOutcome, console: Console) -> None:
     for verdict in sorted({each.dead_by[0] for each in dead}):
         by = [each for each in dead if each.dead_by[0] is verdict]
         console.print(f"To go, {verdict}: {_sum(by)}.", highlight=False)
-    for (reason, instant), group in _by_keeper(kept).items():
-        words = _WORDS[reason].format(instant=instant)
+    for (reason, name), group in _by_keeper(kept).items():
+        words = _WORDS[reason].format(name=name)
         console.print(f"Kept, {reason}: {_sum(group.slices)}, {words}{_end(group.keepers)}.", highlight=False)
     for frozen in outcome.frozen:
         where = shown(f"{frozen.partition_path or '(none)'} {frozen.file_id}")
@@ -84,9 +99,24 @@ def _promise(outcome: CleanOutcome) -> str:
         return f"By versions: the {policy.retain} newest slices of each file group stay."
     if outcome.earliest is not None:
         return f"By {policy.kind}, {policy.retain}: all stays that is read as of {outcome.earliest.time} or after it."
+    if any(_keeps_for_readers(each) for each in outcome.kept):
+        return f"By {policy.kind}, {policy.retain}: readers still need everything, so all stays."
     if policy.kind is CleanPolicyKind.HOURS:
         return f"By hours, {policy.retain}: nothing was committed within them, so all stays, as with Hudi."
     return f"By commits, {policy.retain}: there are too few completed ones before the oldest pending one, so all stays."
+
+
+def _keeps_for_readers(decision: SliceDecision) -> bool:
+    """Nothing else keeps it."""
+    return all(keeper.reason in (KeepReason.READER_WINDOW, KeepReason.CONSUMER) for keeper in decision.keepers)
+
+
+def _consumer(hold: ConsumerHold) -> str:
+    if hold.watermark is None:
+        return f"Consumer {shown(hold.consumer)} keeps everything: {shown(hold.why)}."
+    behind = "" if hold.seconds_behind is None else f", {format_duration(hold.seconds_behind)} behind the newest commit"
+    held = f"; it holds the earliest commit back by {hold.commits:,}" if hold.commits else ""
+    return f"Consumer {shown(hold.consumer)} has read up to {hold.watermark}{behind}{held}."
 
 
 def _older(outcome: CleanOutcome) -> Iterator[SliceDecision]:
@@ -111,7 +141,7 @@ def _by_keeper(kept: Iterable[SliceDecision]) -> dict[tuple[KeepReason, str | No
     groups: dict[tuple[KeepReason, str | None], _Kept] = {}
     for decision in kept:
         for keeper in decision.keepers:
-            group = groups.setdefault((keeper.reason, keeper.instant), _Kept([], []))
+            group = groups.setdefault((keeper.reason, keeper.consumer or keeper.instant), _Kept([], []))
             group.slices.append(decision)
             group.keepers.append(keeper)
     return groups
@@ -129,6 +159,8 @@ def _end(keepers: Iterable[Keeper]) -> str:
         return f"; the first can go after {_count(min(versions), 'more slice')} of its file group"
     if times:
         return f"; the first can go from {format_time(min(times))} on"
+    if marks := [keeper.read_up_to for keeper in keepers if keeper.read_up_to is not None]:
+        return f"; the first can go once it has read up to {min(marks)}"
     return ""
 
 
@@ -139,6 +171,8 @@ def _keeper(keeper: Keeper) -> dict[str, Any]:
         "more_commits": keeper.commits,
         "more_slices": keeper.versions,
         "not_before": None if keeper.not_before is None else format_iso_time(keeper.not_before),
+        "consumer": keeper.consumer,
+        "read_up_to": keeper.read_up_to,
     }
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakeward.errors import Refused
+from lakeward.errors import Refused, TryLater
 from lakeward.format.timeline.clean_plan import CleanPlan, Retained
 from lakeward.format.timeline.instant import Instant, comparable_time
 from lakeward.plan.clean.policy import CleanPolicy
@@ -38,6 +38,8 @@ class DeadReason(StrEnum):
     """No pending plan of any kind reads it."""
     NOT_SAVEPOINTED = "not-savepointed"
     """No savepoint names a file of it."""
+    NOT_READ = "not-read"
+    """It was superseded before the reader window, and each consumer has read what superseded it."""
 
 
 class KeepReason(StrEnum):
@@ -55,6 +57,10 @@ class KeepReason(StrEnum):
     """A pending compaction, log compaction or clustering reads it, or may."""
     SAVEPOINT = "savepoint"
     """A savepoint names a file of it."""
+    READER_WINDOW = "reader-window"
+    """It was superseded so lately that a query may still read it."""
+    CONSUMER = "consumer"
+    """An incremental consumer has not read what superseded it, or its watermark is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,26 @@ class Keeper:
     """It ends after so many more slices of its file group."""
     not_before: float | None = None
     """It ends at this moment, in seconds since the epoch, at the earliest."""
+    consumer: str | None = None
+    """The consumer that keeps it."""
+    read_up_to: str | None = None
+    """It ends once the consumer's watermark is this time, or later. None where its watermark is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerHold:
+    """How far an incremental consumer holds cleaning back."""
+
+    consumer: str
+    watermark: str | None
+    """None where it is not known, so that everything stays."""
+    why: str
+    """Why it is not known."""
+    commits: int
+    """So many commits earlier than the policy's earliest instant lies the one that it needs; 0: it holds nothing back
+    by commits and hours."""
+    seconds_behind: float | None
+    """From its watermark to the newest completion; None where either is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +131,8 @@ everything again."""
 class CleanOutcome:
     policy: CleanPolicy
     earliest: Instant | None
-    """Everything can still be read as of it, and after it. None by versions, and where there are too few commits."""
+    """Everything can still be read as of it, and after it. None by versions, where there are too few commits, and where
+    readers need everything."""
     last_completed: str
     """The newest completed commit; empty without any."""
     decisions: tuple[SliceDecision, ...]
@@ -119,6 +146,11 @@ class CleanOutcome:
     """False where only some partitions were looked at."""
     replaced_left: tuple[str, ...] = ()
     """Instants that replaced file groups of which files stay, for another reason than a savepoint."""
+    is_left_for_readers: bool = False
+    """Readers alone keep these files, so they may go after a while."""
+    consumers: tuple[ConsumerHold, ...] = ()
+    reader_window: float = 0.0
+    """Seconds for which a query may run."""
 
     @property
     def dead(self) -> Iterator[SliceDecision]:
@@ -148,12 +180,18 @@ class CleanOutcome:
         )
 
     def plan(self, extra_metadata: dict[str, str]) -> CleanPlan:
-        """The plan of a clean that deletes what is dead. Raises `Refused`.
+        """The plan of a clean that deletes what is dead. Raises `Refused`; `TryLater` where readers will be done.
 
         Hudi's next clean looks only at partitions written to since the earliest instant of this one, so a clean that
         did not look everywhere names none: Hudi then looks at all.
         """
         if (why := self.hindrance) is not None:
+            if self.is_left_for_readers:
+                raise TryLater(
+                    "No clean is planned yet.",
+                    why=why,
+                    remedy="Run the command again when no reader needs them, which `lakeward clean --dry-run` shows.",
+                )
             raise Refused(
                 "No clean is planned.",
                 why=why,

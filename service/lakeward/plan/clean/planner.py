@@ -17,6 +17,7 @@ Whatever the policy says, these stay:
                                  with a file that the plan names; where one of these is in no slice, all of the group.
                                  Of clustering the slice that was the newest when it was planned, and newer ones
     what a savepoint names       the whole slice, also where it names one file of it
+    what readers still need      within the reader window, or for a consumer (`plan/clean/reader_protection.py`)
     what cannot be told          frozen groups
 
 Hudi goes by the plan's base instant alone, and has deleted logs that a pending compaction was to read (its issue 19290:
@@ -35,7 +36,7 @@ Source:  CleanPlanner (Hudi 1.2).
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -44,27 +45,39 @@ from lakeward.format.timeline.instant import Instant, comparable_time, parse_ins
 from lakeward.plan.clean.decision import CleanOutcome, DeadReason, Keeper, KeepReason, SliceDecision
 from lakeward.plan.clean.earliest_retained import find_earliest_retained
 from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
+from lakeward.plan.clean.reader_protection import ReaderProtection, Watermark
 from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
-_PROOF = (DeadReason.NOT_NEWEST, DeadReason.NOT_PLANNED, DeadReason.NOT_SAVEPOINTED)
+_PROOF = (DeadReason.NOT_NEWEST, DeadReason.NOT_PLANNED, DeadReason.NOT_SAVEPOINTED, DeadReason.NOT_READ)
 """What is true of every dead slice, beside what the policy says."""
 
 
 def plan_clean(
-    snapshot: TableSnapshot, policy: CleanPolicy, *, now: float, partitions: Collection[str] | None = None
+    snapshot: TableSnapshot,
+    policy: CleanPolicy,
+    *,
+    now: float,
+    partitions: Collection[str] | None = None,
+    reader_window: float = 0.0,
+    watermarks: Sequence[Watermark] = (),
 ) -> CleanOutcome:
     """What is dead on the table, and what stays for which reason.
 
     Args:
         snapshot: a scan of the whole table, or at least of `partitions`.
-        now: seconds since the epoch; only hours go by it.
+        now: seconds since the epoch; hours and the reader window go by it.
         partitions: look only at these partition paths; None: at all.
+        reader_window: seconds for which a query may run; 0, as with Hudi: none is waited for.
+        watermarks: how far the incremental consumers have read.
     """
     commits = snapshot.timeline.completed_writes
     earliest = find_earliest_retained(snapshot.timeline, policy, now=now, zone=snapshot.zone.zone)
-    cleaner = _Cleaner(snapshot, policy, earliest)
+    readers = ReaderProtection(
+        snapshot.timeline, window=reader_window, watermarks=watermarks, now=now, zone=snapshot.zone.zone
+    )
+    cleaner = _Cleaner(snapshot, policy, earliest, readers)
     replaced = [group for group in snapshot.replaced_groups if isinstance(group, FileGroup)]
     frozen = [*snapshot.frozen, *(group for group in snapshot.replaced_groups if isinstance(group, FrozenGroup))]
     decisions = [
@@ -72,25 +85,35 @@ def plan_clean(
         *(each for group in _within(replaced, partitions) for each in cleaner.decide_replaced(group)),
     ]
     decisions.sort(key=lambda each: each.slice.group_id)
+    left = _replaced_left(snapshot, decisions, but_for=_SAVEPOINT)
     return CleanOutcome(
         policy=policy,
-        earliest=earliest,
+        earliest=readers.move_back(earliest),
         last_completed=commits[-1].time if commits else "",
         decisions=tuple(decisions),
         frozen=tuple(_within(frozen, partitions)),
         savepoints=tuple(sorted(snapshot.timeline.savepoints, key=comparable_time)),
         pending_cleans=tuple(i.time for i in snapshot.timeline.pending if i.action == "clean"),
         is_whole=partitions is None,
-        replaced_left=tuple(sorted(_replaced_left(snapshot, decisions), key=comparable_time)),
+        replaced_left=tuple(sorted(left, key=comparable_time)),
+        is_left_for_readers=not _replaced_left(snapshot, decisions, but_for=_SAVEPOINT | _READERS),
+        consumers=tuple(readers.holds(earliest)),
+        reader_window=reader_window,
     )
 
 
-def _replaced_left(snapshot: TableSnapshot, decisions: Iterable[SliceDecision]) -> frozenset[str]:
-    """Instants whose replaced groups have files that this clean leaves, but for what savepoints alone keep."""
+_SAVEPOINT = frozenset({KeepReason.SAVEPOINT})
+_READERS = frozenset({KeepReason.READER_WINDOW, KeepReason.CONSUMER})
+
+
+def _replaced_left(
+    snapshot: TableSnapshot, decisions: Iterable[SliceDecision], *, but_for: Set[KeepReason]
+) -> frozenset[str]:
+    """Instants whose replaced groups have files that this clean leaves, but for what these reasons alone keep."""
     goes = {
         (*each.slice.group_id, each.slice.base_instant)
         for each in decisions
-        if all(keeper.reason is KeepReason.SAVEPOINT for keeper in each.keepers)
+        if all(keeper.reason in but_for for keeper in each.keepers)
     }
     left = set()
     for group in snapshot.replaced_groups:
@@ -125,8 +148,11 @@ class _Hold:
 class _Cleaner:
     """The questions that are asked of each slice."""
 
-    def __init__(self, snapshot: TableSnapshot, policy: CleanPolicy, earliest: Instant | None) -> None:
+    def __init__(
+        self, snapshot: TableSnapshot, policy: CleanPolicy, earliest: Instant | None, readers: ReaderProtection
+    ) -> None:
         self._policy = policy
+        self._readers = readers
         self._earliest = None if earliest is None else comparable_time(earliest.time)
         self._commits = [comparable_time(commit.time) for commit in snapshot.timeline.completed_writes]
         self._zone = snapshot.zone.zone
@@ -143,6 +169,9 @@ class _Cleaner:
         verdict = (
             DeadReason.BEYOND_VERSIONS if self._policy.kind is CleanPolicyKind.VERSIONS else DeadReason.BEFORE_EARLIEST
         )
+        read = len(group.read_slices)
+        for number, keepers in enumerate(kept_by_policy[read:], start=read):
+            keepers += self._readers.keepers(group.slices[number - 1].base_instant)
         yield from self._decide(group, kept_by_policy, verdict)
 
     def decide_replaced(self, group: FileGroup) -> Iterator[SliceDecision]:
@@ -154,6 +183,7 @@ class _Cleaner:
                 keepers.append(Keeper(KeepReason.TOO_FEW_COMMITS, commits=self._more_commits(by)))
             elif comparable_time(by) >= self._earliest:
                 keepers.append(self._until_earliest_passes(KeepReason.REPLACED_LATELY, by, by))
+        keepers += self._readers.keepers(by)
         yield from self._decide(group, [list(keepers) for _ in group.slices], DeadReason.REPLACED)
 
     def _decide(self, group: FileGroup, by_policy: list[list[Keeper]], verdict: DeadReason) -> Iterator[SliceDecision]:

@@ -4,6 +4,9 @@
     hours      KEEP_LATEST_BY_HOURS         the same as of the commits that were requested in the last N hours
     versions   KEEP_LATEST_FILE_VERSIONS    the N newest slices of each file group, whenever they were written
 
+Whatever the way, queries that are running are waited for (`plan/clean/reader_protection.py`), which Hudi leaves to its
+users: they are to retain more commits than complete while their longest query runs.
+
 They stand apart from what they mean (`plan/clean/earliest_retained.py`, `plan/clean/planner.py`) because `--help` lists
 them, and answers before anything that plans is loaded.
 
@@ -32,6 +35,10 @@ HUDI_NAMES = {
 
 RETAINED_BY_DEFAULT = {CleanPolicyKind.COMMITS: 10, CleanPolicyKind.VERSIONS: 3, CleanPolicyKind.HOURS: 24}
 """Hudi's defaults."""
+
+READER_WINDOW_SECONDS = 3600.0
+"""The longest query that is waited for. With Hudi's ten commits one that runs for ten minutes loses its files where a
+commit completes each minute. An hour is more than most queries take; what was superseded within it is what it costs."""
 
 
 @dataclass(frozen=True, slots=True)

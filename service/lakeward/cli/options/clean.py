@@ -1,0 +1,83 @@
+"""The options by which a verb is told what a clean keeps.
+
+Touches: nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakeward.cli.options.lock import parse_option
+from lakeward.cli.options.pairs import parse_pairs
+from lakeward.plan.clean.policy import READER_WINDOW_SECONDS, RETAINED_BY_DEFAULT, CleanPolicyKind
+from lakeward.plan.clean.settings import CLEAN_SETTINGS, clean_policy_of
+from lakeward.quantities import parse_duration, write_duration
+
+if TYPE_CHECKING:
+    from lakeward.execute.clean.choosing import CleanOptions
+
+
+@dataclass(frozen=True, slots=True)
+class StatedClean:
+    """What a command line says about it: a group of options."""
+
+    policy: Annotated[
+        CleanPolicyKind | None,
+        typer.Option(
+            help="commits, the default: what can be read as of the last N commits stays. hours: as of the commits of "
+            "the last N hours. versions: the N newest slices of each file group."
+        ),
+    ] = None
+    retain: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="How many; by default, as with Hudi, "
+            + ", ".join(f"{number} {kind}" for kind, number in RETAINED_BY_DEFAULT.items())
+            + ".",
+        ),
+    ] = None
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help=f"A setting of Hudi's cleaner: {', '.join(CLEAN_SETTINGS)}; also by its older name, hoodie.cleaner.*. "
+            "--policy and --retain win. Repeatable.",
+        ),
+    ] = None
+    reader_window: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="The longest query that is waited for: what was superseded within it stays, whatever the policy says. "
+            f"{write_duration(READER_WINDOW_SECONDS)} by default; 0, as with Hudi: none is.",
+        ),
+    ] = None
+    consumer: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=PLACE",
+            help="An incremental consumer, and where it says up to which time it has read: file:PATH, property:KEY of "
+            "the table, or table:PATH of the table that it writes as a Hudi Streamer. What it has not read stays. "
+            "Repeatable.",
+        ),
+    ] = None
+
+    def over(self) -> CleanOptions:
+        """What is asked for here, and else by default. Raises `UsageError`."""
+        from lakeward.execute.clean.choosing import CleanOptions
+        from lakeward.plan.clean.consumer import parse_place
+
+        settings = parse_pairs(self.settings, like="--set hoodie.clean.commits.retained=20")
+        consumers = parse_pairs(self.consumer, like="--consumer daily=table:s3://lake/orders_daily")
+        return CleanOptions(
+            policy=clean_policy_of(settings, kind=self.policy, retain=self.retain),
+            reader_window=parse_option(parse_duration, "--reader-window", self.reader_window, READER_WINDOW_SECONDS),
+            consumers={name: parse_place(place) for name, place in consumers.items()},
+        )
+
