@@ -112,7 +112,7 @@ def test_a_clean_is_carried_out(table: Path, capfd: pytest.CaptureFixture[str]) 
     dead = {name for each in planned(table, capfd, *TWO_VERSIONS)["dead"] for name in each["files"]}
     before = {path.name for path in table.rglob("*.parquet")}
     assert run(["clean", str(table), *TWO_VERSIONS, "--writers", "stopped", "--json"]) == 0
-    ((cleaned,), waiting) = json.loads(capfd.readouterr().out).values()
+    ((cleaned,), waiting, _) = json.loads(capfd.readouterr().out).values()
 
     assert (cleaned["files"], cleaned["recovered"], cleaned["kept"], waiting) == (len(dead), False, [], [])
     assert dead and before - {path.name for path in table.rglob("*.parquet")} == dead

@@ -80,4 +80,3 @@ class StatedClean:
             reader_window=parse_option(parse_duration, "--reader-window", self.reader_window, READER_WINDOW_SECONDS),
             consumers={name: parse_place(place) for name, place in consumers.items()},
         )
-
