@@ -48,7 +48,7 @@ interop: .venv/ready ## Run the larger interop set against real Hudi, and what e
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "interop or wide"
 
 simulate: .venv/ready ## Run the simulations over more seeds: make simulate SEEDS=10000
-	LAKEWARD_RUNS=$(or $(SEEDS),10000) $(BIN)/python -m pytest -n 2 --timeout=0 tests/simulation
+	LAKEWARD_RUNS=$(or $(SEEDS),10000) $(BIN)/python -m pytest -n 2 --timeout=0 tests/simulation tests/life
 
 fuzz: .venv/ready ## Feed bytes by chance to the decoders, 10 minutes each: make fuzz SECONDS=600
 	LAKEWARD_FUZZ_SECONDS=$(or $(SECONDS),600) $(BIN)/python -m pytest -s -n 2 --timeout=0 tests/fuzz

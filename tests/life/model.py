@@ -1,0 +1,209 @@
+"""What must be true of a small table at every moment: a dict of rows, with time travel, beside the table itself.
+
+Keeps:   1. readers of now find every row of every completed write, and no other;
+         2. readers as of an instant find what they found when it was the newest one, for as long as retention promises
+            it: from the floor that the last clean may have set, and of savepointed instants for ever;
+         3. every file that a pending plan reads or a savepoint names is there, and no file of no instant counts as
+            committed;
+         4. what is completed stays as it is, byte for byte, until it is in the history; it leaves oldest first, so that
+            the timeline has no hole.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC
+
+from lakeward.format.timeline.instant import format_instant_time
+from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
+from tests.life.reader import WRITES, Readers, look
+from tests.life.small_table import BASE, TIMELINE, SmallTable, Write
+from tests.simulation.reader import read_avro, read_timeline
+
+
+class Broken(AssertionError):
+    """The table is not what was promised."""
+
+
+@dataclass
+class Life:
+    table: SmallTable = field(default_factory=SmallTable)
+    rows: dict[int, int] = field(default_factory=dict)
+    past: dict[str, dict[int, int]] = field(default_factory=dict)
+    """Rows as of each completed write or compaction."""
+    floor: str = ""
+    """The oldest instant that is promised."""
+    saved: set[str] = field(default_factory=set)
+    """Instants with a savepoint that was promised when it was made."""
+    completed: dict[str, bytes] = field(default_factory=dict)
+    """Completed files of the timeline by path."""
+    forgotten: set[str] = field(default_factory=set)
+    """Paths of those that may go: of deleted savepoints."""
+    broken: str = ""
+    """What was found while a service was at work, whose code may catch errors."""
+    last_number: int = 0
+
+    def __post_init__(self) -> None:
+        self.table.storage.watch = self._changed
+
+    # What writers do
+
+    def write(self, keys: Iterable[int]) -> Write:
+        write = self.begin(keys)
+        self.complete(write)
+        return write
+
+    def begin(self, keys: Iterable[int], *, replaces: str | None = None) -> Write:
+        self.last_number += 1
+        return self.table.begin(self.last_number, set(keys), replaces=replaces)
+
+    def complete(self, write: Write) -> None:
+        self.expect(write)
+        self.table.complete(write)
+        self.learn(late=write.instant)
+
+    def expect(self, write: Write) -> None:
+        """It is about to complete."""
+        if write.replaces is not None:
+            kept = {key: number for key, number in self.rows.items() if self.table.partition_of(key) != write.replaces}
+            self.rows = kept
+        for key, number in write.rows.items():
+            self.rows[key] = max(number, self.rows.get(key, 0))
+
+    def overwrite(self, partition: str) -> None:
+        """All rows of a partition, in new file groups."""
+        keys = [key for key in range(self.table.keys) if self.table.partition_of(key) == partition]
+        self.complete(self.begin(keys[::2], replaces=partition))
+
+    # What services may do
+
+    def will_clean(self, policy: CleanPolicy) -> None:
+        """A clean begins now, and may be ended by any later one."""
+        instants = read_timeline(self.table.storage, BASE)
+        completed = look(self.table.storage, BASE, self.table.partitions).completed
+        commits = sorted(completed)
+        if not commits:
+            return
+        pending = sorted(
+            time
+            for time in instants.pending.keys() - instants.completed.keys()
+            if {action for action, _ in instants.pending[time]} & {*WRITES, "compaction", "logcompaction"}
+        )
+        earliest: str | None
+        match policy.kind:
+            case CleanPolicyKind.VERSIONS:
+                earliest = commits[-1]
+            case CleanPolicyKind.HOURS:
+                since = format_instant_time(round(self.table.clock.now() * 1000) - policy.milliseconds, UTC)
+                earliest = next((commit for commit in commits if commit >= since), commits[-1])
+            case CleanPolicyKind.COMMITS:
+                earliest = commits[-policy.retain] if len(commits) > policy.retain else None
+                if earliest is not None and pending and pending[0] < earliest:
+                    earliest = max((commit for commit in commits if commit < pending[0]), default=None)
+        self.floor = max(self.floor, earliest or "")
+
+    def save(self, instant: str) -> None:
+        """A savepoint of it was made."""
+        self.saved.add(instant)
+
+    def unsave(self, instant: str) -> None:
+        """Its savepoint is about to be deleted."""
+        self.saved.discard(instant)
+        self.forgotten |= {
+            path for path in self.completed if path.startswith(f"{TIMELINE}/{instant}_") and ".savepoint" in path
+        }
+        if instant < self.floor:
+            self.past.pop(instant, None)
+
+    @property
+    def retained(self) -> list[str]:
+        """Instants that can be read, and that a savepoint may be made of."""
+        return sorted(time for time in self.past if time >= self.floor)
+
+    # What is true
+
+    def learn(self, late: str = "~") -> None:
+        """Remember what readers find as of instants that have completed since.
+
+        Args:
+            late: an instant that completed just now, after others that were requested later: what these show may have
+                changed.
+        """
+        readers = self._look()
+        # A late write's log belongs to a slice that a plan has opened since, and readers as of it do not find it.
+        opened = [plan for plans in readers.opened.values() for plan in plans]
+        newest = max([*readers.completed, *opened], default="")
+        for time in sorted(readers.completed):
+            if time not in self.past or time >= late:
+                self.past[time] = dict(self.rows) if time == newest else readers.rows(time)
+        self.past = {time: rows for time, rows in self.past.items() if time >= self.floor or time in self.saved}
+
+    def check(self) -> None:
+        if self.broken:
+            raise Broken(self.broken)
+        readers = self._look()
+        self._check_now(readers)
+        for time, rows in sorted(self.past.items()):
+            if (found := readers.rows(time)) != rows:
+                raise Broken(f"as of {time} readers found {rows} and find {found}; retained from {self.floor}")
+        for path in self._needed():
+            if self.table.storage.stat(path) is None:
+                raise Broken(f"{path} is needed, and gone")
+
+    def _look(self) -> Readers:
+        return look(self.table.storage, BASE, self.table.partitions)
+
+    def _check_now(self, readers: Readers) -> None:
+        if readers.problems:
+            raise Broken("; ".join(readers.problems))
+        if (found := readers.rows()) != self.rows:
+            raise Broken(f"readers should find {self.rows}, and find {found}")
+        gone = readers.archived.keys() - readers.completed.keys()
+        if gone and readers.completed and max(gone) > min(readers.completed):
+            raise Broken(f"{max(gone)} has left the timeline, and {min(readers.completed)} has not")
+        on_timeline = {f"{TIMELINE}/{name}" for name in self.table.storage.names(TIMELINE)}
+        for path, data in self.completed.items():
+            if path in on_timeline:
+                if self.table.storage.read(path) != data:
+                    raise Broken(f"{path} was changed")
+            elif path not in self.forgotten and not self._is_archived(path, readers):
+                raise Broken(f"{path} is gone, and not in the history")
+        instants = read_timeline(self.table.storage, BASE)
+        for each in instants.completed.values():
+            for _, _, path in each:
+                self.completed.setdefault(path, self.table.storage.read(path))
+
+    def _is_archived(self, path: str, readers: Readers) -> bool:
+        time, _, completed = posixpath.basename(path).partition(".")[0].partition("_")
+        if path.rpartition(".")[2] in WRITES:
+            return readers.archived.get(time) == completed
+        return not readers.completed or time < min(readers.completed)  # cleans and rollbacks go with the commits
+
+    def _needed(self) -> Iterable[str]:
+        """Files that are read later, whatever readers do."""
+        storage = self.table.storage
+        instants = read_timeline(storage, BASE)
+        for time, states in instants.pending.items():
+            for action in ("compaction", "logcompaction"):
+                if (action, "requested") in states and time not in instants.completed:
+                    for operation in read_avro(storage.read(f"{TIMELINE}/{time}.{action}.requested"))["operations"]:
+                        names = [operation["dataFilePath"], *operation["deltaFilePaths"]]
+                        yield from (f"{BASE}/{operation['partitionPath']}/{name}" for name in names if name)
+        for each in instants.completed.values():
+            for _, action, path in each:
+                if action == "savepoint":
+                    for partition, of in read_avro(storage.read(path))["partitionMetadata"].items():
+                        yield from (f"{BASE}/{partition}/{name}" for name in of["savepointDataFile"])
+
+    def _changed(self, change: str, path: str) -> None:
+        """Called by the storage after each change."""
+        is_data = not path.startswith(f"{BASE}/.hoodie/") and change == "delete"
+        is_timeline = posixpath.dirname(path) == TIMELINE and not posixpath.basename(path).startswith(".")
+        if self.broken or change == "touch" or not (is_data or is_timeline):
+            return
+        try:
+            self._check_now(self._look())
+        except Broken as error:
+            self.broken = f"after {change} {path}: {error}"

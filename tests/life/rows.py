@@ -1,0 +1,61 @@
+"""Rows as the ids that simulated data files hold: a record key and the number of the write that wrote it last.
+
+Of equal keys the row of the later write wins, whichever file it is in, as with an ordering column.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection, Mapping
+
+from lakeward.format.file_name import parse_log_file
+from lakeward.storage.storage import Storage, join
+from lakeward.task.operation_spec import OperationKind, OperationResult, OperationSpec
+from tests.simulation.data_files import base_file, fold, log_file, read_base_file, read_log_file
+from tests.simulation.dispatcher import no_counts
+
+WRITES_MAX = 1_000_000
+
+
+def to_ids(rows: Mapping[int, int]) -> list[int]:
+    return [key * WRITES_MAX + write for key, write in sorted(rows.items())]
+
+
+def newest(ids: Collection[int]) -> dict[int, int]:
+    """The write by key."""
+    return {id_ // WRITES_MAX: id_ % WRITES_MAX for id_ in sorted(ids)}
+
+
+def merge_rows(storage: Storage, spec: OperationSpec, task_attempt: int) -> OperationResult:
+    """Stands in for `run_operation`."""
+    slice_ = spec.slice
+    ids = (
+        set()
+        if slice_.base_file is None
+        else {*read_base_file(storage.read(join(slice_.base_path, slice_.base_file))).ids}
+    )
+    logs = []
+    for path in slice_.log_files:
+        name = parse_log_file(posixpath.basename(path))
+        assert name is not None
+        logs.append((name.instant, read_log_file(storage.read(join(slice_.base_path, path)))))
+    log_ids, sources = fold(logs)
+    merged = to_ids(newest(ids | log_ids))
+    is_log = spec.kind is OperationKind.LOG
+    data = log_file(slice_.instant, merged, sources=sources) if is_log else base_file(merged)
+    name_text = spec.file_name(task_attempt)
+    with storage.open_output(join(spec.attempt_folder, name_text)) as file:
+        file.write(data)
+    storage.create(spec.done_path(task_attempt, rows=len(merged)), b"")
+    return OperationResult(
+        kind=spec.kind,
+        index=spec.index,
+        partition_path=slice_.partition_path,
+        file_id=slice_.file_id,
+        file_name=name_text,
+        size_bytes=len(data),
+        counts=no_counts(len(merged)),
+        digest="",
+        input_bytes=spec.input_bytes,
+        seconds=1.0,
+    )

@@ -1,0 +1,223 @@
+"""Every service in any order, beside writers that are late, fail and overwrite, and with processes that die anywhere.
+
+`LAKEWARD_SEED=7` draws other histories than CI's, `LAKEWARD_RUNS=2000` more of them (`make simulate`); a failure prints
+the history, the seed that it is of, and Hypothesis' own blob.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from hypothesis import HealthCheck, Phase, event, note, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from lakeward.errors import LakewardError, LockHeld, Refused, TryLater
+from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
+from lakeward.plan.compaction.compaction_type import CompactionType
+from lakeward.storage.storage import RenamingStorage
+from tests.faults import Fault, FaultKind, Killed
+from tests.life.faulty_memory import FaultyMemory
+from tests.life.model import Life
+from tests.life.small_table import BASE, Write, without_threads
+from tests.runs import runs
+from tests.simulation.reader import read_timeline
+
+SEED = int(os.environ.get("LAKEWARD_SEED", "0"))
+EXAMPLES = 12
+STEPS = 40
+LIVE_MAX = 2
+
+KEYS = st.sets(st.integers(0, 7), min_size=1, max_size=4)
+KINDS = st.sampled_from(list(CompactionType))
+POLICIES = st.sampled_from(
+    [
+        CleanPolicy(CleanPolicyKind.COMMITS, 1),
+        CleanPolicy(CleanPolicyKind.COMMITS, 3),
+        CleanPolicy(CleanPolicyKind.VERSIONS, 1),
+        CleanPolicy(CleanPolicyKind.VERSIONS, 2),
+        CleanPolicy(CleanPolicyKind.HOURS, 1),
+    ]
+)
+SERVICES = st.one_of(
+    KINDS.map(lambda kind: ("compact", kind)),
+    POLICIES.map(lambda policy: ("clean", policy)),
+    st.just(("roll back", None)),
+    st.just(("savepoint", None)),
+)
+Service = tuple[str, object]
+
+LEFT_ALONE = (Refused, TryLater, LockHeld)
+"""What a service may say instead of doing anything."""
+
+
+class TableUnderService(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self._threads = without_threads()
+        self._threads.__enter__()
+        self.life = Life()
+
+    def teardown(self) -> None:
+        self._threads.__exit__(None, None, None)
+
+    @property
+    def live(self) -> list[Write]:
+        return self.life.table.live
+
+    @initialize()
+    def load(self) -> None:
+        self.life.write(range(self.life.table.keys))
+
+    # Writers
+
+    @rule(keys=KEYS)
+    def write(self, keys: set[int]) -> None:
+        self.life.write(keys)
+
+    @precondition(lambda self: len(self.live) < LIVE_MAX)
+    @rule(keys=KEYS)
+    def begin(self, keys: set[int]) -> None:
+        self.life.begin(keys)
+
+    @precondition(lambda self: self.live)
+    @rule(number=st.integers(0, LIVE_MAX - 1))
+    def complete_late(self, number: int) -> None:
+        self.life.complete(self.live[number % len(self.live)])
+
+    @precondition(lambda self: self.live)
+    @rule(number=st.integers(0, LIVE_MAX - 1))
+    def fail(self, number: int) -> None:
+        self.life.table.die(self.live[number % len(self.live)])
+
+    @precondition(lambda self: not self.live)
+    @rule(number=st.integers(0, 1))
+    def overwrite(self, number: int) -> None:
+        partition = self.life.table.partitions[number]
+        if not any(group[0] == partition for group in self._planned()):
+            self.life.overwrite(partition)
+
+    @rule(every=st.integers(1, 2))
+    def hudi_plans_a_compaction(self, every: int) -> None:
+        planned = self._planned()
+        self.life.table.plan_by_hudi(lambda group: group not in planned and int(group[1][1:]) % every == 0)
+
+    # Services
+
+    @rule(kind=KINDS)
+    def compact(self, kind: CompactionType) -> None:
+        self._run(("compact", kind))
+
+    @rule(policy=POLICIES)
+    def clean(self, policy: CleanPolicy) -> None:
+        self._run(("clean", policy))
+
+    @rule()
+    def roll_back(self) -> None:
+        self._run(("roll back", None))
+
+    @rule(back=st.integers(0, 3))
+    def savepoint(self, back: int) -> None:
+        retained = self.life.retained
+        self._run(("savepoint", retained[max(0, len(retained) - 1 - back)]))
+
+    @precondition(lambda self: self.life.saved)
+    @rule(number=st.integers(0, 3))
+    def delete_savepoint(self, number: int) -> None:
+        instant = sorted(self.life.saved)[number % len(self.life.saved)]
+        self.life.unsave(instant)
+        self.life.table.delete_savepoint(instant)
+
+    @rule(service=SERVICES, call=st.integers(0, 250))
+    def crash(self, service: Service, call: int) -> None:
+        """A process dies right after one of its calls, and the others can tell."""
+        storage = FaultyMemory(self.life.table.storage, Fault(FaultKind.KILL, call))
+        with suppress(Killed):
+            self._run(service, storage)
+        if len(storage.calls) > call:
+            event(f"{service[0]} dies")
+        self.life.table.processes.kill_all()
+        self._note_savepoints()
+        self.life.learn()
+
+    @rule()
+    def an_hour_passes(self) -> None:
+        self.life.table.clock.sleep(3600.0)
+
+    @invariant()
+    def readers_find_what_was_promised(self) -> None:
+        self.life.check()
+
+    def _run(self, service: Service, storage: RenamingStorage | None = None) -> None:
+        name, what = service
+        life, table = self.life, self.life.table
+        act: Callable[[], object]
+        if isinstance(what, CompactionType):
+            kind = what
+            act = lambda: table.compact(kind, storage)  # noqa: E731
+        elif isinstance(what, CleanPolicy):
+            life.will_clean(policy := what)
+            act = lambda: table.clean(policy, storage)  # noqa: E731
+        elif name == "savepoint":
+            instant = what if isinstance(what, str) else life.retained[-1]
+            if instant in life.saved:
+                return
+            act = lambda: table.savepoint(instant, storage)  # noqa: E731
+        else:
+            act = lambda: table.roll_back(storage)  # noqa: E731
+        try:
+            act()
+            event(f"{name} done")
+        except LakewardError as error:
+            note(f"{type(error).__name__}: {error}")
+            if not isinstance(error, LEFT_ALONE):
+                raise
+            event(f"{name} {type(error).__name__}")
+        self._note_savepoints()
+        life.learn()
+
+    def _note_savepoints(self) -> None:
+        """One that was made counts also where its process died right after it."""
+        instants = read_timeline(self.life.table.storage, BASE)
+        for time, each in instants.completed.items():
+            if any(action == "savepoint" for _, action, _ in each) and time not in self.life.saved:
+                self.life.save(time)
+
+    def _planned(self) -> set[tuple[str, str]]:
+        snapshot = self.life.table.snapshot()
+        return {*snapshot.pending_compactions, *snapshot.pending_log_compactions}
+
+
+@pytest.mark.slow
+def test_any_order_of_services() -> None:
+    """Keeps 1, 2, 3 and 4 of tests/life/model.py."""
+
+    @seed(SEED)
+    def run() -> None:
+        run_state_machine_as_test(  # type: ignore[no-untyped-call]
+            TableUnderService,
+            settings=settings(
+                max_examples=runs(EXAMPLES),
+                stateful_step_count=STEPS,
+                suppress_health_check=list(HealthCheck),
+                deadline=None,
+                phases=(Phase.generate, Phase.shrink),  # to explain costs three times as much, found or not
+                print_blob=True,
+            ),
+        )
+
+    try:
+        run()
+    except BaseException as error:
+        error.add_note(f"LAKEWARD_SEED={SEED} LAKEWARD_RUNS={runs(EXAMPLES)} repeats this run")
+        raise
