@@ -11,7 +11,7 @@ from lakeward.commit.lock.file_system_lock import FLINK_LOCK, SPARK_LOCK, FileSy
 from lakeward.commit.lock.opening import LockOptions
 from lakeward.commit.lock.storage_lock import StorageLockOptions
 from lakeward.commit.lock.zookeeper_options import ZooKeeperLockOptions
-from lakeward.config.job_kind import JobKind
+from lakeward.config.job_kind import TABLE_SERVICES, JobKind
 from lakeward.config.settings import LockSettings, Settings, TableSettings, Writers
 
 
@@ -241,5 +241,5 @@ def test_nothing_printed_holds_a_secret() -> None:
 
 def test_services_are_the_schedulers() -> None:
     """Recovery and the expiry of plans belong to compaction and are not chosen."""
-    assert TableSettings().services == (JobKind.COMPACTION, JobKind.VERIFICATION)
+    assert TableSettings().services == (*TABLE_SERVICES, JobKind.VERIFICATION)
     assert settings(defaults={"services": ["compaction"]}).defaults.services == (JobKind.COMPACTION,)

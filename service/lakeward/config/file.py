@@ -7,7 +7,7 @@ keys are still asked of the others, and an operator who corrects a file does it 
 
 A value from the environment or a flag is text where its key takes text, and otherwise written as in TOML:
 `LAKEWARD__SERVICE__JOBS_MAX=4`, `LAKEWARD__DISCOVERY__ROOTS='["/data"]'`. Tables of other people's keys (`planner`,
-`spark.conf`) are taken as a whole there; in the file, `spark.executor.memory` may stand quoted or not.
+`clean.hudi`, `spark.conf`) are taken as a whole there; in the file, `spark.executor.memory` may stand quoted or not.
 
 Touches: the file, and those that state.url_file and http.token_file name. Reads only.
 Keeps:   1. a secret in the file itself is refused, and no secret is ever part of what is told;
@@ -41,7 +41,7 @@ from lakeward.quantities import write_duration
 PREFIX = "LAKEWARD__"
 """Prefix of environment variables that set a key."""
 
-VERBATIM = frozenset({"planner", "conf"})
+VERBATIM = frozenset({"planner", "conf", "hudi"})
 """Tables whose keys are other people's: a dotted one is one key."""
 
 _SHOWN_MAX = 60

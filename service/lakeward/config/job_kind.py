@@ -16,8 +16,12 @@ class JobKind(StrEnum):
     """Roll back or forward what a dead attempt left, ours or another's; the first job after a lease was gained."""
     PLAN_EXPIRY = "plan-expiry"
     """Unschedule pending plans that are too old, so that no file group is hostage to one."""
+    ROLLBACK = "rollback"
+    """Roll back writes whose writer died."""
     COMPACTION = "compaction"
     """Finish pending plans, plan anew under the lock, carry out."""
+    CLEAN = "clean"
+    """End pending cleans, then delete the old file slices that nothing needs any more."""
     METADATA_CLEAN = "metadata-clean"
     """Delete the files of the metadata table that its compactions replaced and no reader needs any more."""
     METADATA_COMPACTION = "metadata-compaction"
@@ -27,6 +31,10 @@ class JobKind(StrEnum):
     METADATA_SERVICE = "metadata-service"
     """Cleaned and compacted the metadata table in one job. Retired: read from the store, begun no more."""
 
+
+TABLE_SERVICES = (JobKind.ROLLBACK, JobKind.COMPACTION, JobKind.CLEAN)
+"""What a table gets in a round, in this order, after recovery: a failed write holds compaction and cleaning back, and a
+compaction makes the slices old that a clean deletes."""
 
 RETIRED = frozenset({JobKind.METADATA_SERVICE})
 """Kinds that stand in the store's rows and that no daemon begins any more."""

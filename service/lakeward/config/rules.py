@@ -17,12 +17,11 @@ from lakeward.config.settings import (
     KeyPath,
     LockSettings,
     Settings,
-    TableOverride,
     TableSettings,
     base_path_of,
 )
 from lakeward.errors import LakewardError
-from lakeward.plan.compaction.planner import merge_settings, planner_of
+from lakeward.plan.compaction.planner import planner_of
 from lakeward.plan.compaction.selection import GroupFilter
 from lakeward.quantities import write_duration, write_size
 
@@ -63,7 +62,7 @@ def find_broken_rules(settings: Settings) -> Iterator[BrokenRule]:
             layers.append((at, settings.table_sources(name, path), settings.table(name, path)))
         else:
             both = _sources(("defaults",), settings.defaults) | _sources(at, override)
-            layers.append((at, both, _on_top(settings.defaults, override)))
+            layers.append((at, both, settings.defaults.with_given(override)))
     for at, sources, table in layers:
         yield from _of_a_table(settings, at, sources, table)
 
@@ -226,6 +225,15 @@ def _of_a_table(
             f"Add it there: groups = {{ {table.group} = 1 }} under [service].",
         )
     yield from _of_the_planner(at, sources, table)
+    yield from _of_the_cleaner(at, sources, table)
+
+
+def _of_the_cleaner(at: KeyPath, sources: Mapping[KeyPath, KeyPath], table: TableSettings) -> Iterator[BrokenRule]:
+    try:
+        _ = table.clean.chosen
+    except LakewardError as error:
+        place = sources.get(("clean", "hudi"), (*at, "clean", "hudi"))
+        yield BrokenRule((place,), error.what, error.why, error.remedy)
 
 
 def _of_the_planner(at: KeyPath, sources: Mapping[KeyPath, KeyPath], table: TableSettings) -> Iterator[BrokenRule]:
@@ -245,12 +253,7 @@ def _of_the_planner(at: KeyPath, sources: Mapping[KeyPath, KeyPath], table: Tabl
         yield BrokenRule(places, together.what, together.why, together.remedy)
 
 
-def _on_top(defaults: TableSettings, override: TableOverride) -> TableSettings:
-    given = override.model_fields_set & TableSettings.model_fields.keys()
-    values = {key: getattr(override, key) for key in given}
-    return defaults.model_copy(update=values | {"planner": merge_settings(defaults.planner, override.planner)})
-
-
 def _sources(at: KeyPath, layer: TableSettings) -> dict[KeyPath, KeyPath]:
     planner: dict[KeyPath, KeyPath] = {("planner", key): (*at, "planner", key) for key in layer.planner}
-    return planner | {(key,): (*at, key) for key in layer.model_fields_set - {"planner"}}
+    clean: dict[KeyPath, KeyPath] = {("clean", key): (*at, "clean", key) for key in layer.clean.model_fields_set}
+    return planner | clean | {(key,): (*at, key) for key in layer.model_fields_set - {"planner"}}

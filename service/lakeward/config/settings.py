@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -46,6 +46,9 @@ from lakeward.config.job_kind import JobKind
 from lakeward.config.lock_provider import LockProvider
 from lakeward.config.window import Window
 from lakeward.errors import UsageError
+from lakeward.plan.clean.consumer import parse_place
+from lakeward.plan.clean.policy import READER_WINDOW_SECONDS, CleanPolicy, CleanPolicyKind
+from lakeward.plan.clean.settings import clean_policy_of, merge_clean_settings
 from lakeward.plan.compaction.compaction_type import CompactionType
 from lakeward.plan.compaction.planner import merge_settings
 from lakeward.plan.compaction.yielding import WritersConflict, YieldOptions, YieldThen
@@ -221,6 +224,17 @@ class LogLevel(StrEnum):
 class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=False)
 
+    def with_given(self, other: _Section) -> Self:
+        """This one, but for what the other gives and this one has. Tables of other people's keys add up."""
+        given = {key: getattr(other, key) for key in other.model_fields_set & type(self).model_fields.keys()}
+        for key, value in given.items():
+            mine = getattr(self, key)
+            if isinstance(value, _Section) and isinstance(mine, _Section):
+                given[key] = mine.with_given(value)
+            elif key in _ADDED_UP:
+                given[key] = _ADDED_UP[key](mine, value)
+        return self.model_copy(update=given)
+
 
 class ServiceSettings(_Section):
     """The daemon itself, and what all its tables share."""
@@ -369,11 +383,6 @@ class LockSettings(_Section):
             wait_seconds=self.wait,
         )
 
-    def with_given(self, other: LockSettings) -> LockSettings:
-        """These, but for what the others give."""
-        zookeeper = self.zookeeper.model_copy(update=_given_values(other.zookeeper))
-        return self.model_copy(update={**_given_values(other), "zookeeper": zookeeper})
-
 
 class DiscoverySettings(_Section):
     """Tables that are found. Those under [[tables]] with a `path` are serviced without being found."""
@@ -390,6 +399,49 @@ class DiscoverySettings(_Section):
     """How many folders below a root a table may lie."""
 
 
+class CleanSettings(_Section):
+    """How much of a table's past its cleans keep, those of the daemon and of commands that are given this file."""
+
+    policy: CleanPolicyKind | None = None
+    """`commits`: what can be read as of the last commits. `hours`: as of the commits of the last hours. `versions`: the
+    newest slices of each file group. Not given, neither here nor under `hudi`: `commits`, as with Hudi; and where
+    the newest clean of the table's own writers shows that they keep more than that, as much as they do."""
+    retain: Count | None = None
+    """How many of these. Not given: as with Hudi, 10 commits, 24 hours or 3 versions."""
+    hudi: dict[Text, Verbatim] = {}
+    """Settings of Hudi's cleaner by their keys: `hoodie.clean.policy`, `hoodie.clean.commits.retained`,
+    `hoodie.clean.fileversions.retained`, `hoodie.clean.hours.retained`, also by their older names, `hoodie.cleaner.*`.
+    `policy` and `retain` win. A table adds to what [defaults] says."""
+    reader_window: DurationOrNone = READER_WINDOW_SECONDS
+    """The longest query that is waited for: what a commit superseded stays for so long after that commit completed. 0,
+    as with Hudi: none is waited for."""
+    consumers: dict[Text, Annotated[Text, _checked(parse_place)]] = {}
+    """Incremental consumers by name, and where each says up to which time it has read: `file:PATH`, `property:KEY` of
+    the table, or `table:PATH` of the table that it writes as a Hudi Streamer. What it has not read stays."""
+    after: Count = 5
+    """The daemon cleans once slices could have gone for so many commits. Writers that clean by themselves do so at
+    each commit, so it leaves it to them as long as they do; 1: at once, beside them."""
+
+    @property
+    def is_given(self) -> bool:
+        """Something is said about what is kept."""
+        return self.policy is not None or self.retain is not None or bool(self.hudi)
+
+    @property
+    def chosen(self) -> CleanPolicy:
+        """What it comes to. Raises `UsageError`."""
+        return clean_policy_of(self.hudi, kind=self.policy, retain=self.retain)
+
+
+class RollbackSettings(_Section):
+    """Which failed writes the daemon rolls back."""
+
+    after: Duration = 600.0
+    """A pending write is looked at once nothing of it has changed on the timeline for so long, and rolled back if its
+    writer is dead: docs/operations.md says what counts as that. Hudi's own writers do so before each write or clean,
+    so it leaves it to them as long as they come."""
+
+
 class TableSettings(_Section):
     """How a table is serviced."""
 
@@ -397,8 +449,14 @@ class TableSettings(_Section):
     """false: it is neither polled nor changed, and stays on the page."""
     group: Name = "default"
     """The named group of tables it belongs to; `service.groups` gives the groups their limits."""
-    services: Many[Literal[JobKind.COMPACTION, JobKind.VERIFICATION]] = (JobKind.COMPACTION, JobKind.VERIFICATION)
-    """What is done for it."""
+    services: Many[Literal[JobKind.ROLLBACK, JobKind.COMPACTION, JobKind.CLEAN, JobKind.VERIFICATION]] = (
+        JobKind.ROLLBACK,
+        JobKind.COMPACTION,
+        JobKind.CLEAN,
+        JobKind.VERIFICATION,
+    )
+    """What is done for it: failed writes rolled back, file groups compacted, old file slices cleaned away, a sample of
+    all that verified. Whatever the order here, it is done in this one."""
     type: CompactionType = CompactionType.HYBRID
     """What a compaction may choose from: `hybrid`, FULL or LOG or nothing for each file group, whichever pays; `full`;
     `log`."""
@@ -417,7 +475,8 @@ class TableSettings(_Section):
     its base, whatever the triggers say, and its table goes first. Windows, pauses and budgets hold all the same.
     `none`: it may, and no alert says so; with `type = "log"` there is none."""
     windows: Many[WindowText] = ()
-    """Jobs start only while one of these is open; none given: always."""
+    """Compactions and verifications start only while one of these is open; none given: always. Nothing else moves
+    rows."""
     plan_expiry: Duration = 6 * 3600.0
     """A pending plan of ours that was not carried out is unscheduled after this, so that it holds no file group up."""
     metadata_compact_after: MetadataAfter = AUTO
@@ -457,6 +516,10 @@ class TableSettings(_Section):
     """The same for planning."""
     job_deadline: Duration = 2 * 3600.0
     """The same for a job."""
+    clean: CleanSettings = CleanSettings()
+    """What is given here overrides what [defaults.clean] says, key by key."""
+    rollback: RollbackSettings = RollbackSettings()
+    """The same for [defaults.rollback]."""
     locks: LockSettings | None = None
     """For these tables; what is not given here is as under [locks]."""
 
@@ -539,15 +602,10 @@ class Settings(_Section):
 
     def table(self, name: str, path: str) -> TableSettings:
         """How that table is serviced: [defaults], then what matches, in the order of the file. `locks` is complete."""
-        given = self._given(name, path)
-        planner = merge_settings(*(layer.planner for _, layer in given))
-        locks = self.locks
-        values: dict[str, Any] = {}
-        for _, layer in given:
-            values |= {key: getattr(layer, key) for key in layer.model_fields_set & TableSettings.model_fields.keys()}
-            if layer.locks is not None:
-                locks = locks.with_given(layer.locks)
-        return TableSettings.model_construct(**(values | {"planner": planner, "locks": locks}))
+        table = TableSettings(planner={}, locks=self.locks)
+        for _, layer in self._given(name, path):
+            table = table.with_given(layer)
+        return table
 
     def table_sources(self, name: str, path: str) -> Mapping[KeyPath, KeyPath]:
         """For each key that the file gives for that table, where: `("interval",)` to `("tables", 2, "interval")`."""
@@ -556,9 +614,8 @@ class Settings(_Section):
             for key in layer.model_fields_set & TableSettings.model_fields.keys():
                 if key == "planner":
                     sources |= {("planner", name): (*at, "planner", name) for name in layer.planner}
-                elif key == "locks":
-                    of = layer.locks.model_fields_set if layer.locks is not None else ()
-                    sources |= {("locks", name): (*at, "locks", name) for name in of}
+                elif isinstance(section := getattr(layer, key), BaseModel):
+                    sources |= {(key, name): (*at, key, name) for name in section.model_fields_set}
                 else:
                     sources[key,] = (*at, key)
         return sources
@@ -572,8 +629,8 @@ class Settings(_Section):
         return [(("defaults",), self.defaults), *matching]
 
 
-def _given_values(section: _Section) -> dict[str, Any]:
-    return {key: getattr(section, key) for key in section.model_fields_set}
+_ADDED_UP: Mapping[str, Callable[..., dict[str, str]]] = {"planner": merge_settings, "hudi": merge_clean_settings}
+"""How the tables of other people's keys are put together, the first that is given first."""
 
 
 def base_path_of(location: str) -> str:

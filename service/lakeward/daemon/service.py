@@ -794,6 +794,7 @@ _WARNINGS = frozenset(
         e.FactKind.SCAN_FAILED,
         e.FactKind.STUCK,
         e.FactKind.REFUSED,
+        e.FactKind.SERVICE_FAILED,
         e.FactKind.PARKED,
         e.FactKind.SHADOW,
     }

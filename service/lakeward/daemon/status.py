@@ -122,6 +122,11 @@ class JobFigures:
     """Operations whose output was checked before any reader could see it."""
     groups_verified: int = 0
     groups_mismatched: int = 0
+    files_deleted: int = 0
+    """Files that a clean deleted, or that failed writes had left."""
+    bytes_deleted: int = 0
+    """What a clean freed."""
+    writes_rolled_back: int = 0
 
     @property
     def operations(self) -> int:

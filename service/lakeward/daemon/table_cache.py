@@ -13,6 +13,8 @@ that no later call sees.
     groups to take whole      a compaction            the group's base file is another one
     compacted instants        a compaction            a verification took its sample of them
     metadata plans            a plan                  their instants leave the metadata table's timeline
+    what could be cleaned     a plan, now and then    a clean, or enough commits
+    what cleans say           a plan                  they leave the timeline
 
 Touches: nothing. Any thread may call; each cache has a lock, which is held for no more than an assignment.
 Keeps:   1. what a call of before `forget` finds out is seen by no call that begins after it;
@@ -32,6 +34,7 @@ from lakeward.plan.compaction.decision import Reason
 from lakeward.table.backlog import Backlog
 from lakeward.table.file_group import FileSlice, LogFile
 from lakeward.table.file_system_view import GroupId
+from lakeward.table.timeline.cleans import StatedRetention
 from lakeward.table.timeline.service_instants import ServiceInstant
 
 COMMITTED_MAX = 1000
@@ -42,6 +45,16 @@ COMMITTED_MAX = 1000
 class _Unmergeable:
     reason: Reason
     logs: frozenset[LogFile]
+
+
+@dataclass(frozen=True, slots=True)
+class CleanLook:
+    """What could have gone for long, when that was asked last."""
+
+    at: str
+    """The newest commit then."""
+    files: int
+    bytes: int
 
 
 class TableCache:
@@ -55,6 +68,8 @@ class TableCache:
         self._whole: frozenset[tuple[GroupId, str]] = frozenset()
         self._committed: tuple[str, ...] = ()
         self._metadata_plans: Mapping[str, Any] = {}
+        self._clean_look: CleanLook | None = None
+        self._retentions: Mapping[str, StatedRetention] = {}
 
     # ---- polls and plans
 
@@ -93,6 +108,24 @@ class TableCache:
     def keep_metadata_plans(self, plans: Mapping[str, Any]) -> None:
         with self._lock:
             self._metadata_plans = plans
+
+    @property
+    def clean_look(self) -> CleanLook | None:
+        """None before the first, and after a clean."""
+        return self._clean_look
+
+    def keep_clean_look(self, look: CleanLook | None) -> None:
+        with self._lock:
+            self._clean_look = look
+
+    def retentions(self) -> dict[str, StatedRetention]:
+        """A copy of what was read of cleans, by the name of the timeline file."""
+        with self._lock:
+            return dict(self._retentions)
+
+    def keep_retentions(self, retentions: Mapping[str, StatedRetention]) -> None:
+        with self._lock:
+            self._retentions = retentions
 
     # ---- what jobs found out
 

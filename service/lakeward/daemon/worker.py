@@ -19,7 +19,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -30,10 +30,12 @@ from lakeward.commit.lock.table_lock import Guard
 from lakeward.commit.owner import Processes
 from lakeward.config.job_kind import JobKind
 from lakeward.config.settings import Writers
+from lakeward.daemon.jobs.cleaning import clean, clean_demand
+from lakeward.daemon.jobs.rolling_back import roll_back, rollback_demand
 from lakeward.daemon.log import log_context
 from lakeward.daemon.observation import observe_plans
 from lakeward.daemon.problem import problem_of
-from lakeward.daemon.scheduling.events import Demand, Job, JobResult, ProblemKind, WorkProblem
+from lakeward.daemon.scheduling.events import Demand, Job, JobResult, ProblemKind, ServiceDemand, WorkProblem
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import JobFigures
 from lakeward.daemon.table_cache import TableCache, TableCaches
@@ -48,7 +50,7 @@ from lakeward.execute.metadata.trigger import scan_trigger, service_metadata
 from lakeward.execute.options import CompactionOptions
 from lakeward.execute.pending_work import pending_work
 from lakeward.execute.progress import Observer
-from lakeward.execute.serviced_table import zone_of
+from lakeward.execute.serviced_table import ServicedTable, zone_of
 from lakeward.format.timeline.instant import Instant, State, format_instant_time, parse_instant_time
 from lakeward.plan.compaction.decision import PlanOutcome, Reason
 from lakeward.plan.eligibility import TableService, find_refusals, why_no_work
@@ -189,15 +191,18 @@ class Worker:
         snapshot = self._watcher.snapshot(table.name)
         cache.keep_plan_facts(self._watcher.backlog(table.name), snapshot.zone.zone)
         now = self._clock.now()
-        if not table.is_asked_for and (no_work := why_no_work(snapshot)) is not None:
-            demand = Demand(0, no_work=no_work)
+        services = self._service_demands(table, cache, snapshot, excluded, guard, now)
+        why_not = find_refusals(snapshot, TableService.COMPACTION)
+        no_work = why_no_work(snapshot) if not table.is_asked_for else None
+        if no_work is not None or (why_not and JobKind.COMPACTION not in table.settings.services):
+            demand = Demand(0, no_work=no_work or "", services=services)
             return PlanReport(PlanOutcome((), ()), (), demand, now, self._clock.monotonic() - started)
-        refuse(table.base_path, find_refusals(snapshot, TableService.COMPACTION))
+        refuse(table.base_path, why_not)
         guard()
         at = format_instant_time(int(now * 1000), zone_of(snapshot))
         slices = snapshot.latest_slices
         outcome = table.planner(snapshot, at, {**cache.unmergeable(slices), **excluded}, cache.whole(slices))
-        demand = self._demand(table, cache, snapshot, outcome, excluded, now)
+        demand = replace(self._demand(table, cache, snapshot, outcome, excluded, now), services=services)
         pending = tuple(observe_plans(snapshot))
         return PlanReport(outcome, pending, demand, now, self._clock.monotonic() - started)
 
@@ -232,6 +237,44 @@ class Worker:
             memory_bytes=at_once * table.settings.memory,
             metadata=self._metadata_trigger(table, cache, snapshot),
         )
+
+    def _service_demands(
+        self,
+        table: ServedTable,
+        cache: TableCache,
+        snapshot: TableSnapshot,
+        excluded: Mapping[GroupId, Reason],
+        guard: Guard,
+        now: float,
+    ) -> Mapping[JobKind, ServiceDemand]:
+        """What rollback and clean have to do. What stands against one of them is told and holds nothing back."""
+
+        def of_rollback() -> ServiceDemand:
+            if not table.is_serviced or not snapshot.timeline.pending:
+                return ServiceDemand(False)
+            serviced = self._opened(table, guard, None)
+            return rollback_demand(serviced, snapshot, quiet_seconds=table.settings.rollback.after)
+
+        def of_clean() -> ServiceDemand:
+            storage, _ = self._open_storage(table.base_path)
+            return clean_demand(storage, table, snapshot, cache, excluded.keys(), clock=self._clock)
+
+        demands: dict[JobKind, ServiceDemand] = {}
+        for kind, service, ask in (
+            (JobKind.ROLLBACK, TableService.ROLLBACK, of_rollback),
+            (JobKind.CLEAN, TableService.CLEANING, of_clean),
+        ):
+            if kind not in table.settings.services:
+                continue
+            refusals = find_refusals(snapshot, service)
+            if refusals:
+                demands[kind] = ServiceDemand(False, f"{kind} is refused: {refusals[0].subject}. {refusals[0].why}")
+                continue
+            try:
+                demands[kind] = ask()
+            except LakewardError as error:
+                demands[kind] = ServiceDemand(False, problem_of(error).text)
+        return demands
 
     def _metadata_trigger(
         self, table: ServedTable, cache: TableCache, snapshot: TableSnapshot
@@ -274,7 +317,7 @@ class Worker:
                 return _JOBS[job.service](self, table, job, guard, observer)
             except Refused:
                 # A recovery is the first job of any table, and comes before the plan that says so.
-                if not self._has_no_work(table):
+                if job.service is not JobKind.RECOVERY or not self._has_no_work(table):
                     raise
                 return JobReport(JobResult.NOTHING)
 
@@ -305,11 +348,37 @@ class Worker:
         cache.add_committed(compacted.instants)
         return compacted
 
+    def _roll_back(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
+        serviced = self._opened_to_write(table, guard, observer)
+        return JobReport(*roll_back(serviced, quiet_seconds=table.settings.rollback.after))
+
+    def _clean(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
+        serviced, cache = self._opened_to_write(table, guard, observer), self.caches.of(table.name)
+        planned_by = self._identity.as_metadata()
+        return JobReport(*clean(serviced, table, cache, job.excluded.keys(), planned_by=planned_by, clock=self._clock))
+
+    def _opened_to_write(self, table: ServedTable, guard: Guard, observer: Observer) -> ServicedTable:
+        self._check_may_write(table)
+        return self._opened(table, guard, observer)
+
+    def _opened(self, table: ServedTable, guard: Guard, observer: Observer | None) -> ServicedTable:
+        """One attempt of ours at the table."""
+        storage, base_path = self._open_storage(table.base_path)
+        return ServicedTable.for_one_attempt(
+            storage,
+            base_path,
+            self._options(table, base_path),
+            clock=self._clock,
+            processes=self._processes,
+            observer=observer,
+            guard=guard,
+        )
+
     def _check_may_write(self, table: ServedTable) -> None:
         if table.locks.why_nothing_is_written is not None:
             raise Refused(
                 f"Nothing was said about the other writers of {table.name}.",
-                why="A compaction beside a writer that does not share its lock can lose that writer's rows.",
+                why="A service beside a writer that does not share its lock can lose that writer's rows.",
                 remedy='Set locks.writers to "share" or "stopped" for this table in the configuration.',
             )
 
@@ -424,7 +493,9 @@ class Worker:
 _JOBS: Mapping[JobKind, Callable[[Worker, ServedTable, Job, Guard, Observer], JobReport]] = {
     JobKind.RECOVERY: Worker._recover,
     JobKind.PLAN_EXPIRY: Worker._expire_plans,
+    JobKind.ROLLBACK: Worker._roll_back,
     JobKind.COMPACTION: Worker._compact,
+    JobKind.CLEAN: Worker._clean,
     JobKind.METADATA_CLEAN: Worker._service_metadata,
     JobKind.METADATA_COMPACTION: Worker._service_metadata,
     JobKind.VERIFICATION: Worker._verify,

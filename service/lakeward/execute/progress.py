@@ -66,6 +66,15 @@ class Merged:
     """Rows in finished files."""
 
 
+@dataclass(frozen=True, slots=True)
+class DeletedSoFar:
+    """How much of a clean is done so far."""
+
+    instant: str
+    files: int
+    files_total: int
+
+
 class Observer(Protocol):
     def step(self, text: str) -> None:
         """A step begins: `compaction 2026… scheduled, 12 operations`."""
@@ -75,6 +84,9 @@ class Observer(Protocol):
 
     def merged(self, state: Merged) -> None:
         """Operations have made progress."""
+
+    def deleted(self, state: DeletedSoFar) -> None:
+        """A clean begins to delete, or has deleted another batch."""
 
     def phase(self, phase: Phase, seconds: float) -> None:
         """A part of the work ended, well or not, and took so long."""
@@ -93,6 +105,9 @@ class Silent:
         pass
 
     def merged(self, state: Merged) -> None:
+        pass
+
+    def deleted(self, state: DeletedSoFar) -> None:
         pass
 
     def phase(self, phase: Phase, seconds: float) -> None:

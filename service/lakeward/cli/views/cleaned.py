@@ -26,6 +26,7 @@ def cleaned_as_json(report: CleanReport, purged: Sequence[PurgedRun]) -> dict[st
                 "recovered": each.recovered,
                 "files": each.files,
                 "kept_until": None if each.kept_until is None else format_iso_time(each.kept_until),
+                "bytes": each.bytes,
                 "earliest_retained": each.earliest_retained or None,
                 "kept": [{"path": path, "why": why} for path, why in each.kept.items()],
                 "seconds": each.seconds,
@@ -71,7 +72,7 @@ def _headline(clean: CleanedTable) -> str:
     if clean.completion_time is None:
         return f"[bold]Clean {clean.instant}[/bold]{pending}: taken off the timeline, for files of it are needed again."
     went = "deleted" if clean.kept_until is None else f"set aside until {format_time(clean.kept_until)}"
-    files = f"{clean.files:,} file{'' if clean.files == 1 else 's'} {went}"
+    files = f"{clean.files:,} file{'' if clean.files == 1 else 's'} of {format_size(clean.bytes)} {went}"
     since = f" The table can be read as of {clean.earliest_retained} and after." if clean.earliest_retained else ""
     return (
         f"[bold]Clean {clean.instant}[/bold]{pending}: {files}, {clean.seconds:.1f} s, completed at "

@@ -77,12 +77,12 @@ def table_settings(settings: Settings, reading: Reading, base_path: str) -> tupl
                 add((key, setting), f"planner.{write_key(setting)} = {write_value(given)}", given)
             if not value:
                 lines.append(("planner = {}", "default"))
-        elif key == "locks":
-            values["locks"] = {}
-            for lock_key in type(value).model_fields:
-                given = getattr(value, lock_key)
-                values["locks"][lock_key] = _plain(given)
-                add((key, lock_key), _line(type(value), lock_key, given, prefix="locks."), given)
+        elif isinstance(value, BaseModel):
+            values[key] = {}
+            for inner in type(value).model_fields:
+                given = getattr(value, inner)
+                values[key][inner] = _plain(given)
+                add((key, inner), _line(type(value), inner, given, prefix=f"{key}."), given)
         else:
             values[key] = _plain(value)
             add((key,), _line(TableSettings, key, value), value)

@@ -17,7 +17,7 @@ from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.scheduling.events import Job
 from lakeward.daemon.status import JobProgress, JobStatus
 from lakeward.errors import Cancelled, LeaseLost
-from lakeward.execute.progress import Count, Merged, Phase
+from lakeward.execute.progress import Count, DeletedSoFar, Merged, Phase
 
 
 class JobWatch:
@@ -75,6 +75,9 @@ class JobWatch:
             input_bytes=state.input_bytes,
             input_bytes_total=state.input_bytes_total,
         )
+
+    def deleted(self, state: DeletedSoFar) -> None:
+        self._show(operations=state.files, operations_total=state.files_total)
 
     def phase(self, phase: Phase, seconds: float) -> None:
         self._metrics.phase(self.job.table, phase, seconds)

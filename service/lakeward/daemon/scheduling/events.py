@@ -82,6 +82,8 @@ class FactKind(StrEnum):
     STUCK = "stuck"
     """A poll, a plan or a job has not answered by its deadline."""
     REFUSED = "refused"
+    SERVICE_FAILED = "service-failed"
+    """A rollback or a clean failed, and the table goes on; told once for a row of the same failures."""
     PARKED = "parked"
     """A fact to be remembered across restarts, with its file group if it names one, and told again as `Parked`."""
     UNPARKED = "unparked"
@@ -99,7 +101,9 @@ class Schedule:
 
     enabled: bool = True
     group: str = "default"
-    services: frozenset[JobKind] = frozenset({JobKind.COMPACTION, JobKind.VERIFICATION})
+    services: frozenset[JobKind] = frozenset(
+        {JobKind.ROLLBACK, JobKind.COMPACTION, JobKind.CLEAN, JobKind.VERIFICATION}
+    )
     """Recovery and plan expiry belong to compaction."""
     interval: float = 10.0
     """Between two polls."""
@@ -139,6 +143,20 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceDemand:
+    """What a plan says of one service beside compaction."""
+
+    is_due: bool
+    why: str = ""
+    """What there is to do, or a sentence about what stands against it; empty where nothing is to be said."""
+    files: int = 0
+    """Files that would be deleted."""
+    bytes: int = 0
+    instants: int = 0
+    """Instants that would be rolled back, or archived."""
+
+
+@dataclass(frozen=True, slots=True)
 class Demand:
     """What a plan would do now."""
 
@@ -157,6 +175,8 @@ class Demand:
     """Predicted peak of the job; None leaves it to the schedule."""
     no_work: str = ""
     """Why such a table has no work for us at all, in a few words; empty where it may have."""
+    services: Mapping[JobKind, ServiceDemand] = field(default_factory=dict)
+    """What the other services of `TABLE_SERVICES` have to do; one that the table does not get is not there."""
     metadata: MetadataTrigger | None = None
     """Whether the services of the metadata table are due; None where there is none, or it is left to its writers."""
 

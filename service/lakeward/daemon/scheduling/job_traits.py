@@ -1,8 +1,9 @@
 """What the scheduler has to know of each kind of job: a row for each.
 
     rank      among those that wait: recovery first, verification last
-    window    whether it waits for one of the table's windows. They are about moving data: recovery and plan expiry free
-              what is stuck, and a writer would service the metadata table whatever the window
+    window    whether it waits for one of the table's windows. They are about moving rows: recovery, plan expiry and
+              rollback free what is stuck, a writer would service the metadata table whatever the window, and would
+              clean
     memory    whether it takes the table's memory permit; a compaction takes what its plan says, where it says so
 
 Touches: nothing.
@@ -29,6 +30,8 @@ TRAITS: Mapping[JobKind, JobTraits] = {
     JobKind.PLAN_EXPIRY: JobTraits(1),
     JobKind.METADATA_CLEAN: JobTraits(1),
     JobKind.METADATA_COMPACTION: JobTraits(1, takes_memory=True),
+    JobKind.ROLLBACK: JobTraits(1),
+    JobKind.CLEAN: JobTraits(1),
     JobKind.COMPACTION: JobTraits(1, waits_for_window=True, takes_memory=True),
     JobKind.VERIFICATION: JobTraits(2, waits_for_window=True, takes_memory=True),
 }

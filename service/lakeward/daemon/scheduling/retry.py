@@ -8,7 +8,8 @@
     CANCELLED      waits a first back-off, without blame                  -
     LOST           waits a first back-off, without blame                  -
 
-What stands against the metadata table's services is no failure: they alone are tried again after a growing while.
+What stands against the metadata table's services is no failure: they alone are tried again after a growing while. So
+are rollback and clean, whatever goes wrong with them, unless it is that a result was wrong: compaction goes on.
 
 A problem that names a file group is the group's: the table backs off and goes on without it. A poll or a plan that
 failed backs off whatever its problem was, because a poll does no harm and a table never vanishes.
@@ -23,7 +24,7 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from lakeward.config.job_kind import JobKind
+from lakeward.config.job_kind import TABLE_SERVICES, JobKind
 from lakeward.daemon.scheduling.backoff import delay
 from lakeward.daemon.scheduling.events import (
     FactKind,
@@ -35,22 +36,35 @@ from lakeward.daemon.scheduling.events import (
     TableState,
     WorkProblem,
 )
-from lakeward.daemon.scheduling.tracked_table import MetadataRetry, Scan, TrackedTable, Trouble
+from lakeward.daemon.scheduling.tracked_table import OWN_TROUBLES, Scan, ServiceRetry, TrackedTable, Trouble
 
 _BLAMES_A_GROUP = frozenset({ProblemKind.FAILED, ProblemKind.VERIFICATION, ProblemKind.REFUSED})
 _BLAMES_AT_ONCE = frozenset({ProblemKind.VERIFICATION, ProblemKind.REFUSED})
 """A second try would find the same: wrong rows, or what this release does not merge."""
+_OWN = frozenset({ProblemKind.TEMPORARY, ProblemKind.REFUSED, ProblemKind.FAILED})
+"""What a service of `OWN_TROUBLES` keeps to itself."""
 
 
 def settle(table: TrackedTable, running: RunningJob, outcome: JobOutcome, now: float, chance: Random) -> list[Record]:
     """The table after its job has ended, and what is worth remembering."""
     records = blame_groups(table, outcome, now)
-    if outcome.result is JobResult.FAILED:
-        return records + _react(table, _problem_of(running, outcome), now, chance)
     service = running.job.service
+    if service in TABLE_SERVICES:
+        table.served = service
+    if outcome.result is JobResult.FAILED:
+        problem = _problem_of(running, outcome)
+        if service in OWN_TROUBLES and problem.kind in _OWN:
+            return records + _retry_service(table, service, problem.text, now, chance)
+        return records + _react(table, problem, now, chance)
     if service in (JobKind.METADATA_CLEAN, JobKind.METADATA_COMPACTION):
         _settle_metadata(table, service, outcome, now, chance)
         return records
+    if service in OWN_TROUBLES:
+        if outcome.result is JobResult.COMMITTED:
+            table.service_retries.pop(service, None)
+            return records
+        # The plan saw something to do: another process did it meanwhile, or what stands against it shows only now.
+        return records + _retry_service(table, service, "", now, chance)
     if service is JobKind.RECOVERY:
         # One that was told to stop may belong to a lease that was lost and gained again since.
         table.recovered = running.cancelled is None
@@ -78,12 +92,19 @@ def _settle_metadata(table: TrackedTable, service: JobKind, outcome: JobOutcome,
     # A clean that found nothing has scanned, and that does for this round. A compaction that was due and found nothing
     # would be found due again as fast as the machine can.
     if outcome.result is JobResult.COMMITTED or (is_clean and not outcome.problems):
-        table.metadata_retries.pop(service, None)
+        table.service_retries.pop(service, None)
         table.metadata_is_cleaned = is_clean
         return
-    before = table.metadata_retries.get(service)
+    _retry_service(table, service, "", now, chance)
+
+
+def _retry_service(table: TrackedTable, service: JobKind, text: str, now: float, chance: Random) -> list[Record]:
+    """The service alone is tried again. What it says is recorded once for a row of failures."""
+    before = table.service_retries.get(service)
     failures = 1 if before is None else before.failures + 1
-    table.metadata_retries[service] = MetadataRetry(now + _delay(table, failures, chance), failures)
+    table.service_retries[service] = ServiceRetry(now + _delay(table, failures, chance), failures, text)
+    is_new = text and (before is None or before.text != text)
+    return [Record(FactKind.SERVICE_FAILED, table.name, f"{service}: {text}")] if is_new else []
 
 
 def blame_groups(table: TrackedTable, outcome: JobOutcome, now: float) -> list[Record]:

@@ -11,11 +11,12 @@ Keeps:   1. at most one poll or plan is under way, and at most one job;
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 
 from lakeward.config.foreign_services import ForeignServices
-from lakeward.config.job_kind import JobKind
+from lakeward.config.job_kind import TABLE_SERVICES, JobKind
 from lakeward.daemon.scheduling.admission import Candidate
 from lakeward.daemon.scheduling.events import (
     Control,
@@ -24,6 +25,7 @@ from lakeward.daemon.scheduling.events import (
     Hold,
     RunningJob,
     Schedule,
+    ServiceDemand,
     TableState,
 )
 from lakeward.daemon.scheduling.job_traits import TRAITS
@@ -38,6 +40,9 @@ less long."""
 
 _METADATA_SERVICES = (JobKind.METADATA_CLEAN, JobKind.METADATA_COMPACTION)
 """In this order what a compaction replaces stays for a whole round, as with Hudi, whose cleaner waits after one."""
+
+OWN_TROUBLES = frozenset({*_METADATA_SERVICES, *TABLE_SERVICES} - {JobKind.COMPACTION})
+"""What fails here holds nothing else back: rows are merged also where something stands against cleaning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +72,15 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class MetadataRetry:
-    """A service of the metadata table is tried again."""
+class ServiceRetry:
+    """A service whose troubles are its own is tried again, while the table goes on."""
 
     at: float
     """Not before this."""
     failures: int
     """How often in a row something stood against it, or it found nothing to do."""
+    text: str = ""
+    """What stood against it, in a sentence."""
 
 
 @dataclass(slots=True)
@@ -101,8 +108,11 @@ class TrackedTable:
     """The time since which a job of the table could run, as far as the table is concerned."""
     expiry_tried: tuple[str, ...] = ()
     """Expired plans that a job has already scanned; compaction is not kept waiting for them twice."""
-    metadata_retries: dict[JobKind, MetadataRetry] = field(default_factory=dict)
-    """The services of the metadata table against which something stood last time."""
+    service_retries: dict[JobKind, ServiceRetry] = field(default_factory=dict)
+    """The services of `OWN_TROUBLES` against which something stood last time."""
+    served: JobKind | None = None
+    """The service of `TABLE_SERVICES` that ran last, while there is something to do: the next ones come first, so that
+    a table which always has something to compact is cleaned all the same."""
     metadata_is_cleaned: bool = False
     """A clean has scanned the metadata table since its services became due."""
     running: RunningJob | None = None
@@ -141,7 +151,7 @@ class TrackedTable:
             by = f" by {pause.by}" if pause.by else ""
             end = "it is resumed" if pause.until is None else format_time(pause.until)
             holds.append(Hold(TableState.PAUSED, f"Paused{by} until {end}: {pause.reason}", pause.until))
-        if self.schedule.shadow is not None and not self.no_work:
+        if self.schedule.shadow is not None and not self.is_quiet:
             holds.append(Hold(TableState.SHADOW, self.schedule.shadow))
         if self.is_foreign:
             holds.append(Hold(TableState.SHADOW, self.foreign_text))
@@ -151,6 +161,15 @@ class TrackedTable:
     def no_work(self) -> str:
         """Why there is nothing to do on such a table, as its last plan said; empty where there may be."""
         return self.demand.no_work if self.demand is not None else ""
+
+    @property
+    def is_quiet(self) -> bool:
+        """There is nothing to do on such a table, for no service."""
+        return bool(self.no_work) and not any(each.is_due for each in self._services.values())
+
+    @property
+    def _services(self) -> Mapping[JobKind, ServiceDemand]:
+        return {} if self.demand is None else self.demand.services
 
     @property
     def is_foreign(self) -> bool:
@@ -173,8 +192,10 @@ class TrackedTable:
         compacts = JobKind.COMPACTION in self.schedule.services
         if compacts and not self.recovered:
             return JobKind.RECOVERY
+        if self._is_due(JobKind.ROLLBACK, now):
+            return JobKind.ROLLBACK
         if self.no_work:
-            return None
+            return self._next_in_round(now)
         # A verification gives way to everything, also to a plan that is about to be made, but not for ever: a table
         # that always has something to compact would never be verified.
         verification = JobKind.VERIFICATION in self.schedule.services and self.verify_at <= now
@@ -185,10 +206,10 @@ class TrackedTable:
                 return JobKind.PLAN_EXPIRY
             # Before a compaction, whose commit is one more in the metadata table.
             for service in _METADATA_SERVICES:
-                if self._metadata_is_due(service) and self._metadata_at(service) <= now:
+                if self._metadata_is_due(service) and self._retry_at(service) <= now:
                     return service
-            if self.demand.operations:
-                return JobKind.COMPACTION
+        if (service_due := self._next_in_round(now)) is not None:
+            return service_due
         is_planned = self.plan_wanted or (self.scan is not None and self.scan.is_plan)
         return JobKind.VERIFICATION if verification and not is_planned else None
 
@@ -198,8 +219,26 @@ class TrackedTable:
             return False
         return service is not JobKind.METADATA_CLEAN or (metadata.may_clean and not self.metadata_is_cleaned)
 
-    def _metadata_at(self, service: JobKind) -> float:
-        retry = self.metadata_retries.get(service)
+    def _next_in_round(self, now: float) -> JobKind | None:
+        """What is due after what ran last; what waits for a window comes after what does not."""
+        begin = 0 if self.served is None else TABLE_SERVICES.index(self.served) + 1
+        due = [each for each in (*TABLE_SERVICES[begin:], *TABLE_SERVICES[:begin]) if self._is_due(each, now)]
+        free = [each for each in due if not TRAITS[each].waits_for_window or self.window_is_open(now)]
+        return next(iter((*free, *due)), None)
+
+    def _is_due(self, service: JobKind, now: float) -> bool:
+        """One of `TABLE_SERVICES` has something to do, and may try."""
+        if service not in self.schedule.services:
+            return False
+        if service is JobKind.COMPACTION:
+            return not self.no_work and self.demand is not None and bool(self.demand.operations)
+        return self._has_demand(service) and self._retry_at(service) <= now
+
+    def _has_demand(self, service: JobKind) -> bool:
+        return (demand := self._services.get(service)) is not None and demand.is_due
+
+    def _retry_at(self, service: JobKind) -> float:
+        retry = self.service_retries.get(service)
         return -inf if retry is None else retry.at
 
     def candidate(self, now: float) -> Candidate | None:
@@ -241,6 +280,11 @@ class TrackedTable:
         self.replan_at = self.next_plan_at(now)
         if demand is None or demand.metadata is None or not demand.metadata.is_due:
             self.metadata_is_cleaned = False  # this round is over, by us or another
+        for service in TABLE_SERVICES:
+            if service in self.service_retries and not self._has_demand(service):
+                del self.service_retries[service]  # it was done, by us or another
+        if self._next_in_round(now) is None:
+            self.served = None
 
     @property
     def objective_at(self) -> float | None:
@@ -286,7 +330,8 @@ class TrackedTable:
         elif not is_held and not stopping:
             verifications = (self.verify_at, self.verify_at + self.schedule.verification_interval)
             timers += [at for at in verifications if at > now]
-            retries = [self._metadata_at(each) for each in _METADATA_SERVICES if self._metadata_is_due(each)]
+            retries = [self._retry_at(each) for each in _METADATA_SERVICES if self._metadata_is_due(each)]
+            retries += [self._retry_at(each) for each in TABLE_SERVICES if self._has_demand(each)]
             timers += [at for at in retries if at > now]
             wanted = self.wanted(now)
             if wanted is not None and TRAITS[wanted].waits_for_window:
@@ -311,8 +356,8 @@ class TrackedTable:
             self.replan_at = min(self.replan_at, now + schedule.replan)
         if self.verify_at < inf:
             self.verify_at = min(self.verify_at, now + schedule.verification_interval)
-        for service, retry in self.metadata_retries.items():
-            self.metadata_retries[service] = replace(retry, at=min(retry.at, now + schedule.retry_max))
+        for service, retry in self.service_retries.items():
+            self.service_retries[service] = replace(retry, at=min(retry.at, now + schedule.retry_max))
         if self.queued_at is not None:
             self.queued_at = min(self.queued_at, now)
         if self.leased_at is not None:

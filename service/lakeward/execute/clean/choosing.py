@@ -11,9 +11,11 @@ from dataclasses import dataclass, field
 from lakeward.clock import Clock
 from lakeward.execute.clean.watermarks import read_watermarks
 from lakeward.plan.clean.consumer import WatermarkPlace
-from lakeward.plan.clean.decision import CleanOutcome
+from lakeward.plan.clean.decision import CleanOutcome, SliceDecision
+from lakeward.plan.clean.due import find_overdue
 from lakeward.plan.clean.planner import plan_clean
 from lakeward.plan.clean.policy import READER_WINDOW_SECONDS, CleanPolicy
+from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
 
@@ -27,18 +29,47 @@ class CleanOptions:
 
 
 def choose(
-    snapshot: TableSnapshot, options: CleanOptions, *, clock: Clock, partitions: Collection[str] | None = None
+    snapshot: TableSnapshot,
+    options: CleanOptions,
+    *,
+    clock: Clock,
+    partitions: Collection[str] | None = None,
+    excluded: Collection[GroupId] = (),
 ) -> CleanOutcome:
     """A decision for each slice of the snapshot.
 
     Args:
         partitions: only these, as for `plan_clean`.
+        excluded: not these.
     """
     return plan_clean(
         snapshot,
         options.policy,
         now=clock.now(),
         partitions=partitions,
+        excluded=excluded,
+        reader_window=options.reader_window,
+        watermarks=read_watermarks(options.consumers, snapshot.config, clock=clock),
+    )
+
+
+def choose_overdue(
+    snapshot: TableSnapshot,
+    options: CleanOptions,
+    *,
+    after: int,
+    clock: Clock,
+    partitions: Collection[str] | None = None,
+    excluded: Collection[GroupId] = (),
+) -> tuple[SliceDecision, ...]:
+    """The slices that could have gone for `after` commits; the rest as for `choose`."""
+    return find_overdue(
+        snapshot,
+        options.policy,
+        after=after,
+        now=clock.now(),
+        partitions=partitions,
+        excluded=excluded,
         reader_window=options.reader_window,
         watermarks=read_watermarks(options.consumers, snapshot.config, clock=clock),
     )

@@ -29,6 +29,7 @@ from lakeward.commit.quarantine import FileRemoval, write_stats
 from lakeward.errors import TryLater
 from lakeward.execute.before_writing import check_writers_stopped
 from lakeward.execute.life_cycle import Unpublished
+from lakeward.execute.progress import DeletedSoFar
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.timeline.clean_metadata import VERSION, CleanedPartition, CleanMetadata, write_clean_metadata
 from lakeward.format.timeline.clean_plan import CleanPlan
@@ -101,6 +102,7 @@ class CleanRun:
                 since=now,
                 keep_until=self.kept_until,
             )
+        self._tell_deleted(0)
         for first in range(0, len(paths), DELETIONS_A_BATCH):
             table.guard()
             self.attempt.check_ours()
@@ -108,7 +110,11 @@ class CleanRun:
             batch = paths[first : first + DELETIONS_A_BATCH]
             removal.take(batch)
             table.observer.step(f"{self.name}: files deleted: {first + len(batch)} of {len(paths)}")
+            self._tell_deleted(first + len(batch))
         self._seconds = table.clock.monotonic() - started
+
+    def _tell_deleted(self, files: int) -> None:
+        self._table.observer.deleted(DeletedSoFar(self.attempt.instant, files, len(self._deleted)))
 
     def await_writers(self) -> None:
         """No writer fails for a clean."""

@@ -50,7 +50,7 @@ from lakeward.format.timeline.instant import Instant
 from lakeward.plan.clean.validity import find_needed, groups_of_files
 from lakeward.plan.eligibility import TableService
 from lakeward.storage.storage import join
-from lakeward.table.file_group import FileGroup
+from lakeward.table.file_group import BaseFile, FileGroup, LogFile
 from lakeward.table.quarantine import load_quarantine
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.service_instants import PLANNED_BY
@@ -73,6 +73,8 @@ class CleanedTable:
     """True when it was pending before this run."""
     files: int
     """The number of files that are gone, or were set aside."""
+    bytes: int
+    """What they held, those that were there when the clean was claimed."""
     earliest_retained: str
     """The instant as of which, and after which, everything can still be read; empty by file versions."""
     kept: Mapping[str, str] = field(default_factory=dict)
@@ -202,6 +204,7 @@ class Cleaner:
             completion_time=completion_time,
             recovered=recovered,
             files=_count(clean.plan),
+            bytes=_bytes(clean.snapshot, clean.plan),
             earliest_retained=retained.time if retained else "",
             kept=kept,
             kept_until=run.kept_until,
@@ -236,7 +239,7 @@ class Cleaner:
                 fence()
                 attempt.unschedule()
                 table.observer.step(f"clean {instant} is taken back: {_first(needed)}")
-                return CleanedTable(instant, None, recovered=True, files=0, earliest_retained="", kept=needed)
+                return CleanedTable(instant, None, recovered=True, files=0, bytes=0, earliest_retained="", kept=needed)
             for path, why in needed.items():
                 table.observer.step(f"clean {instant} leaves {path}: {why}")
             attempt.claim()
@@ -279,12 +282,21 @@ class Cleaner:
 
 def _paths(snapshot: TableSnapshot) -> Iterator[str]:
     """Paths of all files that are in a slice."""
+    return (file.path for file in _files(snapshot))
+
+
+def _bytes(snapshot: TableSnapshot, plan: CleanPlan) -> int:
+    named = {join(partition, name) for partition, names in plan.files.items() for name in names}
+    return sum(file.size for file in _files(snapshot) if file.path in named)
+
+
+def _files(snapshot: TableSnapshot) -> Iterator[BaseFile | LogFile]:
     groups = [*snapshot.file_groups, *(each for each in snapshot.replaced_groups if isinstance(each, FileGroup))]
     for group in groups:
         for slice_ in group.slices:
             if slice_.base_file is not None:
-                yield slice_.base_file.path
-            yield from (log.path for log in slice_.log_files)
+                yield slice_.base_file
+            yield from slice_.log_files
 
 
 def _without(plan: CleanPlan, paths: Mapping[str, str]) -> CleanPlan:

@@ -20,7 +20,7 @@ from lakeward.commit.heartbeat import Life, read_liveness, watch
 from lakeward.commit.heartbeat_line import heartbeat_path
 from lakeward.commit.owner import parse_owner
 from lakeward.execute.serviced_table import ServicedTable
-from lakeward.plan.rollback import Beat, PendingRollback, RollbackDecision, RollbackFacts, decide
+from lakeward.plan.rollback import Beat, PendingRollback, RollbackDecision, RollbackFacts, Step, decide
 from lakeward.table.metadata.metadata_table import has_metadata_table, metadata_base_path
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.timeline import WRITE_ACTIONS
@@ -39,6 +39,22 @@ def judge(table: ServicedTable, snapshot: TableSnapshot) -> tuple[RollbackDecisi
         writers_stopped=table.options.writers_stopped,
     )
     return decide(snapshot.timeline, facts)
+
+
+def judge_quiet(table: ServicedTable, snapshot: TableSnapshot, *, quiet_seconds: float) -> tuple[RollbackDecision, ...]:
+    """The same, where there is something to do, and of instants of which nothing has changed on the timeline for so
+    long. Reads no heartbeat where there is no such instant."""
+    timeline, now = snapshot.timeline, table.clock.now()
+    quiet = {
+        instant.time
+        for instant in timeline.pending
+        if instant.action == "rollback" or instant.action in WRITE_ACTIONS
+        if now - max(timeline.modified[each.file_name] for each in timeline.instants if each.time == instant.time)
+        >= quiet_seconds
+    }
+    if not quiet:
+        return ()
+    return tuple(each for each in judge(table, snapshot) if each.instant in quiet and each.step is not Step.LEAVE)
 
 
 def watch_writers(table: ServicedTable, snapshot: TableSnapshot) -> None:

@@ -41,7 +41,7 @@ from lakeward.commit.metadata.delta_commit import DeltaCommit
 from lakeward.commit.orphan_files import Fate, Left, delete_orphans, forget_failed_write
 from lakeward.commit.transition import TimelineFiles, UndoAction, WriteAction
 from lakeward.errors import Refused
-from lakeward.execute.rollback.failed_writes import heartbeat_places, judge, watch_writers
+from lakeward.execute.rollback.failed_writes import heartbeat_places, judge, judge_quiet, watch_writers
 from lakeward.execute.rollback.markers import marked_partitions
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.timeline.rollback_metadata import encode_rollback_metadata
@@ -97,6 +97,12 @@ def find_decisions(table: ServicedTable) -> tuple[RollbackDecision, ...]:
     """What there is to do, the newest first. Takes no lock, writes nothing, and may wait for heartbeats."""
     watch_writers(table, _snapshot(table))
     return judge(table, _snapshot(table))
+
+
+def find_quiet(table: ServicedTable, *, quiet_seconds: float) -> tuple[RollbackDecision, ...]:
+    """The same, where there is something to do, and of instants of which nothing has changed for so long."""
+    watch_writers(table, _snapshot(table))
+    return judge_quiet(table, _snapshot(table), quiet_seconds=quiet_seconds)
 
 
 def read_timeline(table: ServicedTable) -> Timeline:

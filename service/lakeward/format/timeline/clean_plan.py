@@ -130,6 +130,19 @@ def read_earliest_retained(data: bytes, *, file: str) -> str:
     return _retained(retained).time if retained is not None else ""
 
 
+def read_retention(data: bytes, *, file: str) -> tuple[str, str, str, Mapping[str, str]]:
+    """How much a requested clean keeps: its policy, the earliest instant that it retains, the last commit that its
+    planner knew of, and what else it says. Raises `BrokenFile`."""
+    fields = RecordFields(read_record(data, file=file), file=file)
+    retained = fields.record("earliestInstantToRetain")
+    return (
+        fields.text("policy") or "",
+        _retained(retained).time if retained is not None else "",
+        fields.text("lastCompletedCommitTimestamp") or "",
+        fields.text_by_key("extraMetadata"),
+    )
+
+
 def write_clean_plan(plan: CleanPlan, *, root: str) -> bytes:
     """The bytes of a requested clean, in either layout. `root` as for `read_clean_plan`."""
     retained = plan.earliest_retained

@@ -143,7 +143,7 @@ class CleanOutcome:
     pending_cleans: tuple[str, ...] = ()
     """Cleans that were begun and not completed; they are ended before this one."""
     is_whole: bool = True
-    """False where only some partitions were looked at."""
+    """False where only some partitions or file groups were looked at."""
     replaced_left: tuple[str, ...] = ()
     """Instants that replaced file groups of which files stay, for another reason than a savepoint."""
     is_left_for_readers: bool = False

@@ -62,6 +62,7 @@ def plan_clean(
     partitions: Collection[str] | None = None,
     reader_window: float = 0.0,
     watermarks: Sequence[Watermark] = (),
+    excluded: Collection[GroupId] = (),
 ) -> CleanOutcome:
     """What is dead on the table, and what stays for which reason.
 
@@ -71,6 +72,7 @@ def plan_clean(
         partitions: look only at these partition paths; None: at all.
         reader_window: seconds for which a query may run; 0, as with Hudi: none is waited for.
         watermarks: how far the incremental consumers have read.
+        excluded: do not look at these file groups.
     """
     commits = snapshot.timeline.completed_writes
     earliest = find_earliest_retained(snapshot.timeline, policy, now=now, zone=snapshot.zone.zone)
@@ -81,8 +83,8 @@ def plan_clean(
     replaced = [group for group in snapshot.replaced_groups if isinstance(group, FileGroup)]
     frozen = [*snapshot.frozen, *(group for group in snapshot.replaced_groups if isinstance(group, FrozenGroup))]
     decisions = [
-        *(each for group in _within(snapshot.file_groups, partitions) for each in cleaner.decide(group)),
-        *(each for group in _within(replaced, partitions) for each in cleaner.decide_replaced(group)),
+        *(each for group in _within(snapshot.file_groups, partitions, excluded) for each in cleaner.decide(group)),
+        *(each for group in _within(replaced, partitions, excluded) for each in cleaner.decide_replaced(group)),
     ]
     decisions.sort(key=lambda each: each.slice.group_id)
     left = _replaced_left(snapshot, decisions, but_for=_SAVEPOINT)
@@ -91,14 +93,14 @@ def plan_clean(
         earliest=readers.move_back(earliest),
         last_completed=commits[-1].time if commits else "",
         decisions=tuple(decisions),
-        frozen=tuple(_within(frozen, partitions)),
+        frozen=tuple(_within(frozen, partitions, excluded)),
         savepoints=tuple(sorted(snapshot.timeline.savepoints, key=comparable_time)),
         pending_cleans=tuple(i.time for i in snapshot.timeline.pending if i.action == "clean"),
-        is_whole=partitions is None,
-        replaced_left=tuple(sorted(left, key=comparable_time)),
         is_left_for_readers=not _replaced_left(snapshot, decisions, but_for=_SAVEPOINT | _READERS),
         consumers=tuple(readers.holds(earliest)),
         reader_window=reader_window,
+        is_whole=partitions is None and not excluded,
+        replaced_left=tuple(sorted(left, key=comparable_time)),
     )
 
 
@@ -130,8 +132,13 @@ def _replaced_left(
 _Group = TypeVar("_Group", FileGroup, FrozenGroup)
 
 
-def _within(groups: Iterable[_Group], partitions: Collection[str] | None) -> Iterator[_Group]:
-    return (group for group in groups if partitions is None or group.partition_path in partitions)
+def _within(
+    groups: Iterable[_Group], partitions: Collection[str] | None, excluded: Collection[GroupId]
+) -> Iterator[_Group]:
+    for group in groups:
+        is_asked_for = partitions is None or group.partition_path in partitions
+        if is_asked_for and (group.partition_path, group.file_id) not in excluded:
+            yield group
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,15 @@ def clean_policy_of(
     return CleanPolicy(chosen, retain or numbers.get(chosen, RETAINED_BY_DEFAULT[chosen]))
 
 
+def merge_clean_settings(*layers: Mapping[str, str]) -> dict[str, str]:
+    """The settings of all layers; a later one wins, also over the same setting under its other name."""
+    merged: dict[str, str] = {}
+    for layer in layers:
+        overridden = {name for key in layer for name in (key, _older(key), _newer(key))}
+        merged = {key: value for key, value in merged.items() if key not in overridden} | dict(layer)
+    return merged
+
+
 def _by_newer_names(settings: Mapping[str, str]) -> dict[str, str]:
     older = {_older(key): key for key in CLEAN_SETTINGS}
     for key in settings:
@@ -63,6 +72,10 @@ def _by_newer_names(settings: Mapping[str, str]) -> dict[str, str]:
 
 def _older(key: str) -> str:
     return key.replace("hoodie.clean.", "hoodie.cleaner.", 1)
+
+
+def _newer(key: str) -> str:
+    return key.replace("hoodie.cleaner.", "hoodie.clean.", 1)
 
 
 def _kind(name: str) -> CleanPolicyKind:

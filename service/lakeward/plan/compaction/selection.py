@@ -46,12 +46,11 @@ class GroupFilter:
     """Partition paths, matched in the same way, that are excluded even where `partitions` names them."""
 
     def selects(self, slice_: FileSlice) -> bool:
-        path = slice_.partition_path
-        return (
-            (not self.partitions or matches(path, self.partitions))
-            and not matches(path, self.excluded_partitions)
-            and (not self.file_groups or slice_.file_id in self.file_groups)
-        )
+        is_named = not self.file_groups or slice_.file_id in self.file_groups
+        return is_named and self.selects_partition(slice_.partition_path)
+
+    def selects_partition(self, path: str) -> bool:
+        return (not self.partitions or matches(path, self.partitions)) and not matches(path, self.excluded_partitions)
 
 
 class Strategy(StrEnum):

@@ -1,4 +1,5 @@
-"""What the cleans on the active timeline say: as of when everything can still be read, and what they deleted.
+"""What the cleans on the active timeline say: as of when everything can still be read, what they deleted, how much the
+one who planned them wants to keep.
 
 Touches: storage, reading only: one read for each clean.
 Keeps:   one that cannot be read is a `BrokenFile`, never a clean that deleted nothing.
@@ -6,16 +7,17 @@ Keeps:   one that cannot be read is a `BrokenFile`, never a clean that deleted n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 
 from lakeward.errors import NotFound
 from lakeward.format.timeline.clean_metadata import read_clean_metadata
-from lakeward.format.timeline.clean_plan import read_earliest_retained
-from lakeward.format.timeline.instant import State, comparable_time
+from lakeward.format.timeline.clean_plan import read_earliest_retained, read_retention
+from lakeward.format.timeline.instant import Instant, State, comparable_time
 from lakeward.storage.storage import Storage, join
 from lakeward.table.table_config import TableConfig, timeline_folder
 from lakeward.table.timeline.instant_content import InstantContents
+from lakeward.table.timeline.service_instants import PLANNED_BY
 from lakeward.table.timeline.timeline import Timeline
 
 UNDOES = "lakeward.undoes"
@@ -65,3 +67,67 @@ def read_cleans(storage: Storage, base_path: str, config: TableConfig, timeline:
         undoes = metadata.extra_metadata.get(UNDOES)
         found.append(Clean(instant.time, True, metadata.earliest_retained, deleted, undoes))
     return tuple(sorted(found, key=lambda clean: comparable_time(clean.instant)))
+
+
+@dataclass(frozen=True, slots=True)
+class StatedRetention:
+    """What a clean says of how much is kept."""
+
+    instant: str
+    policy: str
+    """In Hudi's words."""
+    earliest_retained: str
+    """Empty where it names none."""
+    last_completed: str
+    """The last commit that it knew of."""
+    is_ours: bool = False
+    adopted: str = ""
+    """What a clean of ours adopted of the writers'."""
+
+
+RetentionCache = MutableMapping[str, StatedRetention]
+"""What was read, by the name of the timeline file."""
+
+
+def find_stated_retention(
+    storage: Storage,
+    base_path: str,
+    config: TableConfig,
+    timeline: Timeline,
+    *,
+    adopted_key: str,
+    cache: RetentionCache | None = None,
+) -> StatedRetention | None:
+    """What the newest clean says, pending ones too: another engine's, or one of ours that adopted it. None where no
+    clean of the active timeline says anything.
+
+    Args:
+        adopted_key: the key of a clean's extra metadata under which ours say what they adopted.
+    """
+    known: RetentionCache = {} if cache is None else cache
+    contents = InstantContents(storage, base_path, config, timeline)
+    folder = timeline_folder(base_path, config)
+    by_time = {i.time: i for i in timeline.instants if i.action == "clean" and i.state is State.REQUESTED}
+    by_time |= {i.time: i for i in timeline.completed if i.action == "clean"}
+    names = {instant.file_name for instant in by_time.values()}
+    for gone in [name for name in known if name not in names]:
+        del known[gone]
+    for instant in sorted(by_time.values(), key=lambda each: comparable_time(each.time), reverse=True):
+        name = instant.file_name
+        if name not in known:
+            try:
+                known[name] = _read_stated(contents.read(name), instant, join(folder, name), adopted_key)
+            except NotFound:
+                continue  # archived or rolled back since
+        if not known[name].is_ours or known[name].adopted:
+            return known[name]
+    return None
+
+
+def _read_stated(data: bytes, instant: Instant, file: str, adopted_key: str) -> StatedRetention:
+    if instant.state is State.COMPLETED:
+        done = read_clean_metadata(data, file=file)
+        policy, earliest, last, extra = done.policy, done.earliest_retained, done.last_completed, done.extra_metadata
+    else:
+        policy, earliest, last, extra = read_retention(data, file=file)
+    return StatedRetention(instant.time, policy, earliest, last, PLANNED_BY in extra, extra.get(adopted_key, ""))

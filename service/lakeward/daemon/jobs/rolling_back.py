@@ -1,0 +1,37 @@
+"""Rolling back of one table's failed writes by the daemon: is there one, and the job that rolls them back.
+
+Touches: the table, through `execute/rollback/rolling_back.py`; to tell whether there is one it reads the heartbeats of
+         writes that have been pending for long.
+Keeps:   a write of which the timeline has changed lately is left alone, whatever its heartbeat says.
+"""
+
+from __future__ import annotations
+
+from lakeward.daemon.scheduling.events import JobResult, ServiceDemand
+from lakeward.daemon.status import JobFigures
+from lakeward.execute.rollback.failed_writes import judge_quiet
+from lakeward.execute.rollback.rolling_back import find_quiet, roll_back_writes
+from lakeward.execute.serviced_table import ServicedTable
+from lakeward.table.snapshot import TableSnapshot
+
+
+def rollback_demand(serviced: ServicedTable, snapshot: TableSnapshot, *, quiet_seconds: float) -> ServiceDemand:
+    """Whether a failed write is to be rolled back."""
+    found = judge_quiet(serviced, snapshot, quiet_seconds=quiet_seconds)
+    if not found:
+        return ServiceDemand(False)
+    newest, more = found[0], f", and {len(found) - 1} more" if len(found) > 1 else ""
+    return ServiceDemand(True, f"{newest.action} {newest.instant} failed{more}: {newest.why}", instants=len(found))
+
+
+def roll_back(serviced: ServicedTable, *, quiet_seconds: float) -> tuple[JobResult, JobFigures, tuple[str, ...]]:
+    """Roll back what failed. Returns how it ended, in figures, and the instants of the rollbacks."""
+    found = find_quiet(serviced, quiet_seconds=quiet_seconds)
+    report = roll_back_writes(serviced, [each.instant for each in found])
+    plans = [each.planned.plan for each in report.rolled_back]
+    figures = JobFigures(
+        writes_rolled_back=len(plans),
+        files_deleted=sum(len(names) for plan in plans for names in plan.files.values()),
+    )
+    result = JobResult.COMMITTED if report.rolled_back else JobResult.NOTHING
+    return result, figures, tuple(each.rollback for each in report.rolled_back)

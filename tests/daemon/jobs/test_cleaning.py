@@ -1,0 +1,101 @@
+"""The daemon's cleans: when one is due, and what it leaves out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lakeward.config.job_kind import JobKind
+from lakeward.config.settings import LockSettings
+from lakeward.daemon.scheduling.events import JobResult, ServiceDemand
+from lakeward.daemon.served_table import served_table
+from lakeward.errors import Refused
+from lakeward.plan.compaction.decision import Reason
+from tests.daemon.serving import Serving
+from tests.daemon.test_worker import Bench
+from tests.execute.clean.cleaning import completed_cleans, data_files
+
+AT_ONCE = {"defaults.clean.policy": "versions", "defaults.clean.retain": "1", "defaults.clean.after": "1"}
+
+
+def compacted(folder: Path, settings: dict[str, str] | None = None) -> Bench:
+    """A table whose one file group has a slice that nothing needs any more."""
+    bench = Bench(folder, settings=AT_ONCE if settings is None else settings)
+    assert bench.run(JobKind.COMPACTION).result is JobResult.COMMITTED
+    return bench
+
+
+def demand(bench: Bench) -> ServiceDemand:
+    return bench.plan().demand.services[JobKind.CLEAN]
+
+
+def test_what_could_go_is_a_demand_and_a_job_deletes_it(tmp_path: Path) -> None:
+    """In files and bytes, as the poll saw them; afterwards nothing is due, and the clean says whose it is."""
+    bench = compacted(tmp_path)
+    before, due = data_files(bench.path), demand(bench)
+    assert due.is_due and due.files > 1 and due.bytes > 0
+
+    report = bench.run(JobKind.CLEAN)
+
+    assert report.result is JobResult.COMMITTED
+    assert (report.figures.files_deleted, report.figures.bytes_deleted) == (due.files, due.bytes)
+    assert len(before - data_files(bench.path)) == due.files
+    (metadata,) = completed_cleans(bench.path).values()
+    assert metadata.instant == report.instants[0]
+    assert metadata.extra_metadata["planned_by_service"] == bench.serving.settings.service.name
+    assert not demand(bench).is_due
+
+
+def test_by_default_it_waits_for_commits(tmp_path: Path) -> None:
+    """Ten are kept, and five more could have cleaned: nothing is due on a young table."""
+    bench = compacted(tmp_path, {})
+    assert not demand(bench).is_due
+    assert bench.run(JobKind.CLEAN).result is JobResult.NOTHING
+
+
+def test_what_is_paused_or_left_out_stays(tmp_path: Path) -> None:
+    """Keeps 1 of daemon/jobs/cleaning. Neither the plan counts it, nor does a job touch it."""
+    bench = compacted(tmp_path)
+    bench.worker.poll(bench.table)
+    excluded = {bench.group: Reason.PAUSED}
+    assert not bench.plan(excluded).demand.services[JobKind.CLEAN].is_due
+    assert bench.run(JobKind.CLEAN, excluded=excluded).result is JobResult.NOTHING
+    for number, settings in enumerate(({"defaults.partitions": '["q*"]'}, {"defaults.exclude_partitions": '["p"]'})):
+        (folder := tmp_path / str(number)).mkdir()
+        other = compacted(folder, AT_ONCE)
+        loaded = Serving.load(folder / "tables", folder / "state", settings | AT_ONCE)
+        other.table = served_table(loaded, "orders", str(other.path), watched_since=0.0)
+        assert not demand(other).is_due
+        assert other.run(JobKind.CLEAN).result is JobResult.NOTHING
+
+
+def test_a_table_whose_writers_clean_is_left_to_them(tmp_path: Path) -> None:
+    """Nothing is looked for until as many commits have come since the newest clean of any engine."""
+    bench = compacted(tmp_path, AT_ONCE | {"defaults.clean.after": "2"})
+    assert bench.run(JobKind.CLEAN).result is JobResult.COMMITTED
+    assert demand(bench) == ServiceDemand(False)
+    assert bench.worker.caches.of("orders").clean_look is None
+
+
+def test_without_a_word_about_writers_nothing_is_deleted(tmp_path: Path) -> None:
+    """This is the rule for every service."""
+    bench = compacted(tmp_path)
+    silent = bench.table.settings.model_copy(update={"locks": LockSettings()})
+    bench.table = replace(bench.table, settings=silent)
+    before = bench.files()
+    with pytest.raises(Refused, match="writers"):
+        bench.run(JobKind.CLEAN)
+    assert bench.files() == before
+
+
+def test_what_stands_against_a_clean_is_told(tmp_path: Path) -> None:
+    """It holds no compaction back: here a clean that cannot be read, by which writers might say how much is kept."""
+    bench = compacted(tmp_path, {"defaults.clean.after": "1"})
+    timeline = bench.path / ".hoodie/timeline"
+    (timeline / "20260701000000000.clean.requested").write_bytes(b"torn")
+    (timeline / "20260701000000000.clean.inflight").write_bytes(b"")
+    (timeline / "20260701000000000_20260701000001000.clean").write_bytes(b"torn")
+    found = bench.plan().demand
+    assert not found.services[JobKind.CLEAN].is_due and "clean" in found.services[JobKind.CLEAN].why
