@@ -51,6 +51,8 @@ EXAMPLES = {
     "defaults.exclude_partitions": '["day=1970-*"]',
     "defaults.windows": '["Mon-Fri 22:00-06:00 Europe/Berlin", "Sat,Sun 00:00-24:00 Europe/Berlin"]',
     "defaults.listing": '"metadata"',
+    "defaults.clean.policy": '"commits"',
+    "defaults.clean.retain": "20",
     "defaults.timezone": '"Europe/Berlin"',
     "tables.locks": '{ writers = "stopped" }',
     "tables.match": '"*/orders_*"',

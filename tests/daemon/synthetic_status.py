@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from lakeward.config.job_kind import JobKind
-from lakeward.daemon.scheduling.events import Demand, ParkedGroup, TableState, TableView
+from lakeward.daemon.scheduling.events import Demand, ParkedGroup, ServiceDemand, TableState, TableView
 from lakeward.daemon.status import (
     ConfigStatus,
     EventStatus,
@@ -111,7 +111,14 @@ def table(
         scanned_at=NOW - 3,
         scan_overdue=False,
         planned_at=NOW - 60,
-        demand=Demand(0, metadata=MetadataTrigger(3, "20260101000000000", after=6, limit=10)),
+        demand=Demand(
+            0,
+            services={
+                JobKind.ROLLBACK: ServiceDemand(False),
+                JobKind.CLEAN: ServiceDemand(True, "14 files of 1.2 GiB could go", files=14, bytes=1288490188),
+            },
+            metadata=MetadataTrigger(3, "20260101000000000", after=6, limit=10),
+        ),
         objective_at=None,
         failures=0,
         retry_at=None,

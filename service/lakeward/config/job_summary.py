@@ -33,6 +33,11 @@ def summarise_job(
         parts.append(f"{size(of('read_bytes'))} read, {size(of('written_bytes'))} written")
     if of("rows_written"):
         parts.append(f"{number(of('rows_written'))} rows")
+    if of("writes_rolled_back"):
+        parts.append(f"{number(of('writes_rolled_back'))} writes rolled back")
+    if of("files_deleted"):
+        freed = f" of {size(of('bytes_deleted'))}" if of("bytes_deleted") else ""
+        parts.append(f"{number(of('files_deleted'))} files{freed} deleted")
     if of("groups_verified"):
         wrong = f", {number(of('groups_mismatched'))} wrong" if of("groups_mismatched") else ", all right"
         parts.append(f"{number(of('groups_verified'))} file groups checked{wrong}")

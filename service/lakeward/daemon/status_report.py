@@ -5,7 +5,7 @@ Touches: the store, for a detail; nothing, for a status.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from lakeward.config.job_kind import JobKind
 from lakeward.daemon.jobs.registry import JobRegistry, job_status_of
@@ -22,6 +22,7 @@ from lakeward.daemon.status import (
     TableStatus,
 )
 from lakeward.plan.compaction.decision import Choice, Decision, Reason, decide_frozen
+from lakeward.quantities import format_time
 from lakeward.state.records import ControlKind, ControlRecord, DecisionRecord, ObservedPlan, TargetKind
 from lakeward.state.store import Store
 from lakeward.table.backlog import Backlog, GroupBacklog, backlog_of_group
@@ -163,8 +164,22 @@ def _facts(status: TableStatus, snapshot: TableSnapshot | None) -> tuple[Fact, .
         ]
     if status.view.demand is not None and status.view.demand.metadata is not None:
         facts.append(Fact("Metadata table", status.view.demand.metadata.why))
+    facts += _facts_of_services(status)
     facts.append(Fact("Services", ", ".join(service.value for service in status.services)))
     return tuple(facts)
+
+
+def _facts_of_services(status: TableStatus) -> Iterator[Fact]:
+    """What the services beside compaction have to do, and what stands against them."""
+    troubles = {trouble.service: trouble for trouble in status.view.service_troubles}
+    demands = {} if status.view.demand is None else status.view.demand.services
+    for service, demand in demands.items():
+        words = [demand.why] if demand.why else []
+        if (trouble := troubles.get(service)) is not None:
+            words.append(f"tried {trouble.failures} times in vain, again at {format_time(trouble.retry_at)}")
+            words += [trouble.text] if trouble.text else []
+        facts = "; ".join(word.rstrip(".") for word in words)
+        yield Fact(service.value.capitalize(), facts or "nothing is due")
 
 
 def _groups(

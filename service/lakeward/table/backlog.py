@@ -111,6 +111,8 @@ class Backlog:
     """Files of newest slices that are not what their commits say; their groups are excluded."""
     oldest_savepoint_at: float | None = None
     """Seconds since the epoch, when the oldest savepoint was made."""
+    oldest_clean_at: float | None = None
+    """Seconds since the epoch, when the oldest clean was requested that is not completed."""
     pinned_bytes: int = 0
     """Bytes of the slices that savepoints pin and that readers of the newest state do not read."""
 
@@ -145,6 +147,14 @@ def backlog_of(snapshot: TableSnapshot) -> Backlog:
         damaged_files=len(snapshot.damage),
         oldest_savepoint_at=_oldest_savepoint_at(snapshot.timeline),
         pinned_bytes=sum(slice_.bytes for slice_, _ in pinned_slices(snapshot)),
+        oldest_clean_at=min(
+            (
+                at
+                for instant in snapshot.timeline.pending
+                if instant.action == "clean" and (at := _requested_at(snapshot, instant)) is not None
+            ),
+            default=None,
+        ),
     )
 
 

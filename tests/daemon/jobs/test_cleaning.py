@@ -17,7 +17,12 @@ from tests.daemon.serving import Serving
 from tests.daemon.test_worker import Bench
 from tests.execute.clean.cleaning import completed_cleans, data_files
 
-AT_ONCE = {"defaults.clean.policy": "versions", "defaults.clean.retain": "1", "defaults.clean.after": "1"}
+AT_ONCE = {
+    "defaults.clean.policy": "versions",
+    "defaults.clean.retain": "1",
+    "defaults.clean.after": "1",
+    "defaults.clean.reader_window": "0s",
+}
 
 
 def compacted(folder: Path, settings: dict[str, str] | None = None) -> Bench:

@@ -46,6 +46,7 @@ from lakeward.daemon.scheduling.events import (
     Run,
     Schedule,
     ScheduleChanged,
+    ServiceDemand,
     Stopping,
     TableAdded,
     TableRemoved,
@@ -146,6 +147,11 @@ class World:
                     oldest_unmerged_at=pick((None, self.now - 50, self.now - 5000)),
                     expired_plans=pick(((), (), ("t1",), ("t1", "t2"))),
                     memory_bytes=pick((None, None, 60, 300)),
+                    services={
+                        service: ServiceDemand(self.chance.random() < 0.5)
+                        for service in (JobKind.ROLLBACK, JobKind.CLEAN)
+                        if self.chance.random() < 0.5
+                    },
                     metadata=pick((None, MetadataTrigger(5, None, 6, 10), METADATA_DUE, CLEAN_DUE)),
                 ),
             )

@@ -74,9 +74,15 @@ def test_what_is_overdue_is_dead() -> None:
         dead = {each.file_names for each in table.plan().dead}
         before = dead
         for after in range(1, 5):
-            found = {
-                each.file_names for each in find_overdue(table.snapshot(), table.policy, after=after, now=table.now)
-            }
+            overdue = find_overdue(
+                table.snapshot(),
+                table.policy,
+                after=after,
+                now=table.now,
+                reader_window=table.window,
+                watermarks=table.watermarks,
+            )
+            found = {each.file_names for each in overdue}
             assert found == dead if after == 1 else found <= before, case.rule
             before = found
 

@@ -32,11 +32,13 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from lakeward.config.job_kind import JobKind
+from lakeward.config.job_kind import TABLE_SERVICES, JobKind
 from lakeward.daemon.metrics.specs import (
     CONFIG_RELOADS,
     CONFLICTS,
     DECISIONS,
+    DELETED_BYTES,
+    DELETED_FILES,
     EVENT_METRICS,
     JOB_SECONDS,
     JOBS,
@@ -56,6 +58,7 @@ from lakeward.daemon.metrics.specs import (
     POLLS,
     READ_BYTES,
     RECOVERIES,
+    ROLLED_BACK_WRITES,
     ROWS,
     SERVICE_GAUGES,
     SPARK_RESTARTS,
@@ -141,6 +144,9 @@ class Metrics:
         self._counter(ROWS, label, "inserted").inc(figures.rows_inserted)
         self._counter(ROWS, label, "updated").inc(figures.rows_updated)
         self._counter(ROWS, label, "deleted").inc(figures.rows_deleted)
+        self._counter(DELETED_FILES, label, service).inc(figures.files_deleted)
+        self._counter(DELETED_BYTES, label).inc(figures.bytes_deleted)
+        self._counter(ROLLED_BACK_WRITES, label).inc(figures.writes_rolled_back)
         if job.service is not JobKind.VERIFICATION:
             wrong = int(job.end is JobEnd.VERIFICATION)
             self.verified(job.table, VerificationKind.OPERATION, passed=figures.operations_verified, mismatched=wrong)
@@ -210,7 +216,7 @@ class Metrics:
                 if spec.labels[:1] == ("table",):
                     self._made[spec.name].remove_by_labels({"table": label})
         for label in added:
-            for service in (JobKind.COMPACTION, JobKind.VERIFICATION):
+            for service in (*TABLE_SERVICES, JobKind.VERIFICATION):
                 for end in JobEnd:
                     self._counter(JOBS, label, service, end)
             for check in VerificationKind:
@@ -224,7 +230,9 @@ class Metrics:
                 self._counter(RECOVERIES, label, count)
             for count in sorted(METADATA_COUNTS):
                 self._counter(METADATA_SERVICES, label, count.removeprefix("metadata_"))
-            for spec in (CONFLICTS, WRITER_CONFLICTS, LOCK_HELD_BESIDE_WRITES):
+            for service in (JobKind.CLEAN, JobKind.ROLLBACK):
+                self._counter(DELETED_FILES, label, service)
+            for spec in (DELETED_BYTES, ROLLED_BACK_WRITES, CONFLICTS, WRITER_CONFLICTS, LOCK_HELD_BESIDE_WRITES):
                 self._counter(spec, label)
 
     def _counter(self, spec: MetricSpec, *labels: str) -> Counter:

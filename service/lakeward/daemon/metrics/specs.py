@@ -118,6 +118,16 @@ ROWS = _counter(
     "table",
     "kind",
 )
+DELETED_FILES = _counter(
+    "lakeward_deleted_files_total",
+    "Files that jobs deleted: old file slices by a clean, what failed writes left by a rollback.",
+    "table",
+    "service",
+)
+DELETED_BYTES = _counter("lakeward_deleted_bytes_total", "Bytes of the old file slices that cleans deleted.", "table")
+ROLLED_BACK_WRITES = _counter(
+    "lakeward_rolled_back_writes_total", "Writes of dead writers that were rolled back.", "table"
+)
 PEAK_MEMORY = _histogram(
     "lakeward_operation_peak_memory_bytes",
     _MEMORY_BYTES,
@@ -195,6 +205,9 @@ EVENT_METRICS = (
     MERGED_LOG_FILES,
     MERGED_LOG_BYTES,
     ROWS,
+    DELETED_FILES,
+    DELETED_BYTES,
+    ROLLED_BACK_WRITES,
     PEAK_MEMORY,
     PHASE_SECONDS,
     LOCK_WAIT_SECONDS,
@@ -275,6 +288,24 @@ def _scanned_at(table: TableStatus, now: float) -> Reading:
 def _metadata_delta_commits(table: TableStatus, now: float) -> Reading:
     demand = table.view.demand
     return None if demand is None or demand.metadata is None else float(demand.metadata.delta_commits)
+
+
+def _of_service(service: JobKind, figure: str) -> Callable[[TableStatus, float], Reading]:
+    """A figure of what a service has to do; nothing where the table does not get it, or was not planned yet."""
+
+    def read(table: TableStatus, now: float) -> Reading:
+        demand = table.view.demand
+        found = None if demand is None else demand.services.get(service)
+        return None if found is None else float(getattr(found, figure))
+
+    return read
+
+
+def _oldest_clean_age(table: TableStatus, now: float) -> Reading:
+    if table.backlog is None:
+        return None
+    at = table.backlog.oldest_clean_at
+    return 0.0 if at is None else max(0.0, now - at)
 
 
 def _last_success(table: TableStatus, now: float) -> Reading:
@@ -406,6 +437,31 @@ TABLE_GAUGES = (
             "table",
         ),
         _backlog("pinned_bytes"),
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_overdue_clean_bytes",
+            "Bytes of old file slices that could have gone for clean.after commits; 0 where writers clean themselves.",
+            "table",
+        ),
+        _of_service(JobKind.CLEAN, "bytes"),
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_oldest_pending_clean_age_seconds",
+            "How long ago the oldest clean that is not completed was requested; 0 when there is none.",
+            "table",
+        ),
+        _oldest_clean_age,
+        max,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_failed_writes",
+            "Pending writes whose writers are dead, and that have rested for rollback.after.",
+            "table",
+        ),
+        _of_service(JobKind.ROLLBACK, "instants"),
     ),
     TableGauge(
         _gauge(

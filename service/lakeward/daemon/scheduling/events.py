@@ -471,6 +471,18 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceTrouble:
+    """What stood against a service whose troubles are its own; the table goes on."""
+
+    service: JobKind
+    text: str
+    """In a sentence; empty where it found nothing to do."""
+    failures: int
+    """In a row."""
+    retry_at: float
+
+
+@dataclass(frozen=True, slots=True)
 class TableView:
     """One table for pages and metrics."""
 
@@ -504,3 +516,4 @@ class TableView:
     """The position from 1, among all tables."""
     queued_at: float | None
     running: tuple[RunningJob, ...]
+    service_troubles: tuple[ServiceTrouble, ...] = ()

@@ -9,8 +9,8 @@ Touches: nothing.
 
 from __future__ import annotations
 
-from lakeward.config.job_kind import JobKind
-from lakeward.daemon.scheduling.events import Hold, RunningJob, TableState, TableView
+from lakeward.config.job_kind import TABLE_SERVICES, JobKind
+from lakeward.daemon.scheduling.events import Hold, RunningJob, ServiceTrouble, TableState, TableView
 from lakeward.daemon.scheduling.tracked_table import TrackedTable
 from lakeward.quantities import format_time
 from lakeward.table.file_system_view import GroupId
@@ -57,6 +57,11 @@ def view_of(
         queue_position=queue_position,
         queued_at=table.queued_at,
         running=() if table.running is None else (table.running,),
+        service_troubles=tuple(
+            ServiceTrouble(service, retry.text, retry.failures, retry.at)
+            for service, retry in table.service_retries.items()
+            if service in TABLE_SERVICES
+        ),
     )
 
 
