@@ -1,4 +1,5 @@
-"""`lakeward clean TABLE`: delete old file slices that nothing needs any more; with --dry-run say which, and why.
+"""`lakeward clean TABLE`: delete old file slices that nothing needs any more; with --dry-run say which, and why. With
+--undo it brings back what an earlier one took away.
 
 Touches: stdout, stderr; the table, through `execute/clean/cleaner.py`.
 Keeps:   1. a partition that matches nothing is an error;
@@ -17,6 +18,7 @@ from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks, parse_option
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.clock import SystemClock
+from lakeward.errors import UsageError
 from lakeward.quantities import parse_duration, parse_size
 
 if TYPE_CHECKING:
@@ -52,8 +54,18 @@ def clean(
             metavar="SIZE", help="What the quarantine may hold; beyond that the oldest goes first. Default: no limit."
         ),
     ] = None,
+    undo: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN",
+            help="Bring back what the clean of this instant took away, while the quarantine has it; nothing else is "
+            "done. `lakeward quarantine list` shows which there are.",
+        ),
+    ] = None,
     stated: StatedLocks,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, delete nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would go, or with --undo come back; change nothing.")
+    ] = False,
     timezone: TimezoneOption = None,
     as_json: JsonOption = False,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 3 where there is nothing to do.")] = False,
@@ -67,6 +79,16 @@ def clean(
     """
     from lakeward.execute.clean.choosing import choose
 
+    if undo is not None:
+        if kept != StatedClean() or partition or keep_deleted or quarantine_max:
+            raise UsageError(
+                "--undo goes with no option that says what to clean.",
+                why="It brings back all that one clean took away, and cleans nothing.",
+                remedy="Leave the others out.",
+            )
+        opened = open_table(table, config)
+        _undo(opened, stated.over(opened, dry_run=dry_run), undo, timezone, dry_run=dry_run, as_json=as_json)
+        return
     options = kept.over()
     opened, clock = open_table(table, config), SystemClock()
     locks = stated.over(opened, dry_run=dry_run)
@@ -132,6 +154,22 @@ def _clean(
     else:
         render_cleaned(report, purged, Terminal())
     return bool(report.cleans or purged)
+
+
+def _undo(
+    opened: ConfiguredTable, locks: LockSettings, run: str, timezone: str | None, *, dry_run: bool, as_json: bool
+) -> None:
+    from lakeward.cli.serviced import serviced_table
+    from lakeward.cli.views.cleaned import render_undone, undone_as_json
+    from lakeward.cli.views.terminal import Terminal
+    from lakeward.execute.clean.undoing import preview_undo, undo_clean
+
+    with serviced_table(opened, locks, timezone=timezone) as serviced:
+        undone = preview_undo(serviced, run) if dry_run else undo_clean(serviced, run)
+    if as_json:
+        print_json(undone_as_json(undone))
+    else:
+        render_undone(undone, Terminal())
 
 
 def _partitions(snapshot: TableSnapshot, patterns: Sequence[str] | None) -> frozenset[str] | None:

@@ -159,6 +159,13 @@ def bring_back(storage: Storage, base_path: str, run: str, files: Iterable[Quara
     )
 
 
+def set_aside_again(storage: Storage, base_path: str, run: str, files: Iterable[QuarantinedFile]) -> None:
+    """Move the files of a run aside that an undo had brought back before it came to nothing."""
+    fencing_of(storage).move_files(
+        [(join(base_path, file.path), quarantined_path(base_path, run, file.path)) for file in files]
+    )
+
+
 def find_missing(storage: Storage, base_path: str, run: QuarantinedRun) -> list[str]:
     """Paths of files of the run that are not there with their size, neither in the quarantine nor in their places."""
     missing = []

@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from lakeward.execute.clean.cleaner import CleanedTable, CleanReport
 from lakeward.execute.clean.purging import PurgedRun
+from lakeward.execute.clean.undoing import UndoneClean
 from lakeward.plan.clean.purging import PurgeReason
 from lakeward.quantities import format_instant, format_iso_time, format_size, format_time
 
@@ -25,6 +26,7 @@ def cleaned_as_json(report: CleanReport, purged: Sequence[PurgedRun]) -> dict[st
                 "completion_time": each.completion_time,
                 "recovered": each.recovered,
                 "files": each.files,
+                "undoes": each.undoes,
                 "kept_until": None if each.kept_until is None else format_iso_time(each.kept_until),
                 "bytes": each.bytes,
                 "earliest_retained": each.earliest_retained or None,
@@ -40,6 +42,38 @@ def cleaned_as_json(report: CleanReport, purged: Sequence[PurgedRun]) -> dict[st
 
 def purged_as_json(purged: Iterable[PurgedRun]) -> list[dict[str, Any]]:
     return [{"run": each.run, "reason": each.reason.value, "files": each.files, "bytes": each.bytes} for each in purged]
+
+
+def undone_as_json(undone: UndoneClean) -> dict[str, Any]:
+    plan = undone.plan
+    return {
+        "dry_run": undone.instant is None,
+        "undone": plan.run,
+        "instant": undone.instant,
+        "completion_time": undone.completion_time,
+        "files": len(plan.files),
+        "bytes": plan.bytes,
+        "earliest_retained": plan.earliest.time,
+        "left": [{"path": path, "why": why} for path, why in plan.left.items()],
+    }
+
+
+def render_undone(undone: UndoneClean, console: Console) -> None:
+    plan = undone.plan
+    files = f"{len(plan.files):,} file{'' if len(plan.files) == 1 else 's'}, {format_size(plan.bytes)}"
+    since = f"as of {plan.earliest.time} and after"
+    if undone.instant is None:
+        console.print(
+            f"{files}, would come back, and the table could be read {since}. Nothing written.", highlight=False
+        )
+    else:
+        console.print(
+            f"[bold]Clean {plan.run}[/bold] is undone by {undone.instant}: {files}, brought back. The table can be "
+            f"read {since}.",
+            highlight=False,
+        )
+    for path, why in plan.left.items():
+        console.print(f"  left {escape(path)}: {escape(why)}.", highlight=False)
 
 
 _WHY = {
@@ -72,6 +106,8 @@ def _headline(clean: CleanedTable) -> str:
     if clean.completion_time is None:
         return f"[bold]Clean {clean.instant}[/bold]{pending}: taken off the timeline, for files of it are needed again."
     went = "deleted" if clean.kept_until is None else f"set aside until {format_time(clean.kept_until)}"
+    if clean.undoes is not None:
+        went = f"of clean {clean.undoes} brought back"
     files = f"{clean.files:,} file{'' if clean.files == 1 else 's'} of {format_size(clean.bytes)} {went}"
     since = f" The table can be read as of {clean.earliest_retained} and after." if clean.earliest_retained else ""
     return (

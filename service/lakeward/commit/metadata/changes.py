@@ -6,7 +6,8 @@
     bloom_filters     a record for each new base file
 
 A clean takes the files that it deleted out of `files`, and what is known of them out of column_stats and bloom_filters.
-The ranges of partitions stay, and are wider then than they need be. What was merged is removed by that alone.
+The ranges of partitions stay, and are wider then than they need be. What was merged is removed by that alone. What an
+undone clean brings back comes into the same three, and into no range: it is in no newest slice.
 
 The record index and secondary indexes get nothing: neither moves a row to another file group. (Hudi's own log
 compaction deletes the keys again whose deletes it keeps; `format/metadata/log_stats.py` says why we do not.)
@@ -57,6 +58,8 @@ class NewFile:
     size: int
     column_stats: tuple[ColumnStatsRecord, ...]
     """Statistics of the indexed columns; of none where the table has no statistics, or the file no rows."""
+    is_brought_back: bool = False
+    """Whether an undone clean brings it back: it stands in its place, in a slice that is not the newest."""
 
     @property
     def is_base_file(self) -> bool:

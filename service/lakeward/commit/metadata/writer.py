@@ -112,10 +112,11 @@ class DeltaCommitWriter:
         metadata = take_metadata_snapshot(self._storage, snapshot, clock=self._clock)
         self._write_logs(metadata, snapshot.base_path, files, deleted)
         if metadata.has_partition_stats:
+            new = _new(files)
             self._learn(
-                metadata, counting_files(snapshot.file_groups, files, instant=self._instant), files, everything=True
+                metadata, counting_files(snapshot.file_groups, new, instant=self._instant), new, everything=True
             )
-            self._partition_stats(metadata, snapshot, files)
+            self._partition_stats(metadata, snapshot, new)
 
     def stage(
         self,
@@ -137,7 +138,7 @@ class DeltaCommitWriter:
         timeline = metadata.table.timeline
         folder = timeline_folder(metadata.table.base_path, metadata.table.config)
         check_not_rolled_back(self._storage, folder, self._instant, timeline)
-        if files and metadata.indexed is not None and metadata.indexed != self._measured:
+        if _new(files) and metadata.indexed is not None and metadata.indexed != self._measured:
             raise Conflict(
                 f"The indexed columns of {snapshot.base_path} changed while {self._instant} was merged.",
                 why="Its new files were measured for others, and readers take what is missing for null.",
@@ -147,7 +148,7 @@ class DeltaCommitWriter:
             self._write_logs(metadata, snapshot.base_path, files, deleted)
         if metadata.has_partition_stats:
             self._write_log(
-                metadata, PARTITION_STATS, _encoded(metadata, self._partition_stats(metadata, snapshot, files))
+                metadata, PARTITION_STATS, _encoded(metadata, self._partition_stats(metadata, snapshot, _new(files)))
             )
         commit = write_commit_metadata(_commit(metadata.schema_json, self._logs.values()))
         self._storage.create(join(self._folder, COMMIT_FILE), commit)
@@ -178,6 +179,7 @@ class DeltaCommitWriter:
             filters = {
                 key: partial(self._bloom_filter, base_path, file, encode)
                 for key, file in bloom_filter_sources(files).items()
+                if not file.is_brought_back or self._find_filter(base_path, file) is not None
             }
             self._write_log(metadata, BLOOM_FILTERS, filters)
             self._write_deletes(metadata, BLOOM_FILTERS, deleted_filters(deleted))
@@ -222,13 +224,19 @@ class DeltaCommitWriter:
         self._logs[name] = _write_stat(partition, file_id, name, self._instant, log.written, log.is_deletes)
 
     def _bloom_filter(self, base_path: str, file: NewFile, encode: Callable[[MetadataRecord], bytes]) -> bytes:
-        path = fencing_of(self._storage).output_path(base_path, self._folder, file.partition_path, file.name)
-        with self._storage.open_input(path) as source:
-            found = read_bloom_filter(source, file_name=path)
-        assert found is not None, "every base file of ours has one"
+        found = self._find_filter(base_path, file)
+        assert found is not None, "every base file of ours has one, and others were asked"
         return encode(
             BloomFilterRecord(type_code=found[0], timestamp=self._instant, bloom_filter=found[1], is_deleted=False)
         )
+
+    def _find_filter(self, base_path: str, file: NewFile) -> tuple[str, bytes] | None:
+        if file.is_brought_back:
+            path = join(base_path, file.partition_path, file.name)
+        else:
+            path = fencing_of(self._storage).output_path(base_path, self._folder, file.partition_path, file.name)
+        with self._storage.open_input(path) as source:
+            return read_bloom_filter(source, file_name=path)
 
     def _partition_stats(
         self, metadata: MetadataSnapshot, snapshot: TableSnapshot, files: Sequence[NewFile]
@@ -283,6 +291,11 @@ class DeltaCommitWriter:
         # The process that committed a file wrote its records before: what is not there now will not come.
         for file in wanted:
             self._known.setdefault(file, [])
+
+
+def _new(files: Iterable[NewFile]) -> list[NewFile]:
+    """The files that are in newest slices."""
+    return [file for file in files if not file.is_brought_back]
 
 
 @dataclass(slots=True)

@@ -5,10 +5,10 @@
     claim      lock: no attempt alive? dead ones rolled back or forward; what is needed by now is left out -> .inflight
     carry out  `clean_run.py`, through the life cycle that all services have
 
-What a clean has deleted does not come back. So once it is begun it is only ever gone on with, by us or by Hudi; its
-`.inflight` says that deletions may have begun. A plan of ours that is only requested, and names a file that is needed
-by now, goes off the timeline instead. In any other plan such a file is left out with its whole slice, and what is
-completed does not name it.
+What a clean has deleted does not come back by itself. So once it is begun it is only ever gone on with, by us or by
+Hudi; its `.inflight` says that deletions may have begun. A plan of ours that is only requested, and names a file that
+is needed by now, goes off the timeline instead. In any other plan such a file is left out with its whole slice, and
+what is completed does not name it. An undo (`undoing.py`) is a clean, too, and ended as the others are.
 
 Hudi gives its cleans no heartbeat: they run within a writer's process, and each of its writers that cleans carries out
 every pending clean that it finds. Deletions may be done twice; completing may not, for two completed files of one
@@ -35,6 +35,7 @@ from lakeward.commit.lock.table_lock import Fence
 from lakeward.commit.transition import ServiceAction
 from lakeward.errors import AttemptLost, Refused, TryLater
 from lakeward.execute.clean.clean_run import ClaimedClean, CleanRun
+from lakeward.execute.clean.undo_run import UndoRun, find_undo
 from lakeward.execute.life_cycle import run_attempt, settle
 from lakeward.execute.progress import Phase
 from lakeward.execute.serviced_table import ServicedTable
@@ -53,6 +54,7 @@ from lakeward.storage.storage import join
 from lakeward.table.file_group import BaseFile, FileGroup, LogFile
 from lakeward.table.quarantine import load_quarantine
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.timeline.cleans import UNDO_OF
 from lakeward.table.timeline.service_instants import PLANNED_BY
 
 FOREIGN_QUIET_SECONDS = 3600.0
@@ -72,7 +74,7 @@ class CleanedTable:
     recovered: bool
     """True when it was pending before this run."""
     files: int
-    """The number of files that are gone, or were set aside."""
+    """The number of files that are gone, or were set aside, or came back."""
     bytes: int
     """What they held, those that were there when the clean was claimed."""
     earliest_retained: str
@@ -81,6 +83,8 @@ class CleanedTable:
     """Files that the plan named and that stay, each with the reason."""
     kept_until: float | None = None
     """When what it took away is deleted, in seconds since the epoch; None where it is gone."""
+    undoes: str | None = None
+    """The clean whose files it brought back instead."""
     seconds: float = 0.0
 
 
@@ -130,14 +134,14 @@ class Cleaner:
             return report
         with self._table.measured(Phase.SCHEDULE):
             instant = self._schedule(plan)
-        cleaned = self._carry_out(instant, recovered=False)
+        cleaned = self.carry_out(instant, recovered=False)
         return replace(report, cleans=(*report.cleans, *([] if cleaned is None else [cleaned])))
 
     def end_pending(self) -> CleanReport:
         """End the cleans that are pending, oldest first, but for those that are left to a living process."""
         table = self._table
         snapshot = table.snapshot(only=(), service=TableService.CLEANING)
-        _check_readable_by_writers(snapshot)
+        check_readable_by_writers(snapshot)
         table.watch_ours()
         with table.locked() as _:
             table.sweep(snapshot)
@@ -149,7 +153,7 @@ class Cleaner:
             if (why := self._why_waiting(snapshot, instant)) is not None:
                 table.observer.step(f"clean {instant.time} is left alone: {why}")
                 waiting.append(WaitingClean(instant.time, why))
-            elif (cleaned := self._carry_out(instant.time, recovered=True)) is not None:
+            elif (cleaned := self.carry_out(instant.time, recovered=True)) is not None:
                 cleans.append(cleaned)
         return CleanReport(tuple(cleans), tuple(waiting))
 
@@ -182,15 +186,15 @@ class Cleaner:
         table.observer.step(f"clean {instant} scheduled, files: {_count(plan)}")
         return instant
 
-    def _carry_out(self, instant: str, *, recovered: bool) -> CleanedTable | None:
-        """None when another process completed it."""
+    def carry_out(self, instant: str, *, recovered: bool) -> CleanedTable | None:
+        """End the clean of this instant. None when another process completed it."""
         table, started = self._table, self._table.clock.monotonic()
         with table.measured(Phase.CLAIM):
             claimed = self._claim(instant)
         if not isinstance(claimed, tuple):
             return None if claimed is None else replace(claimed, recovered=recovered)
         clean, kept = claimed
-        run = CleanRun(table, clean, keep_seconds=self._keep_seconds)
+        run = self._run(clean)
         try:
             completion_time = run_attempt(table, run)
         except AttemptLost:
@@ -203,13 +207,23 @@ class Cleaner:
             instant=instant,
             completion_time=completion_time,
             recovered=recovered,
-            files=_count(clean.plan),
-            bytes=_bytes(clean.snapshot, clean.plan),
+            files=len(run.files) if isinstance(run, UndoRun) else _count(clean.plan),
+            bytes=sum(file.size for file in run.files)
+            if isinstance(run, UndoRun)
+            else _bytes(clean.snapshot, clean.plan),
             earliest_retained=retained.time if retained else "",
             kept=kept,
-            kept_until=run.kept_until,
+            kept_until=run.kept_until if isinstance(run, CleanRun) else None,
+            undoes=run.undoes if isinstance(run, UndoRun) else None,
             seconds=table.clock.monotonic() - started,
         )
+
+    def _run(self, claimed: ClaimedClean) -> CleanRun | UndoRun:
+        undone = claimed.plan.extra_metadata.get(UNDO_OF)
+        undo = None if undone is None else find_undo(self._table, claimed, undone)
+        if undo is not None:
+            return UndoRun(self._table, claimed, undo)
+        return CleanRun(self._table, claimed, keep_seconds=self._keep_seconds)
 
     def _claim(self, instant: str) -> tuple[ClaimedClean, dict[str, str]] | CleanedTable | None:
         """The clean with what stays of it; what ended it where there is nothing to carry out; None when completed."""
@@ -320,7 +334,7 @@ def _first(needed: Mapping[str, str]) -> str:
     return f"{path} is needed: {why}; and files beside it: {len(needed) - 1}."
 
 
-def _check_readable_by_writers(snapshot: TableSnapshot) -> None:
+def check_readable_by_writers(snapshot: TableSnapshot) -> None:
     """A fresh process of Hudi 1.0.2 failed over the deletes that a clean writes into these (ClassCastException of
     HoodieDeleteRecordList), as it updated the statistics of partitions. Raises `Refused`."""
     has_deletes = {COLUMN_STATS, BLOOM_FILTERS}.intersection(snapshot.config.built_metadata_partitions)

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lakeward.commit.lock.table_lock import Fence
-from lakeward.commit.quarantine import begin_purge, end_undo, forget_run, purge
+from lakeward.commit.quarantine import begin_purge, purge
+from lakeward.execute.clean.undo_run import settle_undo
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.plan.clean.purging import PurgeReason, find_due
 from lakeward.plan.clean.validity import find_needed, groups_of_files
@@ -27,8 +27,6 @@ from lakeward.plan.eligibility import TableService
 from lakeward.table.listing import ListingSource, find_table_partitions
 from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.quarantine import Quarantine, QuarantinedFile, QuarantinedRun, load_quarantine
-from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.timeline.cleans import read_cleans
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ def purge_quarantine(
         pending = {instant.time for instant in snapshot.timeline.pending}
         for run in load_quarantine(storage, base_path).runs:
             if run.undone_by is not None and run.run not in pending:
-                _settle_undo(table, snapshot, run, fence)
+                settle_undo(table, snapshot, run, fence)
         for run, reason in due(load_quarantine(storage, base_path)):
             if run.run in pending:
                 continue
@@ -96,18 +94,3 @@ def _standing(table: ServicedTable, files: Iterable[QuarantinedFile]) -> list[st
         prefix = f"{table.base_path}/"
         stays |= {status.path.removeprefix(prefix) for each in listed.partitions for status in each.files}
     return [file.path for file in files if file.path not in stays]
-
-
-def _settle_undo(table: ServicedTable, snapshot: TableSnapshot, run: QuarantinedRun, fence: Fence) -> None:
-    """What an undo that is not under way any more left of its run."""
-    assert run.undone_by is not None, "its caller asked"
-    timeline = snapshot.timeline
-    undo = next((each for each in timeline.instants if each.time == run.undone_by), None)
-    if undo is None:
-        if not timeline.is_archived(run.undone_by):  # its process died before it wrote the plan, so nothing was moved
-            end_undo(table.storage, table.base_path, run.run, run.undone_by)
-        return
-    cleans = read_cleans(table.storage, table.base_path, snapshot.config, timeline)
-    if any(clean.instant == run.undone_by and clean.undoes == run.run for clean in cleans):
-        fence()
-        forget_run(table.storage, table.base_path, run)

@@ -7,7 +7,7 @@ Keeps:   one that cannot be read is a `BrokenFile`, never a clean that deleted n
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 
 from lakeward.errors import NotFound
@@ -25,6 +25,10 @@ UNDOES = "lakeward.undoes"
 it, and brought nothing back, it is not there."""
 
 
+UNDO_OF = "lakeward.undo-of"
+"""A key of the extra metadata of a requested clean: the clean whose files it is to bring back."""
+
+
 @dataclass(frozen=True, slots=True)
 class Clean:
     instant: str
@@ -35,6 +39,13 @@ class Clean:
     """Names of the files that it deleted, or could not, by partition path."""
     undoes: str | None = None
     """The clean whose files it brought back."""
+
+
+def standing(cleans: Iterable[Clean]) -> tuple[Clean, ...]:
+    """The cleans but for those that were undone: what these took away is there again."""
+    cleans = tuple(cleans)
+    undone = {clean.undoes for clean in cleans}
+    return tuple(clean for clean in cleans if clean.instant not in undone)
 
 
 def read_cleans(storage: Storage, base_path: str, config: TableConfig, timeline: Timeline) -> tuple[Clean, ...]:

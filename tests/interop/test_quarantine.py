@@ -1,0 +1,188 @@
+"""The quarantine of a clean beside real Hudi: it sees nothing of it, and after an undo it goes back in time again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lakeward.execute.clean.undoing import undo_clean
+from lakeward.storage.local import LocalStorage
+from lakeward.table.quarantine import load_quarantine
+from tests.crash.metadata_compacting import check_agrees
+from tests.execute.clean.cleaning import clean, completed_cleans, data_files
+from tests.execute.metadata.compacting_metadata import serviced_table
+from tests.faults import Fault, FaultKind, FaultyStorage, Killed
+from tests.hudi.metadata_table import COLUMNS, INDEXES
+from tests.hudi.table import HudiTable, TableShape
+from tests.interop.lakeward_cli import lakeward
+from tests.interop.made_once import made_once
+from tests.processes import ScriptedProcesses
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+LISTED = {"hoodie.metadata.enable": "false"}
+SHAPES = {
+    "metadata table": TableShape(
+        partition_fields="part", options={**INDEXES, "hoodie.metadata.compact.max.delta.commits": "100"}
+    ),
+    "listed": TableShape(partition_fields="part", options=LISTED),
+}
+CLEANS = {"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained": "1"}
+
+
+def write(spark: SparkSession, table: HudiTable, number: int, **options: str) -> None:
+    rows = spark.sql(
+        f"SELECT concat('k', id) AS id, concat('p', id % 2) AS part, {number}L AS ts, concat('v', {number}) AS v, "
+        f"{COLUMNS} FROM range(0, 20)"
+    )
+    table.write(rows, "upsert", **options)
+
+
+@pytest.fixture(scope="module", params=list(SHAPES))
+def made(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> HudiTable:
+    """Three slices in each of two partitions."""
+    shape = SHAPES[request.param]
+
+    def make(folder: Path) -> None:
+        table = HudiTable(spark, folder / "table", shape)
+        for number in range(2):
+            write(spark, table, number)
+        table.compact()
+        write(spark, table, 2)
+        table.compact()
+        write(spark, table, 3)
+
+    path = made_once(tmp_path_factory, f"to_undo_{request.param.replace(' ', '_')}", make) / "table"
+    return HudiTable(spark, path, shape)
+
+
+def values(table: HudiTable, instant: str | None = None, **options: str) -> set[str]:
+    as_of = {} if instant is None else {"as.of.instant": instant}
+    rows = table.frame(**as_of, **options).select("v").collect()
+    return {row["v"] for row in rows}
+
+
+def undo(table: HudiTable, run: str) -> None:
+    undone = undo_clean(serviced_table(str(table.path), LocalStorage(), ScriptedProcesses()), run)
+    assert undone.completion_time is not None
+
+
+def has_metadata(table: HudiTable) -> bool:
+    return (table.path / ".hoodie" / "metadata").exists()
+
+
+def verify(table: HudiTable) -> None:
+    exit_code, printed = lakeward("verify", str(table.path), "--all")
+    assert exit_code == 0, printed
+    if has_metadata(table):
+        check_agrees(table.path)
+
+
+def test_hudi_sees_no_quarantine_and_goes_back_in_time_after_an_undo(
+    spark: SparkSession, made: HudiTable, tmp_path: Path
+) -> None:
+    """Cleaned: Hudi reads, lists and builds its metadata table anew without a word of the quarantine, and as of the
+    second commit there is nothing. Undone: the same rows as before, by its metadata table and by listing; and then it
+    upserts, compacts, cleans what came back, and reads on."""
+    table = made.copy_to(tmp_path / "table")
+    ways = [LISTED, *([{"hoodie.metadata.enable": "true"}] if has_metadata(table) else [])]
+    second = _second_commit(table)
+    before, files = values(table, second), data_files(table.path)
+    assert before == {"v1"}
+    (cleaned,) = clean(table.path, LocalStorage(), keep_seconds=3600.0).cleans
+    taken = files - data_files(table.path)
+    assert taken
+    verify(table)
+    for way in ways:
+        assert values(table, **way) == {"v3"}
+        assert values(table, second, **way) == set()
+    jvm = spark._jvm
+    context = jvm.org.apache.hudi.client.common.HoodieSparkEngineContext(spark._jsc)
+    assert not [
+        path
+        for path in jvm.org.apache.hudi.common.fs.FSUtils.getAllPartitionPaths(
+            context,
+            jvm.org.apache.hudi.common.table.HoodieTableMetaClient.builder()
+            .setBasePath(str(table.path))
+            .setConf(context.getStorageConf())
+            .build(),
+            False,
+        )
+        if "quarantine" in path or path not in ("part=p0", "part=p1", "p0", "p1")
+    ]
+
+    undo(table, cleaned.instant)
+    assert data_files(table.path) == files and load_quarantine(LocalStorage(), str(table.path)).runs == ()
+    verify(table)
+    for way in ways:
+        assert values(table, **way) == {"v3"}
+        assert values(table, second, **way) == before
+
+    write(spark, table, 4, **{"hoodie.metadata.compact.max.delta.commits": "1"})
+    for way in ways:
+        assert values(table, second, **way) == before
+    table.compact()
+    ours = set(completed_cleans(table.path))
+    write(spark, table, 5, **CLEANS)
+    assert set(completed_cleans(table.path)) - ours, "Hudi cleaned"
+    assert not taken & data_files(table.path), "it took what had come back, as if we had never been"
+    verify(table)
+    for way in ways:
+        assert values(table, **way) == {"v5"}
+
+
+def test_hudi_builds_its_metadata_table_beside_a_quarantine(
+    spark: SparkSession, made: HudiTable, tmp_path: Path
+) -> None:
+    """What it lists for it is the partitions, and nothing of what was set aside."""
+    table = made.copy_to(tmp_path / "table")
+    clean(table.path, LocalStorage(), keep_seconds=3600.0)
+    if has_metadata(table):
+        exit_code, printed = lakeward("metadata", "disable", str(table.path), "--writers", "stopped")
+        assert exit_code == 0, printed
+    grown = table.reshaped(options={**INDEXES})
+    write(spark, grown, 4)
+    assert has_metadata(grown)
+    verify(grown)
+    assert values(grown, **{"hoodie.metadata.enable": "true"}) == {"v4"}
+
+
+@pytest.mark.parametrize("place", ["requested", "half of the files"])
+def test_hudi_ends_an_undo_that_we_died_over(spark: SparkSession, made: HudiTable, tmp_path: Path, place: str) -> None:
+    """For Hudi it is a clean of no files. It completes it and brings nothing back; readers miss nothing, and the undo
+    can be asked for again."""
+    table = made.copy_to(tmp_path / "table")
+    second = _second_commit(table)
+    files = data_files(table.path)
+    (cleaned,) = clean(table.path, LocalStorage(), keep_seconds=3600.0).cleans
+    unhurt = FaultyStorage()
+    undo_clean(
+        serviced_table(str(table.copy_to(tmp_path / "trial").path), unhurt, ScriptedProcesses()), cleaned.instant
+    )
+    moves = [n for n, call in enumerate(unhurt.calls) if call.startswith("move ") and "/.hoodie/" not in call]
+    call = {
+        "requested": next(n for n, each in enumerate(unhurt.calls) if each.endswith(".clean.requested")),
+        "half of the files": moves[len(moves) // 2],
+    }[place]
+    with pytest.raises(Killed):
+        storage = FaultyStorage(Fault(FaultKind.KILL, call))
+        undo_clean(serviced_table(str(table.path), storage, ScriptedProcesses()), cleaned.instant)
+    assert values(table) == {"v3"}
+    write(spark, table, 4, **{"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained": "100"})
+    assert len(completed_cleans(table.path)) == 2, "Hudi ended ours, and planned none of its own"
+    assert values(table) == {"v4"}
+
+    undo(table, cleaned.instant)
+    assert files <= data_files(table.path)
+    verify(table)
+    assert values(table, second) == {"v1"}
+
+
+def _second_commit(table: HudiTable) -> str:
+    names = sorted(path.name for path in (table.path / ".hoodie" / "timeline").glob("*_*.deltacommit"))
+    return names[1].split("_")[0]
