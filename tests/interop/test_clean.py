@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakeward.cli.configured_table import open_table
+from lakeward.cli.explained import Explained
+from lakeward.execute.clean.choosing import CleanOptions
 from lakeward.format.file_name import parse_log_file
 from lakeward.format.metadata.log_file import metadata_blocks
+from lakeward.plan.clean.policy import CleanPolicy
+from lakeward.plan.explaining.file_explanation import FileExplanation, Gone
+from lakeward.plan.storage_states import FileState
 from lakeward.storage.local import LocalStorage
 from tests.crash.metadata_compacting import check_agrees
 from tests.execute.clean.cleaning import clean, completed_cleans, data_files
@@ -82,6 +88,28 @@ def verify(table: HudiTable) -> None:
     exit_code, printed = lakeward("verify", str(table.path), "--all")
     assert exit_code == 0, printed
     check_agrees(table.path)
+
+
+def test_what_explain_says_is_what_hudis_clean_does(spark: SparkSession, compacted_twice: Path, tmp_path: Path) -> None:
+    """The files that explain calls dead are those that Hudi's clean deletes, and no others; after it each is told to be
+    gone by that clean, and each that is left is as it was."""
+    table = copy(compacted_twice, spark, tmp_path / "t")
+    cleaning = CleanOptions(CleanPolicy(retain=1), reader_window=0.0)
+
+    def verdicts(names: set[str]) -> dict[str, FileExplanation]:
+        explained = Explained(open_table(str(table.path), None), timezone="UTC", cleaning=cleaning)
+        return {name: explained.file(name) for name in names}
+
+    files = data_files(table.path)
+    before = verdicts(files)
+    instant = run_hudis_clean(spark, table)
+    after = verdicts(files)
+
+    dead = {name for name, told in before.items() if told.verdict is FileState.DEAD}
+    assert dead == files - data_files(table.path) and dead
+    assert {told.verdict for name, told in before.items() if name not in dead} == {FileState.LIVE}
+    assert {(after[name].verdict, after[name].cleaned_by) for name in dead} == {(Gone.CLEANED, instant)}
+    assert all(after[name].verdict is before[name].verdict for name in files - dead)
 
 
 def test_we_end_a_clean_that_hudi_planned(spark: SparkSession, compacted_twice: Path, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def test_the_sums_are_the_listings(tmp_path: Path, seed: int) -> None:
 
 
 def test_what_no_instant_explains(tmp_path: Path) -> None:
-    """A file of a write under way is uncommitted, one of an instant that nobody knows is an orphan file."""
+    """A file of a write under way is uncommitted, one of an instant that is not on the timeline an orphan."""
     history = TableHistory(tmp_path / "t", 1)
     for _ in range(5):
         history.write()

@@ -12,10 +12,10 @@ from lakeward.cli.clean_command import clean as clean_table
 from lakeward.cli.compact_command import compact as compact_table
 from lakeward.cli.config_commands import config_app
 from lakeward.cli.control_commands import register as register_controls
+from lakeward.cli.explain_command import explain as explain_table
 from lakeward.cli.inspect_command import inspect as inspect_table
 from lakeward.cli.metadata_commands import metadata_app
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
-from lakeward.cli.plan_command import explain as explain_plan
 from lakeward.cli.plan_command import plan as plan_table
 from lakeward.cli.quarantine_commands import quarantine_app
 from lakeward.cli.reload_command import reload as reload_daemon
@@ -32,7 +32,7 @@ app = new_group("Table services for Apache Hudi tables: inspect a table, compact
 
 app.command(name="inspect")(inspect_table)
 app.command(name="plan")(plan_table)
-app.command(name="explain")(explain_plan)
+app.command(name="explain")(explain_table)
 app.command(name="compact")(compact_table)
 app.command(name="archive")(archive_table)
 app.command(name="clean")(clean_table)

@@ -46,7 +46,7 @@ from lakeward.config.job_kind import JobKind
 from lakeward.config.lock_provider import LockProvider
 from lakeward.config.window import Window
 from lakeward.errors import UsageError
-from lakeward.plan.clean.consumer import parse_place
+from lakeward.plan.clean.consumer import WatermarkPlace, parse_place
 from lakeward.plan.clean.policy import READER_WINDOW_SECONDS, CleanPolicy, CleanPolicyKind
 from lakeward.plan.clean.settings import clean_policy_of, merge_clean_settings
 from lakeward.plan.compaction.compaction_type import CompactionType
@@ -421,6 +421,11 @@ class CleanSettings(_Section):
     after: Count = 5
     """The daemon cleans once slices could have gone for so many commits. Writers that clean by themselves do so at
     each commit, so it leaves it to them as long as they do; 1: at once, beside them."""
+
+    @property
+    def places(self) -> dict[str, WatermarkPlace]:
+        """The place of each consumer's watermark, by its name."""
+        return {name: parse_place(place) for name, place in self.consumers.items()}
 
     @property
     def is_given(self) -> bool:

@@ -135,6 +135,12 @@ def _file(text: str) -> tuple[tuple[str, str], str]:
     return _group_id(group), _name(_group_id(group), file)
 
 
+def path_of(text: str) -> str:
+    """The path of `group@10` or `group@+10`."""
+    (partition, _), name = _file(text)
+    return f"{partition}/{name}"
+
+
 def _name(group_id: tuple[str, str], file: str) -> str:
     """The name of `10`, a base file, or of `+10`, a log."""
     if file.startswith("+"):

@@ -50,7 +50,7 @@ def clean_as_json(outcome: CleanOutcome) -> dict[str, Any]:
         "files": _files(dead),
         "bytes": _bytes(dead),
         "dead": [{**_slice(each), "reasons": list(each.dead_by)} for each in dead],
-        "kept": [{**_slice(each), "reasons": [_keeper(keeper) for keeper in each.keepers]} for each in kept],
+        "kept": [{**_slice(each), "reasons": [keeper_as_json(keeper) for keeper in each.keepers]} for each in kept],
         "frozen": [
             {"partition": group.partition_path, "file_group": group.file_id, "why": group.why}
             for group in outcome.frozen
@@ -164,7 +164,7 @@ def _end(keepers: Iterable[Keeper]) -> str:
     return ""
 
 
-def _keeper(keeper: Keeper) -> dict[str, Any]:
+def keeper_as_json(keeper: Keeper) -> dict[str, Any]:
     return {
         "reason": keeper.reason.value,
         "instant": keeper.instant,

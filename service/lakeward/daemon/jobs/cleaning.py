@@ -23,7 +23,6 @@ from lakeward.execute.clean.cleaner import FOREIGN_QUIET_SECONDS, Cleaner, Clean
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.timeline.clean_plan import CleanPlan
 from lakeward.plan.clean.adopted import RETAINED, AdoptedRetention, adopt_retention
-from lakeward.plan.clean.consumer import parse_place
 from lakeward.plan.clean.due import commits_since, newest_clean
 from lakeward.plan.clean.policy import CleanPolicy
 from lakeward.plan.compaction.selection import GroupFilter
@@ -119,8 +118,7 @@ def retention_of(
 
 def _options(table: ServedTable, policy: CleanPolicy) -> CleanOptions:
     settings = table.settings.clean
-    consumers = {name: parse_place(place) for name, place in settings.consumers.items()}
-    return CleanOptions(policy, reader_window=settings.reader_window, consumers=consumers)
+    return CleanOptions(policy, reader_window=settings.reader_window, consumers=settings.places)
 
 
 def _partitions(table: ServedTable, snapshot: TableSnapshot) -> frozenset[str] | None:

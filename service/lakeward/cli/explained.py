@@ -1,0 +1,199 @@
+"""What `explain` reads of a table, each thing when it is asked for.
+
+Touches: the table, reading only: a scan, one read for each clean and each savepoint, the quarantine's manifests; for a
+         file that is gone and for an instant its commit, and one read for each rollback.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+
+from lakeward.cli.configured_table import ConfiguredTable
+from lakeward.cli.pinned_files import find_pinned
+from lakeward.clock import SystemClock
+from lakeward.errors import NotFound, Refused, UsageError
+from lakeward.execute.archive.preview import preview_archive
+from lakeward.execute.clean.choosing import CleanOptions, choose
+from lakeward.format.file_name import parse_data_file
+from lakeward.format.timeline.clean_plan import clean_plan_root, read_clean_plan
+from lakeward.format.timeline.commit_metadata import CommitMetadata
+from lakeward.format.timeline.instant import State
+from lakeward.format.timeline.rollback_metadata import read_restored, read_rolled_back
+from lakeward.plan.archiving import ArchiveOptions, ArchivePlan
+from lakeward.plan.clean.decision import CleanOutcome
+from lakeward.plan.explaining.file_explanation import FileExplainer, FileExplanation, FileFacts, find_path
+from lakeward.plan.explaining.instant_explanation import InstantExplanation, InstantFacts, explain_instant
+from lakeward.plan.savepointing import Pinned
+from lakeward.plan.storage_states import StorageStates, storage_states
+from lakeward.storage.storage import join
+from lakeward.table.quarantine import Quarantine, load_quarantine
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import timeline_folder
+from lakeward.table.timeline.archived import load_archived_times
+from lakeward.table.timeline.cleans import Clean, read_cleans
+from lakeward.table.timeline.instant_content import InstantContents
+from lakeward.table.timeline.reader import TimelineReader
+
+
+class Explained:
+    def __init__(
+        self,
+        opened: ConfiguredTable,
+        *,
+        timezone: str | None,
+        snapshot: TableSnapshot | None = None,
+        cleaning: CleanOptions | None = None,
+    ) -> None:
+        """
+        Args:
+            snapshot: one that was taken just now; else one is taken.
+            cleaning: what a clean keeps; where it is not given, as the configuration says, or `clean` without options.
+        """
+        said = opened.table.clean
+        self._opened = opened
+        self._cleaning = cleaning or CleanOptions(said.chosen, said.reader_window, said.places)
+        self._timezone = timezone
+        self.snapshot = snapshot or opened.snapshot(timezone=timezone)
+
+    @cached_property
+    def clean(self) -> CleanOutcome:
+        """A clean of the whole table as it would be planned now."""
+        return choose(self.snapshot, self._cleaning, clock=SystemClock())
+
+    @cached_property
+    def storage_states(self) -> StorageStates:
+        return storage_states(self.snapshot, self.clean, self._quarantine)
+
+    @cached_property
+    def pinned(self) -> list[Pinned]:
+        return find_pinned(self._opened, self.snapshot)
+
+    @cached_property
+    def archiving(self) -> ArchivePlan | None:
+        """What the archiver would do now; None where it is refused."""
+        opened = self._opened
+        try:
+            return preview_archive(
+                opened.storage,
+                opened.base_path,
+                ArchiveOptions(),
+                clock=SystemClock(),
+                timezone=self._timezone or opened.table.timezone,
+            )
+        except Refused:
+            return None
+
+    def file(self, given: str) -> FileExplanation:
+        """Raises `UsageError`."""
+        facts = FileFacts(
+            cleans=self._cleans,
+            planned_deletions=self._planned_deletions(),
+            quarantine=self._quarantine,
+            pinned=self.pinned,
+        )
+        path = find_path(given, base_path=self._opened.base_path, snapshot=self.snapshot, facts=facts)
+        if not any(path == known for files in self.snapshot.files for known, _ in files.sizes):
+            name = parse_data_file(path.rpartition("/")[2])
+            assert name is not None, "find_path looks at it"
+            commit = self._commit(name.instant)
+            facts = replace(facts, rolled_back=self._rolled_back(), committed=_paths(commit))
+        return FileExplainer(self.snapshot, self.clean, facts).explain(path)
+
+    def instant(self, time: str) -> InstantExplanation:
+        """Raises `UsageError` for what has not the form of an instant."""
+        if not (time.isascii() and time.isdigit()):
+            raise UsageError(
+                f"{time} is not the time of an instant.",
+                why="That is digits alone, as at the beginning of the names of the timeline's files.",
+                remedy="`lakeward inspect` shows the timeline; --file explains a data file.",
+            )
+        opened, timeline = self._opened, self.snapshot.timeline
+        commit = self._commit(time)
+        rolled_back = self._rolled_back()
+        facts = FileFacts(cleans=self._cleans, quarantine=self._quarantine, rolled_back=rolled_back)
+        explainer = FileExplainer(self.snapshot, self.clean, facts)
+        archived: str | None = None
+        if timeline.find(time) is None:
+            times = load_archived_times(opened.storage, opened.base_path, self.snapshot.config, {time})
+            archived = times.completion_times.get(time)
+        target = self.snapshot.rollback_targets.get(time)
+        return explain_instant(
+            time,
+            self.snapshot,
+            InstantFacts(
+                operation=None if commit is None else commit.operation_type,
+                files=[explainer.explain(path, committed=True) for path in _paths(commit)],
+                clean=next((clean for clean in self._cleans if clean.instant == time), None),
+                archived_at=archived,
+                rolled_back_by=rolled_back.get(time),
+                rolls_back=[*(done for done, by in rolled_back.items() if by == time), *([target] if target else [])],
+                archiving=self.archiving,
+            ),
+        )
+
+    @cached_property
+    def _quarantine(self) -> Quarantine:
+        return load_quarantine(self._opened.storage, self._opened.base_path)
+
+    @cached_property
+    def _cleans(self) -> tuple[Clean, ...]:
+        opened = self._opened
+        return read_cleans(opened.storage, opened.base_path, self.snapshot.config, self.snapshot.timeline)
+
+    @cached_property
+    def _contents(self) -> InstantContents:
+        opened = self._opened
+        return InstantContents(opened.storage, opened.base_path, self.snapshot.config, self.snapshot.timeline)
+
+    def _planned_deletions(self) -> dict[str, frozenset[str]]:
+        """Paths that each pending clean is going to delete; a plan that is gone says nothing."""
+        found = {}
+        root, folder = (
+            clean_plan_root(self._opened.base_path),
+            timeline_folder(self._opened.base_path, self.snapshot.config),
+        )
+        for each in self.snapshot.timeline.instants:
+            if each.action != "clean" or each.state is not State.REQUESTED or each.time not in self._pending_cleans:
+                continue
+            try:
+                data = self._contents.read(each.file_name)
+            except NotFound:
+                continue
+            plan = read_clean_plan(data, root=root, file=join(folder, each.file_name))
+            found[each.time] = frozenset(join(path, name) for path, names in plan.files.items() for name in names)
+        return found
+
+    @property
+    def _pending_cleans(self) -> frozenset[str]:
+        return frozenset(each.time for each in self.snapshot.timeline.pending if each.action == "clean")
+
+    def _commit(self, time: str) -> CommitMetadata | None:
+        """What a completed write of the active timeline says; None where there is none, or it cannot be read."""
+        opened, timeline = self._opened, self.snapshot.timeline
+        found = timeline.find_write(time)
+        if found is None or found.state is not State.COMPLETED:
+            return None
+        return TimelineReader(opened.storage, opened.base_path, self.snapshot.config, timeline).commit_metadata(found)
+
+    def _rolled_back(self) -> dict[str, str]:
+        """Maps what the rollbacks and restores on the timeline took off it to these."""
+        readers = {"rollback": read_rolled_back, "restore": read_restored}
+        folder = timeline_folder(self._opened.base_path, self.snapshot.config)
+        found = {}
+        for each in self.snapshot.timeline.completed:
+            if (read := readers.get(each.action)) is None:
+                continue
+            try:
+                data = self._contents.read(each.file_name)
+            except NotFound:
+                continue
+            found.update(dict.fromkeys(read(data, file=join(folder, each.file_name)), each.time))
+        return found
+
+
+def _paths(commit: CommitMetadata | None) -> list[str]:
+    """Paths of the files that a commit wrote, once each."""
+    stats = () if commit is None else commit.partition_to_write_stats.values()
+    paths = (stat.path for of in stats for stat in of if stat.path is not None)
+    return sorted({path for path in paths if parse_data_file(path.rpartition("/")[2]) is not None})

@@ -1,0 +1,100 @@
+"""Why a file is still there, and what an instant is, by command."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lakeward.cli.main import run
+from tests.crash.compacting import everything
+from tests.golden_tables import copy_golden
+
+STOPPED = ("--writers", "stopped", "--timezone", "UTC")
+NEWEST, OLDER, OLDEST = "20261121043709156", "20261121043708181", "20261121043703223"
+
+
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return copy_golden("v9", tmp_path / "table")
+
+
+def explained(capfd: pytest.CaptureFixture[str], table: Path, *words: str) -> tuple[int, dict[str, object], str]:
+    """Exit code, the document, and the sentences."""
+    capfd.readouterr()
+    code = run(["explain", str(table), *words, "--timezone", "UTC", "--json"])
+    out = capfd.readouterr().out
+    assert run(["explain", str(table), *words, "--timezone", "UTC"]) == code
+    return code, json.loads(out[out.index("{") :]), capfd.readouterr().out
+
+
+def test_a_file_through_its_life(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Live; pinned by a savepoint once a compaction superseded it; kept for readers after that; at last set aside."""
+    base = next((table / "p").glob("*.parquet"))
+    code, document, text = explained(capfd, table, "--file", f"p/{base.name}")
+    assert (code, document["verdict"]) == (0, "live")
+    assert "Readers of the table as it is now read it." in text
+
+    assert run(["savepoint", "create", str(table), OLDER, *STOPPED]) == 0
+    assert run(["compact", str(table), "--local-below", "1GiB", "--type", "full", *STOPPED]) == 0
+    code, document, text = explained(capfd, table, "--file", str(base))
+    assert (document["verdict"], document["savepoints"]) == ("pinned", [OLDER])
+    assert f"Savepoint {OLDER} pins it since" in text
+
+    assert run(["savepoint", "delete", str(table), OLDER, *STOPPED]) == 0
+    _, document, _ = explained(capfd, table, "--file", base.name)
+    assert (document["verdict"], document["kept_by"][0]["reason"]) == ("retained", "too-few-commits")  # type: ignore[index]
+
+    clean = ("--policy", "versions", "--retain", "1", "--reader-window", "0s", "--keep-deleted", "1d")
+    assert run(["clean", str(table), *clean, *STOPPED]) == 0
+    _, document, text = explained(capfd, table, "--file", base.name)
+    assert document["verdict"] == "quarantined" and document["quarantine_run"] == document["cleaned_by"]
+    assert "`lakeward clean TABLE --undo" in text
+    assert run(["quarantine", "purge", str(table), "--older-than", "0s", *STOPPED]) == 0
+    before = everything(table)
+    _, document, text = explained(capfd, table, "--file", base.name)
+    assert document["verdict"] == "cleaned"
+    assert f"clean {document['cleaned_by']} deleted it" in text
+    _, document, text = explained(capfd, table, "--instant", str(document["cleaned_by"]))
+    assert "It deleted 4 files." in text
+    _, document, text = explained(capfd, table, "--instant", OLDEST)
+    assert document["files"][0]["verdict"] == "cleaned"  # type: ignore[index]
+    assert "It wrote 1 file: 1 cleaned." in text
+    assert everything(table) == before
+
+
+def test_an_instant(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """What it is, what became of its files, and what holds it on the timeline."""
+    assert run(["savepoint", "create", str(table), OLDER, *STOPPED]) == 0
+    code, document, text = explained(capfd, table, "--instant", OLDER)
+    assert (code, document["operation"], document["is_archived"]) == (0, "UPSERT", False)
+    assert [each["action"] for each in document["on_timeline"]] == ["deltacommit", "savepoint"]  # type: ignore[attr-defined]
+    assert "It wrote 1 file: 1 live of 1.1 KiB." in text
+    assert "4 completed commits are no more than 30" in text
+    assert "A savepoint pins 4 files as of it" in text
+
+
+def test_what_nothing_knows(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Exit code 3, with an answer; a path that cannot be a file of the table is an error."""
+    code, document, text = explained(capfd, table, "--file", f"p/none-0_0-0-0_{OLDER}.parquet")
+    assert (code, document["verdict"]) == (3, "unknown")
+    assert "there was never such a file" in text
+    code, document, _ = explained(capfd, table, "--instant", "20200101000000000")
+    assert (code, document["on_timeline"]) == (3, [])
+    for words in (
+        ("--file", "/elsewhere/x.parquet"),
+        ("--instant", "yesterday"),
+        ("--instant", OLDER, "--file", "x"),
+        ("--instant", OLDER, "--type", "full"),
+    ):
+        assert run(["explain", str(table), *words]) == 2
+
+
+def test_the_table_itself(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Its bytes by state, and what a clean would take."""
+    _, document, text = explained(capfd, table)
+    assert document["storage"]["live"]["files"] == 4  # type: ignore[index]
+    assert "Storage: 5.7 KiB live." in text
+    assert "A clean by commits, 10 would take nothing" in text
