@@ -11,6 +11,7 @@ Keeps:   1. readers of now find every row of every completed write, and no other
 
 from __future__ import annotations
 
+import copy
 import posixpath
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -47,6 +48,11 @@ class Life:
 
     def __post_init__(self) -> None:
         self.table.storage.watch = self._changed
+
+    def copy(self) -> Life:
+        """Another one that goes on from here."""
+        looked_on = self.table.processes.stillness  # it has a lock, and nothing that it remembers counts
+        return copy.deepcopy(self, {id(looked_on): looked_on})
 
     # What writers do
 
@@ -103,10 +109,14 @@ class Life:
                 if earliest is not None and pending and pending[0] < earliest:
                     earliest = max((commit for commit in commits if commit < pending[0]), default=None)
         self.floor = max(self.floor, earliest or "")
+        self._forget()
 
-    def save(self, instant: str) -> None:
-        """A savepoint of it was made."""
-        self.saved.add(instant)
+    def note_savepoints(self) -> None:
+        """Savepoints that are there are promised from now on, also where a process died right after it made one."""
+        instants = read_timeline(self.table.storage, BASE)
+        self.saved |= {
+            time for time, each in instants.completed.items() if any(action == "savepoint" for _, action, _ in each)
+        }
 
     def unsave(self, instant: str) -> None:
         """Its savepoint is about to be deleted."""
@@ -138,6 +148,9 @@ class Life:
         for time in sorted(readers.completed):
             if time not in self.past or time >= late:
                 self.past[time] = dict(self.rows) if time == newest else readers.rows(time)
+        self._forget()
+
+    def _forget(self) -> None:
         self.past = {time: rows for time, rows in self.past.items() if time >= self.floor or time in self.saved}
 
     def check(self) -> None:

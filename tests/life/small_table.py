@@ -256,7 +256,16 @@ class SmallTable:
         )
 
     def compact(self, kind: CompactionType, storage: RenamingStorage | None = None) -> CompactionReport:
-        storage = storage or self.storage
+        return self._compactor(kind, storage or self.storage).compact()
+
+    def unschedule(self) -> None:
+        """An operator removes every plan of a compaction, also Hudi's."""
+        instants = read_timeline(self.storage, BASE)
+        for time in sorted(instants.pending.keys() - instants.completed.keys()):
+            if instants.pending_actions(time) & {"compaction", "logcompaction"}:
+                self._compactor(CompactionType.FULL, self.storage).unschedule(time, foreign=True)
+
+    def _compactor(self, kind: CompactionType, storage: RenamingStorage) -> Compactor:
         dispatcher = InProcessDispatcher()
         return Compactor(
             storage,
@@ -267,7 +276,7 @@ class SmallTable:
             run_operation=partial(merge_rows, storage),
             clock=self.clock,
             processes=self.processes,
-        ).compact()
+        )
 
     def clean(self, policy: CleanPolicy, storage: RenamingStorage | None = None) -> CleanReport:
         def choose(snapshot: TableSnapshot) -> CleanPlan | None:
