@@ -16,7 +16,7 @@ DOCUMENT = Path(__file__).parents[1] / "docs" / "compatibility.md"
 BEGIN, END = "<!-- made by `make compatibility-page`: begin -->", "<!-- made by `make compatibility-page`: end -->"
 
 COLUMNS = {
-    TableService.ARCHIVING: "planning of the archive",
+    TableService.ARCHIVING: "archiving",
     TableService.CLEANING: "cleaning of the table",
     TableService.COMPACTION: "compaction, full and log",
     TableService.METADATA: "compaction and cleaning of the metadata table",

@@ -1,17 +1,22 @@
-"""What we say can be archived is what Hudi's archiver takes, on a copy of the same table."""
+"""What we archive is what Hudi's archiver takes, on a copy of the same table; and Hudi lives on what we archived."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakeward.format.timeline.history import HistoryRow, decode_rows
 from lakeward.format.timeline.instant import Instant, State, parse_instant
+from lakeward.storage.local import LocalStorage
+from lakeward.table.timeline.archived import load_history
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
 from tests.interop.made_once import made_once
+from tests.interop.test_compaction import assert_verified
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -117,3 +122,121 @@ def test_hudi_archives_what_is_planned(
     assert len(gone) > 1
     if kept_for is not None:
         assert kept_for in {each["reason"] for each in plan["kept"]}
+
+
+def rows_of(table: HudiTable) -> list[HistoryRow]:
+    """All rows of the archive, by time."""
+    folder = str(table.path / ".hoodie" / "timeline" / "history")
+    rows = []
+    for file in load_history(LocalStorage(), folder).sizes:
+        with (Path(folder) / file.name).open("rb") as source:
+            rows += list(decode_rows(source, path=file.name))
+    return sorted(rows, key=lambda row: row.time)
+
+
+def by_hudi(spark: SparkSession, table: HudiTable, fewest: int = 2, most: int = 3) -> None:
+    spark.sql(
+        f"CALL archive_commits(path => '{table.path}', min_commits => {fewest}, max_commits => {most}, "
+        "retain_commits => 1, enable_metadata => true)"
+    ).collect()
+
+
+def by_us(table: HudiTable, *words: str) -> dict[str, Any]:
+    numbers = ("--keep-min", "2", "--keep-max", "3", "--commits-retained", "1", *words)
+    code, report = lakeward("archive", str(table.path), "--writers", "stopped", *numbers)
+    assert code == 0, report
+    return report
+
+
+def in_archive(spark: SparkSession, table: HudiTable) -> list[tuple[str, str]]:
+    """The completed commits in the archive, as Hudi tells them."""
+    spark.sql(f"CREATE TABLE archived USING hudi LOCATION '{table.path}'")
+    try:
+        shown = spark.sql(
+            "CALL show_archived_commits(table => 'archived', limit => 1000, "
+            "start_ts => '20000101000000000', end_ts => '21000101000000000')"
+        ).collect()
+    finally:
+        spark.sql("DROP TABLE archived")
+    return sorted((str(row["commit_time"]), str(row["state_transition_time"])) for row in shown)
+
+
+@pytest.mark.parametrize(
+    "history", [replaced_and_cleaned, pytest.param(nothing, marks=pytest.mark.wide)], ids=lambda each: each.__name__
+)
+def test_hudi_lives_on_a_table_that_we_archived(
+    history: Callable[[HudiTable, SparkSession], None], table: HudiTable, spark: SparkSession, tmp_path: Path
+) -> None:
+    """The same instants go as with Hudi, and the rows of the archive are Hudi's, byte for byte. Hudi reads the table as
+    of what is archived, what came since, and its archive; upserts, cleans, and archives further into it."""
+    history(table, spark)
+    theirs = table.copy_to(tmp_path / "theirs")
+    commits = table.completed_instants()
+    before = table.snapshot(), table.as_of(commits[-2][0]), table.incremental(commits[0][1], commits[-1][1])
+    by_hudi(spark, theirs)
+    report = by_us(table)
+    assert completed(table) == completed(theirs)
+    assert rows_of(table) == rows_of(theirs)
+    assert len(rows_of(table)) == len(report["archived"]) > 3
+
+    for each in (table, theirs):
+        assert each.snapshot() == before[0]
+        assert each.as_of(commits[-2][0]) == before[1]
+    since_archived = [each.incremental(commits[0][1], commits[-1][1]) for each in (table, theirs)]
+    assert since_archived[0] == since_archived[1]
+    assert in_archive(spark, table) == in_archive(spark, theirs) != []
+
+    for ts in range(20, 23):
+        write(table, spark, ts, **CLEANED)
+        write(theirs, spark, ts, **CLEANED)
+    assert table.snapshot(with_meta=False) == theirs.snapshot(with_meta=False)
+    archived = rows_of(table)
+    by_hudi(spark, table)
+    assert rows_of(table)[: len(archived)] == archived
+    assert len(rows_of(table)) > len(archived)
+    assert table.snapshot(with_meta=False) == theirs.snapshot(with_meta=False)
+    assert_verified(table)
+
+
+def test_hudi_goes_on_where_our_archiver_died(table: HudiTable, spark: SparkSession, tmp_path: Path) -> None:
+    """Between publishing and the first deletion, the instants are in both places: Hudi reads, upserts and archives.
+    What is in the archive twice then, our next merge of levels makes one."""
+    unhurt = table.copy_to(tmp_path / "unhurt")
+    by_us(unhurt, "--keep-min", "4", "--keep-max", "4")  # fewer than may go
+    history = Path(".hoodie", "timeline", "history")
+    shutil.copytree(unhurt.path / history, table.path / history, dirs_exist_ok=True)
+    before = table.snapshot()
+    assert table.snapshot() == before
+    write(table, spark, 30, **CLEANED)
+    write(table, spark, 31, **CLEANED)
+    by_hudi(spark, table)
+    rows = rows_of(table)
+    assert len(set(rows)) < len(rows)
+    assert {row.time for row in rows_of(unhurt)} < {row.time for row in rows}
+    assert in_archive(spark, table)
+    by_us(table, "--set", "hoodie.timeline.compaction.batch.size=2")
+    assert rows_of(table) == sorted(set(rows), key=lambda row: row.time)
+    write(table, spark, 32, **CLEANED)
+    assert_verified(table)
+
+
+@pytest.mark.wide
+def test_levels_as_with_hudi(table: HudiTable, spark: SparkSession, tmp_path: Path) -> None:
+    """Hudi archives some and we the rest, by turns, with levels of two files; it reads all of it in the end."""
+    options = {"hoodie.archive.automatic": "true", "hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}
+    options |= {"hoodie.timeline.compaction.batch.size": "2", **CLEANED}
+    known: set[tuple[str, str]] = set()
+    for ts in range(30, 42):
+        known |= completed(table)
+        if ts % 2:
+            write(table, spark, ts, **options)
+        else:
+            write(table, spark, ts, **CLEANED)
+            by_us(table, "--set", "hoodie.timeline.compaction.batch.size=2")
+    levels = {file.level for file in load_history(LocalStorage(), str(table.path / ".hoodie/timeline/history")).sizes}
+    assert max(levels) > 1
+    rows = rows_of(table)
+    assert len({row.time for row in rows}) == len(rows)
+    assert {(row.time, row.action) for row in rows} | completed(table) >= known
+    assert in_archive(spark, table)
+    assert_verified(table)

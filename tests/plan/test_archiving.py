@@ -10,7 +10,8 @@ from random import Random
 import pytest
 
 from lakeward.format.timeline.instant import Instant, State, instant_file_name, parse_instant
-from lakeward.plan.archiving import ArchiveFacts, ArchiveOptions, ArchivePlan, KeptFor, plan_archive
+from lakeward.plan.archive_settings import ArchiveOptions
+from lakeward.plan.archiving import ArchiveFacts, ArchivePlan, KeptFor, plan_archive
 from lakeward.table.timeline.cleans import Clean
 from lakeward.table.timeline.timeline import Timeline
 from tests.runs import runs
@@ -28,6 +29,8 @@ class Table:
     cleans: list[Clean] = field(default_factory=list)
     replaced_left: dict[str, int] = field(default_factory=dict)
     uncommitted: list[tuple[str, str]] = field(default_factory=list)
+    in_history: list[str] = field(default_factory=list)
+    incomplete: list[str] = field(default_factory=list)
     metadata: str = ""
     is_merge_on_read: bool = False
 
@@ -45,19 +48,17 @@ class Table:
                 self.replaced_left[ERA + time] = int(number)
             case ["uncommitted", time]:
                 self.uncommitted.append((ERA + time, f"p/{time}"))
+            case ["in", "history", times, action]:
+                self.in_history.append(named(times, action).file_name)
+            case ["incomplete", times, action]:
+                self.incomplete.append(named(times, action).file_name)
             case [times, action]:
                 self.add(times, action)
             case _:
                 raise AssertionError(line)
 
     def add(self, times: str, action: str) -> None:
-        requested, _, completed = times.partition("-")
-        action, _, state = action.partition(".")
-        at = State[state.upper()] if state else State.COMPLETED
-        name = instant_file_name(ERA + requested, action, at, 2, ERA + completed if completed else None)
-        instant = parse_instant(name, 2)
-        assert instant is not None
-        self.instants.append(instant)
+        self.instants.append(named(times, action))
 
     def plan(self) -> ArchivePlan:
         facts = ArchiveFacts(
@@ -67,8 +68,20 @@ class Table:
             metadata_compacted=None if self.metadata in ("", "-") else ERA + self.metadata,
             replaced_left=self.replaced_left,
             uncommitted=self.uncommitted,
+            in_history=self.in_history,
+            incomplete=self.incomplete,
         )
         return plan_archive(Timeline(tuple(self.instants)), facts, self.options)
+
+
+def named(times: str, action: str) -> Instant:
+    requested, _, completed = times.partition("-")
+    action, _, state = action.partition(".")
+    at = State[state.upper()] if state else State.COMPLETED
+    name = instant_file_name(ERA + requested, action, at, 2, ERA + completed if completed else None)
+    instant = parse_instant(name, 2)
+    assert instant is not None
+    return instant
 
 
 def answer(text: str) -> str:
@@ -76,9 +89,10 @@ def answer(text: str) -> str:
     for line in text.splitlines():
         table.read(line)
     plan = table.plan()
-    if not plan.is_due:
-        return f"not due: {plan.commits} commits, of {table.options.commits_min} to {table.options.commits_max}"
     gone = " ".join(f"{i.time[-2:]} {i.action}" for i in plan.archived)
+    if not plan.is_due:
+        due = f"not due: {plan.commits} commits, of {table.options.commits_min} to {table.options.commits_max}"
+        return f"archived: {gone}\n{due}" if gone else due
     kept = [f"from {limit.instant[-2:]} {limit.reason}: {limit.why.replace(ERA, '')}" for limit in plan.limits]
     blocked = [f"blocked by {plan.blocked_by.reason}"] if plan.blocked_by else []
     return "\n".join([f"archived: {gone or '(nothing)'}", *kept, *blocked])

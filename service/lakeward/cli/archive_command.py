@@ -1,6 +1,7 @@
-"""`lakeward archive TABLE --dry-run`: which instants Hudi's archiver may take off the active timeline, and what stays.
+"""`lakeward archive TABLE`: move the oldest instants into the archive; with --dry-run say which, and what keeps others.
 
-Touches: stdout; the table, reading only.
+Touches: stdout, stderr; the table, through `execute/archive/archiver.py`.
+Keeps:   nothing is written without a statement about the table's other writers, nor with --dry-run.
 """
 
 from __future__ import annotations
@@ -10,64 +11,105 @@ from typing import Annotated
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.options.groups import with_option_groups
+from lakeward.cli.options.lock import StatedLocks
+from lakeward.cli.options.pairs import parse_pairs
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.clock import SystemClock
-from lakeward.errors import UsageError
+from lakeward.plan.archive_settings import ARCHIVE_SETTINGS, archive_options_of
 
 
+@with_option_groups
 def archive(
     *,
     table: TableArgument,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say which instants would go and why not more. Nothing else is there yet.")
-    ] = False,
-    keep_min: Annotated[
-        int, typer.Option("--keep-min", metavar="N", help="Your writers' hoodie.keep.min.commits.")
-    ] = 20,
-    keep_max: Annotated[
-        int, typer.Option("--keep-max", metavar="N", help="Your writers' hoodie.keep.max.commits.")
-    ] = 30,
-    cleaned: Annotated[
-        int, typer.Option("--commits-retained", metavar="N", help="Your writers' hoodie.clean.commits.retained.")
-    ] = 10,
-    delta_commits: Annotated[
-        int, typer.Option("--delta-commits", metavar="N", help="Your writers' hoodie.compact.inline.max.delta.commits.")
-    ] = 5,
     config: ConfigOption = None,
+    keep_min: Annotated[
+        int | None,
+        typer.Option("--keep-min", metavar="N", help="How many commits stay at least: hoodie.keep.min.commits; 20."),
+    ] = None,
+    keep_max: Annotated[
+        int | None,
+        typer.Option(
+            "--keep-max", metavar="N", help="From more commits than that on the oldest go: hoodie.keep.max.commits; 30."
+        ),
+    ] = None,
+    cleaned: Annotated[
+        int | None,
+        typer.Option(
+            "--commits-retained",
+            metavar="N",
+            help="What cleaning retains, and so cannot go: hoodie.clean.commits.retained; 10.",
+        ),
+    ] = None,
+    delta_commits: Annotated[
+        int | None,
+        typer.Option(
+            "--delta-commits",
+            metavar="N",
+            help="What triggers a compaction, and so stays: hoodie.compact.inline.max.delta.commits; 5.",
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help=f"A setting of Hudi's archiver: {', '.join(ARCHIVE_SETTINGS)}. The options above win. Repeatable.",
+        ),
+    ] = None,
+    stated: StatedLocks,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say which instants would go and why not more, and write nothing.")
+    ] = False,
     timezone: TimezoneOption = None,
     as_json: JsonOption = False,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 3 where there is nothing to do.")] = False,
     debug: DebugOption = False,
 ) -> None:
-    """Say which instants would leave the active timeline for the archive, and what keeps the others. Writes nothing.
+    """Move the oldest commits, cleans and rollbacks from the active timeline into the archive, as Hudi's writers do.
 
-    Hudi's writers archive by themselves. Where a timeline grows all the same, this names what holds it.
+    Nothing goes that a savepoint, a pending instant, the cleaner, the metadata table or a reader may still need; what
+    holds the timeline is named. A verb that writes needs a statement about the table's other writers: --writers
+    stopped, or --lock, or what the configuration says under locks.
     """
-    from lakeward.cli.views.archive import archive_as_json, render_archive
+    from lakeward.cli.views.archive import archive_as_json, archived_as_json, render_archive, render_archived
     from lakeward.cli.views.terminal import Terminal
-    from lakeward.execute.archive.preview import preview_archive
-    from lakeward.plan.archiving import ArchiveOptions
 
-    if not dry_run:
-        raise UsageError(
-            "lakeward archive needs --dry-run.",
-            why="This release says what can be archived and leaves the archiving to Hudi's writers.",
-            remedy="Pass --dry-run.",
-        )
-    if not 1 <= keep_min <= keep_max or cleaned < 1 or delta_commits < 1:
-        raise UsageError(
-            f"--keep-min {keep_min} and --keep-max {keep_max} do not go together, or a number is not positive.",
-            why="From more than the larger number of commits the oldest go, until the smaller number is left.",
-            remedy="Correct the options.",
-        )
-    opened = open_table(table, config)
-    plan = preview_archive(
-        opened.storage,
-        opened.base_path,
-        ArchiveOptions(keep_min, keep_max, cleaned, delta_commits),
-        clock=SystemClock(),
-        timezone=timezone or opened.table.timezone,
+    options = archive_options_of(
+        parse_pairs(settings, like="--set hoodie.keep.max.commits=30"),
+        commits_min=keep_min,
+        commits_max=keep_max,
+        commits_cleaned=cleaned,
+        delta_commits=delta_commits,
     )
-    if as_json:
-        print_json(archive_as_json(plan))
+    opened = open_table(table, config)
+    locks = stated.over(opened, dry_run=dry_run)
+    if dry_run:
+        from lakeward.execute.archive.preview import preview_archive
+
+        plan = preview_archive(
+            opened.storage,
+            opened.base_path,
+            options,
+            clock=SystemClock(),
+            timezone=timezone or opened.table.timezone,
+        )
+        is_any = bool(plan.archived)
+        if as_json:
+            print_json(archive_as_json(plan))
+        else:
+            render_archive(plan, Terminal())
     else:
-        render_archive(plan, Terminal())
+        from lakeward.cli.serviced import serviced_table
+        from lakeward.execute.archive.archiver import Archiver
+
+        with serviced_table(opened, locks, timezone=timezone) as serviced:
+            report = Archiver(serviced, options).archive()
+        is_any = bool(report.archived or report.merged_files)
+        if as_json:
+            print_json(archived_as_json(report))
+        else:
+            render_archived(report, Terminal())
+    if exit_code and not is_any:
+        raise typer.Exit(3)

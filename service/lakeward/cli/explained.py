@@ -20,7 +20,8 @@ from lakeward.format.timeline.clean_plan import clean_plan_root, read_clean_plan
 from lakeward.format.timeline.commit_metadata import CommitMetadata
 from lakeward.format.timeline.instant import State
 from lakeward.format.timeline.rollback_metadata import read_restored, read_rolled_back
-from lakeward.plan.archiving import ArchiveOptions, ArchivePlan
+from lakeward.plan.archive_settings import ArchiveOptions
+from lakeward.plan.archiving import ArchivePlan
 from lakeward.plan.clean.decision import CleanOutcome
 from lakeward.plan.explaining.file_explanation import FileExplainer, FileExplanation, FileFacts, find_path
 from lakeward.plan.explaining.instant_explanation import InstantExplanation, InstantFacts, explain_instant

@@ -20,8 +20,8 @@ Touches: the files above, of our own attempts; under the table lock.
 Keeps:   1. a file is deleted only by a reason in `MAY_GO`;
          2. a data file is deleted only if its name carries the instant of a plan of compaction, its file group is in
             that plan, and no completed instant names it; or if a rollback on the timeline names it;
-         3. nothing without our mark is touched, but for what a failed write left: other engines clean up after
-            themselves;
+         3. nothing without our mark is touched, but for what a failed write left, and markers of instants that are
+            archived: other engines clean up after themselves;
          4. a file in use by a process that may still be creating it stays.
 """
 
@@ -147,6 +147,18 @@ def forget_failed_write(storage: Storage, root: str, instant: str) -> None:
     delete_orphans(storage, Left.HEARTBEAT, Fate.GONE, [heartbeat_path(root, instant)])
 
 
+def forget_markers(storage: Storage, root: str, instants: Collection[str]) -> None:
+    """Remove the markers that writers left of completed instants, as Hudi's archiver does.
+
+    Args:
+        root: the table's base path.
+    """
+    assert (Left.MARKER, Fate.COMPLETED) in MAY_GO, "markers say what is to be rolled back"
+    for status in storage.list(parent(temp_folder(root, "0"))):
+        if status.is_folder and status.name in instants:
+            storage.delete_folder(status.path)
+
+
 def sweep(
     storage: Storage,
     base_path: str,
@@ -154,10 +166,12 @@ def sweep(
     *,
     clock: Clock,
     metadata_timeline_folder: str | None = None,
+    history_folder: str | None = None,
 ) -> None:
     """Remove what attempts of ours left at instants that are completed, and what was never finished. Idempotent.
 
     Args:
+        history_folder: of the archived timeline.
         metadata_timeline_folder: of a table with a metadata table.
     """
     states = _states(storage, timeline_folder)
@@ -175,8 +189,7 @@ def sweep(
         elif status.name not in known and is_ended(line):
             delete_orphans(storage, Left.HEARTBEAT, Fate.GONE, [status.path])
     folders = [timeline_folder, parent(heartbeat_path(base_path, "0"))]
-    if metadata_timeline_folder is not None:
-        folders.append(metadata_timeline_folder)
+    folders += [folder for folder in (metadata_timeline_folder, history_folder) if folder is not None]
     for folder in folders:
         temporary = [status.path for status in storage.list(folder) if status.name.endswith(TEMPORARY_SUFFIX)]
         delete_orphans(storage, Left.TEMPORARY, Fate.LOCKED, temporary)

@@ -4,6 +4,7 @@
         ^                    |  ^                   |
         +----unschedule------+  +-----roll_back-----+
 
+    archived: requested, inflight and then completed are deleted; the history has the instant (`commit/history.py`)
     a savepoint: (nothing) --begin--> inflight --complete--> completed --delete--> (nothing)
 
 A file is created once, with all of its content, where there was none, and never changed (`commit/creation.py`).
@@ -16,11 +17,12 @@ Keeps:   1. a next state is created only where the one before it exists;
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 
 from lakeward.commit.creation import confirm, create, create_once
 from lakeward.errors import AttemptLost, BrokenFile, LakewardError, NotFound, OutcomeUnknown
-from lakeward.format.timeline.instant import State, instant_file_name, parse_instant
+from lakeward.format.timeline.instant import Instant, State, instant_file_name, parse_instant
 from lakeward.storage.storage import RenamingStorage, Storage, join
 
 LAYOUT = 2
@@ -261,3 +263,14 @@ def gone(path: str) -> AttemptLost:
         why="Another process took this attempt over, or rolled it back.",
         remedy="Run the command again: it finishes what is left, if anything is.",
     )
+
+
+def delete_archived(storage: Storage, timeline_folder: str, states: Iterable[Instant]) -> None:
+    """Take an instant that is in the archive off the timeline: first what it was while it was pending, and last its
+    completed file, so that it never looks pending again. The caller goes from the oldest instant on.
+
+    Args:
+        states: the instant's files, in any order.
+    """
+    for each in sorted(states, key=lambda each: each.state is State.COMPLETED):
+        storage.delete(join(timeline_folder, each.file_name))

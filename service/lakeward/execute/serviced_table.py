@@ -41,6 +41,7 @@ from lakeward.table.listing import ListingSource
 from lakeward.table.metadata.metadata_table import has_metadata_table, metadata_base_path
 from lakeward.table.snapshot import SnapshotCache, TableSnapshot, take_snapshot
 from lakeward.table.table_config import timeline_folder
+from lakeward.table.timeline.archived import history_folder
 
 CALM_POLL_SECONDS = 0.2
 CALM_SECONDS_MAX = 6.0
@@ -213,6 +214,7 @@ class ServicedTable:
             self.base_path,
             timeline_folder(self.base_path, snapshot.config),
             metadata_timeline_folder=metadata_timeline if has_metadata_table(snapshot.config) else None,
+            history_folder=history_folder(self.base_path, snapshot.config),
             clock=self.clock,
         )
 

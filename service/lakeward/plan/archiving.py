@@ -6,16 +6,20 @@ says that it and all after it stay. The earliest of them binds; all are told, ea
     min-commits          the newest MIN completed commits
     retention            the commits that the cleaner retains and two more; MAX grows by as many as MIN would
     pending              the last commit before the oldest instant that is not completed, of whatever action
-    savepoint            the oldest savepointed commit
+    savepoint            the oldest savepointed commit, or one of which a savepoint is being made
     metadata-table       the first commit that completed after the metadata table's last compaction; all without one
     replaced-files       the oldest replace commit whose replaced file groups are not proved clean
+    incomplete           the oldest instant whose plan is not on the timeline any more: the archive would lack it
     uncommitted-files    the last commit before the oldest file that no completed instant explains: once the timeline
                          begins after it, readers take it for committed
     clean                the commit from which the next incremental clean goes on
     compaction-trigger   delta commits that count towards the next compaction
 
-Hudi's own archiver stops for pending writes alone, not for a pending clean or rollback, and knows nothing of
-uncommitted files; in both it is followed with more caution.
+Hudi's own archiver stops for pending writes alone, not for a pending clean or rollback, nor for a savepoint that is
+being made, and knows nothing of uncommitted files; in all of it it is followed with more caution.
+
+Where an archiver died after it had published, the oldest instants are in the archive and still here (*leftovers*). They
+go first, due or not, unless one of the limits that are no matter of numbers names them; they do not count as commits.
 
 What goes is contiguous: with the commits go the completed cleans and rollbacks before the last of them. Restores,
 indexings and savepoints stay for ever, as with Hudi.
@@ -29,29 +33,19 @@ Source:  TimelineArchiverV2, ArchivalUtils, CompactionUtils, ClusteringUtils (Hu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import takewhile
 
 from lakeward.format.timeline.instant import Instant, State, comparable_time, is_before
+from lakeward.plan.archive_settings import ArchiveOptions
 from lakeward.table.timeline.cleans import Clean
 from lakeward.table.timeline.timeline import WRITE_ACTIONS, Timeline
 
 _WITH_COMMITS = frozenset({"clean", "rollback"})
-
-
-@dataclass(frozen=True, slots=True)
-class ArchiveOptions:
-    """Hudi's settings, with its defaults."""
-
-    commits_min: int = 20
-    """hoodie.keep.min.commits"""
-    commits_max: int = 30
-    """hoodie.keep.max.commits"""
-    commits_cleaned: int = 10
-    """hoodie.clean.commits.retained"""
-    delta_commits: int = 5
-    """hoodie.compact.inline.max.delta.commits"""
+GOES = WRITE_ACTIONS | _WITH_COMMITS
+"""The completed actions that are ever archived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +61,10 @@ class ArchiveFacts:
     """Files of replaced file groups that are still there, by the instant that replaced them."""
     uncommitted: Sequence[tuple[str, str]] = ()
     """Instant and path of files that no completed instant explains."""
+    in_history: Collection[str] = ()
+    """File names of completed instants that the archive has, too."""
+    incomplete: Collection[str] = ()
+    """File names of completed instants whose requested or inflight file should say what was planned, and is gone."""
 
 
 class KeptFor(StrEnum):
@@ -76,9 +74,13 @@ class KeptFor(StrEnum):
     SAVEPOINT = "savepoint"
     METADATA_TABLE = "metadata-table"
     REPLACED_FILES = "replaced-files"
+    INCOMPLETE = "incomplete"
     UNCOMMITTED_FILES = "uncommitted-files"
     CLEAN = "clean"
     COMPACTION_TRIGGER = "compaction-trigger"
+
+
+_OF_NUMBERS = frozenset({KeptFor.MIN_COMMITS, KeptFor.RETENTION})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +97,12 @@ class Limit:
 @dataclass(frozen=True, slots=True)
 class ArchivePlan:
     commits: int
-    """Completed commits on the active timeline."""
+    """Completed commits on the active timeline, without leftovers."""
     options: ArchiveOptions
     archived: tuple[Instant, ...] = ()
-    """Completed instants that go, by time."""
+    """Completed instants that go, by time: leftovers first."""
+    leftovers: int = 0
+    """How many of them the archive has already."""
     limits: tuple[Limit, ...] = ()
     """Earliest first; the first one binds."""
 
@@ -116,23 +120,36 @@ class ArchivePlan:
 
 def plan_archive(timeline: Timeline, facts: ArchiveFacts, options: ArchiveOptions) -> ArchivePlan:
     assert 1 <= options.commits_min <= options.commits_max, "checked where they are given"
-    commits = timeline.completed_writes
+    leftovers = _leftovers(timeline, facts, options)
+    names = {(each.time, each.comparable_action) for each in leftovers}
+    rest = replace(timeline, instants=tuple(i for i in timeline.instants if (i.time, i.comparable_action) not in names))
+    commits = rest.completed_writes
     if len(commits) <= options.commits_max:
-        return ArchivePlan(len(commits), options)
-    limits = sorted(_limits(timeline, facts, options), key=lambda limit: comparable_time(limit.instant))
+        return ArchivePlan(len(commits), options, leftovers, len(leftovers))
+    limits = sorted(_limits(rest, facts, options), key=lambda limit: comparable_time(limit.instant))
     gone = [commit for commit in commits if is_before(commit.time, limits[0].instant)]
     with_them = [
         instant
-        for instant in timeline.completed
+        for instant in rest.completed
         if gone and instant.action in _WITH_COMMITS and is_before(instant.time, gone[-1].time)
     ]
     archived = sorted((*gone, *with_them), key=lambda instant: comparable_time(instant.time))
-    return ArchivePlan(len(commits), options, tuple(archived), tuple(limits))
+    return ArchivePlan(len(commits), options, (*leftovers, *archived), len(leftovers), tuple(limits))
+
+
+def _leftovers(timeline: Timeline, facts: ArchiveFacts, options: ArchiveOptions) -> tuple[Instant, ...]:
+    """The oldest instants, as far as the archive has them all."""
+    candidates = [instant for instant in timeline.completed if instant.action in GOES]
+    found = list(takewhile(lambda instant: instant.file_name in facts.in_history, candidates))
+    if not found or not timeline.completed_writes:
+        return ()
+    limits = [each for each in _limits(timeline, facts, options) if each.reason not in _OF_NUMBERS]
+    return tuple(each for each in found if all(is_before(each.time, limit.instant) for limit in limits))
 
 
 def _limits(timeline: Timeline, facts: ArchiveFacts, options: ArchiveOptions) -> Iterator[Limit]:
     commits, fewest = timeline.completed_writes, options.commits_min
-    yield Limit(KeptFor.MIN_COMMITS, commits[-fewest].time, f"The newest {fewest} stay at least.")
+    yield Limit(KeptFor.MIN_COMMITS, commits[-min(fewest, len(commits))].time, f"The newest {fewest} stay at least.")
     if (needed := _needed_by_cleaner(timeline, options)) > fewest:
         most = options.commits_max + needed - fewest
         since = commits[0] if len(commits) <= most else commits[-needed]
@@ -143,13 +160,18 @@ def _limits(timeline: Timeline, facts: ArchiveFacts, options: ArchiveOptions) ->
         oldest = min(pending, key=lambda instant: comparable_time(instant.time))
         since_pending = _last_before(commits, oldest.time)
         yield Limit(KeptFor.PENDING, since_pending, f"{oldest.action} {oldest.time} is {oldest.state.name.lower()}.")
-    saved = [i for i in timeline.instants if i.action == "savepoint" and i.state is State.COMPLETED]
-    if saved:
-        first = min((instant.time for instant in saved), key=comparable_time)
-        yield Limit(KeptFor.SAVEPOINT, first, f"There is a savepoint of {first}.")
+    if timeline.savepoints:
+        first = min(timeline.savepoints, key=comparable_time)
+        made = {i.time for i in timeline.instants if i.action == "savepoint" and i.state is State.COMPLETED}
+        there_is = "There is a savepoint of" if first in made else "Not completed yet is the savepoint of"
+        yield Limit(KeptFor.SAVEPOINT, first, f"{there_is} {first}.")
     if facts.has_metadata_table:
         yield from _for_metadata_table(commits, facts.metadata_compacted)
     yield from _for_replaced_files(timeline, facts)
+    incomplete = _first(timeline.completed, lambda each: each.file_name in facts.incomplete)
+    if incomplete is not None:
+        why = f"What {incomplete.action} {incomplete.time} planned is not on the timeline any more."
+        yield Limit(KeptFor.INCOMPLETE, incomplete.time, why)
     if facts.uncommitted:
         instant, path = min(facts.uncommitted, key=lambda file: comparable_time(file[0]))
         if any(is_before(instant, commit.time) for commit in commits):

@@ -29,7 +29,7 @@ class TableService(StrEnum):
     snapshot, so they are one service here."""
 
     ARCHIVING = "archiving"
-    """Telling which instants can leave the active timeline. Writes nothing."""
+    """Moving the oldest instants from the active timeline into the archive. Writes no data file."""
     CLEANING = "cleaning"
     """Deleting file slices that nothing needs any more."""
     COMPACTION = "compaction"

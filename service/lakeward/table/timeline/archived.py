@@ -1,8 +1,11 @@
-"""Completion times of instants that left the active timeline, from the layout-2 history.
+"""Instants that left the active timeline: which files the layout-2 history has, and what its rows say.
 
 The history is a set of Parquet files named `<first instant>_<last instant>_<level>.parquet`; a manifest lists
 the live ones and `_version_` names the newest manifest. Only files whose range covers a wanted instant are
 opened, and of them only the columns that are asked for.
+
+An instant may be on the active timeline and in the history, where an archiver died between the two, and in two files of
+the history, where the next one archived it again: both say the same of it.
 
 Touches: storage.
 Keeps:   1. a file outside the manifest is never read: it is garbage of an interrupted merge;
@@ -12,21 +15,22 @@ Keeps:   1. a file outside the manifest is never read: it is garbage of an inter
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-
-import orjson
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from lakeward.errors import BrokenFile, NotFound
-from lakeward.format.timeline.instant import comparable_time
+from lakeward.format.timeline.history import (
+    VERSION_FILE,
+    HistoryFile,
+    manifest_name,
+    parse_history_file,
+    parse_manifest,
+    parse_manifest_name,
+)
+from lakeward.format.timeline.instant import Instant, comparable_time
 from lakeward.storage.storage import Storage, is_of_storage, join
 from lakeward.table.table_config import TableConfig, hoodie_folder
 from lakeward.table.timeline.timeline import WRITE_ACTIONS
-
-_VERSION_FILE = "_version_"
-_MANIFEST = re.compile(r"manifest_(\d+)")
-_HISTORY_FILE = re.compile(r"(\d+)_(\d+)_(\d)\.parquet")
 
 # A merge of history files deletes its inputs soon after the manifest moved on; a second read sees the new one.
 _LOOKS = 3
@@ -40,13 +44,31 @@ class ArchivedTimes:
     problems: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class History:
+    """One snapshot of the history."""
+
+    version: int = 0
+    """The number of its manifest; 0 where nothing was ever archived."""
+    sizes: Mapping[HistoryFile, int] = field(default_factory=dict)
+    """Bytes of each of its files."""
+    manifests: tuple[int, ...] = ()
+    """The numbers of all manifests in the folder, ascending."""
+    present: tuple[HistoryFile, ...] = ()
+    """All files of rows in the folder, also those that no manifest names."""
+
+
+def history_folder(base_path: str, config: TableConfig) -> str:
+    return join(hoodie_folder(base_path), config.archive_folder)
+
+
 def load_archived_times(
     storage: Storage, base_path: str, config: TableConfig, instants: Collection[str]
 ) -> ArchivedTimes:
     """When each of `instants` completed, as far as the layout-2 history tells."""
     if not instants or config.layout < 2:
         return ArchivedTimes({})
-    folder = join(hoodie_folder(base_path), config.archive_folder)
+    folder = history_folder(base_path, config)
     problem = ""
     for _ in range(_LOOKS):
         try:
@@ -56,37 +78,51 @@ def load_archived_times(
     return ArchivedTimes({}, (problem,))
 
 
-def _read_times(storage: Storage, folder: str, instants: Collection[str]) -> dict[str, str]:
-    times: dict[str, str] = {}
-    for name in _live_files(storage, folder):
-        match = _HISTORY_FILE.fullmatch(name)
-        if match is None:
-            raise BrokenFile(f"The manifest in {folder} names {name!r}, which is no history file.")
-        first, last = comparable_time(match[1]), comparable_time(match[2])
-        if not any(first <= comparable_time(instant) <= last for instant in instants):
-            continue
-        for instant, completed, action in _read_rows(storage, join(folder, name), sorted(instants)):
-            if action in WRITE_ACTIONS and completed:
-                times[instant] = completed
-    return times
-
-
-def _live_files(storage: Storage, folder: str) -> list[str]:
+def load_history(storage: Storage, folder: str) -> History:
+    """The newest snapshot. Raises `BrokenFile`, and `NotFound` where an archiver that is at work takes the manifest
+    away meanwhile."""
     names = {status.name for status in storage.list(folder)}
     # Between two versions `_version_` is gone for a moment: then the highest manifest is the newest.
-    numbers = sorted(int(match[1]) for name in names if (match := _MANIFEST.fullmatch(name)))
+    numbers = sorted(number for name in names if (number := parse_manifest_name(name)) is not None)
+    present = tuple(sorted(file for name in names if (file := parse_history_file(name)) is not None))
     if not numbers:
-        return []
+        return History(present=present)
     newest = numbers[-1]
-    if _VERSION_FILE in names:
-        text = storage.read(join(folder, _VERSION_FILE)).decode("ascii", "replace").strip()
+    if VERSION_FILE in names:
+        text = storage.read(join(folder, VERSION_FILE)).decode("ascii", "replace").strip()
         newest = int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX else newest
-    path = join(folder, f"manifest_{newest}")
-    try:
-        manifest = orjson.loads(storage.read(path) or b'{"files": []}')
-        return [str(entry["fileName"]) for entry in manifest["files"]]
-    except (ValueError, KeyError, TypeError) as error:
-        raise BrokenFile(f"{path} is not a manifest of archived instants.", why=str(error)) from error
+    return History(newest, load_manifest(storage, folder, newest), tuple(numbers), present)
+
+
+def load_manifest(storage: Storage, folder: str, number: int) -> dict[HistoryFile, int]:
+    """Files of one snapshot with their bytes. Raises `BrokenFile` and `NotFound`."""
+    path = join(folder, manifest_name(number))
+    return parse_manifest(storage.read(path), path=path)
+
+
+def find_archived(storage: Storage, folder: str, history: History, instants: Iterable[Instant]) -> frozenset[str]:
+    """The file names of those completed instants that the history has too, with the same action and completion time.
+
+    Raises `BrokenFile` and `NotFound`.
+    """
+    names = {(each.time, each.completion_time, each.action): each.file_name for each in instants}
+    rows = _rows_of(storage, folder, history.sizes, {time for time, _, _ in names})
+    return frozenset(names[row] for row in rows if row in names)
+
+
+def _read_times(storage: Storage, folder: str, instants: Collection[str]) -> dict[str, str]:
+    rows = _rows_of(storage, folder, load_history(storage, folder).sizes, instants)
+    return {instant: completed for instant, completed, action in rows if action in WRITE_ACTIONS and completed}
+
+
+def _rows_of(
+    storage: Storage, folder: str, files: Iterable[HistoryFile], instants: Collection[str]
+) -> Iterator[tuple[str, str | None, str]]:
+    """Time, completion time and action of each row of these instants."""
+    for file in files:
+        first, last = comparable_time(file.first), comparable_time(file.last)
+        if any(first <= comparable_time(instant) <= last for instant in instants):
+            yield from _read_rows(storage, join(folder, file.name), sorted(instants))
 
 
 def _read_rows(storage: Storage, path: str, wanted: list[str]) -> list[tuple[str, str | None, str]]:
