@@ -42,6 +42,10 @@ class Life:
     """Completed files of the timeline by path."""
     forgotten: set[str] = field(default_factory=set)
     """Paths of those that may go: of deleted savepoints."""
+    before_clean: tuple[str, dict[str, dict[int, int]]] = ("", {})
+    """What was promised before the last clean, the floor and what readers found from there on."""
+    undoable: str = ""
+    """The last clean, where what it took away is kept and all of the rest is as it was."""
     broken: str = ""
     """What was found while a service was at work, whose code may catch errors."""
     last_number: int = 0
@@ -108,8 +112,15 @@ class Life:
                 earliest = commits[-policy.retain] if len(commits) > policy.retain else None
                 if earliest is not None and pending and pending[0] < earliest:
                     earliest = max((commit for commit in commits if commit < pending[0]), default=None)
+        self.before_clean, self.undoable = (self.floor, dict(self.past)), ""
         self.floor = max(self.floor, earliest or "")
         self._forget()
+
+    def will_undo(self) -> None:
+        """The last clean is undone now, and what was promised before it is promised again."""
+        self.floor, past = self.before_clean
+        self.past = {**past, **self.past}
+        self.undoable = ""
 
     def note_savepoints(self) -> None:
         """Savepoints that are there are promised from now on, also where a process died right after it made one."""
@@ -142,6 +153,8 @@ class Life:
                 changed.
         """
         readers = self._look()
+        if any(time >= late for time in self.before_clean[1]):
+            self.undoable = ""
         # A late write's log belongs to a slice that a plan has opened since, and readers as of it do not find it.
         opened = [plan for plans in readers.opened.values() for plan in plans]
         newest = max([*readers.completed, *opened], default="")

@@ -23,6 +23,7 @@ from lakeward.commit.lock.file_system_lock import SPARK_LOCK, FileSystemLockOpti
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.errors import AlreadyExists
 from lakeward.execute.clean.cleaner import Cleaner, CleanReport
+from lakeward.execute.clean.undoing import UndoneClean, undo_clean
 from lakeward.execute.compaction.compactor import CompactionReport, Compactor
 from lakeward.execute.options import CompactionOptions
 from lakeward.execute.rollback.rolling_back import RollbackReport, find_decisions, roll_back_writes
@@ -278,12 +279,17 @@ class SmallTable:
             processes=self.processes,
         )
 
-    def clean(self, policy: CleanPolicy, storage: RenamingStorage | None = None) -> CleanReport:
+    def clean(
+        self, policy: CleanPolicy, storage: RenamingStorage | None = None, *, keep_seconds: float = 0.0
+    ) -> CleanReport:
         def choose(snapshot: TableSnapshot) -> CleanPlan | None:
             outcome = plan_clean(snapshot, policy, now=self.clock.now())
             return outcome.plan({}) if any(outcome.dead) else None
 
-        return Cleaner(self.serviced(storage), {}).clean(choose)
+        return Cleaner(self.serviced(storage), {}, keep_seconds=keep_seconds).clean(choose)
+
+    def undo(self, clean: str, storage: RenamingStorage | None = None) -> UndoneClean:
+        return undo_clean(self.serviced(storage), clean)
 
     def roll_back(self, storage: RenamingStorage | None = None) -> RollbackReport:
         table = self.serviced(storage)

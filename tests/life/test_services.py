@@ -23,6 +23,7 @@ from hypothesis.stateful import (
 )
 
 from lakeward.errors import Conflict, LakewardError, LockHeld, Refused, TryLater
+from lakeward.execute.clean.cleaner import CleanReport
 from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
 from lakeward.plan.compaction.compaction_type import CompactionType
 from lakeward.storage.storage import RenamingStorage
@@ -36,6 +37,7 @@ SEED = int(os.environ.get("LAKEWARD_SEED", "0"))
 EXAMPLES = 12
 STEPS = 50
 LIVE_MAX = 2
+KEEP_SECONDS = 7 * 86400.0
 
 KEYS = st.sets(st.integers(0, 7), min_size=1, max_size=4)
 KINDS = st.sampled_from(list(CompactionType))
@@ -51,6 +53,7 @@ POLICIES = st.sampled_from(
 SERVICES = st.one_of(
     KINDS.map(lambda kind: ("compact", kind)),
     POLICIES.map(lambda policy: ("clean", policy)),
+    POLICIES.map(lambda policy: ("clean for a while", policy)),
     st.just(("roll back", None)),
     st.just(("savepoint", None)),
 )
@@ -119,6 +122,21 @@ class TableUnderService(RuleBasedStateMachine):
     def clean(self, policy: CleanPolicy) -> None:
         self._run(("clean", policy))
 
+    @rule(policy=POLICIES)
+    def clean_for_a_while(self, policy: CleanPolicy) -> None:
+        report = self._run(("clean for a while", policy))
+        if isinstance(report, CleanReport) and len(report.cleans) == 1 and not report.cleans[0].recovered:
+            self.life.undoable = report.cleans[0].instant
+
+    @precondition(lambda self: self.life.undoable)
+    @rule()
+    def undo(self) -> None:
+        clean = self.life.undoable
+        self.life.will_undo()
+        self.life.table.undo(clean)
+        event("undo done")
+        self.life.learn()
+
     @rule()
     def roll_back(self) -> None:
         self._run(("roll back", None))
@@ -155,7 +173,7 @@ class TableUnderService(RuleBasedStateMachine):
     def readers_find_what_was_promised(self) -> None:
         self.life.check()
 
-    def _run(self, service: Service, storage: RenamingStorage | None = None) -> None:
+    def _run(self, service: Service, storage: RenamingStorage | None = None) -> object:
         name, what = service
         life, table = self.life, self.life.table
         act: Callable[[], object]
@@ -164,7 +182,8 @@ class TableUnderService(RuleBasedStateMachine):
             act = lambda: table.compact(kind, storage)  # noqa: E731
         elif isinstance(what, CleanPolicy):
             life.will_clean(policy := what)
-            act = lambda: table.clean(policy, storage)  # noqa: E731
+            keep_seconds = KEEP_SECONDS if "while" in name else 0.0
+            act = lambda: table.clean(policy, storage, keep_seconds=keep_seconds)  # noqa: E731
         elif name == "savepoint":
             instant = what if isinstance(what, str) else life.retained[-1]
             if instant in life.saved:
@@ -172,8 +191,9 @@ class TableUnderService(RuleBasedStateMachine):
             act = lambda: table.savepoint(instant, storage)  # noqa: E731
         else:
             act = lambda: table.roll_back(storage)  # noqa: E731
+        done: object = None
         try:
-            act()
+            done = act()
             event(f"{name} done")
         except LakewardError as error:
             note(f"{type(error).__name__}: {error}")
@@ -186,6 +206,7 @@ class TableUnderService(RuleBasedStateMachine):
             event(f"{name} {type(error).__name__}")
         life.note_savepoints()
         life.learn()
+        return done
 
     def _planned(self) -> set[tuple[str, str]]:
         snapshot = self.life.table.snapshot()
