@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.config.settings import LockSettings
+    from lakeward.execute.clean.cleaner import Where
     from lakeward.format.timeline.clean_plan import CleanPlan
     from lakeward.plan.clean.decision import CleanOutcome
     from lakeward.table.snapshot import TableSnapshot
@@ -77,7 +78,7 @@ def clean(
     that writes needs a statement about the table's other writers: --writers stopped, or --lock, or what the
     configuration says under locks.
     """
-    from lakeward.execute.clean.choosing import choose
+    from lakeward.execute.clean.choosing import CleanChoice
 
     if undo is not None:
         if kept != StatedClean() or partition or keep_deleted or quarantine_max:
@@ -90,18 +91,23 @@ def clean(
         _undo(opened, stated.over(opened, dry_run=dry_run), undo, timezone, dry_run=dry_run, as_json=as_json)
         return
     options = kept.over()
-    opened, clock = open_table(table, config), SystemClock()
+    opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
     keep_seconds = parse_option(parse_duration, "--keep-deleted", keep_deleted, 0.0)
     bytes_max = parse_option(parse_size, "--quarantine-max", quarantine_max, None)
 
+    choice = CleanChoice(opened.storage, opened.base_path, options, clock=SystemClock())
+
     def plan(snapshot: TableSnapshot) -> CleanOutcome:
-        return choose(snapshot, options, clock=clock, partitions=_partitions(snapshot, partition))
+        return choice.outcome(snapshot, _partitions(snapshot, partition))
 
     if dry_run:
         is_any = _preview(opened, plan, timezone, as_json=as_json)
     else:
-        is_any = _clean(opened, locks, plan, timezone, keep_seconds=keep_seconds, bytes_max=bytes_max, as_json=as_json)
+        where = None if partition else choice.where
+        is_any = _clean(
+            opened, locks, plan, where, timezone, keep_seconds=keep_seconds, bytes_max=bytes_max, as_json=as_json
+        )
     if exit_code and not is_any:
         raise typer.Exit(3)
 
@@ -129,6 +135,7 @@ def _clean(
     opened: ConfiguredTable,
     locks: LockSettings,
     plan: Callable[[TableSnapshot], CleanOutcome],
+    where: Where | None,
     timezone: str | None,
     *,
     keep_seconds: float,
@@ -147,7 +154,7 @@ def _clean(
         return outcome.plan({}) if any(outcome.dead) else None
 
     with serviced_table(opened, locks, timezone=timezone) as serviced:
-        report = Cleaner(serviced, {}, keep_seconds=keep_seconds).clean(choose)
+        report = Cleaner(serviced, {}, keep_seconds=keep_seconds).clean(choose, where)
         purged = purge_quarantine(serviced, bytes_max=bytes_max)
     if as_json:
         print_json(cleaned_as_json(report, purged))

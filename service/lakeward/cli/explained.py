@@ -14,7 +14,7 @@ from lakeward.cli.pinned_files import find_pinned
 from lakeward.clock import SystemClock
 from lakeward.errors import NotFound, Refused, UsageError
 from lakeward.execute.archive.preview import preview_archive
-from lakeward.execute.clean.choosing import CleanOptions, choose
+from lakeward.execute.clean.choosing import CleanChoice, CleanOptions
 from lakeward.format.file_name import parse_data_file
 from lakeward.format.timeline.clean_plan import clean_plan_root, read_clean_plan
 from lakeward.format.timeline.commit_metadata import CommitMetadata
@@ -60,7 +60,8 @@ class Explained:
     @cached_property
     def clean(self) -> CleanOutcome:
         """A clean of the whole table as it would be planned now."""
-        return choose(self.snapshot, self._cleaning, clock=SystemClock())
+        opened = self._opened
+        return CleanChoice(opened.storage, opened.base_path, self._cleaning, clock=SystemClock()).outcome(self.snapshot)
 
     @cached_property
     def storage_states(self) -> StorageStates:

@@ -230,7 +230,7 @@ def _of_a_table(
 
 def _of_the_cleaner(at: KeyPath, sources: Mapping[KeyPath, KeyPath], table: TableSettings) -> Iterator[BrokenRule]:
     try:
-        _ = table.clean.chosen
+        _ = table.clean.chosen, table.clean.is_incremental
     except LakewardError as error:
         place = sources.get(("clean", "hudi"), (*at, "clean", "hudi"))
         yield BrokenRule((place,), error.what, error.why, error.remedy)

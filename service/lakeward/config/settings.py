@@ -48,7 +48,7 @@ from lakeward.config.window import Window
 from lakeward.errors import UsageError
 from lakeward.plan.clean.consumer import WatermarkPlace, parse_place
 from lakeward.plan.clean.policy import READER_WINDOW_SECONDS, CleanPolicy, CleanPolicyKind
-from lakeward.plan.clean.settings import clean_policy_of, merge_clean_settings
+from lakeward.plan.clean.settings import clean_policy_of, is_incremental, merge_clean_settings, says_what_is_kept
 from lakeward.plan.compaction.compaction_type import CompactionType
 from lakeward.plan.compaction.planner import merge_settings
 from lakeward.plan.compaction.yielding import WritersConflict, YieldOptions, YieldThen
@@ -410,7 +410,8 @@ class CleanSettings(_Section):
     """How many of these. Not given: as with Hudi, 10 commits, 24 hours or 3 versions."""
     hudi: dict[Text, Verbatim] = {}
     """Settings of Hudi's cleaner by their keys: `hoodie.clean.policy`, `hoodie.clean.commits.retained`,
-    `hoodie.clean.fileversions.retained`, `hoodie.clean.hours.retained`, also by their older names, `hoodie.cleaner.*`.
+    `hoodie.clean.fileversions.retained`, `hoodie.clean.hours.retained`, `hoodie.clean.incremental.enabled` (true: only
+    partitions written to since an earlier clean are looked at), also by their older names, `hoodie.cleaner.*`.
     `policy` and `retain` win. A table adds to what [defaults] says."""
     reader_window: DurationOrNone = READER_WINDOW_SECONDS
     """The longest query that is waited for: what a commit superseded stays for so long after that commit completed. 0,
@@ -430,12 +431,17 @@ class CleanSettings(_Section):
     @property
     def is_given(self) -> bool:
         """Something is said about what is kept."""
-        return self.policy is not None or self.retain is not None or bool(self.hudi)
+        return self.policy is not None or self.retain is not None or says_what_is_kept(self.hudi)
 
     @property
     def chosen(self) -> CleanPolicy:
         """What it comes to. Raises `UsageError`."""
         return clean_policy_of(self.hudi, kind=self.policy, retain=self.retain)
+
+    @property
+    def is_incremental(self) -> bool:
+        """Cleans look only at what was written to since an earlier one. Raises `UsageError`."""
+        return is_incremental(self.hudi)
 
 
 class RollbackSettings(_Section):

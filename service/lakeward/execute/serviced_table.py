@@ -89,13 +89,18 @@ class ServicedTable:
         )
 
     def snapshot(
-        self, *, only: Collection[GroupId] | None = None, service: TableService = TableService.COMPACTION
+        self,
+        *,
+        only: Collection[GroupId] | None = None,
+        partitions: Collection[str] | None = None,
+        service: TableService = TableService.COMPACTION,
     ) -> TableSnapshot:
         """A fresh snapshot of a table that we may change. Raises `Refused`.
 
         Args:
             only: the file groups that matter; while the lock is held nothing else should be waited for. They are
                 listed in the storage, whatever else the table is listed by.
+            partitions: the partitions that matter, where `only` names no groups.
             service: what the snapshot is for, and may be refused.
         """
         with self.measured(Phase.SCAN):
@@ -105,6 +110,7 @@ class ServicedTable:
                 timezone=self.options.timezone,
                 clock=self.clock,
                 only=only,
+                partitions=partitions,
                 cache=self.cache,
                 listing=self.options.listing if only is None else ListingSource.STORAGE,
                 accept_damaged_logs=self.options.accept_damaged_logs,

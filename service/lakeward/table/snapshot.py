@@ -155,6 +155,7 @@ def take_snapshot(
     timezone: str | None = None,
     clock: Clock,
     only: Collection[GroupId] | None = None,
+    partitions: Collection[str] | None = None,
     cache: SnapshotCache | None = None,
     listing: ListingSource = ListingSource.STORAGE,
     accept_damaged_logs: bool = False,
@@ -165,6 +166,8 @@ def take_snapshot(
         timezone: the operator's word for a table whose instants are in local time.
         only: the file groups that matter to the caller. The timeline is read whole, but only their partitions are
             listed, and of other base files nothing is read: what the snapshot says of other groups is not all there is.
+        partitions: the partitions that matter to the caller, all groups in them, where `only` names none. Others are
+            not listed.
         cache: what earlier scans of this table left.
         listing: what tells the partitions and their files. The metadata table knows no files of instants that did not
             complete, so the snapshot has none of these either.
@@ -178,6 +181,7 @@ def take_snapshot(
         timezone=timezone,
         clock=clock,
         only=only,
+        partitions=partitions,
         known=known,
         listing=listing,
         accept_damaged_logs=accept_damaged_logs,
@@ -209,6 +213,7 @@ def _scan(
     timezone: str | None,
     clock: Clock,
     only: Collection[GroupId] | None,
+    partitions: Collection[str] | None,
     known: SnapshotCache,
     listing: ListingSource,
     accept_damaged_logs: bool,
@@ -217,7 +222,7 @@ def _scan(
     timeline = load_timeline(storage, base_path, loaded.config)
     reader = TimelineReader(storage, base_path, loaded.config, timeline, plans=known.plans)
     content = reader.read()
-    places = None if only is None else _places(only)
+    places = partitions if only is None else _places(only)
     found = find_table_partitions(storage, base_path, loaded.config, timeline, source=listing, clock=clock, only=places)
     files = known.sort(found.partitions)
     archived = load_archived_times(storage, base_path, loaded.config, archived_log_instants(files, timeline))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.execute.clean.choosing import CleanOptions, choose
+from lakeward.execute.clean.choosing import CleanChoice, CleanOptions
 from lakeward.execute.clean.watermarks import read_watermarks
 from lakeward.format.timeline.commit_metadata import CommitMetadata, write_commit_metadata
 from lakeward.plan.clean.consumer import parse_place
@@ -84,7 +84,8 @@ def test_what_is_not_read_stays(tmp_path: Path) -> None:
 
     def outcome() -> CleanOutcome:
         snapshot = take_snapshot(LocalStorage(), str(history.base), clock=SkippingClock())
-        return choose(snapshot, options, clock=SkippingClock())
+        choice = CleanChoice(LocalStorage(), str(history.base), options, clock=SkippingClock())
+        return choice.outcome(snapshot)
 
     assert (sum(1 for _ in outcome().dead), outcome().consumers[0].watermark) == (0, None)
     commits = sorted((history.base / ".hoodie/timeline").glob("*_*"))

@@ -6,7 +6,7 @@ import pytest
 
 from lakeward.errors import UsageError
 from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
-from lakeward.plan.clean.settings import clean_policy_of
+from lakeward.plan.clean.settings import clean_policy_of, is_incremental
 
 COMMITS, VERSIONS, HOURS = CleanPolicyKind.COMMITS, CleanPolicyKind.VERSIONS, CleanPolicyKind.HOURS
 
@@ -29,6 +29,23 @@ COMMITS, VERSIONS, HOURS = CleanPolicyKind.COMMITS, CleanPolicyKind.VERSIONS, Cl
 def test_hudis_keys(settings: dict[str, str], policy: CleanPolicy) -> None:
     """Keeps 1 of plan/clean/settings: newer names, older ones, and numbers that the policy does not read."""
     assert clean_policy_of(settings) == policy
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({}, True),
+        ({"hoodie.clean.incremental.enabled": "FALSE"}, False),
+        ({"hoodie.cleaner.incremental.mode": "false"}, False),
+        ({"hoodie.cleaner.incremental.mode": "false", "hoodie.clean.incremental.enabled": "true"}, True),
+    ],
+)
+def test_incremental_cleaning_is_on_unless_it_is_turned_off(settings: dict[str, str], expected: bool) -> None:
+    """Hudi's key and its older name; neither says anything of the policy."""
+    assert is_incremental(settings) == expected
+    assert clean_policy_of(settings) == CleanPolicy(COMMITS, 10)
+    with pytest.raises(UsageError, match="cannot be 'yes'"):
+        is_incremental({"hoodie.clean.incremental.enabled": "yes"})
 
 
 def test_what_is_said_besides_wins() -> None:

@@ -13,7 +13,7 @@ import typer
 from lakeward.cli.options.lock import parse_option
 from lakeward.cli.options.pairs import parse_pairs
 from lakeward.plan.clean.policy import READER_WINDOW_SECONDS, RETAINED_BY_DEFAULT, CleanPolicyKind
-from lakeward.plan.clean.settings import CLEAN_SETTINGS, clean_policy_of
+from lakeward.plan.clean.settings import CLEAN_SETTINGS, clean_policy_of, is_incremental
 from lakeward.quantities import parse_duration, write_duration
 
 if TYPE_CHECKING:
@@ -79,4 +79,5 @@ class StatedClean:
             policy=clean_policy_of(settings, kind=self.policy, retain=self.retain),
             reader_window=parse_option(parse_duration, "--reader-window", self.reader_window, READER_WINDOW_SECONDS),
             consumers={name: parse_place(place) for name, place in consumers.items()},
+            is_incremental=is_incremental(settings),
         )

@@ -18,7 +18,7 @@ from lakeward.daemon.scheduling.events import JobResult, ServiceDemand
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import JobFigures
 from lakeward.daemon.table_cache import CleanLook, TableCache
-from lakeward.execute.clean.choosing import CleanOptions, choose, choose_overdue
+from lakeward.execute.clean.choosing import CleanChoice, CleanOptions, choose_overdue
 from lakeward.execute.clean.cleaner import FOREIGN_QUIET_SECONDS, Cleaner, CleanReport
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.timeline.clean_plan import CleanPlan
@@ -85,23 +85,45 @@ def clean(
     clock: Clock,
 ) -> tuple[JobResult, JobFigures, tuple[str, ...]]:
     """End what is pending, then clean. Returns how it ended, in figures, and the instants of the cleans."""
-
-    def choose_plan(snapshot: TableSnapshot) -> CleanPlan | None:
-        retention = retention_of(serviced.storage, table, snapshot, {})
-        if retention.policy is None:
-            return None
-        outcome = choose(
-            snapshot,
-            _options(table, retention.policy),
-            clock=clock,
-            partitions=_partitions(table, snapshot),
-            excluded=excluded,
-        )
-        return outcome.plan(dict(retention.extra_metadata)) if any(outcome.dead) else None
-
-    report = Cleaner(serviced, planned_by).clean(choose_plan)
+    choice = _JobChoice(serviced, table, excluded, clock)
+    report = Cleaner(serviced, planned_by).clean(choice.plan, choice.where)
     cache.keep_clean_look(None)
     return _told(report)
+
+
+class _JobChoice:
+    """What one job cleans: how much is kept is found out once."""
+
+    def __init__(
+        self, serviced: ServicedTable, table: ServedTable, excluded: Collection[GroupId], clock: Clock
+    ) -> None:
+        self._serviced = serviced
+        self._table = table
+        self._excluded = excluded
+        self._clock = clock
+        self._retention: AdoptedRetention | None = None
+        self._choice: CleanChoice | None = None
+
+    def where(self, snapshot: TableSnapshot) -> frozenset[str] | None:
+        self._decide(snapshot)
+        is_part = self._excluded or _partitions(self._table, snapshot) is not None
+        return None if is_part or self._choice is None else self._choice.where(snapshot)
+
+    def plan(self, snapshot: TableSnapshot) -> CleanPlan | None:
+        retention = self._decide(snapshot)
+        if self._choice is None:
+            return None
+        outcome = self._choice.outcome(snapshot, _partitions(self._table, snapshot), self._excluded)
+        return outcome.plan(dict(retention.extra_metadata)) if any(outcome.dead) else None
+
+    def _decide(self, snapshot: TableSnapshot) -> AdoptedRetention:
+        if self._retention is None:
+            storage = self._serviced.storage
+            self._retention = retention_of(storage, self._table, snapshot, {})
+            if self._retention.policy is not None:
+                options = _options(self._table, self._retention.policy)
+                self._choice = CleanChoice(storage, self._serviced.base_path, options, clock=self._clock)
+        return self._retention
 
 
 def retention_of(
@@ -118,7 +140,7 @@ def retention_of(
 
 def _options(table: ServedTable, policy: CleanPolicy) -> CleanOptions:
     settings = table.settings.clean
-    return CleanOptions(policy, reader_window=settings.reader_window, consumers=settings.places)
+    return CleanOptions(policy, settings.reader_window, settings.places, is_incremental=settings.is_incremental)
 
 
 def _partitions(table: ServedTable, snapshot: TableSnapshot) -> frozenset[str] | None:

@@ -1,6 +1,8 @@
-"""What a clean would delete of a table as it is now: the settings and what is outside of the table, put to the rules.
+"""What a clean would delete of a table, and where it need look for it: the settings, and what is outside of the table,
+put to the rules.
 
-Touches: storage, reading only: the consumers' watermarks.
+Touches: storage, reading only: the consumers' watermarks; cleans of the timeline, and writes since one of them.
+Keeps:   one choice has one moment and one watermark of each consumer, however often it is asked.
 """
 
 from __future__ import annotations
@@ -9,14 +11,22 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from lakeward.clock import Clock
+from lakeward.errors import BrokenFile, NotFound
 from lakeward.execute.clean.watermarks import read_watermarks
+from lakeward.format.timeline.clean_metadata import read_clean_metadata
 from lakeward.plan.clean.consumer import WatermarkPlace
 from lakeward.plan.clean.decision import CleanOutcome, SliceDecision
 from lakeward.plan.clean.due import find_overdue
-from lakeward.plan.clean.planner import plan_clean
+from lakeward.plan.clean.incremental import Base, base_of, find_writes, is_usable, partitions_of
+from lakeward.plan.clean.planner import find_earliest, plan_clean
 from lakeward.plan.clean.policy import READER_WINDOW_SECONDS, CleanPolicy
+from lakeward.plan.clean.reader_protection import Watermark
+from lakeward.storage.storage import Storage, join
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import timeline_folder
+from lakeward.table.timeline.instant_content import InstantContents
+from lakeward.table.timeline.reader import TimelineReader, WrittenCache
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,31 +36,84 @@ class CleanOptions:
     """Seconds for which a query may run."""
     consumers: Mapping[str, WatermarkPlace] = field(default_factory=dict)
     """Names of the incremental consumers, each with the place of its watermark."""
+    is_incremental: bool = True
+    """Only what was written to since an earlier clean is looked at, where that one left nothing."""
 
 
-def choose(
-    snapshot: TableSnapshot,
-    options: CleanOptions,
-    *,
-    clock: Clock,
-    partitions: Collection[str] | None = None,
-    excluded: Collection[GroupId] = (),
-) -> CleanOutcome:
-    """A decision for each slice of the snapshot.
+class CleanChoice:
+    """One choice, of now."""
 
-    Args:
-        partitions: only these, as for `plan_clean`.
-        excluded: not these.
-    """
-    return plan_clean(
-        snapshot,
-        options.policy,
-        now=clock.now(),
-        partitions=partitions,
-        excluded=excluded,
-        reader_window=options.reader_window,
-        watermarks=read_watermarks(options.consumers, snapshot.config, clock=clock),
-    )
+    def __init__(self, storage: Storage, base_path: str, options: CleanOptions, *, clock: Clock) -> None:
+        self._storage = storage
+        self._base_path = base_path
+        self._options = options
+        self._clock = clock
+        self._now = clock.now()
+        self._watermarks: tuple[Watermark, ...] | None = None
+        self._written: WrittenCache = {}
+
+    def outcome(
+        self,
+        snapshot: TableSnapshot,
+        partitions: Collection[str] | None = None,
+        excluded: Collection[GroupId] = (),
+    ) -> CleanOutcome:
+        """A decision for each slice of the snapshot.
+
+        Args:
+            partitions: only these, as for `plan_clean`.
+            excluded: not these.
+        """
+        return plan_clean(
+            snapshot,
+            self._options.policy,
+            now=self._now,
+            partitions=partitions,
+            excluded=excluded,
+            reader_window=self._options.reader_window,
+            watermarks=self._known_watermarks(snapshot),
+        )
+
+    def where(self, snapshot: TableSnapshot) -> frozenset[str] | None:
+        """The partitions in which something may be dead; None where that may be anywhere. Of the snapshot only the
+        timeline is asked."""
+        if not self._options.is_incremental:
+            return None
+        earliest = find_earliest(
+            snapshot,
+            self._options.policy,
+            now=self._now,
+            reader_window=self._options.reader_window,
+            watermarks=self._known_watermarks(snapshot),
+        )
+        if earliest is None or (base := self._find_base(snapshot)) is None or not is_usable(base, snapshot.timeline):
+            return None
+        writes = find_writes(base, snapshot.timeline, earliest)
+        reader = TimelineReader(self._storage, self._base_path, snapshot.config, snapshot.timeline)
+        written = {each.instant: each.files.keys() for each in reader.written_files(self._written, of=writes)}
+        return partitions_of(writes, written=written, replaced=snapshot.replaced)
+
+    def _find_base(self, snapshot: TableSnapshot) -> Base | None:
+        """The newest."""
+        timeline = snapshot.timeline
+        contents = InstantContents(self._storage, self._base_path, snapshot.config, timeline)
+        folder = timeline_folder(self._base_path, snapshot.config)
+        for instant in reversed(timeline.completed):
+            if instant.action != "clean":
+                continue
+            try:
+                data = contents.read(instant.file_name)
+                base = base_of(read_clean_metadata(data, file=join(folder, instant.file_name)))
+            except (BrokenFile, NotFound):
+                continue
+            if base is not None:
+                return base
+        return None
+
+    def _known_watermarks(self, snapshot: TableSnapshot) -> tuple[Watermark, ...]:
+        if self._watermarks is None:
+            self._watermarks = read_watermarks(self._options.consumers, snapshot.config, clock=self._clock)
+        return self._watermarks
 
 
 def choose_overdue(
@@ -62,7 +125,7 @@ def choose_overdue(
     partitions: Collection[str] | None = None,
     excluded: Collection[GroupId] = (),
 ) -> tuple[SliceDecision, ...]:
-    """The slices that could have gone for `after` commits; the rest as for `choose`."""
+    """The slices that could have gone for `after` commits; the rest as for `CleanChoice.outcome`."""
     return find_overdue(
         snapshot,
         options.policy,

@@ -61,7 +61,10 @@ FOREIGN_QUIET_SECONDS = 3600.0
 """A clean of another engine is taken up when its files on the timeline are that old, by the clock of this machine."""
 
 Choose = Callable[[TableSnapshot], CleanPlan | None]
-"""From a scan of the whole table to what is to be deleted; None where nothing is."""
+"""From a scan of the table, or of where something may be dead, to what is to be deleted; None where nothing is."""
+
+Where = Callable[[TableSnapshot], frozenset[str] | None]
+"""From a scan of the timeline to the partitions in which something may be dead; None where that may be anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +119,11 @@ class Cleaner:
         self._keep_seconds = keep_seconds
         self._extra_metadata = {**planned_by, PLANNED_BY: "lakeward"}
 
-    def clean(self, choose: Choose) -> CleanReport:
+    def clean(self, choose: Choose, where: Where | None = None) -> CleanReport:
         """End what is pending, then choose and clean.
+
+        Args:
+            where: where something may be dead; not given: everywhere.
 
         Raises:
             Refused: the table is not one that this release may clean; nothing was written.
@@ -127,7 +133,7 @@ class Cleaner:
         report = self.end_pending()
         if report.waiting:
             return report
-        seen = self._table.snapshot(service=TableService.CLEANING)
+        seen = self._look(where)
         chosen = choose(seen)
         plan = None if chosen is None else self._without_standing(chosen)
         if plan is None or not any(plan.files.values()):
@@ -156,6 +162,19 @@ class Cleaner:
             elif (cleaned := self.carry_out(instant.time, recovered=True)) is not None:
                 cleans.append(cleaned)
         return CleanReport(tuple(cleans), tuple(waiting))
+
+    def _look(self, where: Where | None) -> TableSnapshot:
+        """The partitions in which something may be dead: those by the same timeline as all else in the snapshot."""
+        table = self._table
+        if where is not None:
+            looked = where(table.snapshot(only=(), service=TableService.CLEANING))
+            if looked is not None:
+                seen = table.snapshot(partitions=looked, service=TableService.CLEANING)
+                # What was committed meanwhile may have moved the earliest instant on.
+                if (now := where(seen)) is not None and now <= looked:
+                    table.observer.step(f"partitions written to since the last clean: {len(looked)}")
+                    return seen
+        return table.snapshot(service=TableService.CLEANING)
 
     def _without_standing(self, plan: CleanPlan) -> CleanPlan:
         """Without files that an earlier clean took away, and that stand in their places until they are deleted."""

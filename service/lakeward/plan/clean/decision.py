@@ -126,6 +126,10 @@ SAVEPOINTED_TIMESTAMPS = "savepointed_timestamps"
 """A key of a clean plan's extra metadata: by it Hudi's next clean sees that a savepoint has gone since, and looks at
 everything again."""
 
+LEFT_NOTHING = "left_nothing"
+"""Another one: nothing stays that was superseded before the plan's earliest instant, but for what savepoints keep. Only
+our plans have it, and our next clean looks only at what was written to since (`plan/clean/incremental.py`)."""
+
 
 @dataclass(frozen=True, slots=True)
 class CleanOutcome:
@@ -146,6 +150,8 @@ class CleanOutcome:
     """False where only some partitions or file groups were looked at."""
     replaced_left: tuple[str, ...] = ()
     """Instants that replaced file groups of which files stay, for another reason than a savepoint."""
+    leaves_nothing: bool = False
+    """Everything goes that was superseded before the earliest instant, but for what savepoints keep."""
     is_left_for_readers: bool = False
     """Readers alone keep these files, so they may go after a while."""
     consumers: tuple[ConsumerHold, ...] = ()
@@ -203,6 +209,7 @@ class CleanOutcome:
             names.setdefault(decision.slice.partition_path, []).extend(decision.file_names)
         earliest = self._named
         savepoints = {SAVEPOINTED_TIMESTAMPS: ",".join(self.savepoints)} if self.savepoints else {}
+        nothing = {LEFT_NOTHING: "true"} if self.leaves_nothing and earliest is not None else {}
         return CleanPlan(
             earliest_retained=None
             if earliest is None
@@ -210,5 +217,5 @@ class CleanOutcome:
             last_completed=self.last_completed,
             files={partition: tuple(of) for partition, of in names.items()},
             policy=self.policy.hudi_name,
-            extra_metadata={**extra_metadata, **savepoints},
+            extra_metadata={**extra_metadata, **savepoints, **nothing},
         )

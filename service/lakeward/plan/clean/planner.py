@@ -41,9 +41,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from lakeward.errors import BrokenFile
-from lakeward.format.timeline.instant import Instant, comparable_time, parse_instant_time
+from lakeward.format.file_name import parse_base_file, parse_log_file
+from lakeward.format.timeline.instant import Instant, comparable_time, is_before, parse_instant_time
 from lakeward.plan.clean.decision import CleanOutcome, DeadReason, Keeper, KeepReason, SliceDecision
-from lakeward.plan.clean.earliest_retained import find_earliest_retained
+from lakeward.plan.clean.earliest_retained import find_earliest_retained, oldest_pending_write
 from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
 from lakeward.plan.clean.reader_protection import ReaderProtection, Watermark
 from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
@@ -76,9 +77,7 @@ def plan_clean(
     """
     commits = snapshot.timeline.completed_writes
     earliest = find_earliest_retained(snapshot.timeline, policy, now=now, zone=snapshot.zone.zone)
-    readers = ReaderProtection(
-        snapshot.timeline, window=reader_window, watermarks=watermarks, now=now, zone=snapshot.zone.zone
-    )
+    readers = _readers(snapshot, now, reader_window, watermarks)
     cleaner = _Cleaner(snapshot, policy, earliest, readers)
     replaced = [group for group in snapshot.replaced_groups if isinstance(group, FileGroup)]
     frozen = [*snapshot.frozen, *(group for group in snapshot.replaced_groups if isinstance(group, FrozenGroup))]
@@ -88,14 +87,16 @@ def plan_clean(
     ]
     decisions.sort(key=lambda each: each.slice.group_id)
     left = _replaced_left(snapshot, decisions, but_for=_SAVEPOINT)
+    named = readers.move_back(earliest)
     return CleanOutcome(
         policy=policy,
-        earliest=readers.move_back(earliest),
+        earliest=named,
         last_completed=commits[-1].time if commits else "",
         decisions=tuple(decisions),
         frozen=tuple(_within(frozen, partitions, excluded)),
         savepoints=tuple(sorted(snapshot.timeline.savepoints, key=comparable_time)),
         pending_cleans=tuple(i.time for i in snapshot.timeline.pending if i.action == "clean"),
+        leaves_nothing=named is not None and _leaves_nothing(snapshot, named, decisions, frozen),
         is_left_for_readers=not _replaced_left(snapshot, decisions, but_for=_SAVEPOINT | _READERS),
         consumers=tuple(readers.holds(earliest)),
         reader_window=reader_window,
@@ -104,6 +105,44 @@ def plan_clean(
     )
 
 
+def find_earliest(
+    snapshot: TableSnapshot,
+    policy: CleanPolicy,
+    *,
+    now: float,
+    reader_window: float = 0.0,
+    watermarks: Sequence[Watermark] = (),
+) -> Instant | None:
+    """The earliest instant of the same plan, from the timeline of the snapshot alone."""
+    earliest = find_earliest_retained(snapshot.timeline, policy, now=now, zone=snapshot.zone.zone)
+    return _readers(snapshot, now, reader_window, watermarks).move_back(earliest)
+
+
+def _readers(snapshot: TableSnapshot, now: float, window: float, watermarks: Sequence[Watermark]) -> ReaderProtection:
+    return ReaderProtection(snapshot.timeline, window=window, watermarks=watermarks, now=now, zone=snapshot.zone.zone)
+
+
+def _leaves_nothing(
+    snapshot: TableSnapshot, earliest: Instant, decisions: Iterable[SliceDecision], frozen: Sequence[FrozenGroup]
+) -> bool:
+    """Whether nothing that was superseded before the earliest instant stays, or may come to light, but for what
+    savepoints keep."""
+    timeline = snapshot.timeline
+    pending = oldest_pending_write(timeline)
+    if frozen or (pending is not None and is_before(pending.time, earliest.time)):
+        return False
+    under_way = {instant.time for instant in timeline.pending}
+    names = (path.rpartition("/")[2] for path in snapshot.uncommitted_files)
+    files = (parse_base_file(name) or parse_log_file(name) for name in names)
+    if any(file is None or file.instant not in under_way for file in files):
+        return False
+    return not any(
+        keepers <= _BESIDE_THE_POLICY and KeepReason.PENDING_PLAN in keepers
+        for keepers in ({keeper.reason for keeper in decision.keepers} for decision in decisions)
+    )
+
+
+_BESIDE_THE_POLICY = frozenset({KeepReason.SAVEPOINT, KeepReason.PENDING_PLAN})
 _SAVEPOINT = frozenset({KeepReason.SAVEPOINT})
 _READERS = frozenset({KeepReason.READER_WINDOW, KeepReason.CONSUMER})
 

@@ -4,8 +4,10 @@
     hoodie.clean.commits.retained         read by the first alone
     hoodie.clean.fileversions.retained    by the second
     hoodie.clean.hours.retained           by the third
+    hoodie.clean.incremental.enabled      whether only what was written to since an earlier clean is looked at
 
-Each has an older name, with `cleaner` in the place of `clean`, which counts where the newer one is not given.
+Each has an older name, with `cleaner` in the place of `clean`, which counts where the newer one is not given; the last
+one's is hoodie.cleaner.incremental.mode.
 
 Touches: nothing.
 Keeps:   1. a number that the policy does not read is checked, and changes nothing;
@@ -27,7 +29,10 @@ _RETAINED = {
     CleanPolicyKind.HOURS: "hoodie.clean.hours.retained",
 }
 
-CLEAN_SETTINGS = (_POLICY, *_RETAINED.values())
+_INCREMENTAL = "hoodie.clean.incremental.enabled"
+_INCREMENTAL_OLDER = "hoodie.cleaner.incremental.mode"
+
+CLEAN_SETTINGS = (_POLICY, *_RETAINED.values(), _INCREMENTAL)
 """The newer names."""
 
 
@@ -55,6 +60,19 @@ def merge_clean_settings(*layers: Mapping[str, str]) -> dict[str, str]:
     return merged
 
 
+def says_what_is_kept(settings: Mapping[str, str]) -> bool:
+    """Whether any of the settings is of the policy or its number."""
+    return any(_newer(key) != _INCREMENTAL for key in settings)
+
+
+def is_incremental(settings: Mapping[str, str]) -> bool:
+    """Whether only what was written to since an earlier clean is looked at, as by default. Raises `UsageError`."""
+    text = _by_newer_names(settings).get(_INCREMENTAL, "true")
+    if text.strip().lower() not in ("true", "false"):
+        raise UsageError(f"{_INCREMENTAL} cannot be '{text}'.", why="It is on or off.", remedy="Write true or false.")
+    return text.strip().lower() == "true"
+
+
 def _by_newer_names(settings: Mapping[str, str]) -> dict[str, str]:
     older = {_older(key): key for key in CLEAN_SETTINGS}
     for key in settings:
@@ -71,11 +89,11 @@ def _by_newer_names(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _older(key: str) -> str:
-    return key.replace("hoodie.clean.", "hoodie.cleaner.", 1)
+    return _INCREMENTAL_OLDER if key == _INCREMENTAL else key.replace("hoodie.clean.", "hoodie.cleaner.", 1)
 
 
 def _newer(key: str) -> str:
-    return key.replace("hoodie.cleaner.", "hoodie.clean.", 1)
+    return _INCREMENTAL if key == _INCREMENTAL_OLDER else key.replace("hoodie.cleaner.", "hoodie.clean.", 1)
 
 
 def _kind(name: str) -> CleanPolicyKind:

@@ -191,13 +191,16 @@ class TimelineReader:
         self._cache[instant.file_name] = _facts(metadata)
         return metadata
 
-    def written_files(self, known: WrittenCache | None = None) -> Iterator[WrittenBy]:
+    def written_files(
+        self, known: WrittenCache | None = None, *, of: Iterable[Instant] | None = None
+    ) -> Iterator[WrittenBy]:
         """What each completed write says that it wrote, one after the other; one that is broken is reported.
 
         Args:
             known: what an earlier scan read; those that it lacks are read, and put into it.
+            of: these writes alone.
         """
-        for instant in self._timeline.completed_writes:
+        for instant in self._timeline.completed_writes if of is None else of:
             if instant.file_name in self._known_broken:
                 continue
             written = None if known is None else known.get(instant.file_name)
