@@ -8,12 +8,14 @@ import pytest
 
 from lakeward.execute.clean.choosing import CleanChoice, CleanOptions
 from lakeward.execute.clean.cleaner import Cleaner, CleanReport, Where
+from lakeward.format.timeline.clean_metadata import VERSION, CleanMetadata, write_clean_metadata
 from lakeward.format.timeline.clean_plan import CleanPlan
 from lakeward.plan.clean.consumer import parse_place
 from lakeward.plan.clean.decision import LEFT_NOTHING
 from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
+from lakeward.table.timeline.cleans import UNDOES
 from tests.clocks import SettableClock, SkippingClock
 from tests.execute.clean.cleaning import completed_cleans, data_files
 from tests.execute.metadata.compacting_metadata import serviced_table
@@ -51,6 +53,10 @@ def clean(history: TableHistory, storage: FaultyStorage, where: Where | None = N
     return Cleaner(table, {}).clean(choose, where or chosen.where)
 
 
+def seen(history: TableHistory) -> TableSnapshot:
+    return take_snapshot(LocalStorage(), str(history.base), clock=SkippingClock())
+
+
 def listed(storage: FaultyStorage) -> set[str]:
     """The partitions that were listed before the first deletion."""
     calls = storage.calls[: next(n for n, call in enumerate(storage.calls) if call.startswith("remove "))]
@@ -66,7 +72,7 @@ def test_the_second_clean_lists_what_was_written_to(history: TableHistory) -> No
 
     for _ in range(2):
         history.rewrite("p=1", A)
-    snapshot = take_snapshot(LocalStorage(), str(history.base), clock=SkippingClock())
+    snapshot = seen(history)
     dead = {f"p=1/{name}" for each in choice(history).outcome(snapshot).dead for name in each.file_names}
     before = data_files(history.base)
     clean(history, somewhere)
@@ -91,7 +97,7 @@ def test_it_is_turned_off(history: TableHistory) -> None:
     """With `hoodie.clean.incremental.enabled=false` everything is looked at."""
     clean(history, FaultyStorage())
     history.rewrite("p=1", A)
-    snapshot = take_snapshot(LocalStorage(), str(history.base), clock=SkippingClock())
+    snapshot = seen(history)
     assert choice(history).where(snapshot) == {"p=1"}
     off = CleanOptions(OPTIONS.policy, reader_window=0, is_incremental=False)
     assert choice(history, off).where(snapshot) is None
@@ -103,8 +109,20 @@ def test_a_clean_that_cannot_be_read_is_no_base(history: TableHistory) -> None:
     (file,) = (history.base / ".hoodie/timeline").glob("*_*.clean")
     file.write_bytes(b"torn")
     history.rewrite("p=1", A)
-    snapshot = take_snapshot(LocalStorage(), str(history.base), clock=SkippingClock())
+    snapshot = seen(history)
     assert choice(history).where(snapshot) is None
+
+
+def test_a_clean_that_was_undone_is_no_base(history: TableHistory) -> None:
+    """What it took away is back, in partitions that nothing was written to since; an older base stands."""
+    clean(history, FaultyStorage())
+    for _ in range(2):
+        history.rewrite("p=2", B)
+    (cleaned,) = clean(history, FaultyStorage()).cleans
+    assert choice(history).where(seen(history)) == set(), "nothing was written since"
+    undo = CleanMetadata(version=VERSION, earliest_retained="x", extra_metadata={UNDOES: cleaned.instant})
+    (history.timeline / "20991231000000000_20991231000001000.clean").write_bytes(write_clean_metadata(undo))
+    assert choice(history).where(seen(history)) == {"p=1", "p=2"}, "from the first clean on"
 
 
 def test_one_choice_is_of_one_moment(history: TableHistory, tmp_path: Path) -> None:
@@ -115,7 +133,7 @@ def test_one_choice_is_of_one_moment(history: TableHistory, tmp_path: Path) -> N
     file.write_text(commits[2].name.partition("_")[2].partition(".")[0])
     options = CleanOptions(OPTIONS.policy, reader_window=60, consumers={"daily": parse_place(f"file:{file}")})
     chosen = CleanChoice(LocalStorage(), str(history.base), options, clock=clock)
-    snapshot = take_snapshot(LocalStorage(), str(history.base), clock=SkippingClock())
+    snapshot = seen(history)
     chosen.where(snapshot)
     before = chosen.outcome(snapshot)
     clock.step(1e9)

@@ -25,6 +25,7 @@ from lakeward.storage.storage import Storage, join
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder
+from lakeward.table.timeline.cleans import UNDOES
 from lakeward.table.timeline.instant_content import InstantContents
 from lakeward.table.timeline.reader import TimelineReader, WrittenCache
 
@@ -94,19 +95,21 @@ class CleanChoice:
         return partitions_of(writes, written=written, replaced=snapshot.replaced)
 
     def _find_base(self, snapshot: TableSnapshot) -> Base | None:
-        """The newest."""
+        """The newest that was not undone. None where a clean cannot be read: it may have undone any."""
         timeline = snapshot.timeline
         contents = InstantContents(self._storage, self._base_path, snapshot.config, timeline)
         folder = timeline_folder(self._base_path, snapshot.config)
+        undone = set()
         for instant in reversed(timeline.completed):
-            if instant.action != "clean":
+            if instant.action != "clean" or instant.time in undone:
                 continue
             try:
                 data = contents.read(instant.file_name)
-                base = base_of(read_clean_metadata(data, file=join(folder, instant.file_name)))
+                metadata = read_clean_metadata(data, file=join(folder, instant.file_name))
             except (BrokenFile, NotFound):
-                continue
-            if base is not None:
+                return None
+            undone.add(metadata.extra_metadata.get(UNDOES, ""))
+            if (base := base_of(metadata)) is not None:
                 return base
         return None
 

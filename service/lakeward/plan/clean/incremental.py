@@ -11,10 +11,11 @@ files were of no instant of the timeline; and where it did not see all partition
 while all of them are there, they go on keeping it. Cleans of other engines may have come since, and none of these is a
 base: what they leave is not known.
 
-Everything is looked at where there is no base; by versions; where B is not a write of the active timeline, for then
-writes since B may have been archived; where a savepoint of the base is gone; after a restore; and where it cannot be
-read what a write wrote. What a failed write leaves after the base in a partition that no other write touches counts as
-committed once the timeline starts after it: what it supersedes waits for the next write there, or the next look at all.
+Everything is looked at where there is no base, or it was undone; by versions; where B is not a write of the active
+timeline, for then writes since B may have been archived; where a savepoint of the base is gone; after a restore; and
+where it cannot be read what a write wrote. What a failed write leaves after the base in a partition that no other write
+touches counts as committed once the timeline starts after it: what it supersedes waits for the next write there, or the
+next look at all.
 
 Touches: nothing.
 Keeps:   1. what is dead by a look at these partitions is what is dead by a look at all;
