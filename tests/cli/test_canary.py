@@ -56,6 +56,7 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "rollback": [("TABLE", "--writers", "stopped"), ("TABLE", "--dry-run")],
     "clean": [("TABLE", "--dry-run")],
     "archive": [("TABLE", "--dry-run")],
+    "service": [("TABLE", "--writers", "stopped"), ("TABLE", "--dry-run")],
     "savepoint create": [("TABLE", "--dry-run"), ("TABLE", "--writers", "stopped")],
     "savepoint list": [("TABLE",)],
     "quarantine list": [("TABLE",)],

@@ -125,7 +125,7 @@ def test_a_clean_in_words(table: Path, capfd: pytest.CaptureFixture[str]) -> Non
     """How many files went, and as of when the table can still be read; progress goes elsewhere."""
     assert run(["clean", str(table), "--retain", "3", "--writers", "stopped"]) == 0
     said = capfd.readouterr()
-    assert "2 files deleted" in said.out and "The table can be read as of" in said.out
+    assert "2 files of 305 B deleted" in said.out and "The table can be read as of" in said.out
     assert "files deleted: 2 of 2" in said.err
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from lakeward.cli.configured_table import open_table
 from lakeward.cli.explained import Explained
-from lakeward.execute.clean.choosing import CleanOptions
 from lakeward.format.file_name import parse_log_file
 from lakeward.format.metadata.log_file import metadata_blocks
+from lakeward.plan.clean.options import CleanOptions
 from lakeward.plan.clean.policy import CleanPolicy
 from lakeward.plan.explaining.file_explanation import FileExplanation, Gone
 from lakeward.plan.storage_states import FileState

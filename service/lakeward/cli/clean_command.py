@@ -90,19 +90,22 @@ def clean(
         opened = open_table(table, config)
         _undo(opened, stated.over(opened, dry_run=dry_run), undo, timezone, dry_run=dry_run, as_json=as_json)
         return
-    options = kept.over()
     opened = open_table(table, config)
+    options = kept.over(opened.table.clean)
     locks = stated.over(opened, dry_run=dry_run)
     keep_seconds = parse_option(parse_duration, "--keep-deleted", keep_deleted, 0.0)
     bytes_max = parse_option(parse_size, "--quarantine-max", quarantine_max, None)
 
     choice = CleanChoice(opened.storage, opened.base_path, options, clock=SystemClock())
 
-    def plan(snapshot: TableSnapshot) -> CleanOutcome:
+    def show(snapshot: TableSnapshot) -> CleanOutcome:
         return choice.outcome(snapshot, _partitions(snapshot, partition))
 
+    def plan(snapshot: TableSnapshot) -> CleanPlan | None:
+        return choice.plan(snapshot, _partitions(snapshot, partition))
+
     if dry_run:
-        is_any = _preview(opened, plan, timezone, as_json=as_json)
+        is_any = _preview(opened, show, timezone, as_json=as_json)
     else:
         where = None if partition else choice.where
         is_any = _clean(
@@ -134,7 +137,7 @@ def _preview(
 def _clean(
     opened: ConfiguredTable,
     locks: LockSettings,
-    plan: Callable[[TableSnapshot], CleanOutcome],
+    choose: Callable[[TableSnapshot], CleanPlan | None],
     where: Where | None,
     timezone: str | None,
     *,
@@ -148,10 +151,6 @@ def _clean(
     from lakeward.cli.views.terminal import Terminal
     from lakeward.execute.clean.cleaner import Cleaner
     from lakeward.execute.clean.purging import purge_quarantine
-
-    def choose(snapshot: TableSnapshot) -> CleanPlan | None:
-        outcome = plan(snapshot)
-        return outcome.plan({}) if any(outcome.dead) else None
 
     with serviced_table(opened, locks, timezone=timezone) as serviced:
         report = Cleaner(serviced, {}, keep_seconds=keep_seconds).clean(choose, where)

@@ -6,7 +6,6 @@ Keeps:   nothing is written without a statement about the table's other writers,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -16,8 +15,8 @@ import typer
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks, parse_option
-from lakeward.cli.options.pairs import parse_pairs
 from lakeward.cli.options.plan import StatedPlan
+from lakeward.cli.options.spark import local_below_of, spark_of
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.clock import SystemClock
 from lakeward.config.codec import Codec
@@ -25,13 +24,8 @@ from lakeward.errors import LakewardError, VerificationFailed
 from lakeward.quantities import parse_duration, parse_size
 
 if TYPE_CHECKING:
-    from lakeward.config.settings import SparkSettings
     from lakeward.dispatch.dispatcher import Dispatcher
-    from lakeward.dispatch.spark import SparkDispatcher
     from lakeward.plan.metadata.compact_after import MetadataCompactAfter
-
-LOCAL_BELOW_BYTES = 256 * 1024 * 1024
-"""What one core merges in the time in which Spark starts, on a machine of however many cores (benchmarks/README.md)."""
 
 
 @with_option_groups
@@ -157,8 +151,8 @@ def compact(
     opened = open_table(table, config)
     configured, clock = opened.table, SystemClock()
     locks = stated.over(opened, dry_run=dry_run)
-    local_bytes = parse_option(parse_size, "--local-below", local_below, _local_below(opened.settings.spark, master))
-    spark = _spark(opened.settings.spark, master, spark_conf or [])
+    local_bytes = parse_option(parse_size, "--local-below", local_below, local_below_of(opened.settings.spark, master))
+    spark = spark_of(opened.settings.spark, master, spark_conf or [])
 
     def choose_dispatcher(input_bytes: int) -> Dispatcher:
         return InProcessDispatcher() if input_bytes < local_bytes else spark
@@ -243,18 +237,3 @@ def compact(
             raise damaged_error(report.damage)
     if exit_code and nothing:
         raise typer.Exit(3)
-
-
-def _local_below(configured: SparkSettings, master: str | None) -> int:
-    if configured.local_below is not None:
-        return configured.local_below
-    is_named = master is not None or bool(configured.model_fields_set & {"master", "remote"})
-    return 0 if is_named else LOCAL_BELOW_BYTES
-
-
-def _spark(configured: SparkSettings, master: str | None, pairs: Sequence[str]) -> SparkDispatcher:
-    from lakeward.dispatch.spark import SparkDispatcher
-
-    remote = None if configured.remote is None or master is not None else configured.remote.get_secret_value()
-    settings = configured.conf | parse_pairs(pairs, like="--spark-conf spark.executor.memory=2g")
-    return SparkDispatcher(master or configured.master, settings, pool=configured.pool, remote=remote)

@@ -14,7 +14,7 @@ from lakeward.cli.pinned_files import find_pinned
 from lakeward.clock import SystemClock
 from lakeward.errors import NotFound, Refused, UsageError
 from lakeward.execute.archive.preview import preview_archive
-from lakeward.execute.clean.choosing import CleanChoice, CleanOptions
+from lakeward.execute.clean.choosing import CleanChoice, find_retention
 from lakeward.format.file_name import parse_data_file
 from lakeward.format.timeline.clean_plan import clean_plan_root, read_clean_plan
 from lakeward.format.timeline.commit_metadata import CommitMetadata
@@ -23,6 +23,8 @@ from lakeward.format.timeline.rollback_metadata import read_restored, read_rolle
 from lakeward.plan.archive_settings import ArchiveOptions
 from lakeward.plan.archiving import ArchivePlan
 from lakeward.plan.clean.decision import CleanOutcome
+from lakeward.plan.clean.options import CleanOptions
+from lakeward.plan.clean.policy import CleanPolicy
 from lakeward.plan.explaining.file_explanation import FileExplainer, FileExplanation, FileFacts, find_path
 from lakeward.plan.explaining.instant_explanation import InstantExplanation, InstantFacts, explain_instant
 from lakeward.plan.savepointing import Pinned
@@ -51,17 +53,19 @@ class Explained:
             snapshot: one that was taken just now; else one is taken.
             cleaning: what a clean keeps; where it is not given, as the configuration says, or `clean` without options.
         """
-        said = opened.table.clean
         self._opened = opened
-        self._cleaning = cleaning or CleanOptions(said.chosen, said.reader_window, said.places)
+        self._cleaning = cleaning or opened.table.clean.options
         self._timezone = timezone
         self.snapshot = snapshot or opened.snapshot(timezone=timezone)
 
     @cached_property
     def clean(self) -> CleanOutcome:
-        """A clean of the whole table as it would be planned now."""
-        opened = self._opened
-        return CleanChoice(opened.storage, opened.base_path, self._cleaning, clock=SystemClock()).outcome(self.snapshot)
+        """A clean of the whole table as it would be planned now; by Hudi's default where it cannot be told how much the
+        table's writers keep, and none is planned."""
+        opened, options = self._opened, self._cleaning
+        if find_retention(opened.storage, self.snapshot, options).policy is None:
+            options = replace(options, policy=CleanPolicy())
+        return CleanChoice(opened.storage, opened.base_path, options, clock=SystemClock()).outcome(self.snapshot)
 
     @cached_property
     def storage_states(self) -> StorageStates:

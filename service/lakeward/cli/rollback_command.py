@@ -9,18 +9,17 @@ See:     docs/decisions/0032-what-is-rolled-back.md
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
-from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.options.store import DebugOption, JsonOption
 from lakeward.errors import Cancelled, LakewardError, Refused, TryLater, UsageError
 
 if TYPE_CHECKING:
-    from lakeward.execute.rollback.rolling_back import PlannedRollback, RolledBackWrite
     from lakeward.execute.serviced_table import ServicedTable
     from lakeward.plan.rollback import RollbackDecision
     from lakeward.table.timeline.timeline import Timeline
@@ -48,6 +47,7 @@ def rollback(
     A write whose writer is at work is never touched, nor one that is completed.
     """
     from lakeward.cli.serviced import serviced_table
+    from lakeward.cli.views.rollback import tell_rollbacks_planned, tell_rolled_back
     from lakeward.execute.rollback.rolling_back import find_decisions, preview, roll_back_writes
     from lakeward.plan.rollback import Step
 
@@ -61,14 +61,14 @@ def rollback(
         left = [decision for decision in found if decision.step is Step.LEAVE]
         if dry_run:
             planned = [preview(serviced, decision) for decision in todo]
-            _tell_preview(planned, left, as_json=as_json)
+            tell_rollbacks_planned(planned, left, as_json=as_json)
             return
         try:
             report = roll_back_writes(serviced, [decision.instant for decision in todo])
         except (KeyboardInterrupt, Cancelled) as error:
             error.add_note("A rollback that had begun is ended by the next one, or by the next Hudi writer.")
             raise
-    _tell(report.rolled_back, [*report.left, *left], as_json=as_json)
+    tell_rolled_back(report.rolled_back, [*report.left, *left], as_json=as_json)
 
 
 def _the_one(serviced: ServicedTable, found: Sequence[RollbackDecision], instant: str) -> RollbackDecision:
@@ -102,80 +102,5 @@ def _not_pending(timeline: Timeline, instant: str) -> LakewardError:
     )
 
 
-def _tell(done: Sequence[RolledBackWrite], left: Sequence[RollbackDecision], *, as_json: bool) -> None:
-    if as_json:
-        rolled_back = [
-            _planned_json(each.planned) | {"rollback": each.rollback, "completion_time": each.completion_time}
-            for each in done
-        ]
-        print_json({"dry_run": False, "rolled_back": rolled_back, "left": [_left_json(each) for each in left]})
-        return
-    if not done:
-        typer.echo("No failed write is to be rolled back.")
-    for each in done:
-        plan = each.planned.plan
-        files = _files(sum(len(names) for names in plan.files.values()))
-        typer.echo(f"Rolled back {plan.action} {plan.instant} by rollback {each.rollback}: {files}.")
-    _tell_left(left)
-
-
-def _tell_preview(planned: Sequence[PlannedRollback], left: Sequence[RollbackDecision], *, as_json: bool) -> None:
-    if as_json:
-        print_json(
-            {
-                "dry_run": True,
-                "rolled_back": [_planned_json(each) | {"rollback": None, "completion_time": None} for each in planned],
-                "left": [_left_json(each) for each in left],
-            }
-        )
-        return
-    if not planned:
-        typer.echo("No failed write is to be rolled back.")
-    for each in planned:
-        plan, decision = each.plan, each.decision
-        files = _files(sum(len(names) for names in plan.files.values()))
-        typer.echo(f"Would roll back {plan.action} {plan.instant}, because {decision.why}: {files}.")
-        for partition_path, names in plan.files.items():
-            for name in names:
-                typer.echo(f"  {partition_path or '(none)'}  {name}")
-    _tell_left(left)
-
-
-def _tell_left(left: Sequence[RollbackDecision]) -> None:
-    for each in left:
-        typer.echo(f"Left: {each.action} {each.instant}: {each.why}.")
-
-
-def _files(number: int) -> str:
-    return f"{number} file{'' if number == 1 else 's'}"
-
-
 def _sentence(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
-
-
-def _planned_json(planned: PlannedRollback) -> dict[str, Any]:
-    plan, decision = planned.plan, planned.decision
-    return {
-        "instant": plan.instant,
-        "action": plan.action,
-        "reason": decision.reason.value,
-        "why": decision.why,
-        "was_begun": decision.target is not None,
-        "found_by": planned.found_by.value,
-        "files": [
-            {"partition_path": partition_path, "name": name}
-            for partition_path, names in plan.files.items()
-            for name in names
-        ],
-    }
-
-
-def _left_json(decision: RollbackDecision) -> dict[str, Any]:
-    return {
-        "instant": decision.instant,
-        "action": decision.action,
-        "reason": decision.reason.value,
-        "why": decision.why,
-        "target": decision.target,
-    }

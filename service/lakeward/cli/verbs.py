@@ -22,6 +22,7 @@ from lakeward.cli.reload_command import reload as reload_daemon
 from lakeward.cli.rollback_command import rollback as roll_back_writes
 from lakeward.cli.run_command import run as run_daemon
 from lakeward.cli.savepoint_commands import savepoint_app
+from lakeward.cli.service_command import service as service_table
 from lakeward.cli.state_commands import state_app
 from lakeward.cli.unschedule_command import unschedule as unschedule_plan
 from lakeward.cli.verb_group import Verb, new_group
@@ -38,6 +39,7 @@ app.command(name="archive")(archive_table)
 app.command(name="clean")(clean_table)
 app.command(name="unschedule")(unschedule_plan)
 app.command(name="rollback")(roll_back_writes)
+app.command(name="service")(service_table)
 app.command(name="verify")(verify_table)
 app.command(name="run")(run_daemon)
 app.command(name="reload")(reload_daemon)

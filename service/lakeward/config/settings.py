@@ -47,6 +47,7 @@ from lakeward.config.lock_provider import LockProvider
 from lakeward.config.window import Window
 from lakeward.errors import UsageError
 from lakeward.plan.clean.consumer import WatermarkPlace, parse_place
+from lakeward.plan.clean.options import CleanOptions
 from lakeward.plan.clean.policy import READER_WINDOW_SECONDS, CleanPolicy, CleanPolicyKind
 from lakeward.plan.clean.settings import clean_policy_of, is_incremental, merge_clean_settings, says_what_is_kept
 from lakeward.plan.compaction.compaction_type import CompactionType
@@ -432,6 +433,12 @@ class CleanSettings(_Section):
     def is_given(self) -> bool:
         """Something is said about what is kept."""
         return self.policy is not None or self.retain is not None or says_what_is_kept(self.hudi)
+
+    @property
+    def options(self) -> CleanOptions:
+        """What a clean is told. Raises `UsageError`."""
+        policy = self.chosen if self.is_given else None
+        return CleanOptions(policy, self.reader_window, self.places, is_incremental(self.hudi))
 
     @property
     def chosen(self) -> CleanPolicy:

@@ -61,7 +61,7 @@ def test_by_default_it_waits_for_commits(tmp_path: Path) -> None:
 
 
 def test_what_is_paused_or_left_out_stays(tmp_path: Path) -> None:
-    """Keeps 1 of daemon/jobs/cleaning. Neither the plan counts it, nor does a job touch it."""
+    """Keeps of daemon/jobs/cleaning. Neither the plan counts it, nor does a job touch it."""
     bench = compacted(tmp_path)
     bench.worker.poll(bench.table)
     excluded = {bench.group: Reason.PAUSED}

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.execute.clean.choosing import CleanChoice, CleanOptions
+from lakeward.execute.clean.choosing import CleanChoice
 from lakeward.execute.clean.cleaner import Cleaner, CleanReport, Where
 from lakeward.format.timeline.clean_metadata import VERSION, CleanMetadata, write_clean_metadata
 from lakeward.format.timeline.clean_plan import CleanPlan
 from lakeward.plan.clean.consumer import parse_place
 from lakeward.plan.clean.decision import LEFT_NOTHING
+from lakeward.plan.clean.options import CleanOptions
 from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
 from lakeward.storage.local import LocalStorage
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
@@ -126,7 +127,7 @@ def test_a_clean_that_was_undone_is_no_base(history: TableHistory) -> None:
 
 
 def test_one_choice_is_of_one_moment(history: TableHistory, tmp_path: Path) -> None:
-    """Keeps of execute/clean/choosing: where and what are asked one after the other, while time passes and consumers
+    """Keeps 1 of execute/clean/choosing: where and what are asked one after the other, while time passes and consumers
     read on."""
     file, clock = tmp_path / "watermark", SettableClock(1_000_000_000.0)
     commits = sorted((history.base / ".hoodie/timeline").glob("*_*"))

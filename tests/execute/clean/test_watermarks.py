@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.execute.clean.choosing import CleanChoice, CleanOptions
+from lakeward.execute.clean.choosing import CleanChoice
 from lakeward.execute.clean.watermarks import read_watermarks
 from lakeward.format.timeline.commit_metadata import CommitMetadata, write_commit_metadata
 from lakeward.plan.clean.consumer import parse_place
 from lakeward.plan.clean.decision import CleanOutcome
+from lakeward.plan.clean.options import CleanOptions
 from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
 from lakeward.plan.clean.reader_protection import Watermark
 from lakeward.storage.local import LocalStorage

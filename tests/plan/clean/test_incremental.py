@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.execute.clean.choosing import CleanChoice, CleanOptions
+from lakeward.execute.clean.choosing import CleanChoice
 from lakeward.format.timeline.clean_metadata import VERSION, CleanedPartition, CleanMetadata, write_clean_metadata
 from lakeward.format.timeline.clean_plan import CleanPlan
 from lakeward.format.timeline.instant import parse_instant_time
 from lakeward.plan.clean.decision import LEFT_NOTHING, CleanOutcome
 from lakeward.plan.clean.incremental import Base, base_of, find_writes, is_usable, partitions_of
+from lakeward.plan.clean.options import CleanOptions
 from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
 from lakeward.plan.eligibility import TableService, find_refusals
 from lakeward.storage.local import LocalStorage

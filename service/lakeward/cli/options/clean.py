@@ -5,7 +5,7 @@ Touches: nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,11 +13,12 @@ import typer
 from lakeward.cli.options.lock import parse_option
 from lakeward.cli.options.pairs import parse_pairs
 from lakeward.plan.clean.policy import READER_WINDOW_SECONDS, RETAINED_BY_DEFAULT, CleanPolicyKind
-from lakeward.plan.clean.settings import CLEAN_SETTINGS, clean_policy_of, is_incremental
+from lakeward.plan.clean.settings import CLEAN_SETTINGS, clean_policy_of, is_incremental, names_retention
 from lakeward.quantities import parse_duration, write_duration
 
 if TYPE_CHECKING:
-    from lakeward.execute.clean.choosing import CleanOptions
+    from lakeward.config.settings import CleanSettings
+    from lakeward.plan.clean.options import CleanOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,8 @@ class StatedClean:
             metavar="N",
             help="How many; by default, as with Hudi, "
             + ", ".join(f"{number} {kind}" for kind, number in RETAINED_BY_DEFAULT.items())
-            + ".",
+            + ". Without a word about it what the configuration says; or as much as the newest clean of the table's "
+            "writers kept, if that is more.",
         ),
     ] = None
     settings: Annotated[
@@ -68,16 +70,19 @@ class StatedClean:
         ),
     ] = None
 
-    def over(self) -> CleanOptions:
-        """What is asked for here, and else by default. Raises `UsageError`."""
-        from lakeward.execute.clean.choosing import CleanOptions
+    def over(self, configured: CleanSettings) -> CleanOptions:
+        """What is asked for here, and else what the configuration says. Raises `UsageError`."""
         from lakeward.plan.clean.consumer import parse_place
 
         settings = parse_pairs(self.settings, like="--set hoodie.clean.commits.retained=20")
-        consumers = parse_pairs(self.consumer, like="--consumer daily=table:s3://lake/orders_daily")
-        return CleanOptions(
-            policy=clean_policy_of(settings, kind=self.policy, retain=self.retain),
-            reader_window=parse_option(parse_duration, "--reader-window", self.reader_window, READER_WINDOW_SECONDS),
-            consumers={name: parse_place(place) for name, place in consumers.items()},
-            is_incremental=is_incremental(settings),
+        options = configured.options
+        if self.policy is not None or self.retain is not None or names_retention(settings):
+            options = replace(options, policy=clean_policy_of(settings, kind=self.policy, retain=self.retain))
+        if self.consumer:
+            pairs = parse_pairs(self.consumer, like="--consumer daily=table:s3://lake/orders_daily")
+            options = replace(options, consumers={name: parse_place(place) for name, place in pairs.items()})
+        return replace(
+            options,
+            reader_window=parse_option(parse_duration, "--reader-window", self.reader_window, options.reader_window),
+            is_incremental=options.is_incremental and is_incremental(settings),
         )

@@ -2,43 +2,46 @@
 put to the rules.
 
 Touches: storage, reading only: the consumers' watermarks; cleans of the timeline, and writes since one of them.
-Keeps:   one choice has one moment and one watermark of each consumer, however often it is asked.
+Keeps:   1. one choice has one moment and one watermark of each consumer, however often it is asked;
+         2. where the settings do not say how much is kept, no less is kept than the table's writers do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection
 
 from lakeward.clock import Clock
-from lakeward.errors import BrokenFile, NotFound
+from lakeward.errors import BrokenFile, NotFound, Refused
 from lakeward.execute.clean.watermarks import read_watermarks
 from lakeward.format.timeline.clean_metadata import read_clean_metadata
-from lakeward.plan.clean.consumer import WatermarkPlace
+from lakeward.format.timeline.clean_plan import CleanPlan
+from lakeward.plan.clean.adopted import RETAINED, AdoptedRetention, adopt_retention
 from lakeward.plan.clean.decision import CleanOutcome, SliceDecision
 from lakeward.plan.clean.due import find_overdue
 from lakeward.plan.clean.incremental import Base, base_of, find_writes, is_usable, partitions_of
+from lakeward.plan.clean.options import CleanOptions
 from lakeward.plan.clean.planner import find_earliest, plan_clean
-from lakeward.plan.clean.policy import READER_WINDOW_SECONDS, CleanPolicy
+from lakeward.plan.clean.policy import CleanPolicy
 from lakeward.plan.clean.reader_protection import Watermark
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder
-from lakeward.table.timeline.cleans import UNDOES
+from lakeward.table.timeline.cleans import UNDOES, RetentionCache, find_stated_retention
 from lakeward.table.timeline.instant_content import InstantContents
 from lakeward.table.timeline.reader import TimelineReader, WrittenCache
 
 
-@dataclass(frozen=True, slots=True)
-class CleanOptions:
-    policy: CleanPolicy
-    reader_window: float = READER_WINDOW_SECONDS
-    """Seconds for which a query may run."""
-    consumers: Mapping[str, WatermarkPlace] = field(default_factory=dict)
-    """Names of the incremental consumers, each with the place of its watermark."""
-    is_incremental: bool = True
-    """Only what was written to since an earlier clean is looked at, where that one left nothing."""
+def find_retention(
+    storage: Storage, snapshot: TableSnapshot, options: CleanOptions, *, cache: RetentionCache | None = None
+) -> AdoptedRetention:
+    """How much is kept, and why."""
+    if options.policy is not None:
+        return AdoptedRetention(options.policy, "it was asked for")
+    stated = find_stated_retention(
+        storage, snapshot.base_path, snapshot.config, snapshot.timeline, adopted_key=RETAINED, cache=cache
+    )
+    return adopt_retention(stated, snapshot.timeline, zone=snapshot.zone.zone)
 
 
 class CleanChoice:
@@ -50,6 +53,7 @@ class CleanChoice:
         self._options = options
         self._clock = clock
         self._now = clock.now()
+        self._retention: AdoptedRetention | None = None
         self._watermarks: tuple[Watermark, ...] | None = None
         self._written: WrittenCache = {}
 
@@ -59,7 +63,7 @@ class CleanChoice:
         partitions: Collection[str] | None = None,
         excluded: Collection[GroupId] = (),
     ) -> CleanOutcome:
-        """A decision for each slice of the snapshot.
+        """A decision for each slice of the snapshot. Raises `Refused` where it cannot be told how much is to be kept.
 
         Args:
             partitions: only these, as for `plan_clean`.
@@ -67,13 +71,23 @@ class CleanChoice:
         """
         return plan_clean(
             snapshot,
-            self._options.policy,
+            self._policy(snapshot),
             now=self._now,
             partitions=partitions,
             excluded=excluded,
             reader_window=self._options.reader_window,
             watermarks=self._known_watermarks(snapshot),
         )
+
+    def plan(
+        self,
+        snapshot: TableSnapshot,
+        partitions: Collection[str] | None = None,
+        excluded: Collection[GroupId] = (),
+    ) -> CleanPlan | None:
+        """The plan of that outcome, which says what it adopted of the writers; None where nothing goes."""
+        outcome = self.outcome(snapshot, partitions, excluded)
+        return outcome.plan(dict(self._known_retention(snapshot).extra_metadata)) if any(outcome.dead) else None
 
     def where(self, snapshot: TableSnapshot) -> frozenset[str] | None:
         """The partitions in which something may be dead; None where that may be anywhere. Of the snapshot only the
@@ -82,7 +96,7 @@ class CleanChoice:
             return None
         earliest = find_earliest(
             snapshot,
-            self._options.policy,
+            self._policy(snapshot),
             now=self._now,
             reader_window=self._options.reader_window,
             watermarks=self._known_watermarks(snapshot),
@@ -113,6 +127,21 @@ class CleanChoice:
                 return base
         return None
 
+    def _policy(self, snapshot: TableSnapshot) -> CleanPolicy:
+        retention = self._known_retention(snapshot)
+        if retention.policy is not None:
+            return retention.policy
+        raise Refused(
+            "How much of the table's past is to be kept cannot be told.",
+            why=f"{retention.why[:1].upper()}{retention.why[1:]}.",
+            remedy="Give --policy and --retain, or clean.policy and clean.retain in the configuration.",
+        )
+
+    def _known_retention(self, snapshot: TableSnapshot) -> AdoptedRetention:
+        if self._retention is None:
+            self._retention = find_retention(self._storage, snapshot, self._options)
+        return self._retention
+
     def _known_watermarks(self, snapshot: TableSnapshot) -> tuple[Watermark, ...]:
         if self._watermarks is None:
             self._watermarks = read_watermarks(self._options.consumers, snapshot.config, clock=self._clock)
@@ -122,16 +151,17 @@ class CleanChoice:
 def choose_overdue(
     snapshot: TableSnapshot,
     options: CleanOptions,
+    policy: CleanPolicy,
     *,
     after: int,
     clock: Clock,
     partitions: Collection[str] | None = None,
     excluded: Collection[GroupId] = (),
 ) -> tuple[SliceDecision, ...]:
-    """The slices that could have gone for `after` commits; the rest as for `CleanChoice.outcome`."""
+    """The slices that could have gone for `after` commits by this policy; the rest as for `CleanChoice.outcome`."""
     return find_overdue(
         snapshot,
-        options.policy,
+        policy,
         after=after,
         now=clock.now(),
         partitions=partitions,

@@ -51,6 +51,11 @@ def clean_policy_of(
     return CleanPolicy(chosen, retain or numbers.get(chosen, RETAINED_BY_DEFAULT[chosen]))
 
 
+def names_retention(settings: Mapping[str, str]) -> bool:
+    """Whether any of these says how much is kept."""
+    return any(key in (_POLICY, *_RETAINED.values()) for key in _by_newer_names(settings))
+
+
 def merge_clean_settings(*layers: Mapping[str, str]) -> dict[str, str]:
     """The settings of all layers; a later one wins, also over the same setting under its other name."""
     merged: dict[str, str] = {}

@@ -49,6 +49,12 @@ class GroupFilter:
         is_named = not self.file_groups or slice_.file_id in self.file_groups
         return is_named and self.selects_partition(slice_.partition_path)
 
+    def selected_partitions(self, paths: Iterable[str]) -> frozenset[str] | None:
+        """The partition paths of a table that it selects; None where it leaves none out."""
+        if not self.partitions and not self.excluded_partitions:
+            return None
+        return frozenset(path for path in paths if self.selects_partition(path))
+
     def selects_partition(self, path: str) -> bool:
         return (not self.partitions or matches(path, self.partitions)) and not matches(path, self.excluded_partitions)
 
