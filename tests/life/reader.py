@@ -72,8 +72,8 @@ def look(storage: MemoryStorage, base_path: str, partitions: tuple[str, ...]) ->
     def committed_at(instant: str, path: str) -> str | None:
         if (at := completed.get(instant) or archived.get(instant)) is not None:
             return at
-        if instant < start and instant not in instants.pending:
-            problems.append(f"{path} is of no instant, and before the active timeline begins at {start}")
+        if instant < start:
+            problems.append(f"{path} is of nothing completed, and before the active timeline begins at {start}")
             return instant
         return None
 

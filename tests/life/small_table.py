@@ -22,6 +22,7 @@ from lakeward.commit.heartbeat_line import heartbeat_path
 from lakeward.commit.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.errors import AlreadyExists
+from lakeward.execute.archive.archiver import Archiver, ArchiveReport
 from lakeward.execute.clean.cleaner import Cleaner, CleanReport
 from lakeward.execute.clean.undoing import UndoneClean, undo_clean
 from lakeward.execute.compaction.compactor import CompactionReport, Compactor
@@ -33,6 +34,7 @@ from lakeward.format.timeline.clean_plan import CleanPlan
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
 from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.format.timeline.instant import format_instant_time
+from lakeward.plan.archive_settings import ArchiveOptions
 from lakeward.plan.clean.planner import plan_clean
 from lakeward.plan.clean.policy import CleanPolicy
 from lakeward.plan.compaction.compaction_type import CompactionType
@@ -287,6 +289,9 @@ class SmallTable:
             return outcome.plan({}) if any(outcome.dead) else None
 
         return Cleaner(self.serviced(storage), {}, keep_seconds=keep_seconds).clean(choose)
+
+    def archive(self, options: ArchiveOptions, storage: RenamingStorage | None = None) -> ArchiveReport:
+        return Archiver(self.serviced(storage), options).archive()
 
     def undo(self, clean: str, storage: RenamingStorage | None = None) -> UndoneClean:
         return undo_clean(self.serviced(storage), clean)

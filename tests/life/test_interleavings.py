@@ -19,6 +19,7 @@ from functools import cache
 import pytest
 
 from lakeward.errors import AttemptLost, Conflict, LakewardError, LockHeld, NotFound, Refused, TryLater, UsageError
+from lakeward.plan.archive_settings import ArchiveOptions
 from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
 from lakeward.plan.compaction.compaction_type import CompactionType
 from tests.called_storage import WRITES
@@ -65,11 +66,13 @@ def _savepoint(life: Life, storage: FaultyMemory) -> None:
 
 ONE_COMMIT = CleanPolicy(CleanPolicyKind.COMMITS, 1)
 ONE_VERSION = CleanPolicy(CleanPolicyKind.VERSIONS, 1)
+ARCHIVE = ArchiveOptions(commits_min=1, commits_max=2, commits_cleaned=1, delta_commits=1, level_files=2)
 ACTS: dict[str, Act] = {
     "full": lambda life, storage: life.table.compact(CompactionType.FULL, storage),
     "hybrid": lambda life, storage: life.table.compact(CompactionType.HYBRID, storage),
     "clean commits": lambda life, storage: life.table.clean(ONE_COMMIT, storage),
     "clean versions": lambda life, storage: life.table.clean(ONE_VERSION, storage),
+    "archive": lambda life, storage: life.table.archive(ARCHIVE, storage),
     "roll back": lambda life, storage: life.table.roll_back(storage),
     "savepoint": _savepoint,
     "delete savepoint": lambda life, storage: life.table.delete_savepoint(min(life.saved), storage),
@@ -85,6 +88,8 @@ def prepared() -> Life:
     """A table on which every service has something to do."""
     life = Life()
     life.write(range(8))
+    for key in range(4):
+        life.write({key, key + 3})
     life.write({0, 2, 5})
     life.table.savepoint(sorted(life.past)[-1])
     life.note_savepoints()

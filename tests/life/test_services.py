@@ -23,7 +23,9 @@ from hypothesis.stateful import (
 )
 
 from lakeward.errors import Conflict, LakewardError, LockHeld, Refused, TryLater
+from lakeward.execute.archive.archiver import ArchiveReport
 from lakeward.execute.clean.cleaner import CleanReport
+from lakeward.plan.archive_settings import ArchiveOptions
 from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
 from lakeward.plan.compaction.compaction_type import CompactionType
 from lakeward.storage.storage import RenamingStorage
@@ -50,10 +52,19 @@ POLICIES = st.sampled_from(
         CleanPolicy(CleanPolicyKind.HOURS, 1),
     ]
 )
+ARCHIVES = st.sampled_from(
+    [
+        ArchiveOptions(
+            commits_min=1, commits_max=2, commits_cleaned=1, delta_commits=1, level_files=2, manifests_kept=1
+        ),
+        ArchiveOptions(commits_min=3, commits_max=5, commits_cleaned=3, delta_commits=2, level_files=3),
+    ]
+)
 SERVICES = st.one_of(
     KINDS.map(lambda kind: ("compact", kind)),
     POLICIES.map(lambda policy: ("clean", policy)),
     POLICIES.map(lambda policy: ("clean for a while", policy)),
+    ARCHIVES.map(lambda options: ("archive", options)),
     st.just(("roll back", None)),
     st.just(("savepoint", None)),
 )
@@ -80,6 +91,8 @@ class TableUnderService(RuleBasedStateMachine):
     @initialize()
     def load(self) -> None:
         self.life.write(range(self.life.table.keys))
+        for key in range(3):  # so that there is something to clean and to archive soon
+            self.life.write({key, key + 4})
 
     # Writers
 
@@ -121,6 +134,12 @@ class TableUnderService(RuleBasedStateMachine):
     @rule(policy=POLICIES)
     def clean(self, policy: CleanPolicy) -> None:
         self._run(("clean", policy))
+
+    @rule(options=ARCHIVES)
+    def archive(self, options: ArchiveOptions) -> None:
+        report = self._run(("archive", options))
+        if isinstance(report, ArchiveReport) and report.archived:
+            event("something archived")
 
     @rule(policy=POLICIES)
     def clean_for_a_while(self, policy: CleanPolicy) -> None:
@@ -184,6 +203,9 @@ class TableUnderService(RuleBasedStateMachine):
             life.will_clean(policy := what)
             keep_seconds = KEEP_SECONDS if "while" in name else 0.0
             act = lambda: table.clean(policy, storage, keep_seconds=keep_seconds)  # noqa: E731
+        elif isinstance(what, ArchiveOptions):
+            options = what
+            act = lambda: table.archive(options, storage)  # noqa: E731
         elif name == "savepoint":
             instant = what if isinstance(what, str) else life.retained[-1]
             if instant in life.saved:

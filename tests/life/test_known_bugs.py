@@ -1,0 +1,182 @@
+"""Bugs that Hudi had, planted in this code one at a time: what the model demands must not hold then.
+
+    14365   completion times of archived instants were not found, and logs were put into the wrong slice
+    19290   a clean took logs that a pending compaction was to read
+    6938    a replacecommit was archived before its files were cleaned: they were read again
+    10325   archived instants were deleted out of order: readers met a hole
+    8783    a pull request: a write that is pending for long was passed by the archiver, and counted as committed
+
+Of the issues that 15 names, 9019 (a pending compaction that never ends holds the archiver) is no mistake that a mutant
+could make: it is the price of what 8783 demands, and `lakeward unschedule` is what is done about it (decision 0009).
+What 7503, 7826 and 4863 tell could not be looked up when this was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from lakeward.execute.archive import archiver
+from lakeward.plan import archiving
+from lakeward.plan.archive_settings import ArchiveOptions
+from lakeward.plan.archiving import KeptFor
+from lakeward.plan.clean import planner
+from lakeward.plan.clean.decision import Keeper, KeepReason
+from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
+from lakeward.plan.compaction.compaction_type import CompactionType
+from lakeward.table import file_system_view
+from tests.life.model import Broken, Life
+from tests.life.small_table import without_threads
+
+ALL_BUT_ONE = ArchiveOptions(commits_min=1, commits_max=2, commits_cleaned=1, delta_commits=1)
+ONE_VERSION = CleanPolicy(CleanPolicyKind.VERSIONS, 1)
+
+Patch = pytest.MonkeyPatch
+
+
+@pytest.fixture(autouse=True)
+def _no_threads() -> Iterator[None]:
+    with without_threads():
+        yield
+
+
+def compact(life: Life) -> None:
+    life.table.compact(CompactionType.FULL)
+    life.learn()
+    life.check()
+
+
+def clean(life: Life) -> None:
+    life.will_clean(ONE_VERSION)
+    life.table.clean(ONE_VERSION)
+    life.learn()
+    life.check()
+
+
+def archive(life: Life) -> None:
+    assert life.table.archive(ALL_BUT_ONE).archived
+    life.learn()
+    life.check()
+
+
+def late_log(life: Life) -> None:
+    """A log that was requested before its base file, and completed after it."""
+    life.write(range(8))
+    late = life.begin({0, 1})
+    life.write({4, 2})
+    compact(life)
+    life.complete(late)
+
+
+def guess_archived_times(patch: Patch) -> None:
+    def guessed(history: Any, instant: str) -> str | None:
+        return history._completed.get(instant) or (instant if instant in history._archived else None)
+
+    patch.setattr(file_system_view._History, "completion_time", guessed)
+
+
+def archived_late_log(life: Life) -> None:
+    late_log(life)
+    for key in range(4, 7):  # of the same file groups, and not what the late one wrote
+        life.write({key})
+    archive(life)
+    compact(life)
+
+
+def clean_by_requested_times(patch: Patch) -> None:
+    """A cleaner that goes by requested times, as Hudi's did, and asks a plan for its base instant only."""
+
+    def requested(history: Any, instant: str) -> str | None:
+        return instant if history.is_completed(instant) else None
+
+    def held(slice_: Any, holds: Any) -> Iterator[Keeper]:
+        for hold in holds:
+            if slice_.base_instant >= hold.from_instant:
+                yield Keeper(KeepReason.PENDING_PLAN, hold.instant)
+
+    cleaned = Life.will_clean
+
+    def from_now_on(life: Life, policy: CleanPolicy) -> None:
+        cleaned(life, policy)
+        patch.setattr(file_system_view._History, "completion_time", requested)
+        patch.setattr(planner, "_held", held)
+
+    patch.setattr(Life, "will_clean", from_now_on)
+
+
+def planned_late_log(life: Life) -> None:
+    late_log(life)
+    assert life.table.plan_by_hudi() is not None
+    life.learn(late="")
+    clean(life)
+
+
+def archive_uncleaned(patch: Patch) -> None:
+    patch.setattr(archiving, "_for_replaced_files", lambda timeline, facts: iter(()))
+
+
+def overwritten(life: Life) -> None:
+    life.write(range(8))
+    life.overwrite("p=0")
+    for key in range(4):
+        life.write({key})
+    life.table.archive(ALL_BUT_ONE)
+    life.check()
+    clean(life)
+    life.write({1})
+    archive(life)
+
+
+def delete_newest_first(patch: Patch) -> None:
+    delete = archiver._ArchiveRun._delete
+    patch.setattr(archiver._ArchiveRun, "_delete", lambda run, batch, fence: delete(run, batch[::-1], fence))
+
+
+def many_writes(life: Life) -> None:
+    for key in range(5):
+        life.write({key})
+    archive(life)
+
+
+def pass_pending(patch: Patch) -> None:
+    limits = archiving._limits
+
+    def without_pending(*given: Any) -> Iterator[archiving.Limit]:
+        passed = (KeptFor.PENDING, KeptFor.RETENTION, KeptFor.UNCOMMITTED_FILES)
+        return (limit for limit in limits(*given) if limit.reason not in passed)
+
+    patch.setattr(archiving, "_limits", without_pending)
+
+
+def long_write(life: Life) -> None:
+    life.write(range(8))
+    life.write({0})
+    late = life.begin({1})
+    for key in range(4):
+        life.write({key})
+    life.table.archive(ALL_BUT_ONE)
+    life.check()
+    life.complete(late)
+    life.check()
+
+
+@pytest.mark.parametrize(
+    ("history", "mutant"),
+    [
+        pytest.param(archived_late_log, guess_archived_times, id="14365"),
+        pytest.param(planned_late_log, clean_by_requested_times, id="19290"),
+        pytest.param(overwritten, archive_uncleaned, id="6938"),
+        pytest.param(many_writes, delete_newest_first, id="10325"),
+        pytest.param(long_write, pass_pending, id="8783"),
+    ],
+)
+def test_a_known_bug_is_caught(
+    history: Callable[[Life], None], mutant: Callable[[Patch], None], monkeypatch: Patch
+) -> None:
+    """The model holds with this code, and does not with that mistake in it."""
+    history(Life())
+    mutant(monkeypatch)
+    with pytest.raises(Broken):
+        history(Life())

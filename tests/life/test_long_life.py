@@ -1,0 +1,65 @@
+"""A table that is serviced for thousands of commits: what it holds stays bounded, and every row is right.
+
+CI has time for some hundred; `LAKEWARD_RUNS=10000` (`make simulate`) runs as many.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from lakeward.plan.archive_settings import ArchiveOptions
+from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
+from lakeward.plan.compaction.compaction_type import CompactionType
+from tests.life.model import Life
+from tests.life.small_table import BASE, TIMELINE, without_threads
+from tests.runs import runs
+
+COMMITS = 200
+RETAINED = 10
+EVERY = 5
+"""Commits from one round of services to the next."""
+SECONDS = 60.0
+"""From one commit to the next."""
+
+FILES_MAX = 130
+"""Data files: four file groups, of each what was written in the commits that are retained, two rounds and the base."""
+TIMELINE_MAX = 220
+"""Files of the active timeline: three for each of some 40 commits, and as many of the services beside them."""
+
+
+def bytes_of_data(life: Life) -> tuple[int, int]:
+    """Files and bytes of the table's partitions."""
+    storage = life.table.storage
+    sizes = [status.size for partition in life.table.partitions for status in storage.list(f"{BASE}/{partition}")]
+    return len(sizes), sum(sizes)
+
+
+@pytest.mark.slow
+def test_storage_is_bounded() -> None:
+    """After every round there is no more than after the first few, whatever was written meanwhile."""
+    chance = random.Random(1)
+    life = Life()
+    life.table.storage.watch = lambda change, path: None  # held against the model after each round
+    policy = CleanPolicy(CleanPolicyKind.COMMITS, RETAINED)
+    early = 0
+    with without_threads():
+        life.write(range(life.table.keys))
+        for number in range(1, runs(COMMITS) + 1):
+            life.write(chance.sample(range(life.table.keys), 3))
+            life.table.clock.sleep(SECONDS)
+            if number % EVERY:
+                continue
+            life.table.compact(chance.choice([CompactionType.HYBRID, CompactionType.FULL]))
+            life.learn()
+            life.will_clean(policy)
+            life.table.clean(policy)
+            life.learn()
+            life.table.archive(ArchiveOptions())
+            life.check()
+            instants = len(life.table.storage.names(TIMELINE))
+            assert instants <= TIMELINE_MAX, (number, instants)
+            files, size = bytes_of_data(life)
+            early = max(early, size) if number <= 20 * EVERY else early
+            assert files <= FILES_MAX and (number <= 20 * EVERY or size <= 2 * early), (number, files, size)
