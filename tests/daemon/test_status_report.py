@@ -139,7 +139,14 @@ def test_a_detail_before_the_first_scan(store: Store) -> None:
     """There is a page, with what the configuration says."""
     detail = table_detail(synthetic.table("orders"), None, store, now=NOW)
     assert detail.groups == () and detail.planned_at is None
-    assert [fact.label for fact in detail.facts] == ["Base path", "Group", "Metadata table", "Services"]
+    assert [fact.label for fact in detail.facts] == [
+        "Base path",
+        "Group",
+        "Metadata table",
+        "Rollback",
+        "Clean",
+        "Services",
+    ]
     assert detail.facts[2].value.startswith("delta commits since its compaction 20260101000000000: 3; compacted from 6")
 
 

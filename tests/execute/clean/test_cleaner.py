@@ -11,10 +11,11 @@ import pytest
 
 from lakeward.errors import LakewardError, Refused, TryLater
 from lakeward.execute.clean import clean_run
-from lakeward.execute.clean.cleaner import FOREIGN_QUIET_SECONDS, Cleaner
+from lakeward.execute.clean.cleaner import Cleaner
 from lakeward.execute.progress import Silent
 from lakeward.format.timeline.clean_plan import Retained, clean_plan_root, write_clean_plan
 from lakeward.format.timeline.savepoint_metadata import SavepointMetadata, write_savepoint_metadata
+from lakeward.plan.clean.due import FOREIGN_QUIET_SECONDS
 from lakeward.storage.local import LocalStorage
 from tests.crash.compacting import check_readable
 from tests.execute.clean.cleaning import (

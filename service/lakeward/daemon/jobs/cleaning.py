@@ -11,6 +11,7 @@ Keeps:   file groups that are parked or paused are left out, and partitions that
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 from lakeward.clock import Clock
 from lakeward.daemon.scheduling.events import JobResult, ServiceDemand
@@ -18,14 +19,16 @@ from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import JobFigures
 from lakeward.daemon.table_cache import CleanLook, TableCache
 from lakeward.execute.clean.choosing import CleanChoice, choose_overdue, find_retention
-from lakeward.execute.clean.cleaner import FOREIGN_QUIET_SECONDS, Cleaner, CleanReport
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.timeline.clean_plan import CleanPlan
-from lakeward.plan.clean.due import commits_since, newest_clean
+from lakeward.plan.clean.due import FOREIGN_QUIET_SECONDS, commits_since, newest_clean
 from lakeward.quantities import format_size
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
+
+if TYPE_CHECKING:
+    from lakeward.execute.clean.cleaner import CleanReport
 
 
 def clean_demand(
@@ -81,6 +84,8 @@ def clean(
     clock: Clock,
 ) -> tuple[JobResult, JobFigures, tuple[str, ...]]:
     """End what is pending, then clean. Returns how it ended, in figures, and the instants of the cleans."""
+    from lakeward.execute.clean.cleaner import Cleaner  # which loads the kernels: only once there is something to clean
+
     choice = CleanChoice(serviced.storage, serviced.base_path, table.settings.clean.options, clock=clock)
 
     def choose(snapshot: TableSnapshot) -> CleanPlan | None:

@@ -48,6 +48,7 @@ from lakeward.format.timeline.clean_plan import (
     write_clean_plan,
 )
 from lakeward.format.timeline.instant import Instant
+from lakeward.plan.clean.due import FOREIGN_QUIET_SECONDS
 from lakeward.plan.clean.validity import find_needed, groups_of_files
 from lakeward.plan.eligibility import TableService
 from lakeward.storage.storage import join
@@ -56,9 +57,6 @@ from lakeward.table.quarantine import load_quarantine
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.cleans import UNDO_OF
 from lakeward.table.timeline.service_instants import PLANNED_BY
-
-FOREIGN_QUIET_SECONDS = 3600.0
-"""A clean of another engine is taken up when its files on the timeline are that old, by the clock of this machine."""
 
 Choose = Callable[[TableSnapshot], CleanPlan | None]
 """From a scan of the table, or of where something may be dead, to what is to be deleted; None where nothing is."""

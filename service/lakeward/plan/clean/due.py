@@ -28,6 +28,9 @@ from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.timeline import Timeline
 
+FOREIGN_QUIET_SECONDS = 3600.0
+"""A clean of another engine is taken up when its files on the timeline are that old, by the clock of this machine."""
+
 
 def newest_clean(timeline: Timeline) -> str:
     """The instant of the newest completed clean of any engine; empty without any."""
