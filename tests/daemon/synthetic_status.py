@@ -24,6 +24,7 @@ from lakeward.daemon.status import (
     ServiceStatus,
     SparkState,
     SparkStatus,
+    StorageSample,
     TableDetail,
     TableStatus,
 )
@@ -140,6 +141,7 @@ def table(
         write_amplification=2.31,
         last_job=job(name),
         last_success_at={JobKind.COMPACTION: NOW - 170},
+        storage=storage_samples()[-1],
     )
     return replace(usual, **changes)
 
@@ -282,6 +284,24 @@ def groups(number: int) -> tuple[GroupStatus, ...]:
     )
 
 
+def storage_samples() -> tuple[StorageSample, ...]:
+    """A month in which a savepoint was made, and half of it cleaned once a day."""
+    return tuple(
+        StorageSample(
+            NOW - 3600 * (720 - hour),
+            {
+                "live": (4000 + 4 * hour) * MIB,
+                "pinned": 900 * MIB if hour > 300 else 0,
+                "retained": (300 + 5 * (hour % 24)) * MIB,
+                "dead": (40 * (hour % 48)) * MIB,
+                "uncommitted": 30 * MIB,
+                "quarantined": 500 * MIB if hour % 48 < 24 else 0,
+            },
+        )
+        for hour in range(0, 720, 3)
+    )
+
+
 def detail(of: TableStatus | None = None, **changes: Any) -> TableDetail:
     of = of or varied_tables()[0]
     parked = groups(1)[0]
@@ -312,6 +332,7 @@ def detail(of: TableStatus | None = None, **changes: Any) -> TableDetail:
             EventStatus(NOW - 30, "planned", "12 operations chosen, 3 FULL and 9 LOG."),
             EventStatus(NOW - 86_000, "parked", "File group g was parked after a wrong result."),
         ),
+        storage=storage_samples(),
         holds=(
             HoldStatus(
                 "parked",

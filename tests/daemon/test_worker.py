@@ -340,3 +340,21 @@ def test_a_poll_tells_of_writes_that_we_may_have_failed(tmp_path: Path) -> None:
     (found,) = bench.worker.poll(bench.table).writer_conflicts
     assert found.write == write.instant
     assert bench.worker.poll(bench.table).writer_conflicts == ()
+
+
+def test_what_holds_the_storage_is_counted_now_and_then(tmp_path: Path) -> None:
+    """Keeps 1 of daemon/storage_sampling: with the first plan, then no sooner than a minute later; a change that came
+    too early is counted by a poll once it is time, and without a change nothing is."""
+    bench = Bench(tmp_path)
+    first = bench.plan().storage
+    assert first is not None and first.bytes["live"] > 0 and first.total == first.bytes["live"]
+    assert bench.worker.caches.of("orders").storage == first
+
+    HudiWrite(bench.path, bench.serving.clock).inflight().complete()
+    assert bench.plan().storage is None, "it was counted just now"
+    assert bench.worker.poll(bench.table).storage is None
+    bench.serving.clock.sleep(3600)
+    second = bench.worker.poll(bench.table).storage
+    assert second is not None and second.at > first.at + 3000
+    bench.serving.clock.sleep(3600)
+    assert bench.worker.poll(bench.table).storage is None

@@ -13,6 +13,7 @@ from lakeward.state.records import (
     EventRecord,
     JobRecord,
     Retention,
+    StorageRecord,
 )
 from lakeward.state.store import DAY_SECONDS, Store, open_store
 from tests.clocks import SettableClock
@@ -66,3 +67,28 @@ def test_an_open_store_needs_its_schema(empty_url: str, clock: SettableClock) ->
     """The error says how to get it where there is none."""
     with pytest.raises(LakewardError, match="lakeward state migrate"):
         open_store(empty_url, clock=clock)
+
+
+def test_samples_of_storage_grow_thinner_with_age(store: Store) -> None:
+    """Every ten minutes for a day, then once an hour, then once a day, the newest of each; tables do not thin each
+    other; at last they go. A sample of the same ten minutes is replaced."""
+    days = NOW // DAY_SECONDS * DAY_SECONDS
+    old = 20 * DAY_SECONDS - 10_800
+
+    def record(table: str, at: float, live: int = 1) -> None:
+        store.observations.record_storage(table, StorageRecord(at, {"live": live}))
+
+    for ago in (0, 600, 1200, 100_000, 100_600, old, old + 7200, 500 * DAY_SECONDS):
+        record("orders", days - ago)
+    record("orders", days - 1199, 2)
+    record("trips", days - 100_601)
+
+    store.trim(days + 1)
+
+    kept = store.observations.storage("orders")
+    assert [days - each.at for each in kept] == [old, 100_000, 1199, 600, 0]
+    assert [each.bytes["live"] for each in kept] == [1, 1, 2, 1, 1]
+    assert [days - each.at for each in store.observations.storage("trips")] == [100_601]
+    store.observations.watch("trips", "/elsewhere", NOW)
+    store.observations.watch("trips", "/moved", NOW)
+    assert store.observations.storage("trips") == ()

@@ -13,7 +13,7 @@ from lakeward.cli.configured_table import ConfiguredTable
 from lakeward.cli.pinned_files import find_pinned
 from lakeward.clock import SystemClock
 from lakeward.errors import NotFound, Refused, UsageError
-from lakeward.execute.archive.preview import preview_archive
+from lakeward.execute.archive.preview import archive_plan_of
 from lakeward.execute.clean.choosing import CleanChoice, find_retention
 from lakeward.format.file_name import parse_data_file
 from lakeward.format.timeline.clean_plan import clean_plan_root, read_clean_plan
@@ -55,7 +55,6 @@ class Explained:
         """
         self._opened = opened
         self._cleaning = cleaning or opened.table.clean.options
-        self._timezone = timezone
         self.snapshot = snapshot or opened.snapshot(timezone=timezone)
 
     @cached_property
@@ -80,15 +79,11 @@ class Explained:
         """What the archiver would do now; None where it is refused."""
         opened = self._opened
         try:
-            return preview_archive(
-                opened.storage,
-                opened.base_path,
-                ArchiveOptions(),
-                clock=SystemClock(),
-                timezone=self._timezone or opened.table.timezone,
+            return archive_plan_of(
+                opened.storage, opened.base_path, self.snapshot, ArchiveOptions(), clock=SystemClock()
             )
-        except Refused:
-            return None
+        except (Refused, NotFound):
+            return None  # what is not found, an archiver that is at work took just now
 
     def file(self, given: str) -> FileExplanation:
         """Raises `UsageError`."""

@@ -28,7 +28,7 @@ from lakeward.daemon.problem import problem_of
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling import events as e
 from lakeward.daemon.served_table import ServedTable
-from lakeward.daemon.status import JobEnd, JobFigures, JobStatus
+from lakeward.daemon.status import JobEnd, JobFigures, JobStatus, StorageSample
 from lakeward.daemon.worker import PlanReport
 from lakeward.plan.compaction.decision import Decision
 from lakeward.state.records import (
@@ -38,6 +38,7 @@ from lakeward.state.records import (
     EventRecord,
     JobRecord,
     ParkedRecord,
+    StorageRecord,
 )
 from lakeward.state.store import Store
 
@@ -150,6 +151,11 @@ class Recorder:
     def planned(self, table: str, report: PlanReport) -> None:
         # One planning a table waits for the store, the newest: a hundred thousand decisions are no small thing.
         self._remember("plan", partial(self._record_plan, table, report), key=f"plan {table}")
+
+    def counted(self, table: str, sample: StorageSample) -> None:
+        """What holds a table's storage."""
+        record = partial(self._store.observations.record_storage, table, StorageRecord(sample.at, sample.bytes))
+        self._remember("storage", record, key=f"storage {table}")
 
     def serviced(self, table: ServedTable) -> None:
         """Something was said about the writers of a table that was only watched."""

@@ -55,6 +55,7 @@ from lakeward.daemon.status import (
     ServicePhase,
     ServiceStatus,
     SparkStatus,
+    StorageSample,
 )
 from lakeward.daemon.status_report import limitations, table_status
 from lakeward.daemon.worker import JobReport, PlanReport, PollReport, Worker
@@ -264,6 +265,7 @@ class Service:
                     self._backlog(table.name),
                     self.jobs,
                     write_amplification=self._written_of(table.name).amplification,
+                    storage=self._storage(table.name),
                 )
                 for table, view in tables
             ),
@@ -607,6 +609,8 @@ class Service:
                 )
             )
         self._inbox.append(e.Polled(poll.table, poll.work_id, report.changed))
+        if report.storage is not None:
+            self._recorder.counted(poll.table, report.storage)
         self._drop_unless_held(poll.table)
 
     def _plan(self, plan: e.Plan) -> None:
@@ -628,6 +632,8 @@ class Service:
         self._metrics.planned(plan.table, report.outcome, report.seconds)
         self._log.debug("planned", table=plan.table, operations=report.demand.operations, seconds=report.seconds)
         self._recorder.planned(plan.table, report)
+        if report.storage is not None:
+            self._recorder.counted(plan.table, report.storage)
         self._drop_unless_held(plan.table)
 
     def _scan_failed(self, scan: e.Poll | e.Plan, error: Exception) -> None:
@@ -762,6 +768,10 @@ class Service:
     def _backlog(self, table: str) -> Backlog | None:
         cache = self._worker.caches.find(table)
         return None if cache is None else cache.backlog
+
+    def _storage(self, table: str) -> StorageSample | None:
+        cache = self._worker.caches.find(table)
+        return None if cache is None else cache.storage
 
     def _written_of(self, table: str) -> _Written:
         return self._written.setdefault(table, _Written())

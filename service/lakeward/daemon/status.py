@@ -172,6 +172,19 @@ class HoldStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class StorageSample:
+    """What a table's storage was held by at one moment."""
+
+    at: float
+    bytes: Mapping[str, int]
+    """Maps the ids of `plan/storage_states.py` to bytes; a sample of an older release may lack some."""
+
+    @property
+    def total(self) -> int:
+        return sum(self.bytes.values())
+
+
+@dataclass(frozen=True, slots=True)
 class TableStatus:
     view: TableView
     """What the scheduler says of it: state, reason, next action, failures, parked groups."""
@@ -193,6 +206,8 @@ class TableStatus:
     """When a job of each service last ended well."""
     shown_as: str = ""
     """Its short name; empty for its name."""
+    storage: StorageSample | None = None
+    """The newest count; None before the first."""
 
     @property
     def name(self) -> str:
@@ -350,6 +365,8 @@ class TableDetail:
     holds: tuple[HoldStatus, ...]
     planned_at: float | None = None
     """When the decisions were taken."""
+    storage: tuple[StorageSample, ...] = ()
+    """Oldest first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from lakeward.daemon.status import (
     HoldStatus,
     Limitation,
     PlanStatus,
+    StorageSample,
     TableDetail,
     TableStatus,
 )
@@ -40,6 +41,7 @@ def table_status(
     jobs: JobRegistry,
     *,
     write_amplification: float | None,
+    storage: StorageSample | None,
 ) -> TableStatus:
     return TableStatus(
         view=view,
@@ -54,6 +56,7 @@ def table_status(
         last_job=jobs.last(table.name),
         last_success_at=jobs.last_successes(table.name),
         shown_as=table.shown_as,
+        storage=storage,
     )
 
 
@@ -115,6 +118,7 @@ def table_detail(status: TableStatus, snapshot: TableSnapshot | None, store: Sto
         ),
         holds=tuple(_holds(status, store, now)),
         planned_at=planning.planned_at if planning is not None else None,
+        storage=tuple(StorageSample(each.at, each.bytes) for each in store.observations.storage(name)),
     )
 
 

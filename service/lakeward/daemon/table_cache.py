@@ -15,6 +15,7 @@ that no later call sees.
     metadata plans            a plan                  their instants leave the metadata table's timeline
     what could be cleaned     a plan, now and then    a clean, or enough commits
     what cleans say           a plan                  they leave the timeline
+    what holds the storage    a plan or poll          the next count
 
 Touches: nothing. Any thread may call; each cache has a lock, which is held for no more than an assignment.
 Keeps:   1. what a call of before `forget` finds out is seen by no call that begins after it;
@@ -30,6 +31,7 @@ from dataclasses import dataclass
 from datetime import tzinfo
 from typing import Any
 
+from lakeward.daemon.status import StorageSample
 from lakeward.plan.compaction.decision import Reason
 from lakeward.table.backlog import Backlog
 from lakeward.table.file_group import FileSlice, LogFile
@@ -70,6 +72,9 @@ class TableCache:
         self._metadata_plans: Mapping[str, Any] = {}
         self._clean_look: CleanLook | None = None
         self._retentions: Mapping[str, StatedRetention] = {}
+        self._storage: StorageSample | None = None
+        self._storage_due_at = 0.0
+        self._storage_is_behind = False
 
     # ---- polls and plans
 
@@ -126,6 +131,29 @@ class TableCache:
     def keep_retentions(self, retentions: Mapping[str, StatedRetention]) -> None:
         with self._lock:
             self._retentions = retentions
+
+    @property
+    def storage(self) -> StorageSample | None:
+        """The newest count of what holds the storage; None before the first."""
+        return self._storage
+
+    @property
+    def storage_due_at(self) -> float:
+        """When it may be counted again, by the monotonic clock."""
+        return self._storage_due_at
+
+    @property
+    def storage_is_behind(self) -> bool:
+        """The table changed since it was counted."""
+        return self._storage_is_behind
+
+    def keep_storage(self, sample: StorageSample, *, due_at: float) -> None:
+        with self._lock:
+            self._storage, self._storage_due_at, self._storage_is_behind = sample, due_at, False
+
+    def put_storage_behind(self) -> None:
+        with self._lock:
+            self._storage_is_behind = True
 
     # ---- what jobs found out
 

@@ -37,7 +37,8 @@ from lakeward.daemon.observation import observe_plans
 from lakeward.daemon.problem import problem_of
 from lakeward.daemon.scheduling.events import Demand, Job, JobResult, ProblemKind, ServiceDemand, WorkProblem
 from lakeward.daemon.served_table import ServedTable
-from lakeward.daemon.status import JobFigures
+from lakeward.daemon.status import JobFigures, StorageSample
+from lakeward.daemon.storage_sampling import sample_storage
 from lakeward.daemon.table_cache import TableCache, TableCaches
 from lakeward.daemon.turn import Turn
 from lakeward.daemon.watcher import Watcher
@@ -95,6 +96,8 @@ class PollReport:
     """Written by writers since the poll before."""
     writer_conflicts: tuple[WriterConflict, ...] = ()
     """Writes that were rolled back since then, and that a service of ours may have failed."""
+    storage: StorageSample | None = None
+    """A count of what holds the storage, where one was behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +108,8 @@ class PlanReport:
     demand: Demand
     at: float
     seconds: float
+    storage: StorageSample | None = None
+    """A count of what holds the storage, where it was time for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +180,20 @@ class Worker:
             self._clock.monotonic() - started,
             polled.writer_bytes,
             () if is_first else self._writer_conflicts(table, polled.instants),
+            self._count_again(table, cache),
         )
+
+    def _count_again(self, table: ServedTable, cache: TableCache) -> StorageSample | None:
+        if not cache.storage_is_behind or self._clock.monotonic() < cache.storage_due_at:
+            return None
+        return self._count_storage(table, self._watcher.snapshot(table.name), cache)
+
+    def _count_storage(self, table: ServedTable, snapshot: TableSnapshot, cache: TableCache) -> StorageSample | None:
+        storage, _ = self._open_storage(table.base_path)
+        try:
+            return sample_storage(storage, table, snapshot, cache, clock=self._clock)
+        except LakewardError:
+            return None  # what is broken in it, plans and jobs say
 
     def _writer_conflicts(self, table: ServedTable, instants: Iterable[Instant]) -> tuple[WriterConflict, ...]:
         rollbacks = [each for each in instants if each.action == "rollback" and each.state is State.COMPLETED]
@@ -192,11 +210,12 @@ class Worker:
         cache.keep_plan_facts(self._watcher.backlog(table.name), snapshot.zone.zone)
         now = self._clock.now()
         services = self._service_demands(table, cache, snapshot, excluded, guard, now)
+        counted = self._count_storage(table, snapshot, cache)
         why_not = find_refusals(snapshot, TableService.COMPACTION)
         no_work = why_no_work(snapshot) if not table.is_asked_for else None
         if no_work is not None or (why_not and JobKind.COMPACTION not in table.settings.services):
             demand = Demand(0, no_work=no_work or "", services=services)
-            return PlanReport(PlanOutcome((), ()), (), demand, now, self._clock.monotonic() - started)
+            return PlanReport(PlanOutcome((), ()), (), demand, now, self._clock.monotonic() - started, counted)
         refuse(table.base_path, why_not)
         guard()
         at = format_instant_time(int(now * 1000), zone_of(snapshot))
@@ -204,7 +223,7 @@ class Worker:
         outcome = table.planner(snapshot, at, {**cache.unmergeable(slices), **excluded}, cache.whole(slices))
         demand = replace(self._demand(table, cache, snapshot, outcome, excluded, now), services=services)
         pending = tuple(observe_plans(snapshot))
-        return PlanReport(outcome, pending, demand, now, self._clock.monotonic() - started)
+        return PlanReport(outcome, pending, demand, now, self._clock.monotonic() - started, counted)
 
     def _demand(
         self,

@@ -15,7 +15,15 @@ from typing import Any
 from sqlalchemy import Connection, Row, Table, and_, bindparam, delete, select
 
 from lakeward.state.access import StoreAccess, fields_of, plain
-from lakeward.state.records import DecisionRecord, FileGroupKey, ObservedOperation, ObservedPlan, Planning, WatchedTable
+from lakeward.state.records import (
+    DecisionRecord,
+    FileGroupKey,
+    ObservedOperation,
+    ObservedPlan,
+    Planning,
+    StorageRecord,
+    WatchedTable,
+)
 from lakeward.state.schema import (
     decisions,
     jobs,
@@ -23,8 +31,12 @@ from lakeward.state.schema import (
     observed_plans,
     plannings,
     storable,
+    storage_samples,
     watched_tables,
 )
+
+SLOT_SECONDS = 600.0
+"""Within so long the newest sample of a table's storage stays."""
 
 
 class Observations:
@@ -189,6 +201,22 @@ class Observations:
 
         return self._access.read("observed_plans", work)
 
+    def record_storage(self, table: str, sample: StorageRecord) -> None:
+        """What holds a table's storage. One of the same ten minutes is replaced."""
+        values = {"at": sample.at, "bytes": plain(sample.bytes)}
+
+        def work(connection: Connection) -> None:
+            insert = self._access.database.insert(storage_samples)
+            row = insert.values(table_name=table, slot=int(sample.at // SLOT_SECONDS), **values)
+            connection.execute(row.on_conflict_do_update(index_elements=["table_name", "slot"], set_=values))
+
+        self._access.write("record_storage", work)
+
+    def storage(self, table: str) -> tuple[StorageRecord, ...]:
+        """Oldest first."""
+        query = select(storage_samples).where(storage_samples.c.table_name == table).order_by(storage_samples.c.slot)
+        return tuple(StorageRecord(row.at, row.bytes) for row in self._access.rows("storage", query))
+
     def clear(self) -> None:
         """Empty what the timelines and the next planning tell again; everything else stays."""
 
@@ -201,7 +229,7 @@ class Observations:
 
 
 def _delete_observations(connection: Connection, table: str) -> None:
-    for kind in (plannings, decisions, observed_plans, observed_operations):
+    for kind in (plannings, decisions, observed_plans, observed_operations, storage_samples):
         connection.execute(delete(kind).where(kind.c.table_name == table))
 
 

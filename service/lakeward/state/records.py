@@ -83,6 +83,15 @@ class ObservedPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class StorageRecord:
+    """What a table's storage was held by."""
+
+    at: float
+    bytes: Mapping[str, int]
+    """Bytes of each state."""
+
+
+@dataclass(frozen=True, slots=True)
 class JobRecord:
     """Our stored promise to carry something out; without a result while it runs."""
 
@@ -229,6 +238,11 @@ class Retention:
     write_days: float = 1
     """How long the id of a write is remembered; a retry comes within minutes."""
     daemon_days: float = 7
+    storage_slot_days: float = 1
+    """How long what holds a table's storage is remembered every ten minutes; after that once an hour."""
+    storage_hour_days: float = 14
+    """After that, once a day."""
+    storage_days: float = 400
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The tables of the store, as SQLAlchemy Core knows them; `migrations/` is how a database gets them.
 
-    about a table     watched_tables  plannings  decisions  observed_plans  observed_operations
+    about a table     watched_tables  plannings  decisions  observed_plans  observed_operations  storage_samples
     about our work    jobs  attempts
     between daemons   leases  daemons
     from an operator  controls  parked_groups
@@ -124,6 +124,16 @@ observed_operations = Table(
     Column("read_bytes", BigInteger, nullable=False),
     Column("write_bytes", BigInteger, nullable=False),
 )
+
+storage_samples = Table(
+    "storage_samples",
+    metadata,
+    Column("table_name", StorableText, primary_key=True),
+    Column("slot", BigInteger, primary_key=True, autoincrement=False),
+    Column("at", Double, nullable=False),
+    Column("bytes", JSON, nullable=False),
+)
+"""`slot` counts periods of ten minutes since the epoch; the newest sample of each stays."""
 
 # ------------------------------------------------------------------------------------------------ about our work
 

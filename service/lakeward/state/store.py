@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, Table, and_, delete, select, update
+from sqlalchemy import Connection, Table, and_, delete, func, select, tuple_, update
 from sqlalchemy.sql.elements import ColumnElement
 
 from lakeward.clock import Clock
@@ -31,7 +31,7 @@ from lakeward.state.events import Events
 from lakeward.state.jobs import Jobs
 from lakeward.state.lease_rows import LeaseRows
 from lakeward.state.migration import ensure_usable, migrate_database
-from lakeward.state.observations import Observations
+from lakeward.state.observations import SLOT_SECONDS, Observations
 from lakeward.state.records import ControlRecord, ParkedRecord, Retention, Trimmed, WatchedTable
 from lakeward.state.schema import (
     applied_writes,
@@ -41,10 +41,12 @@ from lakeward.state.schema import (
     events,
     jobs,
     parked_groups,
+    storage_samples,
     store_identity,
 )
 
 DAY_SECONDS = 86400.0
+HOUR_SLOTS = int(3600 // SLOT_SECONDS)
 
 
 def open_store(
@@ -133,6 +135,9 @@ class Store:
                 (parked_groups, older(parked_groups.c.until, keep.control_days)),
                 (daemons, older(daemons.c.beat_at, keep.daemon_days)),
                 (applied_writes, older(applied_writes.c.at, keep.write_days)),
+                (storage_samples, older(storage_samples.c.at, keep.storage_days)),
+                (storage_samples, _thinned(HOUR_SLOTS, older(storage_samples.c.at, keep.storage_slot_days))),
+                (storage_samples, _thinned(24 * HOUR_SLOTS, older(storage_samples.c.at, keep.storage_hour_days))),
             ]
             taken: dict[str, int] = {}
             for table, goes in goners:
@@ -160,6 +165,13 @@ class Store:
             self.controls.add(control)
         for each in parked:  # after the controls, because a resume unparks
             self.controls.park(each)
+
+
+def _thinned(slots: int, old: ColumnElement[bool]) -> ColumnElement[bool]:
+    """True for old samples but the newest of so many slots."""
+    table, slot = storage_samples.c.table_name, storage_samples.c.slot
+    newest = select(table, func.max(slot)).where(old).group_by(table, slot - slot % slots)
+    return and_(old, tuple_(table, slot).not_in(newest))
 
 
 def _beyond(

@@ -16,11 +16,15 @@ from typing import Any
 from lakeward.clock import Clock
 from lakeward.commit.instant_time import MAX_WAIT_SECONDS
 from lakeward.format.timeline.instant import comparable_time, format_instant_time
+from lakeward.plan.clean.planner import plan_clean
+from lakeward.plan.clean.policy import READER_WINDOW_SECONDS, CleanPolicy
 from lakeward.plan.eligibility import Refusal, TableService, find_all_refusals
+from lakeward.plan.storage_states import storage_states
 from lakeward.storage.storage import Storage
 from lakeward.table.backlog import backlog_of
 from lakeward.table.damaged_file import DamagedFile
 from lakeward.table.file_group import FileGroup, FrozenGroup
+from lakeward.table.quarantine import Quarantine, load_quarantine
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
 
 _EARLIEST_ZONE = timezone(timedelta(hours=14))
@@ -31,10 +35,11 @@ REPORT_VERSION = 1
 
 
 def inspect_table(storage: Storage, base_path: str, *, timezone: str | None, clock: Clock) -> dict[str, Any]:
-    return report(take_snapshot(storage, base_path, timezone=timezone, clock=clock), now=clock.now())
+    snapshot = take_snapshot(storage, base_path, timezone=timezone, clock=clock)
+    return report(snapshot, load_quarantine(storage, base_path), now=clock.now())
 
 
-def report(snapshot: TableSnapshot, *, now: float) -> dict[str, Any]:
+def report(snapshot: TableSnapshot, quarantine: Quarantine, *, now: float) -> dict[str, Any]:
     refusals = find_all_refusals(snapshot)
     return {
         "report_version": REPORT_VERSION,
@@ -50,6 +55,7 @@ def report(snapshot: TableSnapshot, *, now: float) -> dict[str, Any]:
         },
         "totals": _totals(snapshot),
         "backlog": _backlog(snapshot),
+        "storage": _storage(snapshot, quarantine, now),
         "timeline": _timeline(snapshot, now),
         "pending": _pending(snapshot),
         "partitions": list(snapshot.partitions),
@@ -131,6 +137,13 @@ def _totals(snapshot: TableSnapshot) -> dict[str, int]:
         "log_files": sum(len(slice_.log_files) for slice_ in slices),
         "log_bytes": sum(slice_.log_bytes for slice_ in slices),
     }
+
+
+def _storage(snapshot: TableSnapshot, quarantine: Quarantine, now: float) -> dict[str, Any]:
+    """All data files by what holds them, under the policy by which a clean goes where nothing else is said."""
+    outcome = plan_clean(snapshot, CleanPolicy(), now=now, reader_window=READER_WINDOW_SECONDS)
+    states = storage_states(snapshot, outcome, quarantine)
+    return {state.value: {"files": total.files, "bytes": total.bytes} for state, total in states.items()}
 
 
 def _backlog(snapshot: TableSnapshot) -> dict[str, Any]:

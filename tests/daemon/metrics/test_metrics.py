@@ -13,7 +13,7 @@ from lakeward.config.job_kind import JobKind
 from lakeward.daemon.metrics.metrics import OTHER, Metrics
 from lakeward.daemon.metrics.specs import METRICS, MetricKind, PollOutcome, VerificationKind, WatchedStep
 from lakeward.daemon.scheduling.events import Hold, TableState
-from lakeward.daemon.status import JobEnd, JobFigures, ServiceStatus, SparkState, SparkStatus
+from lakeward.daemon.status import JobEnd, JobFigures, ServiceStatus, SparkState, SparkStatus, StorageSample
 from lakeward.execute.progress import Count, Phase
 from lakeward.plan.compaction.decision import Choice, PlanOutcome, Reason
 from lakeward.table.backlog import PendingPlan
@@ -114,7 +114,8 @@ def test_gauges_say_what_the_status_says():
     pending = PendingPlan("20270115070000000", "compaction", NOW - 700)
     kept = {"oldest_savepoint_at": NOW - 90_000, "pinned_bytes": 13}
     waiting = backlog(pending_plans=(pending,), oldest_unmerged_at=NOW - 4000, **kept)
-    shown = table("orders", TableState.QUEUED, backlog=waiting)
+    counted = StorageSample(NOW - 60, {"live": 100, "dead": 7})
+    shown = table("orders", TableState.QUEUED, backlog=waiting, storage=counted)
     text = scrape(busy(service(shown)))
 
     assert value(text, "lakeward_table_log_files", table="orders") == 120
@@ -126,6 +127,8 @@ def test_gauges_say_what_the_status_says():
     assert value(text, "lakeward_table_write_amplification_ratio", table="orders") == 2.31
     assert value(text, "lakeward_table_oldest_savepoint_age_seconds", table="orders") == 90_000
     assert value(text, "lakeward_table_pinned_bytes", table="orders") == 13
+    assert value(text, "lakeward_table_storage_bytes", table="orders", state="live") == 100
+    assert value(text, "lakeward_table_storage_bytes", table="orders", state="orphan") == 0
     assert value(text, "lakeward_tables", state="queued") == 1
 
 

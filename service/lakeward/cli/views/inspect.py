@@ -46,6 +46,9 @@ def _head(report: dict[str, Any], console: Console) -> None:
         f"{_count(totals['base_files'], 'base file')} of {format_size(totals['base_bytes'])}, "
         f"{_count(totals['log_files'], 'log')} of {format_size(totals['log_bytes'])}",
     }
+    states = [f"{format_size(of['bytes'])} {state}" for state, of in report["storage"].items() if of["files"]]
+    if len(states) > 1:
+        rows["storage"] = ", ".join(states)
     if backlog["log_files"]:
         rows["to merge"] = f"{_count(backlog['log_files'], 'log')} of {format_size(backlog['log_bytes'])}"
         if backlog["superseded_log_files"]:

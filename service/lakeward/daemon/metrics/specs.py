@@ -18,6 +18,7 @@ from enum import StrEnum
 from lakeward.config.job_kind import RETIRED, JobKind
 from lakeward.daemon.scheduling.events import TableState
 from lakeward.daemon.status import ServiceStatus, SparkState, TableStatus
+from lakeward.plan.storage_states import FileState
 
 
 class MetricKind(StrEnum):
@@ -256,6 +257,12 @@ def _state(table: TableStatus, now: float) -> Reading:
     return {state.value: float(state in states) for state in TableState}
 
 
+def _storage(table: TableStatus, now: float) -> Reading:
+    if table.storage is None:
+        return None
+    return {state.value: float(table.storage.bytes.get(state.value, 0)) for state in FileState}
+
+
 def _oldest_unmerged_age(table: TableStatus, now: float) -> Reading:
     return None if table.backlog is None or table.no_work else (table.oldest_unmerged_age(now) or 0.0)
 
@@ -433,10 +440,19 @@ TABLE_GAUGES = (
     TableGauge(
         _gauge(
             "lakeward_table_pinned_bytes",
-            "Bytes of the files that savepoints keep and no query of the newest rows reads.",
+            "Bytes of the slices that savepoints pin and no query of the newest rows reads.",
             "table",
         ),
         _backlog("pinned_bytes"),
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_storage_bytes",
+            "Bytes of data files by what holds them, as counted last; docs/operations.md says what the states mean.",
+            "table",
+            "state",
+        ),
+        _storage,
     ),
     TableGauge(
         _gauge(

@@ -35,6 +35,7 @@ from lakeward.daemon.status import (
     TableDetail,
     TableStatus,
 )
+from lakeward.daemon.web.storage_chart import storage_chart
 from lakeward.plan.compaction.decision import Choice, Decision
 from lakeward.plan.compaction.explain import explain
 from lakeward.quantities import format_size
@@ -434,6 +435,7 @@ class Pages:
             table=detail.table,
             query=query,
             page=page,
+            storage=storage_chart(detail.storage),
             refresh=query.refresh,
             refresh_link=query.link(refresh=not query.refresh),
         )

@@ -12,7 +12,7 @@ from lakeward.plan.archiving import ArchivePlan, plan_archive
 from lakeward.plan.eligibility import TableService, find_refusals
 from lakeward.plan.refusal import refuse
 from lakeward.storage.storage import Storage
-from lakeward.table.snapshot import take_snapshot
+from lakeward.table.snapshot import TableSnapshot, take_snapshot
 from lakeward.table.timeline.archived import history_folder, load_history
 
 
@@ -21,6 +21,13 @@ def preview_archive(
 ) -> ArchivePlan:
     """Raises `Refused`."""
     snapshot = take_snapshot(storage, base_path, timezone=timezone, clock=clock)
+    return archive_plan_of(storage, base_path, snapshot, options, clock=clock)
+
+
+def archive_plan_of(
+    storage: Storage, base_path: str, snapshot: TableSnapshot, options: ArchiveOptions, *, clock: Clock
+) -> ArchivePlan:
+    """The same of a scan of the whole table that was made just now. Raises `Refused`."""
     refuse(base_path, find_refusals(snapshot, TableService.ARCHIVING))
     history = load_history(storage, history_folder(base_path, snapshot.config))
     facts = read_archive_facts(storage, base_path, snapshot, history, clock=clock)

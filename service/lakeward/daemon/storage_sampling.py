@@ -1,0 +1,53 @@
+"""When it is worth the time to count again what a table's storage is held by, and the counting.
+
+    a plan           the table changed: count, unless that was done too lately; then the count is behind
+    a poll           count where it is behind and the time has come, so that the last change is counted, too
+
+A count goes over all files and asks for all of their slices whether a clean would take them, so it waits for a thousand
+times of what the one before took.
+
+Touches: storage, reading only: the quarantine's manifests, and the watermarks of consumers.
+Keeps:   1. counting takes no more than a thousandth of a core for each table, and nothing for one that does not change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lakeward.clock import Clock
+from lakeward.daemon.served_table import ServedTable
+from lakeward.daemon.status import StorageSample
+from lakeward.daemon.table_cache import TableCache
+from lakeward.execute.clean.choosing import CleanChoice, find_retention
+from lakeward.plan.clean.decision import CleanOutcome
+from lakeward.plan.clean.policy import CleanPolicy
+from lakeward.plan.storage_states import storage_states
+from lakeward.storage.storage import Storage
+from lakeward.table.quarantine import load_quarantine
+from lakeward.table.snapshot import TableSnapshot
+
+SECONDS_MIN = 60.0
+"""Between two counts of a table."""
+TIMES_ITS_COST = 1000.0
+
+
+def sample_storage(
+    storage: Storage, table: ServedTable, snapshot: TableSnapshot, cache: TableCache, *, clock: Clock
+) -> StorageSample | None:
+    """A count of the table as it is; None where it is too early for one."""
+    began = clock.monotonic()
+    if began < cache.storage_due_at:
+        cache.put_storage_behind()
+        return None
+    options, known = table.settings.clean.options, cache.retentions()
+    retention = find_retention(storage, snapshot, options, cache=known)
+    cache.keep_retentions(known)
+    outcome = CleanOutcome(CleanPolicy(), None, "", ())
+    if retention.policy is not None:
+        options = replace(options, policy=retention.policy)
+        outcome = CleanChoice(storage, snapshot.base_path, options, clock=clock).outcome(snapshot)
+    states = storage_states(snapshot, outcome, load_quarantine(storage, snapshot.base_path))
+    sample = StorageSample(clock.now(), {state.value: total.bytes for state, total in states.items()})
+    took = clock.monotonic() - began
+    cache.keep_storage(sample, due_at=began + max(SECONDS_MIN, took * TIMES_ITS_COST))
+    return sample
