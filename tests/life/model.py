@@ -116,8 +116,8 @@ class Life:
         self.floor = max(self.floor, earliest or "")
         self._forget()
 
-    def will_undo(self) -> None:
-        """The last clean is undone now, and what was promised before it is promised again."""
+    def undone(self) -> None:
+        """The last clean was undone, and what was promised before it is promised again."""
         self.floor, past = self.before_clean
         self.past = {**past, **self.past}
         self.undoable = ""
@@ -140,8 +140,8 @@ class Life:
 
     @property
     def retained(self) -> list[str]:
-        """Instants that can be read, and that a savepoint may be made of."""
-        return sorted(time for time in self.past if time >= self.floor)
+        """Instants that can be read, and that a savepoint may be made of: archived ones cannot."""
+        return sorted(time for time in self._look().completed if time >= self.floor)
 
     # What is true
 

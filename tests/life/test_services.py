@@ -150,11 +150,15 @@ class TableUnderService(RuleBasedStateMachine):
     @precondition(lambda self: self.life.undoable)
     @rule()
     def undo(self) -> None:
-        clean = self.life.undoable
-        self.life.will_undo()
-        self.life.table.undo(clean)
-        event("undo done")
-        self.life.learn()
+        try:
+            self.life.table.undo(self.life.undoable)
+        except Refused as error:  # what was replaced and archived since may not come back
+            note(str(error))
+            self.life.undoable = ""
+        else:
+            event("undo done")
+            self.life.undone()
+            self.life.learn()
 
     @rule()
     def roll_back(self) -> None:
