@@ -11,7 +11,7 @@ import pytest
 from lakeward.errors import Refused, TryLater
 from lakeward.format.timeline.clean_plan import Retained, read_clean_plan, write_clean_plan
 from lakeward.format.timeline.instant import format_instant_time, parse_instant_time
-from lakeward.plan.clean.decision import SAVEPOINTED_TIMESTAMPS, DeadReason, SliceDecision
+from lakeward.plan.clean.decision import LEFT_NOTHING, SAVEPOINTED_TIMESTAMPS, DeadReason, SliceDecision
 from lakeward.plan.clean.planner import plan_clean
 from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
 from lakeward.plan.clean.reader_protection import ReaderProtection, Watermark
@@ -100,7 +100,11 @@ def test_the_plan_names_the_dead_files_by_partition() -> None:
     }
     assert plan.earliest_retained == Retained(minute(30), "commit", "COMPLETED")
     assert (plan.last_completed, plan.policy) == (minute(30), "KEEP_LATEST_COMMITS")
-    assert plan.extra_metadata == {"by": "us", SAVEPOINTED_TIMESTAMPS: f"{minute(5)},{minute(10)}"}
+    assert plan.extra_metadata == {
+        "by": "us",
+        SAVEPOINTED_TIMESTAMPS: f"{minute(5)},{minute(10)}",
+        LEFT_NOTHING: "true",
+    }
     assert read_clean_plan(write_clean_plan(plan, root="file:/t"), root="file:/t", file="f") == plan
 
 

@@ -41,7 +41,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from lakeward.errors import BrokenFile
-from lakeward.format.file_name import parse_base_file, parse_log_file
+from lakeward.format.file_name import parse_data_file
 from lakeward.format.timeline.instant import Instant, comparable_time, is_before, parse_instant_time
 from lakeward.plan.clean.decision import CleanOutcome, DeadReason, Keeper, KeepReason, SliceDecision
 from lakeward.plan.clean.earliest_retained import find_earliest_retained, oldest_pending_write
@@ -133,7 +133,7 @@ def _leaves_nothing(
         return False
     under_way = {instant.time for instant in timeline.pending}
     names = (path.rpartition("/")[2] for path in snapshot.uncommitted_files)
-    files = (parse_base_file(name) or parse_log_file(name) for name in names)
+    files = map(parse_data_file, names)
     if any(file is None or file.instant not in under_way for file in files):
         return False
     return not any(
