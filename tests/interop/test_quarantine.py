@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakeward.execute.clean.orphans import look, set_orphans_aside
 from lakeward.execute.clean.undoing import undo_clean
+from lakeward.plan.clean.orphans import OrphanKeeper, OrphanProof
 from lakeward.storage.local import LocalStorage
 from lakeward.table.quarantine import load_quarantine
 from tests.crash.metadata_compacting import check_agrees
 from tests.execute.clean.cleaning import clean, completed_cleans, data_files
 from tests.execute.metadata.compacting_metadata import serviced_table
+from tests.execute.rollback.failed_tables import fail_last_write
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.hudi.metadata_table import COLUMNS, INDEXES
 from tests.hudi.table import HudiTable, TableShape
@@ -186,3 +189,26 @@ def test_hudi_ends_an_undo_that_we_died_over(spark: SparkSession, made: HudiTabl
 def _second_commit(table: HudiTable) -> str:
     names = sorted(path.name for path in (table.path / ".hoodie" / "timeline").glob("*_*.deltacommit"))
     return names[1].split("_")[0]
+
+
+def test_what_a_rollback_of_hudis_left_is_an_orphan_file(spark: SparkSession, made: HudiTable, tmp_path: Path) -> None:
+    """The markers of a failed write are gone, so Hudi's rollback deletes none of its files: they are proved by it, go
+    by the second look, and Hudi reads and writes on. Files of a write that is pending stay."""
+    table = made.copy_to(tmp_path / "table")
+    instant = fail_last_write(table.path)
+    left = {path for path in data_files(table.path) if f"_{instant}" in path}
+    serviced = serviced_table(str(table.path), LocalStorage(), ScriptedProcesses())
+    assert left and {each.keepers[0] for each in look(serviced, age_seconds=0.0)} == {OrphanKeeper.PENDING}
+    write(spark, table, 4)
+    before = values(table)
+
+    found = look(serviced, age_seconds=0.0)
+    assert {each.file.path for each in found} == left and {each.proof for each in found} == {OrphanProof.ROLLED_BACK}
+    assert set_orphans_aside(serviced, age_seconds=60.0, keep_seconds=60.0).recorded == len(left)
+    serviced.clock.sleep(120.0)
+    assert set_orphans_aside(serviced, age_seconds=60.0, keep_seconds=60.0).run is not None
+    assert not left & data_files(table.path)
+    assert values(table) == before
+    write(spark, table, 5, **CLEANS)
+    verify(table)
+    assert values(table) == {"v5"}

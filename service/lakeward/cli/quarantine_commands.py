@@ -1,4 +1,4 @@
-"""`lakeward quarantine list|purge TABLE`: what cleans took out of the table and that can still be brought back.
+"""`lakeward quarantine list|purge|restore TABLE`: what cleans took out of the table and that can still be brought back.
 
 Touches: stdout, stderr; the quarantine, through `execute/clean/purging.py`.
 Keeps:   nothing is deleted without a statement about the table's other writers, nor with --dry-run.
@@ -97,3 +97,29 @@ def purge(
     render_purged(purged, console)
     if not purged:
         console.print("Nothing is due.", highlight=False)
+
+
+@quarantine_app.command()
+@with_option_groups
+def restore(
+    *,
+    table: TableArgument,
+    run: Annotated[str, typer.Argument(metavar="RUN", help="As `quarantine list` has it: orphans-...")],
+    config: ConfigOption = None,
+    stated: StatedLocks,
+    timezone: TimezoneOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Put orphan files that were set aside back into their places. (A clean is undone by `lakeward clean --undo`.)"""
+    from lakeward.cli.serviced import serviced_table
+    from lakeward.execute.clean.orphans import restore_orphans
+
+    opened = open_table(table, config)
+    locks = stated.over(opened, dry_run=False)
+    with serviced_table(opened, locks, timezone=timezone) as serviced:
+        files = restore_orphans(serviced, run)
+    if as_json:
+        print_json({"run": run, "files": files})
+    else:
+        typer.echo(f"{run} is back in place: {files} file{'' if files == 1 else 's'}.")

@@ -16,6 +16,7 @@ from lakeward.cli.explain_command import explain as explain_table
 from lakeward.cli.inspect_command import inspect as inspect_table
 from lakeward.cli.metadata_commands import metadata_app
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.orphan_commands import orphans_app
 from lakeward.cli.plan_command import plan as plan_table
 from lakeward.cli.quarantine_commands import quarantine_app
 from lakeward.cli.reload_command import reload as reload_daemon
@@ -46,6 +47,7 @@ app.command(name="reload")(reload_daemon)
 app.add_typer(metadata_app, name="metadata")
 app.add_typer(savepoint_app, name="savepoint")
 app.add_typer(quarantine_app, name="quarantine")
+app.add_typer(orphans_app, name="orphans")
 app.add_typer(config_app, name="config")
 app.add_typer(state_app, name="state")
 

@@ -26,7 +26,7 @@ Keeps:   1. a file leaves its place only after a manifest names it, where it is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from lakeward.commit.creation import create_once
 from lakeward.commit.fencing import fencing_of
@@ -43,10 +43,12 @@ from lakeward.table.quarantine import (
     QuarantinedRun,
     QuarantineKind,
     load_quarantine,
+    quarantine_folder,
     quarantined_path,
     run_folder,
     write_manifest,
 )
+from lakeward.table.stray_record import STRAYS, RecordedStray, encode_record, find_records
 
 
 class FileRemoval:
@@ -98,6 +100,15 @@ class FileRemoval:
 def write_stats(storage: Storage, base_path: str, run: str, attempt: int, content: bytes) -> None:
     """Keep what the metadata table says of the files, which the clean deletes there."""
     create_once(storage, join(run_folder(base_path, run), f"{STATS}{attempt}"), content)
+
+
+def record_strays(storage: Storage, base_path: str, recorded: Mapping[str, RecordedStray], *, now: float) -> None:
+    """Record what looked like orphan files, in the place of what was recorded before. Under the lock."""
+    storage.make_folder(quarantine_folder(base_path))
+    older = find_records(storage, base_path)
+    number = max([int(now * 1000), *(int(name.removeprefix(STRAYS)) + 1 for name in older)])
+    create_once(storage, join(quarantine_folder(base_path), f"{STRAYS}{number}"), encode_record(recorded))
+    fencing_of(storage).delete_files([join(quarantine_folder(base_path), name) for name in older])
 
 
 def begin_purge(storage: Storage, base_path: str, run: QuarantinedRun) -> bool:

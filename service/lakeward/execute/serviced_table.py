@@ -94,6 +94,7 @@ class ServicedTable:
         only: Collection[GroupId] | None = None,
         partitions: Collection[str] | None = None,
         service: TableService = TableService.COMPACTION,
+        listing: ListingSource | None = None,
     ) -> TableSnapshot:
         """A fresh snapshot of a table that we may change. Raises `Refused`.
 
@@ -102,6 +103,7 @@ class ServicedTable:
                 listed in the storage, whatever else the table is listed by.
             partitions: the partitions that matter, where `only` names no groups.
             service: what the snapshot is for, and may be refused.
+            listing: what tells the files of the whole table, whatever the options say.
         """
         with self.measured(Phase.SCAN):
             snapshot = take_snapshot(
@@ -112,7 +114,7 @@ class ServicedTable:
                 only=only,
                 partitions=partitions,
                 cache=self.cache,
-                listing=self.options.listing if only is None else ListingSource.STORAGE,
+                listing=(listing or self.options.listing) if only is None else ListingSource.STORAGE,
                 accept_damaged_logs=self.options.accept_damaged_logs,
             )
         refuse(self.base_path, find_refusals(snapshot, service))

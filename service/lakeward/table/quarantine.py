@@ -7,8 +7,8 @@
                              /undo-<instant>        that this clean brings them back
                              /purging               that they are being deleted
 
-A run is a clean, by its instant, or a look for orphan files, `orphans-<time>`. Where nothing can be renamed, in object
-stores, the files stand in their places meanwhile, and the manifest alone says that they go.
+A run is a clean, by its instant, or a look for orphan files, `orphans-<milliseconds>`. Where nothing can be renamed, in
+object stores, the files stand in their places meanwhile, and the manifest alone says that they go.
 
 Hudi lists partitions, the timeline and the archive, each by its own folder, and enters no other one below `.hoodie`.
 So no reader, lister or cleaner of its sees what is in here.
@@ -39,7 +39,7 @@ PURGING = "purging"
 MANIFEST = "manifest-"
 STATS = "stats-"
 UNDO = "undo-"
-_RUN = re.compile(r"(orphans-)?\d{14,17}")
+_RUN = re.compile(r"(orphans-)?\d{13,17}")
 _VERSION = 1
 
 

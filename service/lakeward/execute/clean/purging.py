@@ -15,10 +15,10 @@ Keeps:   1. what a pending clean sets aside is left alone;
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakeward.commit.quarantine import begin_purge, purge
+from lakeward.execute.clean.orphans import still_orphans
 from lakeward.execute.clean.undo_run import settle_undo
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.plan.clean.purging import PurgeReason, find_due
@@ -26,7 +26,7 @@ from lakeward.plan.clean.validity import find_needed, groups_of_files
 from lakeward.plan.eligibility import TableService
 from lakeward.table.listing import ListingSource, find_table_partitions
 from lakeward.table.metadata.metadata_table import has_metadata_table
-from lakeward.table.quarantine import Quarantine, QuarantinedFile, QuarantinedRun, load_quarantine
+from lakeward.table.quarantine import Quarantine, QuarantinedRun, QuarantineKind, load_quarantine
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def purge_quarantine(
         for run, reason in due(load_quarantine(storage, base_path)):
             if run.run in pending:
                 continue
-            standing = _standing(table, run.files) if run.in_place else []
+            standing = _standing(table, run) if run.in_place else []
             fence()
             if begin_purge(storage, base_path, run):
                 begun.append((run, reason, standing))
@@ -74,10 +74,12 @@ def purge_quarantine(
     return tuple(PurgedRun(run.run, reason, len(run.files), run.bytes) for run, reason, _ in begun)
 
 
-def _standing(table: ServicedTable, files: Iterable[QuarantinedFile]) -> list[str]:
+def _standing(table: ServicedTable, run: QuarantinedRun) -> list[str]:
     """Paths of the files that stand in their places and that nothing needs."""
+    if run.kind is QuarantineKind.ORPHANS:
+        return still_orphans(table, run.files)
     by_partition: dict[str, list[str]] = {}
-    for file in files:
+    for file in run.files:
         by_partition.setdefault(file.partition_path, []).append(file.name)
     snapshot = table.snapshot(only=set(groups_of_files(by_partition)), service=TableService.CLEANING)
     stays = set(find_needed(snapshot, by_partition))
@@ -93,4 +95,4 @@ def _standing(table: ServicedTable, files: Iterable[QuarantinedFile]) -> list[st
         )
         prefix = f"{table.base_path}/"
         stays |= {status.path.removeprefix(prefix) for each in listed.partitions for status in each.files}
-    return [file.path for file in files if file.path not in stays]
+    return [file.path for file in run.files if file.path not in stays]

@@ -39,7 +39,7 @@ from lakeward.table.file_system_view import GroupId
 from lakeward.table.index_definitions import load_indexed_columns
 from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.partition import is_partition
-from lakeward.table.quarantine import QuarantinedFile, QuarantinedRun, load_quarantine, run_folder
+from lakeward.table.quarantine import QuarantinedFile, QuarantinedRun, QuarantineKind, load_quarantine, run_folder
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.cleans import UNDOES, read_cleans
 
@@ -224,6 +224,9 @@ def settle_undo(table: ServicedTable, snapshot: TableSnapshot, run: QuarantinedR
     """Remove what an undo that is not under way any more left of its run. Under the lock."""
     assert run.undone_by is not None, "its caller asked"
     storage, base_path, timeline = table.storage, table.base_path, snapshot.timeline
+    if run.kind is QuarantineKind.ORPHANS:  # what is back is back
+        end_undo(storage, base_path, run.run, run.undone_by)
+        return
     undo = [each for each in timeline.instants if each.time == run.undone_by and each.action == "clean"]
     if not undo:
         if not timeline.is_archived(run.undone_by):  # its process died before it wrote the plan, so nothing was moved
