@@ -53,6 +53,7 @@ EXAMPLES = {
     "defaults.listing": '"metadata"',
     "defaults.clean.policy": '"commits"',
     "defaults.clean.retain": "20",
+    "defaults.clean.quarantine_max": '"500GiB"',
     "defaults.timezone": '"Europe/Berlin"',
     "tables.locks": '{ writers = "stopped" }',
     "tables.match": '"*/orders_*"',

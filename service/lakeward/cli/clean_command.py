@@ -46,7 +46,7 @@ def clean(
         typer.Option(
             metavar="DURATION",
             help="Keep what goes for so long in the quarantine, below .hoodie, from where it can be brought back. "
-            "Without it, or with 0s, files are deleted at once, as Hudi does.",
+            "0s, the default: files are deleted at once, as Hudi does.",
         ),
     ] = None,
     quarantine_max: Annotated[
@@ -93,8 +93,8 @@ def clean(
     opened = open_table(table, config)
     options = kept.over(opened.table.clean)
     locks = stated.over(opened, dry_run=dry_run)
-    keep_seconds = parse_option(parse_duration, "--keep-deleted", keep_deleted, 0.0)
-    bytes_max = parse_option(parse_size, "--quarantine-max", quarantine_max, None)
+    keep_seconds = parse_option(parse_duration, "--keep-deleted", keep_deleted, opened.table.clean.keep_deleted)
+    bytes_max = parse_option(parse_size, "--quarantine-max", quarantine_max, opened.table.clean.quarantine_max)
 
     choice = CleanChoice(opened.storage, opened.base_path, options, clock=SystemClock())
 

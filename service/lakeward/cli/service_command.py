@@ -217,8 +217,9 @@ def _clean(opened: ConfiguredTable, serviced: ServicedTable, *, dry_run: bool) -
         snapshot = serviced.snapshot(service=TableService.CLEANING)
         outcome = choice.outcome(snapshot, chosen.selected_partitions(snapshot.partitions))
         return clean_as_json(outcome), partial(render_clean, outcome)
-    report = Cleaner(serviced, {}).clean(choose, None if chosen != GroupFilter() else choice.where)
-    purged = purge_quarantine(serviced, bytes_max=None)
+    cleaner = Cleaner(serviced, {}, keep_seconds=settings.clean.keep_deleted)
+    report = cleaner.clean(choose, None if chosen != GroupFilter() else choice.where)
+    purged = purge_quarantine(serviced, bytes_max=settings.clean.quarantine_max)
     return cleaned_as_json(report, purged), partial(render_cleaned, report, purged)
 
 

@@ -95,6 +95,15 @@ def _size(value: object) -> object:
     return int(value)
 
 
+def _size_or_off(value: object) -> object:
+    if value == "none":
+        return None
+    try:
+        return _size(value)
+    except ValueError as error:
+        raise ValueError(f"{error} Or write none.") from error
+
+
 def _metadata_after(value: object) -> object:
     if value in (AUTO, "off"):
         return AUTO if value == AUTO else 0
@@ -174,6 +183,12 @@ DurationOrOff = Annotated[
     SettingKind("duration above 0, or none"),
 ]
 Size = Annotated[int, BeforeValidator(_size), Field(gt=0), _SIZE_SCHEMA, SettingKind("size above 0")]
+SizeOrOff = Annotated[
+    Annotated[int, Field(ge=0)] | None,
+    BeforeValidator(_size_or_off),
+    WithJsonSchema({"type": ["string", "integer"], "description": "512MiB, 2GiB; a number is bytes; or none"}),
+    SettingKind("size, or none"),
+]
 SizeOrNone = Annotated[int, BeforeValidator(_size), Field(ge=0), _SIZE_SCHEMA, SettingKind("size")]
 Text = Annotated[str, Strict(), StringConstraints(min_length=1), SettingKind("text")]
 Name = Annotated[
@@ -420,6 +435,11 @@ class CleanSettings(_Section):
     consumers: dict[Text, Annotated[Text, _checked(parse_place)]] = {}
     """Incremental consumers by name, and where each says up to which time it has read: `file:PATH`, `property:KEY` of
     the table, or `table:PATH` of the table that it writes as a Hudi Streamer. What it has not read stays."""
+    keep_deleted: DurationOrNone = 0.0
+    """What a clean takes away is kept for so long in the quarantine, `.hoodie/.quarantine`, from where
+    `lakeward clean --undo` brings it back. 0, as with Hudi: it is deleted at once. We recommend 1d."""
+    quarantine_max: SizeOrOff = None
+    """What the quarantine of a table may hold. What is more than that is deleted before its time, the oldest first."""
     after: Count = 5
     """The daemon cleans once slices could have gone for so many commits. Writers that clean by themselves do so at
     each commit, so it leaves it to them as long as they do; 1: at once, beside them."""

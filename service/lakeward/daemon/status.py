@@ -127,6 +127,8 @@ class JobFigures:
     bytes_deleted: int = 0
     """What a clean freed."""
     writes_rolled_back: int = 0
+    runs_capped: int = 0
+    """Runs of the quarantine that were deleted before their time, because it held too much."""
 
     @property
     def operations(self) -> int:

@@ -36,6 +36,7 @@ from lakeward.plan.compaction.decision import Reason
 from lakeward.table.backlog import Backlog
 from lakeward.table.file_group import FileSlice, LogFile
 from lakeward.table.file_system_view import GroupId
+from lakeward.table.quarantine import Quarantine
 from lakeward.table.timeline.cleans import StatedRetention
 from lakeward.table.timeline.service_instants import ServiceInstant
 
@@ -59,6 +60,17 @@ class CleanLook:
     bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class QuarantineLook:
+    """What the quarantine held when it was listed last."""
+
+    cleaned: str
+    """The newest clean then."""
+    at: float
+    """When it was listed, in seconds since the epoch."""
+    found: Quarantine
+
+
 class TableCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -71,6 +83,7 @@ class TableCache:
         self._committed: tuple[str, ...] = ()
         self._metadata_plans: Mapping[str, Any] = {}
         self._clean_look: CleanLook | None = None
+        self._quarantine_look: QuarantineLook | None = None
         self._retentions: Mapping[str, StatedRetention] = {}
         self._storage: StorageSample | None = None
         self._storage_due_at = 0.0
@@ -122,6 +135,15 @@ class TableCache:
     def keep_clean_look(self, look: CleanLook | None) -> None:
         with self._lock:
             self._clean_look = look
+
+    @property
+    def quarantine_look(self) -> QuarantineLook | None:
+        """None before the first, and after a clean of the daemon's."""
+        return self._quarantine_look
+
+    def keep_quarantine_look(self, look: QuarantineLook | None) -> None:
+        with self._lock:
+            self._quarantine_look = look
 
     def retentions(self) -> dict[str, StatedRetention]:
         """A copy of what was read of cleans, by the name of the timeline file."""

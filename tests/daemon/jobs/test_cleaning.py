@@ -104,3 +104,28 @@ def test_what_stands_against_a_clean_is_told(tmp_path: Path) -> None:
     (timeline / "20260701000000000_20260701000001000.clean").write_bytes(b"torn")
     found = bench.plan().demand
     assert not found.services[JobKind.CLEAN].is_due and "clean" in found.services[JobKind.CLEAN].why
+
+
+def test_what_a_job_takes_away_is_kept_and_purged_by_its_time(tmp_path: Path) -> None:
+    """It stays for as long as clean.keep_deleted says: then it is a demand of its own, and a job deletes it."""
+    kept = AT_ONCE | {"defaults.clean.keep_deleted": "1h"}
+    bench = compacted(tmp_path, kept)
+    due = demand(bench)
+    assert due.quarantined_bytes == 0
+    assert bench.run(JobKind.CLEAN).result is JobResult.COMMITTED
+    held = demand(bench)
+    assert not held.is_due and held.quarantined_bytes == due.bytes
+
+    bench.serving.clock.sleep(3700.0)
+    overdue = demand(bench)
+    assert overdue.is_due and "quarantine" in overdue.why
+    report = bench.run(JobKind.CLEAN)
+    assert report.result is JobResult.COMMITTED and report.figures.runs_capped == 0
+    assert demand(bench).quarantined_bytes == 0 and not demand(bench).is_due
+
+
+def test_a_cap_that_is_met_is_counted(tmp_path: Path) -> None:
+    """What is more than clean.quarantine_max goes with the clean that brought it."""
+    bench = compacted(tmp_path, AT_ONCE | {"defaults.clean.keep_deleted": "1h", "defaults.clean.quarantine_max": "1"})
+    assert bench.run(JobKind.CLEAN).figures.runs_capped == 1
+    assert demand(bench).quarantined_bytes == 0

@@ -3,6 +3,8 @@
 Whether one is due is told by what the last poll saw, so that no poll lists more for it: `plan/clean/due.py`. The job
 scans the table itself.
 
+What the quarantine holds is listed once for each clean, and every ten minutes; what is due of it is a demand, too.
+
 Touches: the table, through `execute/clean/cleaner.py`; to tell whether a clean is due it reads one clean of the
          timeline, once.
 Keeps:   file groups that are parked or paused are left out, and partitions that the configuration leaves out.
@@ -11,24 +13,31 @@ Keeps:   file groups that are parked or paused are left out, and partitions that
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lakeward.clock import Clock
 from lakeward.daemon.scheduling.events import JobResult, ServiceDemand
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import JobFigures
-from lakeward.daemon.table_cache import CleanLook, TableCache
+from lakeward.daemon.table_cache import CleanLook, QuarantineLook, TableCache
 from lakeward.execute.clean.choosing import CleanChoice, choose_overdue, find_retention
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.timeline.clean_plan import CleanPlan
 from lakeward.plan.clean.due import FOREIGN_QUIET_SECONDS, commits_since, newest_clean
+from lakeward.plan.clean.purging import PurgeReason, find_due
 from lakeward.quantities import format_size
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
+from lakeward.table.quarantine import load_quarantine
 from lakeward.table.snapshot import TableSnapshot
 
 if TYPE_CHECKING:
     from lakeward.execute.clean.cleaner import CleanReport
+    from lakeward.execute.clean.purging import PurgedRun
+
+_QUARANTINE_SECONDS = 600.0
+"""After so long the quarantine is listed again: a command may have changed it."""
 
 
 def clean_demand(
@@ -41,6 +50,28 @@ def clean_demand(
     clock: Clock,
 ) -> ServiceDemand:
     """Whether a clean is due, and what could go."""
+    look = cache.quarantine_look
+    cleaned, now = newest_clean(snapshot.timeline), clock.now()
+    if look is None or look.cleaned != cleaned or now - look.at >= _QUARANTINE_SECONDS:
+        look = QuarantineLook(cleaned, now, load_quarantine(storage, snapshot.base_path))
+        cache.keep_quarantine_look(look)
+    demand = _clean_demand(storage, table, snapshot, cache, excluded, clock=clock)
+    due = find_due(look.found.runs, now=now, bytes_max=table.settings.clean.quarantine_max)
+    if due and not demand.is_due:
+        size = sum(each.run.bytes for each in due)
+        demand = replace(demand, is_due=True, why=f"{format_size(size)} in the quarantine have had their time")
+    return replace(demand, quarantined_bytes=look.found.bytes)
+
+
+def _clean_demand(
+    storage: Storage,
+    table: ServedTable,
+    snapshot: TableSnapshot,
+    cache: TableCache,
+    excluded: Collection[GroupId],
+    *,
+    clock: Clock,
+) -> ServiceDemand:
     timeline = snapshot.timeline
     for pending in (each for each in timeline.pending if each.action == "clean"):
         names = [each.file_name for each in timeline.instants if each.time == pending.time]
@@ -85,6 +116,7 @@ def clean(
 ) -> tuple[JobResult, JobFigures, tuple[str, ...]]:
     """End what is pending, then clean. Returns how it ended, in figures, and the instants of the cleans."""
     from lakeward.execute.clean.cleaner import Cleaner  # which loads the kernels: only once there is something to clean
+    from lakeward.execute.clean.purging import purge_quarantine
 
     choice = CleanChoice(serviced.storage, serviced.base_path, table.settings.clean.options, clock=clock)
 
@@ -92,13 +124,21 @@ def clean(
         return choice.plan(snapshot, table.group_filter.selected_partitions(snapshot.partitions), excluded)
 
     is_part = bool(excluded) or table.group_filter.selected_partitions(()) is not None
-    report = Cleaner(serviced, planned_by).clean(choose, None if is_part else choice.where)
+    settings = table.settings.clean
+    cleaner = Cleaner(serviced, planned_by, keep_seconds=settings.keep_deleted)
+    report = cleaner.clean(choose, None if is_part else choice.where)
+    purged = purge_quarantine(serviced, bytes_max=settings.quarantine_max)
     cache.keep_clean_look(None)
-    return _told(report)
+    cache.keep_quarantine_look(None)
+    return _told(report, purged)
 
 
-def _told(report: CleanReport) -> tuple[JobResult, JobFigures, tuple[str, ...]]:
+def _told(report: CleanReport, purged: Collection[PurgedRun]) -> tuple[JobResult, JobFigures, tuple[str, ...]]:
     done = [each for each in report.cleans if each.completion_time is not None]
-    figures = JobFigures(files_deleted=sum(each.files for each in done), bytes_deleted=sum(each.bytes for each in done))
+    figures = JobFigures(
+        files_deleted=sum(each.files for each in done),
+        bytes_deleted=sum(each.bytes for each in done),
+        runs_capped=sum(each.reason is PurgeReason.CAP for each in purged),
+    )
     instants = tuple(each.instant for each in report.cleans)
-    return JobResult.COMMITTED if report.cleans else JobResult.NOTHING, figures, instants
+    return JobResult.COMMITTED if report.cleans or purged else JobResult.NOTHING, figures, instants

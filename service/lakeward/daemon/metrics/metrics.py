@@ -56,6 +56,7 @@ from lakeward.daemon.metrics.specs import (
     PLANS,
     POLL_SECONDS,
     POLLS,
+    QUARANTINE_CAPPED,
     READ_BYTES,
     RECOVERIES,
     ROLLED_BACK_WRITES,
@@ -146,6 +147,7 @@ class Metrics:
         self._counter(ROWS, label, "deleted").inc(figures.rows_deleted)
         self._counter(DELETED_FILES, label, service).inc(figures.files_deleted)
         self._counter(DELETED_BYTES, label).inc(figures.bytes_deleted)
+        self._counter(QUARANTINE_CAPPED, label).inc(figures.runs_capped)
         self._counter(ROLLED_BACK_WRITES, label).inc(figures.writes_rolled_back)
         if job.service is not JobKind.VERIFICATION:
             wrong = int(job.end is JobEnd.VERIFICATION)
@@ -232,7 +234,9 @@ class Metrics:
                 self._counter(METADATA_SERVICES, label, count.removeprefix("metadata_"))
             for service in (JobKind.CLEAN, JobKind.ROLLBACK):
                 self._counter(DELETED_FILES, label, service)
-            for spec in (DELETED_BYTES, ROLLED_BACK_WRITES, CONFLICTS, WRITER_CONFLICTS, LOCK_HELD_BESIDE_WRITES):
+            for spec in (DELETED_BYTES, QUARANTINE_CAPPED, ROLLED_BACK_WRITES):
+                self._counter(spec, label)
+            for spec in (CONFLICTS, WRITER_CONFLICTS, LOCK_HELD_BESIDE_WRITES):
                 self._counter(spec, label)
 
     def _counter(self, spec: MetricSpec, *labels: str) -> Counter:

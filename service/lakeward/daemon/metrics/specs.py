@@ -126,6 +126,11 @@ DELETED_FILES = _counter(
     "service",
 )
 DELETED_BYTES = _counter("lakeward_deleted_bytes_total", "Bytes of the old file slices that cleans deleted.", "table")
+QUARANTINE_CAPPED = _counter(
+    "lakeward_quarantine_capped_total",
+    "Runs that were deleted from the quarantine before their time, since it held more than clean.quarantine_max.",
+    "table",
+)
 ROLLED_BACK_WRITES = _counter(
     "lakeward_rolled_back_writes_total", "Writes of dead writers that were rolled back.", "table"
 )
@@ -208,6 +213,7 @@ EVENT_METRICS = (
     ROWS,
     DELETED_FILES,
     DELETED_BYTES,
+    QUARANTINE_CAPPED,
     ROLLED_BACK_WRITES,
     PEAK_MEMORY,
     PHASE_SECONDS,
@@ -461,6 +467,14 @@ TABLE_GAUGES = (
             "table",
         ),
         _of_service(JobKind.CLEAN, "bytes"),
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_quarantined_bytes",
+            "Bytes that cleans took away and that can still be brought back.",
+            "table",
+        ),
+        _of_service(JobKind.CLEAN, "quarantined_bytes"),
     ),
     TableGauge(
         _gauge(

@@ -154,6 +154,8 @@ class ServiceDemand:
     bytes: int = 0
     instants: int = 0
     """Instants that would be rolled back, or archived."""
+    quarantined_bytes: int = 0
+    """What earlier ones took away and can still be brought back."""
 
 
 @dataclass(frozen=True, slots=True)
