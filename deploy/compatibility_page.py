@@ -20,6 +20,7 @@ COLUMNS = {
     TableService.CLEANING: "cleaning of the table",
     TableService.COMPACTION: "compaction, full and log",
     TableService.METADATA: "compaction and cleaning of the metadata table",
+    TableService.RESTORE: "going back to a commit",
     TableService.ROLLBACK: "rolling back of failed writes",
     TableService.SAVEPOINT: "making or deleting a savepoint",
     TableService.UNSCHEDULING: "unscheduling of a pending plan",

@@ -54,6 +54,7 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     ],
     "unschedule": [("TABLE", "--writers", "stopped")],
     "rollback": [("TABLE", "--writers", "stopped"), ("TABLE", "--dry-run")],
+    "restore": [("TABLE", "--to", "20260101000000000", "--dry-run")],
     "clean": [("TABLE", "--dry-run")],
     "archive": [("TABLE", "--dry-run")],
     "service": [("TABLE", "--writers", "stopped"), ("TABLE", "--dry-run")],

@@ -93,7 +93,7 @@ def _not_pending(timeline: Timeline, instant: str) -> LakewardError:
         return Refused(
             f"{instant} is completed, and is not rolled back.",
             why="Readers may have seen its rows, and later commits may rest on them.",
-            remedy="Write the rows anew, or let Hudi roll the commit back or restore a savepoint.",
+            remedy="Write the rows anew, or take the table back to the commit before it: lakeward restore TABLE --to.",
         )
     return UsageError(
         f"Nothing is pending at {instant}.",

@@ -43,7 +43,7 @@ def create(
     """Keep all files as of a commit, until the savepoint is deleted.
 
     No cleaner deletes them and Hudi archives no commit from it on, so the table's storage and timeline grow for as long
-    as there is a savepoint. Hudi restores the table to it: CALL rollback_to_savepoint.
+    as there is a savepoint. `lakeward restore` takes the table back to it.
     """
     from getpass import getuser
 

@@ -20,6 +20,7 @@ from lakeward.cli.orphan_commands import orphans_app
 from lakeward.cli.plan_command import plan as plan_table
 from lakeward.cli.quarantine_commands import quarantine_app
 from lakeward.cli.reload_command import reload as reload_daemon
+from lakeward.cli.restore_command import restore as restore_table
 from lakeward.cli.rollback_command import rollback as roll_back_writes
 from lakeward.cli.run_command import run as run_daemon
 from lakeward.cli.savepoint_commands import savepoint_app
@@ -41,6 +42,7 @@ app.command(name="clean")(clean_table)
 app.command(name="unschedule")(unschedule_plan)
 app.command(name="rollback")(roll_back_writes)
 app.command(name="service")(service_table)
+app.command(name="restore")(restore_table)
 app.command(name="verify")(verify_table)
 app.command(name="run")(run_daemon)
 app.command(name="reload")(reload_daemon)

@@ -7,7 +7,7 @@
     intent        the same, which names the commit that any process creates
     temporary     a name under which a file was being created, or a heartbeat or lock removed
 
-and a write of another engine, whose process died:
+and a write of another engine, whose process died, or which a restore undoes:
 
     written       a base or log file of its instant
     marker, heartbeat   its own
@@ -19,7 +19,8 @@ stays. Each caller says which fate it has proved, and how: the timeline as it li
 Touches: the files above, of our own attempts; under the table lock.
 Keeps:   1. a file is deleted only by a reason in `MAY_GO`;
          2. a data file is deleted only if its name carries the instant of a plan of compaction, its file group is in
-            that plan, and no completed instant names it; or if a rollback on the timeline names it;
+            that plan, and no completed instant names it; or if a rollback on the timeline names it, or a
+            restore its instant;
          3. nothing without our mark is touched, but for what a failed write left, and markers of instants that are
             archived: other engines clean up after themselves;
          4. a file in use by a process that may still be creating it stays.
@@ -69,6 +70,7 @@ class Fate(Enum):
     FENCED_OFF = "no attempt that began can complete it, and none has"
     GONE = "the timeline has nothing of it"
     ROLLED_BACK = "its writer is dead, it is not completed, and a rollback on the timeline names the file"
+    RESTORED = "a restore on the timeline names its instant"
     LOCKED = "such a file is created under the lock that we hold"
     AGED = "it is older than any process that creates one may be"
 
@@ -83,6 +85,7 @@ MAY_GO: Mapping[tuple[Left, Fate], str] = {
     (Left.MOVED_IN, Fate.FENCED_OFF): "no commit names it, and none will",
     (Left.MOVED_IN, Fate.PUBLISHING): "the commit of its instant does not name it: the loser of two runs of a task",
     (Left.WRITTEN, Fate.ROLLED_BACK): "no reader sees it, and any engine that goes on with the rollback deletes it",
+    (Left.WRITTEN, Fate.RESTORED): "the table goes back to before it, and any engine that ends the restore deletes it",
     (Left.HEARTBEAT, Fate.COMPLETED): "no process begins at an instant that is completed",
     (Left.HEARTBEAT, Fate.GONE): "no process begins at an instant whose plan is gone",
     (Left.HEARTBEAT, Fate.FENCED_OFF): "it is the one that was judged, or our own; an object store hands it on instead",

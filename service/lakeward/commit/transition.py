@@ -5,6 +5,8 @@
         +----unschedule------+  +-----roll_back-----+
 
     archived: requested, inflight and then completed are deleted; the history has the instant (`commit/history.py`)
+    undone by a restore: completed --unpublish--> pending --forget--> (nothing)
+
     a savepoint: (nothing) --begin--> inflight --complete--> completed --delete--> (nothing)
 
 A file is created once, with all of its content, where there was none, and never changed (`commit/creation.py`).
@@ -17,13 +19,13 @@ Keeps:   1. a next state is created only where the one before it exists;
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import Enum
 
 from lakeward.commit.creation import confirm, create, create_once
 from lakeward.errors import AttemptLost, BrokenFile, LakewardError, NotFound, OutcomeUnknown
 from lakeward.format.timeline.instant import Instant, State, instant_file_name, parse_instant
-from lakeward.storage.storage import RenamingStorage, Storage, join
+from lakeward.storage.storage import FileStatus, RenamingStorage, Storage, join
 
 LAYOUT = 2
 
@@ -66,6 +68,7 @@ class UndoAction(TimelineAction):
     """Actions on the timeline of a table that end others."""
 
     ROLLBACK = ("rollback", "rollback")
+    RESTORE = ("restore", "restore")
 
 
 class MetadataAction(TimelineAction):
@@ -246,6 +249,41 @@ class SavepointFiles:
 
     def _path(self, state: State, completion_time: str | None = None) -> str:
         return join(self._folder, instant_file_name(self._instant, "savepoint", state, LAYOUT, completion_time))
+
+
+class UndoneFiles:
+    """The files of one instant that a restore takes off the timeline, whichever engine made them, and however far it
+    got. A savepoint or a rollback that shares its time is another instant."""
+
+    def __init__(self, storage: Storage, timeline_folder: str, instant: str, actions: Collection[str]) -> None:
+        """
+        Args:
+            actions: those that it may be, by what they complete as.
+        """
+        self._storage = storage
+        self._found: dict[State, list[FileStatus]] = {state: [] for state in State}
+        self.pending_actions: set[str] = set()
+        """What it is called on the timeline while it is pending."""
+        for status in storage.list(timeline_folder):
+            found = parse_instant(status.name, LAYOUT)
+            if found is None or found.time != instant or found.comparable_action not in actions:
+                continue
+            self._found[found.state].append(status)
+            if found.state is not State.COMPLETED:
+                self.pending_actions.add(found.action)
+
+    def unpublish(self) -> None:
+        """Revert its completion: no reader sees it any more."""
+        self._delete(State.COMPLETED)
+
+    def forget(self) -> None:
+        """Take off what says that it is pending: the plan last, without which nothing begins."""
+        self._delete(State.INFLIGHT)
+        self._delete(State.REQUESTED)
+
+    def _delete(self, state: State) -> None:
+        for status in self._found[state]:
+            self._storage.delete(status.path)
 
 
 def find_completed(storage: Storage, timeline_folder: str, instant: str) -> str | None:

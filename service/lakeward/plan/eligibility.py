@@ -35,6 +35,8 @@ class TableService(StrEnum):
     COMPACTION = "compaction"
     METADATA = "metadata"
     """Compaction and cleaning of the metadata table."""
+    RESTORE = "restore"
+    """Going back to a commit, so that nothing of those after it is left."""
     ROLLBACK = "rollback"
     """Rolling back writes that failed."""
     SAVEPOINT = "savepoint"
@@ -110,12 +112,16 @@ _WRITES = _ALL - {TableService.ARCHIVING, TableService.VERIFICATION, TableServic
 _FILES_ARE_NAMED = _ROWS_ARE_MERGED | {
     TableService.ARCHIVING,
     TableService.CLEANING,
+    TableService.RESTORE,
     TableService.ROLLBACK,
     TableService.SAVEPOINT,
 }
 """The services that must know every data file of the table."""
-_METADATA_IS_WRITTEN = _WRITES - {TableService.ROLLBACK}
-"""The services that write records into the metadata table; a rollback only removes what its instant wrote there."""
+_METADATA_IS_WRITTEN = _WRITES - {TableService.RESTORE, TableService.ROLLBACK}
+"""The services that write records into the metadata table; a rollback only removes what its instant wrote there, and a
+restore all of it."""
+_UNLESS_RESTORED = _ALL - {TableService.RESTORE}
+"""All but the service that ends what is pending here, or has words of its own about it."""
 
 _LEAVE = "Leave compaction of this table to Hudi."
 _OTHER_FORMAT = "It is {value}; this release merges rows of {wanted} only."
@@ -242,7 +248,7 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "storage-layout",
         "a storage layout other than the default",
-        _ROWS_ARE_MERGED | {TableService.CLEANING, TableService.ROLLBACK},
+        _ROWS_ARE_MERGED | {TableService.CLEANING, TableService.RESTORE, TableService.ROLLBACK},
         findings.property_is_other_than("hoodie.table.storage.layout", "DEFAULT"),
         "It is {value}; this release knows which files belong together in the layout {wanted} only.",
         _LEAVE,
@@ -422,10 +428,10 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "pending-restore",
         "a pending restore",
-        _ALL,
+        _UNLESS_RESTORED,
         findings.pending("restore"),
         "A restore is under way or was interrupted.",
-        "Wait for it, or let Hudi finish it.",
+        "Wait for it; where it was interrupted, end it with `lakeward restore`, or let Hudi finish it.",
     ),
     RefusalRow(
         "pending-savepoint",
@@ -446,7 +452,7 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "pending-rollback",
         "a pending rollback, unless it rolls back a write that never completed",
-        _ALL,
+        _UNLESS_RESTORED,
         findings.pending_rollback,
         "A rollback is under way or was interrupted. {why}",
         "Wait for it, or let a Hudi writer write once, which finishes it.",

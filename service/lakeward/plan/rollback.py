@@ -80,6 +80,7 @@ _SERVICES: Mapping[str, str] = {
     "clustering": "the engine that planned it carries it out, or rolls it back by its own rollback",
     "clean": "the next clean carries it out: what it deletes was dead when it was planned",
     "indexing": "the indexer goes on with it, or Hudi drops the index",
+    "restore": "`lakeward restore` to the same commit ends it",
 }
 
 

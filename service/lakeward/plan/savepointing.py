@@ -67,18 +67,16 @@ def check_commit(timeline: Timeline, instant: str, cleans: Iterable[Clean]) -> N
             why="A commit has one.",
             remedy="`lakeward savepoint list` shows it.",
         )
-    newest = ""
+    cleans = tuple(cleans)
     for clean in cleans:
-        if clean.is_completed:
-            newest = max(newest, clean.earliest_retained)
-        elif not clean.earliest_retained or is_before(instant, clean.earliest_retained):
+        if not clean.is_completed and (not clean.earliest_retained or is_before(instant, clean.earliest_retained)):
             raise Refused(
                 f"{instant} cannot be savepointed: clean {clean.instant} is pending.",
                 why="It may be about to delete files that the savepoint would keep.",
                 remedy="Let it finish: any Hudi writer that cleans, or its cleaner, does so.",
             )
-    if newest and is_before(instant, newest):
-        raise _cleaned(instant, f"A clean kept what can be read as of {newest} and after; this is before it.")
+    if (why := why_cleaned(instant, cleans)) is not None:
+        raise _cleaned(instant, why)
 
 
 def check_uncleaned(
@@ -86,6 +84,23 @@ def check_uncleaned(
 ) -> None:
     """The same by what the cleans since the commit deleted, where they do not say as of when all can be read. Raises
     `Refused`."""
+    if (why := why_file_gone(groups_then, replaced, instant, cleans)) is not None:
+        raise _cleaned(instant, why)
+
+
+def why_cleaned(instant: str, cleans: Iterable[Clean]) -> str | None:
+    """Why the table cannot be read as of the commit any more, as the completed cleans say. None where they do not."""
+    newest = max((clean.earliest_retained for clean in cleans if clean.is_completed), default="")
+    if newest and is_before(instant, newest):
+        return f"A clean kept what can be read as of {newest} and after; this is before it."
+    return None
+
+
+def why_file_gone(
+    groups_then: Iterable[FileGroup], replaced: Mapping[GroupId, str], instant: str, cleans: Iterable[Clean]
+) -> str | None:
+    """The same by the files that completed cleans since the commit deleted, but for those cleans that say as of when
+    all can be read."""
     groups = {(group.partition_path, group.file_id): group for group in groups_then}
     for clean in cleans:
         if not clean.is_completed or clean.earliest_retained or is_before(clean.instant, instant):
@@ -101,7 +116,8 @@ def check_uncleaned(
                 group = groups.get((path, parsed.file_id))
                 newest_kept = None if group is None else next(iter(_at_or_before(group, instant)), None)
                 if newest_kept is None or is_before(newest_kept.base_instant, parsed.instant):
-                    raise _cleaned(instant, f"Clean {clean.instant} deleted {path}/{name}, which it may need.")
+                    return f"Clean {clean.instant} deleted {path}/{name}, which it may need."
+    return None
 
 
 @dataclass(frozen=True, slots=True)

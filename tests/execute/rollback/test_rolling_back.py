@@ -187,7 +187,8 @@ def test_stopped_at_every_call_the_next_run_ends_it(version: str, tmp_path: Path
 @pytest.mark.crash
 @pytest.mark.parametrize("golden", ["v9", pytest.param("v9_metadata", marks=pytest.mark.wide)])
 def test_in_an_object_store(golden: str, tmp_path: Path):
-    """The same, killed at every write."""
+    """The same, killed at every write. Keeps of execute/rollback/taking_over: once its completed file is stated, that
+    one is created."""
     lake = Lake(tmp_path, golden)
     table = lake.fetched()
     instant = fail_last_write(table)

@@ -39,7 +39,7 @@ def test_what_is_written_is_what_is_read(base_path: str):
 def test_the_schema_is_hudis(name: str):
     """Keeps 3 of format/timeline/rollback_plan, and Keeps of format/timeline/rollback_metadata: it is so in files of
     Hudi 1.2.0, to the field."""
-    schema = {"requested": rollback_plan._SCHEMA, "completed": rollback_metadata._SCHEMA}[name]
+    schema = {"requested": rollback_plan._SCHEMA, "completed": rollback_metadata.ROLLBACK_METADATA}[name]
     assert schema == schema_of(golden(name))
 
 

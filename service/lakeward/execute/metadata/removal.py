@@ -108,18 +108,34 @@ def remove_metadata(
     with locked:
         recover_properties(storage, base_path, fence=locked.fence)
         removal = _find_removal(storage, base_path, partition, clock=clock, processes=processes)
-        if removal.is_empty:
-            return removal
-        if removal.named:
-            update_properties(storage, base_path, _properties_after(storage, removal, clock), fence=locked.fence)
-        locked.fence()
-        folders = [join(base_path, each) for each in removal.folders]
-        moved = [_take_away(storage, each, base_path, owner.attempt, locked.fence) for each in folders]
+        moved = _take_all_away(storage, removal, clock=clock, attempt=owner.attempt, fence=locked.fence)
     # Writers need not wait for the lock until all of it is deleted.
     for folder in moved:
-        if folder is not None:
-            storage.delete_folder(folder)
+        storage.delete_folder(folder)
     return removal
+
+
+def remove_beside_restore(storage: Storage, base_path: str, *, clock: Clock, attempt: int, fence: Fence) -> Removal:
+    """The metadata table as a whole, for a restore that holds the lock and has seen that no writer is at work."""
+    recover_properties(storage, base_path, fence=fence)
+    config = load_table_config(storage, base_path, clock=clock).config
+    removal = _removal(storage, base_path, config, None)
+    for folder in _take_all_away(storage, removal, clock=clock, attempt=attempt, fence=fence):
+        storage.delete_folder(folder)
+    return removal
+
+
+def _take_all_away(storage: Storage, removal: Removal, *, clock: Clock, attempt: int, fence: Fence) -> list[str]:
+    """Returns the folders that are left to delete, which no reader looks for any more."""
+    if removal.is_empty:
+        return []
+    base_path = removal.base_path
+    if removal.named:
+        update_properties(storage, base_path, _properties_after(storage, removal, clock), fence=fence)
+    fence()
+    folders = [join(base_path, each) for each in removal.folders]
+    moved = [_take_away(storage, each, base_path, attempt, fence) for each in folders]
+    return [folder for folder in moved if folder is not None]
 
 
 def _find_removal(

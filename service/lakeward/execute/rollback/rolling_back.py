@@ -32,7 +32,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lakeward.commit.attempt import Attempt, Publication, rollback_place
-from lakeward.commit.attempt_files import temp_folder
 from lakeward.commit.heartbeat import Life
 from lakeward.commit.heartbeat_line import heartbeat_path
 from lakeward.commit.instant_time import later, next_time
@@ -43,13 +42,13 @@ from lakeward.commit.transition import TimelineFiles, UndoAction, WriteAction
 from lakeward.errors import Refused
 from lakeward.execute.rollback.failed_writes import heartbeat_places, judge, judge_quiet, watch_writers
 from lakeward.execute.rollback.markers import marked_partitions
+from lakeward.execute.rollback.taking_over import take_over, tidy
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.timeline.rollback_metadata import encode_rollback_metadata
 from lakeward.format.timeline.rollback_plan import RollbackPlan, encode_rollback_plan, read_planned_rollback
 from lakeward.plan.eligibility import TableService
 from lakeward.plan.rollback import RollbackDecision, Step, plan_rollback
 from lakeward.storage.storage import join, parent
-from lakeward.table.metadata.metadata_table import metadata_base_path
 from lakeward.table.partition import find_partitions
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder
@@ -124,13 +123,13 @@ def roll_back_writes(table: ServicedTable, instants: Sequence[str]) -> RollbackR
     """
     if not instants and _has_leftovers(table):
         with table.locked():
-            _tidy(table, _snapshot(table))
+            tidy(table, _snapshot(table))
     done: list[RolledBackWrite] = []
     left: list[RollbackDecision] = []
     for instant in instants:
         with table.locked() as fence:
             snapshot = _snapshot(table)
-            _tidy(table, snapshot)
+            tidy(table, snapshot)
             decision = next((each for each in judge(table, snapshot) if each.instant == instant), None)
             if decision is None:
                 table.observer.step(f"{instant} is pending no more: completed, or rolled back by another process")
@@ -160,7 +159,8 @@ class _Rollback:
         metadata.check_removable()
         if self._decision.step is Step.END_ROLLBACK:
             attempt = self._attempt(self._decision.instant)
-            if (completion_time := self._take_over(attempt)) is not None:
+            table.observer.step(f"rollback {attempt.instant}: ending what was interrupted")
+            if (completion_time := take_over(table, attempt, fence)) is not None:
                 return RolledBackWrite(planned, attempt.instant, completion_time)
         else:
             attempt = self._attempt(self._new_instant())
@@ -169,24 +169,6 @@ class _Rollback:
             attempt.request(encode_rollback_plan(planned.plan, base_path=table.base_path))
         metadata.roll_back(by=table.owner.attempt, fence=fence)
         return RolledBackWrite(planned, attempt.instant, self._carry_out(attempt, planned.plan, write))
-
-    def _take_over(self, attempt: Attempt) -> str | None:
-        """Become the one attempt at a rollback that is pending. Returns its completion time where the process that died
-        had stated it: then nothing else is left to do."""
-        table, fence = self._table, self._fence
-        table.observer.step(f"rollback {attempt.instant}: ending what was interrupted")
-        judged = table.liveness(attempt.instant)
-        if not attempt.fence_off() and (completion_time := attempt.roll_forward(fence=fence)) is not None:
-            attempt.clear(judged.owner)
-            return completion_time
-        fence()
-        attempt.make_way(judged.owner)
-        attempt.claim()
-        attempt.files.check_uncompleted()
-        fence()
-        if not attempt.files.is_inflight():
-            attempt.files.begin()
-        return None
 
     def _carry_out(self, attempt: Attempt, plan: RollbackPlan, write: TimelineFiles) -> str:
         table, fence, started = self._table, self._fence, self._table.clock.monotonic()
@@ -238,24 +220,6 @@ def _has_leftovers(table: ServicedTable) -> bool:
     beating = table.storage.list(parent(heartbeat_path(table.base_path, "0")))
     lives = (table.liveness(status.name) for status in beating if status.name.isdigit())
     return any(each.owner is not None and each.life is not Life.ALIVE for each in lives)
-
-
-def _tidy(table: ServicedTable, snapshot: TableSnapshot) -> None:
-    """Remove what processes of ours left at instants that are completed, or of which they said nothing."""
-    table.sweep(snapshot)
-    storage, base_path = table.storage, table.base_path
-    known = {instant.time for instant in snapshot.timeline.instants}
-    for status in storage.list(parent(heartbeat_path(base_path, "0"))):
-        judged = table.liveness(status.name) if status.name.isdigit() and status.name not in known else None
-        if judged is None or judged.owner is None or judged.life is Life.ALIVE:
-            continue
-        # A compaction of the metadata table says nothing before it publishes, and has its folder there.
-        if storage.list(temp_folder(metadata_base_path(base_path), status.name)):
-            continue
-        place = rollback_place(storage, base_path, timeline_folder(base_path, snapshot.config))
-        attempt = Attempt(place, status.name, UndoAction.ROLLBACK, table.owner)
-        if attempt.fence_off():
-            attempt.forget(judged.owner)
 
 
 def _snapshot(table: ServicedTable) -> TableSnapshot:

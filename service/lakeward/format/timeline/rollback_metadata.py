@@ -33,7 +33,7 @@ _PARTITION = {
 _BY_PARTITION = by_key(_PARTITION)
 _INSTANTS = {"type": "array", "items": INSTANT_INFO, "default": []}
 
-_SCHEMA: dict[str, Any] = {
+ROLLBACK_METADATA: dict[str, Any] = {
     "type": "record",
     "name": "HoodieRollbackMetadata",
     "namespace": "org.apache.hudi.avro.model",
@@ -51,6 +51,12 @@ _SCHEMA: dict[str, Any] = {
 
 def encode_rollback_metadata(plan: RollbackPlan, *, instant: str, milliseconds: int, base_path: str) -> bytes:
     """The bytes of the completed rollback at `instant`, which did all that its plan says."""
+    record = rollback_record(plan, instant=instant, milliseconds=milliseconds, base_path=base_path)
+    return write_record(ROLLBACK_METADATA, record)
+
+
+def rollback_record(plan: RollbackPlan, *, instant: str, milliseconds: int, base_path: str) -> dict[str, Any]:
+    """What is encoded of it, alone or in a restore."""
     partitions = {
         partition_path: {
             "partitionPath": partition_path,
@@ -61,18 +67,15 @@ def encode_rollback_metadata(plan: RollbackPlan, *, instant: str, milliseconds: 
         }
         for partition_path, names in plan.files.items()
     }
-    return write_record(
-        _SCHEMA,
-        {
-            "startRollbackTime": instant,
-            "timeTakenInMillis": milliseconds,
-            "totalFilesDeleted": sum(len(names) for names in plan.files.values()),
-            "commitsRollback": [plan.instant],
-            "partitionMetadata": partitions,
-            "version": VERSION,
-            "instantsRollback": [{"commitTime": plan.instant, "action": plan.action}],
-        },
-    )
+    return {
+        "startRollbackTime": instant,
+        "timeTakenInMillis": milliseconds,
+        "totalFilesDeleted": sum(len(names) for names in plan.files.values()),
+        "commitsRollback": [plan.instant],
+        "partitionMetadata": partitions,
+        "version": VERSION,
+        "instantsRollback": [{"commitTime": plan.instant, "action": plan.action}],
+    }
 
 
 def read_rolled_back(data: bytes, *, file: str) -> tuple[str, ...]:

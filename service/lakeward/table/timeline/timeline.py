@@ -11,7 +11,7 @@ Keeps:   1. every file that looks like an instant is either understood or named 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from lakeward.format.timeline.instant import Instant, State, comparable_time, parse_instant
@@ -131,6 +131,11 @@ class Timeline:
         """True when `time` lies before the start of the active timeline and is not on it."""
         start = self.first_active_write
         return start is not None and comparable_time(time) < comparable_time(start) and self.find_write(time) is None
+
+    def without(self, writes: Collection[str]) -> Timeline:
+        """The timeline as if these writes, and plans of them, had never been; savepoints and rollbacks stay."""
+        left = (i for i in self.instants if i.time not in writes or i.comparable_action not in WRITE_ACTIONS)
+        return replace(self, instants=tuple(left))
 
     def with_broken(self, broken: Iterable[BrokenInstant]) -> Timeline:
         return replace(self, broken=(*self.broken, *broken))

@@ -1,0 +1,155 @@
+"""`lakeward restore TABLE --to COMMIT`: take a table back to a commit.
+
+Touches: stdout, stderr; the table, through `execute/restore/restoring.py`.
+Keeps:   1. nothing is written unless the operator says that no writer is at work, nor with --dry-run;
+         2. what is lost is told by commit, with rows and files, before it goes as after.
+See:     docs/decisions/0035-restore.md
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.options.groups import with_option_groups
+from lakeward.cli.options.lock import StatedLocks
+from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.errors import Cancelled, UsageError
+from lakeward.quantities import format_instant, format_size
+
+if TYPE_CHECKING:
+    from lakeward.execute.restore.restoring import PlannedRestore, Restored, Undone
+
+
+@with_option_groups
+def restore(
+    *,
+    table: TableArgument,
+    to: Annotated[
+        str,
+        typer.Option("--to", metavar="COMMIT", help="The instant of the commit to go back to, or of its savepoint."),
+    ],
+    config: ConfigOption = None,
+    stated: StatedLocks,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be lost, by commit, and write nothing.")
+    ] = False,
+    timezone: TimezoneOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Take the table back to a commit: what completed after it is gone for good, with its rows.
+
+    All writers must be stopped, and with them every compaction, cleaning and indexing job. The metadata table is
+    removed; the next Hudi writer that has it on builds it anew. Make a savepoint of a commit that you may want to go
+    back to: without one, cleans delete what going back needs.
+    """
+    from lakeward.cli.serviced import serviced_table
+    from lakeward.config.settings import Writers
+    from lakeward.execute.restore.restoring import preview_restore
+    from lakeward.execute.restore.restoring import restore as restore_table
+
+    opened = open_table(table, config)
+    locks = stated.over(opened, dry_run=dry_run)
+    if not dry_run and locks.writers is not Writers.STOPPED:
+        raise UsageError(
+            "A restore is refused beside writers.",
+            why="What a writer based on a commit that goes would be lost or wrong, and no lock keeps it from that.",
+            remedy="Stop all writers and table services, and say so: --writers stopped.",
+        )
+    with serviced_table(opened, locks, timezone=timezone) as serviced:
+        if dry_run:
+            _tell_preview(preview_restore(serviced, to), as_json=as_json)
+            return
+        try:
+            done = restore_table(serviced, to)
+        except (KeyboardInterrupt, Cancelled) as error:
+            error.add_note("A restore that had begun stays pending; the same command ends it, and Hudi's writers wait.")
+            raise
+    _tell(done, as_json=as_json)
+
+
+def _tell(done: Restored, *, as_json: bool) -> None:
+    planned = done.planned
+    if as_json:
+        print_json(
+            _planned_json(planned)
+            | {"dry_run": False, "restore": done.restore, "completion_time": done.completion_time}
+        )
+        return
+    if done.restore is None:
+        typer.echo(f"The table is at {planned.target} already. Nothing to restore.")
+        return
+    typer.echo(f"Restored to {_moment(planned.target)} by restore {done.restore}.")
+    for each in planned.undone:
+        typer.echo(f"  {_line(each)}")
+    for clean in planned.cleans:
+        typer.echo(f"  clean {clean}: was pending, and is gone")
+    if planned.has_metadata_table:
+        typer.echo("The metadata table is removed; the next Hudi writer that has it on builds it anew.")
+
+
+def _tell_preview(planned: PlannedRestore, *, as_json: bool) -> None:
+    if as_json:
+        print_json(_planned_json(planned) | {"dry_run": True, "restore": planned.pending_restore})
+        return
+    if planned.pending_restore is not None:
+        typer.echo(f"Would end restore {planned.pending_restore}, which was interrupted.")
+    elif not planned.undone:
+        typer.echo(f"The table is at {planned.target} already. Nothing to restore.")
+        return
+    files = sum(len(names) for each in planned.undone for names in each.files.values())
+    size = format_size(sum(each.bytes for each in planned.undone))
+    typer.echo(f"Would restore to {_moment(planned.target)}: {files} files of {size} would be lost, in this order:")
+    for each in planned.undone:
+        typer.echo(f"  {_line(each)}")
+        for path, names in each.files.items():
+            for name in names:
+                typer.echo(f"    {path or '(none)'}  {name}")
+    for clean in planned.cleans:
+        typer.echo(f"  clean {clean}: pending, would go")
+    for plan in planned.stays_pending:
+        typer.echo(f"Stays pending: {plan}, which was requested before that commit.")
+    if planned.has_metadata_table:
+        typer.echo("The metadata table would be removed; the next Hudi writer that has it on builds it anew.")
+
+
+def _line(each: Undone) -> str:
+    files = sum(len(names) for names in each.files.values())
+    what = f"{each.action} {each.instant}: {files} file{'' if files == 1 else 's'}"
+    if not each.is_completed:
+        return f"{what}, not completed"
+    rows = f"{each.inserted} rows inserted, {each.updated} updated, {each.deleted} deleted"
+    return f"{what}, {each.operation.lower() or 'unknown operation'}, {rows}"
+
+
+def _moment(instant: str) -> str:
+    return f"{instant} ({format_instant(instant)})"
+
+
+def _planned_json(planned: PlannedRestore) -> dict[str, Any]:
+    return {
+        "target": planned.target,
+        "was_begun": planned.pending_restore is not None,
+        "rolled_back": [
+            {
+                "instant": each.instant,
+                "action": each.action,
+                "completed": each.is_completed,
+                "operation": each.operation or None,
+                "rows_inserted": each.inserted,
+                "rows_updated": each.updated,
+                "rows_deleted": each.deleted,
+                "bytes": each.bytes,
+                "files": [
+                    {"partition_path": path, "name": name} for path, names in each.files.items() for name in names
+                ],
+            }
+            for each in planned.undone
+        ],
+        "cleans_removed": list(planned.cleans),
+        "stays_pending": list(planned.stays_pending),
+        "metadata_table_removed": planned.has_metadata_table,
+    }

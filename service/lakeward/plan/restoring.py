@@ -1,0 +1,147 @@
+"""Choose what a restore rolls back, and whether the table can go back at all: a timeline in, instants in order out.
+
+What is after the commit that the table goes back to (T), as Hudi 1.2 has it:
+
+    pending, but for a compaction     after T, whenever it was requested
+    completed                         after T if it completed after T did
+    a compaction on MERGE_ON_READ     after T if it was requested after T, pending or completed: what completes after
+                                      its request lies in the slice that it opens, and it merges nothing later
+
+The pending ones go first, clusterings before others, then the completed ones, the last to complete first. So at each
+moment readers see the table as it once was.
+
+What is not rolled back, and stands in the way:
+
+    a savepoint of an instant after T      Hudi would fail half-way; it must be deleted first
+    a pending rollback, a pending indexing what began it ends it first
+    what cleans deleted since T            a restore brings no file back
+
+Touches: nothing.
+Keeps:   1. what is after T goes, and what completed before T stays, whichever was requested first;
+         2. a restore after which a file would be missing is refused.
+Source:  RestorePlanActionExecutor, RestoreInstantComparatorFactory, BaseRollbackActionExecutor (Hudi 1.2).
+See:     docs/decisions/0035-restore.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from lakeward.errors import Refused, UsageError
+from lakeward.format.file_name import parse_data_file
+from lakeward.format.timeline.instant import Instant, State, comparable_time, is_before
+from lakeward.plan.savepointing import why_cleaned, why_file_gone
+from lakeward.table.file_system_view import FileSystemView, GroupId
+from lakeward.table.timeline.cleans import Clean
+from lakeward.table.timeline.savepoints import Savepoint
+from lakeward.table.timeline.timeline import WRITE_ACTIONS, Timeline
+
+_COMPACTION = frozenset({"compaction", "commit"})
+_CLUSTERING = "clustering"
+
+
+def find_target(timeline: Timeline, target: str) -> Instant:
+    """The completed commit that is named. Raises `UsageError`."""
+    found = timeline.find_write(target)
+    if found is None or found.state is not State.COMPLETED:
+        state = "not on the active timeline" if found is None else f"{found.state.value}, not completed"
+        raise UsageError(
+            f"The table cannot go back to {target}.",
+            why=f"It goes back to a completed commit, delta commit or replace commit; this one is {state}.",
+            remedy="`lakeward inspect` shows the commits, `lakeward savepoint list` those that have a savepoint.",
+        )
+    return found
+
+
+def find_later(timeline: Timeline, target: Instant, *, merge_on_read: bool) -> tuple[Instant, ...]:
+    """What a restore to `target` rolls back, in its furthest state, in order."""
+    pending = [
+        each
+        for each in timeline.pending
+        if each.comparable_action in WRITE_ACTIONS and _is_later(each, target, merge_on_read=merge_on_read)
+    ]
+    completed = [each for each in timeline.completed_writes if _is_later(each, target, merge_on_read=merge_on_read)]
+    pending.sort(key=lambda each: comparable_time(each.time), reverse=True)
+    pending.sort(key=lambda each: each.action != _CLUSTERING)
+    completed.sort(key=_completed_at, reverse=True)
+    return (*pending, *completed)
+
+
+def check_nothing_in_the_way(timeline: Timeline, target: str, later: Iterable[Instant]) -> None:
+    """Raises `Refused` for what on the timeline must be ended first."""
+    gone = {each.time for each in later}
+    if pinned := sorted(gone & timeline.savepoints):
+        raise Refused(
+            f"The table cannot go back to {target}: {pinned[-1]} is later, and has a savepoint.",
+            why="A commit that has a savepoint is not rolled back.",
+            remedy=f"Delete it first: lakeward savepoint delete TABLE {pinned[-1]}.",
+        )
+    for each in timeline.pending:
+        if each.action == "rollback":
+            raise Refused(
+                f"The table cannot go back to {target}: rollback {each.time} is pending.",
+                why="It is of a write that failed, and was interrupted itself.",
+                remedy="End it first: lakeward rollback TABLE --writers stopped.",
+            )
+
+
+def check_readable(
+    target: Instant,
+    gone: Collection[str],
+    after: FileSystemView,
+    replaced: Mapping[GroupId, str],
+    cleans: Iterable[Clean],
+    savepoint: Savepoint | None,
+    names: Mapping[str, Collection[str]],
+    timeline: Timeline,
+) -> None:
+    """Whether all files of the table as of `target` are still there. Raises `Refused`.
+
+    Args:
+        gone: the instants that would be rolled back.
+        after: the table's file groups without these.
+        cleans: also those that are pending, by the names that they planned and that are gone.
+        savepoint: the one of the target.
+        names: all data files, by partition path.
+    """
+    if after.frozen:
+        group = after.frozen[0]
+        raise _unreadable(target, f"{group.partition_path or '(none)'}/{group.file_id}: {group.why}")
+    cleans = tuple(cleans)
+    if savepoint is None:
+        if (why := why_cleaned(target.time, cleans)) is not None:
+            raise _unreadable(target, why)
+    else:
+        # It kept its files whatever the cleans say of their window.
+        cleans = tuple(replace(each, earliest_retained="") for each in cleans)
+        for path, kept in savepoint.files.items():
+            if missing := sorted(kept - set(names.get(path, ()))):
+                raise _unreadable(target, f"Its savepoint names {path}/{missing[0]}, which is gone")
+    still_replaced = {group: at for group, at in replaced.items() if at not in gone}
+    if (why := why_file_gone(after.groups, still_replaced, target.time, cleans)) is not None:
+        raise _unreadable(target, why)
+    for path, found in names.items():
+        for name in found:
+            parsed = parse_data_file(name)
+            if parsed is not None and is_before(target.time, parsed.instant) and timeline.is_archived(parsed.instant):
+                raise _unreadable(target, f"{parsed.instant}, which wrote {path}/{name} after it, is archived already")
+
+
+def _is_later(instant: Instant, target: Instant, *, merge_on_read: bool) -> bool:
+    if merge_on_read and instant.action in _COMPACTION:
+        return is_before(target.time, instant.time)
+    return instant.state is not State.COMPLETED or _completed_at(instant) > _completed_at(target)
+
+
+def _completed_at(instant: Instant) -> tuple[str, str]:
+    return comparable_time(instant.completion_time or instant.time), comparable_time(instant.time)
+
+
+def _unreadable(target: Instant, why: str) -> Refused:
+    return Refused(
+        f"The table cannot go back to {target.time}: not all of its files are there any more.",
+        why=f"{why.rstrip('.')}.",
+        remedy="Choose a later commit; or, where the quarantine still has what a clean took, bring it back first: lakeward "
+        "clean TABLE --undo CLEAN. A savepoint keeps the files of a commit from cleans.",
+    )

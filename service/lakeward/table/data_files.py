@@ -1,0 +1,80 @@
+"""All data files of a table, from one listing, and its file groups as they would be without some writes.
+
+Touches: storage, reading only: what a scan reads of the timeline, and one listing a folder.
+Keeps:   the timeline is listed before the files, as in `snapshot.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from lakeward.storage.storage import Storage
+from lakeward.table.file_system_view import (
+    FileSystemView,
+    PartitionFiles,
+    archived_log_instants,
+    build_file_groups,
+    sort_files,
+)
+from lakeward.table.partition import find_partitions
+from lakeward.table.table_config import TableConfig
+from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
+from lakeward.table.timeline.reader import TimelineContent, TimelineReader
+from lakeward.table.timeline.timeline import Timeline
+from lakeward.table.written_files import WrittenBy, find_damage
+
+
+@dataclass(frozen=True)
+class DataFiles:
+    timeline: Timeline
+    layout: int
+    content: TimelineContent
+    files: tuple[PartitionFiles, ...]
+    archived: ArchivedTimes
+
+    def without(self, gone: Collection[str], written: Iterable[WrittenBy]) -> FileSystemView:
+        """The newest file groups as they would be if these writes and plans had never been, and no file of them; those
+        of which a file that a commit names would be missing are frozen.
+
+        Args:
+            written: what the completed writes of the timeline say of their files.
+        """
+        timeline = self.timeline.without(gone)
+        files = [
+            replace(
+                each,
+                base_files=tuple(base for base in each.base_files if base.instant not in gone),
+                log_files=tuple(log for log in each.log_files if log.instant not in gone),
+            )
+            for each in self.files
+        ]
+        content = self.content
+        return build_file_groups(
+            files,
+            timeline,
+            layout=self.layout,
+            archived=self.archived.completion_times,
+            pending_compactions={group: at for group, at in content.pending_compactions.items() if at not in gone},
+            replaced={group: at for group, at in content.replaced.items() if at not in gone},
+            damage=find_damage(files, (each for each in written if each.instant not in gone), timeline),
+        )
+
+    @cached_property
+    def sizes(self) -> Mapping[str, Mapping[str, int]]:
+        """Bytes of each, by partition path and name."""
+        return {
+            files.partition_path: {base.name: base.size for base in files.base_files}
+            | {log.name.text: log.size for log in files.log_files}
+            for files in self.files
+        }
+
+
+def list_data_files(storage: Storage, base_path: str, config: TableConfig, timeline: Timeline) -> DataFiles:
+    """All that there are; `timeline` was listed before."""
+    content = TimelineReader(storage, base_path, config, timeline).read()
+    found = find_partitions(storage, base_path)
+    files = tuple(sort_files(partition.path, partition.files) for partition in found.partitions)
+    archived = load_archived_times(storage, base_path, config, archived_log_instants(files, timeline))
+    return DataFiles(timeline, config.layout, content, files, archived)

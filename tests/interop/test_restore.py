@@ -1,0 +1,240 @@
+"""A table goes back to a commit as Hudi takes it there: the same files are left, the same timeline, the same rows, and
+Hudi lives on; either ends a restore that the other began."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lakeward.errors import LakewardError
+from lakeward.execute.restore.restoring import restore
+from lakeward.format.avro.container import read_record
+from tests.called_storage import WRITES
+from tests.execute.metadata.compacting_metadata import serviced_table
+from tests.faults import Fault, FaultKind, FaultyStorage, Killed
+from tests.hudi.table import HudiTable, TableShape
+from tests.interop.lakeward_cli import lakeward
+from tests.interop.made_once import made_once
+from tests.processes import LookedOn, ScriptedProcesses
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+CLEANED = {"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained": "1"}
+COMPACTED = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "1"}
+METADATA = {"hoodie.metadata.enable": "true"}
+
+SHAPES = {
+    "merge-on-read": METADATA,
+    "copy-on-write": {"hoodie.datasource.write.table.type": "COPY_ON_WRITE"},
+    "merge-on-read-plain": {},
+    "copy-on-write-metadata": {
+        "hoodie.datasource.write.table.type": "COPY_ON_WRITE",
+        "hoodie.metadata.enable": "true",
+    },
+    "version-8": {
+        "hoodie.write.table.version": "8",
+        "hoodie.write.auto.upgrade": "false",
+        "hoodie.metadata.enable": "true",
+    },
+}
+IN_DEFAULT = ("merge-on-read", "copy-on-write")
+EVERY = [name if name in IN_DEFAULT else pytest.param(name, marks=pytest.mark.wide) for name in SHAPES]
+
+
+def rows(spark: SparkSession, ts: int, first: int = 0, last: int = 10) -> DataFrame:
+    return spark.sql(
+        f"SELECT concat('k', id) AS id, concat('p', id % 2) AS part, {ts}L AS ts, 'v{ts}' AS v "
+        f"FROM range({first}, {last})"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A table with a savepoint, and what came after it; and one copy of it that Hudi restored."""
+
+    table: HudiTable
+    by_hudi: HudiTable
+    target: str
+    expected: tuple[str, ...]
+    """Its rows as of the savepoint."""
+    is_cleaned: bool
+    """Hudi's cleaner ran after it, and left what the savepoint keeps."""
+
+
+@pytest.fixture(params=EVERY)
+def told(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Told:
+    kept = made(spark, tmp_path_factory, request.param)
+    table, by_hudi = kept.table.copy_to(tmp_path / "ours"), kept.by_hudi.copy_to(tmp_path / "hudis")
+    return Told(table, by_hudi, kept.target, kept.expected, kept.is_cleaned)
+
+
+def made(spark: SparkSession, factory: pytest.TempPathFactory, name: str) -> Told:
+    shape = TableShape(partition_fields="part", options=SHAPES[name])
+    is_merged = not name.startswith("copy-on-write")
+    is_cleaned = name in ("copy-on-write", "merge-on-read-plain")
+    cleaned = CLEANED if is_cleaned else {}
+
+    def make(folder: Path) -> None:
+        table = HudiTable(spark, folder / "table", shape)
+        table.write(rows(spark, 1), "insert")
+        table.write(rows(spark, 2, 0, 5), "upsert")
+        if is_merged:
+            table.compact()
+        table.write(rows(spark, 3, 5, 12), "upsert")
+        target = table.completed_instants()[-1][0]
+        spark.sql(f"CALL create_savepoint(path => '{table.path}', commit_time => '{target}')").collect()
+        (folder / "target").write_text(target)
+        (folder / "expected").write_text("\n".join(table.snapshot()))
+        table.write(rows(spark, 4, 0, 14), "upsert", **(COMPACTED if is_merged else {}))
+        table.write(rows(spark, 5, 2, 3), "insert_overwrite")
+        table.write(rows(spark, 6, 2, 9), "upsert", **cleaned)
+        if is_merged:
+            table.schedule_compaction()
+            table.write(rows(spark, 7, 2, 9), "upsert")
+        by_hudi = table.copy_to(folder / "by-hudi")
+        spark.sql(f"CALL rollback_to_savepoint(path => '{by_hudi.path}', instant_time => '{target}')").collect()
+
+    folder = made_once(factory, f"restored-{name}", make)
+    return Told(
+        HudiTable(spark, folder / "table", shape),
+        HudiTable(spark, folder / "by-hudi", shape),
+        (folder / "target").read_text(),
+        tuple((folder / "expected").read_text().split("\n")),
+        is_cleaned,
+    )
+
+
+def timeline(table: HudiTable) -> set[str]:
+    """Names on the timeline, but for those of the restore, whose time differs."""
+    names = {path.name for path in (table.path / ".hoodie/timeline").iterdir() if path.is_file()}
+    return {name for name in names if ".restore" not in name and not name.startswith(".")}
+
+
+def completed_restore(table: HudiTable) -> dict[str, Any]:
+    (file,) = (table.path / ".hoodie/timeline").glob("[0-9]*_*.restore")
+    return read_record(file.read_bytes(), file=file.name)
+
+
+def what_went(table: HudiTable) -> list[tuple[str, str, frozenset[str]]]:
+    """Each instant that a restore says it rolled back, in that order, with the names of its files."""
+    record = completed_restore(table)
+    files = {
+        instant: frozenset(
+            path.rpartition("/")[2]
+            for each in rollbacks
+            for partition in each["partitionMetadata"].values()
+            for path in partition["successDeleteFiles"]
+        )
+        for instant, rollbacks in record["hoodieRestoreMetadata"].items()
+    }
+    return [(each["commitTime"], each["action"], files[each["commitTime"]]) for each in record["restoreInstantInfo"]]
+
+
+def goes_on(spark: SparkSession, told: Told) -> None:
+    """Hudi reads, reads as of earlier, upserts, compacts, cleans, and reads again: the same on both copies."""
+    answers = []
+    for table in (told.table, told.by_hudi):
+        assert table.snapshot() == told.expected
+        earlier = () if told.is_cleaned else table.as_of(table.completed_instants()[0][0])
+        assert earlier or told.is_cleaned
+        # What was committed after the savepoint is written anew, and more.
+        table.write(rows(spark, 20, 3, 25), "upsert", **CLEANED)
+        if table.compactions():
+            table.compact()
+        table.write(rows(spark, 21, 4, 6), "delete", **CLEANED)
+        answers.append((earlier, table.snapshot(with_meta=False), len(table.completed_instants())))
+    assert answers[0] == answers[1]
+    code, printed = lakeward("verify", str(told.table.path), "--timezone", "UTC")
+    assert code == 0, printed
+
+
+def test_as_hudi_takes_it_there(told: Told, spark: SparkSession) -> None:
+    """The same files go, in the same order; Hudi reads the table, and goes on with it by its default settings."""
+    table = told.table
+    before = table.files()
+    there = {name.rpartition("/")[2] for name in before}
+    code, printed = lakeward("restore", str(table.path), "--to", told.target, "--dry-run")
+    assert (code, table.files()) == (0, before)
+
+    code, done = lakeward("restore", str(table.path), "--to", told.target, "--writers", "stopped")
+
+    assert code == 0, done
+    assert done["rolled_back"] == printed["rolled_back"]
+    assert table.data_files() == told.by_hudi.data_files()
+    assert timeline(table) == timeline(told.by_hudi)
+    # Hudi also names files that its cleaner had deleted before.
+    theirs = [(instant, action, names & there) for instant, action, names in what_went(told.by_hudi)]
+    assert what_went(table) == theirs
+    assert table.pending_instants() == ()
+    goes_on(spark, told)
+
+
+def test_hudi_ends_what_we_began(told: Told, spark: SparkSession, tmp_path: Path) -> None:
+    """A process of ours dies in the middle, and Hudi restores to the same savepoint: it ends our restore."""
+    for number in interrupted_at(told, tmp_path):
+        copy = told.table.copy_to(tmp_path / f"died-{number}")
+        die_at(copy, told.target, number)
+        (begun,) = [each.name for each in (copy.path / ".hoodie/timeline").glob("[0-9]*.restore.requested")]
+        spark.sql(f"CALL rollback_to_savepoint(path => '{copy.path}', instant_time => '{told.target}')").collect()
+        (ended,) = (copy.path / ".hoodie/timeline").glob("[0-9]*_*.restore")
+        assert ended.name.partition("_")[0] == begun.partition(".")[0], number
+        assert copy.snapshot() == told.expected, number
+        assert copy.data_files() == told.by_hudi.data_files(), number
+        assert timeline(copy) == timeline(told.by_hudi), number
+        copy.write(rows(spark, 20), "upsert")
+
+
+def test_we_end_what_hudi_began(told: Told, spark: SparkSession) -> None:
+    """Hudi dies when it has unpublished the newest commit and deleted a file of it."""
+    table = told.table
+    (requested,) = (told.by_hudi.path / ".hoodie/timeline").glob("[0-9]*.restore.requested")
+    folder = table.path / ".hoodie/timeline"
+    (folder / requested.name).write_bytes(requested.read_bytes())
+    (folder / requested.name.replace("requested", "inflight")).touch()
+    newest = table.completed_instants()[-1][0]
+    next(folder.glob(f"{newest}_*")).unlink()
+    gone = next(name for name in table.data_files() if newest in name)
+    (table.path / gone).unlink()
+
+    assert lakeward("restore", str(table.path), "--to", newest, "--writers", "stopped")[0] == 2
+    code, done = lakeward("restore", str(table.path), "--to", told.target, "--writers", "stopped")
+
+    assert (code, done["was_begun"], done["restore"]) == (0, True, requested.name.partition(".")[0])
+    assert table.data_files() == told.by_hudi.data_files()
+    assert timeline(table) == timeline(told.by_hudi)
+    goes_on(spark, told)
+
+
+def interrupted_at(told: Told, tmp_path: Path) -> Iterator[int]:
+    """Some writing calls of a restore that come after its request."""
+    clean = FaultyStorage()
+    copy = told.table.copy_to(tmp_path / "clean")
+    restored(copy, told.target, clean)
+    writes = [number for number, call in enumerate(clean.calls) if call.split()[0] in WRITES]
+    begun = next(n for n in writes if clean.calls[n].endswith(".restore.inflight"))
+    # Its deletions: the first, one in the middle, the last.
+    completed = next(n for n in writes if clean.calls[n].startswith("link ") and ".restore" in clean.calls[n])
+    deletes = [n for n in writes if begun < n < completed and clean.calls[n].split()[0] in ("delete", "remove")]
+    yield from (begun, deletes[0], deletes[len(deletes) // 2], deletes[-1])
+
+
+def die_at(table: HudiTable, target: str, call: int) -> None:
+    with suppress(LakewardError, OSError, Killed):
+        restored(table, target, FaultyStorage(Fault(FaultKind.KILL, call)))
+        raise AssertionError("it did not die")
+
+
+def restored(table: HudiTable, target: str, storage: FaultyStorage) -> None:
+    processes = ScriptedProcesses()
+    processes.stillness = LookedOn()
+    restore(serviced_table(str(table.path), storage, processes), target)

@@ -1,0 +1,138 @@
+"""What a restore rolls back, and when it is refused. The cases as text are in `restoring.cases`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakeward.errors import Refused, UsageError
+from lakeward.format.file_name import LogFileName
+from lakeward.format.timeline.instant import State
+from lakeward.plan.restoring import check_nothing_in_the_way, check_readable, find_later, find_target
+from lakeward.table.file_group import FrozenGroup
+from lakeward.table.file_system_view import FileSystemView
+from lakeward.table.timeline.cleans import Clean
+from lakeward.table.timeline.savepoints import Savepoint
+from lakeward.table.timeline.timeline import Timeline
+from tests.plan.compaction.planner_cases import Case, read_cases
+from tests.synthetic_table import TOKEN, _instant, completed, log_compacted, pending
+
+CASES = read_cases(Path(__file__).with_name("restoring.cases"))[1]
+NOTHING = FileSystemView((), (), (), ())
+
+
+def at(number: str | int) -> str:
+    return f"20260101000000{int(number):03}"
+
+
+def later(table: str) -> list[str]:
+    instants, target, merge_on_read = [], "", True
+    for line in table.splitlines():
+        match line.split():
+            case ["copy-on-write"]:
+                merge_on_read = False
+            case ["to", number]:
+                target = at(number)
+            case ["compaction", number, "at", completion]:
+                instants += completed(at(number), "commit", at(completion))
+            case ["logcompaction", number, "at", completion]:
+                instants += log_compacted(at(number), at(completion))
+            case ["clustering", number, "at", completion]:
+                instants += pending(at(number), "clustering")
+                instants.append(_instant(at(number), "replacecommit", State.COMPLETED, at(completion)))
+            case [action, number, "at", completion]:
+                instants += completed(at(number), action, at(completion))
+            case [action, number]:
+                instants += pending(at(number), action)
+            case other:
+                raise AssertionError(f"no such line: {other}")
+    timeline = Timeline(tuple(instants))
+    found = find_later(timeline, find_target(timeline, target), merge_on_read=merge_on_read)
+    return [f"{each.action} {int(each.time[-3:])}" for each in found]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.rule for case in CASES])
+def test_each_case(case: Case) -> None:
+    """Keeps 1 of plan/restoring."""
+    assert (later(case.table) or ["nothing"]) == case.expected.strip().splitlines()
+
+
+@pytest.mark.parametrize(("target", "why"), [(30, "not on the active timeline"), (20, "inflight, not completed")])
+def test_only_a_completed_commit_is_gone_back_to(target: int, why: str) -> None:
+    """A savepoint's time is its commit's."""
+    timeline = Timeline((*completed(at(10), "deltacommit"), *pending(at(20), "deltacommit")))
+    with pytest.raises(UsageError, match=f"cannot go back to {at(target)}") as error:
+        find_target(timeline, at(target))
+    assert why in error.value.why
+
+
+def test_a_later_savepoint_is_in_the_way() -> None:
+    """Hudi would fail when it comes to it, half-way. One of the commit itself is not."""
+    instants = [*completed(at(10), "deltacommit"), *completed(at(20), "deltacommit")]
+    for number, raises in ((10, False), (20, True)):
+        saved = _instant(at(number), "savepoint", State.COMPLETED, at(30))
+        timeline = Timeline((*instants, saved))
+        after = find_later(timeline, find_target(timeline, at(10)), merge_on_read=True)
+        if raises:
+            with pytest.raises(Refused, match="has a savepoint"):
+                check_nothing_in_the_way(timeline, at(10), after)
+        else:
+            check_nothing_in_the_way(timeline, at(10), after)
+
+
+def test_a_pending_rollback_is_in_the_way() -> None:
+    """It is ended by what ends rollbacks."""
+    timeline = Timeline((*completed(at(10), "deltacommit"), *pending(at(20), "rollback")))
+    with pytest.raises(Refused, match=r"rollback .* is pending"):
+        check_nothing_in_the_way(timeline, at(10), ())
+
+
+LOG = LogFileName("g", at(5), 1, TOKEN).text
+LATER_LOG = LogFileName("g", at(12), 1, TOKEN).text
+CLEANED = {"p": (f"g_{TOKEN}_{at(8)}.parquet",)}
+
+
+@pytest.mark.parametrize(
+    ("says", "why"),
+    [
+        pytest.param({}, None, id="all is there"),
+        pytest.param({"earliest": at(10)}, None, id="all as of the commit was kept"),
+        pytest.param({"earliest": at(11)}, "this is before it", id="a clean kept later ones only"),
+        pytest.param({"earliest": at(11), "kept": {"p": {LOG}}}, None, id="a savepoint kept its files"),
+        pytest.param({"kept": {"p": {"other"}}}, "names p/other, which is gone", id="not all of them"),
+        pytest.param({"deleted": CLEANED}, "deleted p/g_", id="by file versions, a base file of it"),
+        pytest.param(
+            {"earliest": at(11), "kept": {"p": {LOG}}, "deleted": CLEANED}, "deleted p/g_", id="beside a savepoint"
+        ),
+        pytest.param({"frozen": True}, "a file is missing", id="a file group that would lack a file"),
+        pytest.param({"archived": True}, "archived already", id="what came after it was archived"),
+    ],
+)
+def test_what_is_gone_is_not_gone_back_to(says: dict[str, object], why: str | None) -> None:
+    """Keeps 2 of plan/restoring."""
+    # With a savepoint the archiver may leave the commit behind and go on with what came after it.
+    start = at(20) if "archived" in says else at(1)
+    saved = [_instant(at(10), "savepoint", State.COMPLETED, at(11))] if "archived" in says else []
+    timeline = Timeline((*completed(start, "deltacommit"), *completed(at(10), "deltacommit"), *saved))
+    kept = says.get("kept")
+    frozen = (FrozenGroup("p", "g", at(5), "a file is missing"),) if "frozen" in says else ()
+
+    def check() -> None:
+        check_readable(
+            find_target(timeline, at(10)),
+            frozenset(),
+            FileSystemView((), frozen, (), ()),
+            {},
+            [Clean(at(30), True, str(says.get("earliest", "")), says.get("deleted", {}))],  # type: ignore[arg-type]
+            None if kept is None else Savepoint(at(10), "", "", 0.0, {k: frozenset(v) for k, v in kept.items()}),  # type: ignore[attr-defined]
+            {"p": {LOG, LATER_LOG} if "archived" in says else {LOG}},
+            timeline,
+        )
+
+    if why is None:
+        check()
+        return
+    with pytest.raises(Refused, match=f"cannot go back to {at(10)}") as error:
+        check()
+    assert why in error.value.why
