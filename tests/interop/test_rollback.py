@@ -192,3 +192,33 @@ def test_hudi_ends_what_we_began(spark: SparkSession, tmp_path_factory: pytest.T
         assert struck.frame().count() == 12, what
         check_right(struck)
         assert roll_back(struck.path, LocalStorage()).rolled_back == ()
+
+
+@pytest.mark.parametrize("name", ["metadata", pytest.param("copy-on-write", marks=pytest.mark.wide)])
+def test_a_clustering_that_died(name: str, spark: SparkSession, tmp_path: Path) -> None:
+    """It died right before its commit, when its files and its part of the metadata table are there: after a rollback
+    Hudi reads the same rows, updates file groups that it held, and clusters them."""
+    options = {**SHAPES[name], "hoodie.metadata.record.index.enable": "false"}
+    table = HudiTable(spark, tmp_path / "table", TableShape(partition_fields="part", options=options))
+    table.write(rows(spark, 0, 10, 1), "insert")
+    table.write(rows(spark, 10, 20, 1), "insert")
+    expected, before = table.snapshot(), table.data_files()
+    settings = ",".join(f"{key}={value}" for key, value in options.items() if key.startswith("hoodie.metadata."))
+    cluster = f"CALL run_clustering(path => '{table.path}', op => 'scheduleAndExecute', options => '{settings}')"
+    spark.sql(cluster).collect()
+    (completed,) = (table.path / ".hoodie/timeline").glob("[0-9]*_*.replacecommit")
+    completed.unlink()
+    instant = completed.name.partition("_")[0]
+    assert set(table.data_files()) > set(before)
+
+    code, done = lakeward("rollback", str(table.path), "--writers", "stopped")
+
+    assert (code, [each["instant"] for each in done["rolled_back"]]) == (0, [instant]), done
+    assert table.data_files() == before
+    assert table.pending_instants() == ()
+    assert table.snapshot() == expected
+    table.write(rows(spark, 0, 5, 2), "upsert")
+    after = table.snapshot(with_meta=False)
+    spark.sql(cluster).collect()
+    assert list((table.path / ".hoodie/timeline").glob("[0-9]*_*.replacecommit"))
+    assert table.snapshot(with_meta=False) == after

@@ -57,11 +57,12 @@ class ServiceAction(TimelineAction):
 
 
 class WriteAction(TimelineAction):
-    """Writes of rows, which other engines make: their pending files go when they are rolled back."""
+    """Writes of rows, and moves of them, which other engines make: their pending files go when they are rolled back."""
 
     COMMIT = ("commit", "commit")
     DELTA_COMMIT = ("deltacommit", "deltacommit")
     REPLACE_COMMIT = ("replacecommit", "replacecommit")
+    CLUSTERING = ("clustering", "replacecommit")
 
 
 class UndoAction(TimelineAction):

@@ -142,6 +142,6 @@ def _unreadable(target: Instant, why: str) -> Refused:
     return Refused(
         f"The table cannot go back to {target.time}: not all of its files are there any more.",
         why=f"{why.rstrip('.')}.",
-        remedy="Choose a later commit; or, where the quarantine still has what a clean took, bring it back first: lakeward "
-        "clean TABLE --undo CLEAN. A savepoint keeps the files of a commit from cleans.",
+        remedy="Choose a later commit; or, where the quarantine still has what a clean took, bring it back first: "
+        "lakeward clean TABLE --undo CLEAN. A savepoint keeps the files of a commit from cleans.",
     )

@@ -1,6 +1,7 @@
 """Choose what to roll back: what is pending on a timeline in, a decision with its reason for each instant out.
 
     a pending write     rolled back where its writer is dead; one whose heartbeat beats never is
+    a begun clustering  the same, but that without a heartbeat only the operator's word makes it dead; its plan goes too
     a pending rollback  ended where it is ours, or where the operator says that no writer is at work: it may be another
                         engine's that is just deleting, and has no heartbeat
     anything else       left to what carries it out or unschedules it, which is named
@@ -14,7 +15,7 @@ The newest comes first, as with Hudi. What an instant wrote is told by its name:
 base file and log file carries the instant of its write.
 
 Touches: nothing.
-Keeps:   1. a write whose heartbeat beats is never rolled back, nor one that is completed;
+Keeps:   1. a write or clustering whose heartbeat beats is never rolled back, nor one that is completed;
          2. where a rollback of a write is pending, that one is ended and no second one is made;
          3. a file is chosen only if its name carries the instant.
 Source:  BaseHoodieTableServiceClient.getInstantsToRollback and rollbackFailedWrites (Hudi 1.2).
@@ -27,7 +28,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from lakeward.format.timeline.instant import Instant, comparable_time
+from lakeward.format.timeline.instant import Instant, State, comparable_time
 from lakeward.format.timeline.rollback_plan import RollbackPlan, written_file
 from lakeward.table.timeline.timeline import WRITE_ACTIONS, Timeline
 
@@ -57,6 +58,7 @@ class RollbackReason(StrEnum):
     LIVE_WRITER = "live-writer"
     ROLLBACK_PENDING = "rollback-pending"
     FOREIGN_ROLLBACK = "foreign-rollback"
+    FOREIGN_CLUSTERING = "foreign-clustering"
     UNREADABLE_ROLLBACK = "unreadable-rollback"
     PENDING_SERVICE = "pending-service"
 
@@ -70,6 +72,8 @@ WHY: Mapping[RollbackReason, str] = {
     RollbackReason.ROLLBACK_PENDING: "a rollback of it is pending already",
     RollbackReason.FOREIGN_ROLLBACK: "another engine began it, and may be deleting just now; its next write or clean "
     "ends it, or this command with --writers stopped",
+    RollbackReason.FOREIGN_CLUSTERING: "another engine began it, without a heartbeat, and may be at work just now; "
+    "this command rolls it back with --writers stopped",
     RollbackReason.UNREADABLE_ROLLBACK: "its plan cannot be read",
     RollbackReason.PENDING_SERVICE: "it is no write",
 }
@@ -77,7 +81,7 @@ WHY: Mapping[RollbackReason, str] = {
 _SERVICES: Mapping[str, str] = {
     "compaction": "`lakeward compact` carries the plan out; `lakeward unschedule` removes one of ours",
     "logcompaction": "`lakeward compact` carries the plan out; `lakeward unschedule` removes one of ours",
-    "clustering": "the engine that planned it carries it out, or rolls it back by its own rollback",
+    "clustering": "it was planned and not begun; the engine that planned it carries it out",
     "clean": "the next clean carries it out: what it deletes was dead when it was planned",
     "indexing": "the indexer goes on with it, or Hudi drops the index",
     "restore": "`lakeward restore` to the same commit ends it",
@@ -126,7 +130,8 @@ def decide(timeline: Timeline, facts: RollbackFacts) -> tuple[RollbackDecision, 
 def _decide(instant: Instant, facts: RollbackFacts) -> RollbackDecision:
     if instant.action == "rollback":
         return _decide_rollback(instant, facts)
-    if instant.action not in WRITE_ACTIONS:
+    is_clustering = instant.action == "clustering" and instant.state is State.INFLIGHT
+    if instant.action not in WRITE_ACTIONS and not is_clustering:
         hint = _SERVICES.get(instant.action, "the engine that began it goes on with it")
         why = f"{WHY[RollbackReason.PENDING_SERVICE]}: {hint}"
         return RollbackDecision(instant.time, instant.action, Step.LEAVE, RollbackReason.PENDING_SERVICE, why)
@@ -139,6 +144,8 @@ def _decide(instant: Instant, facts: RollbackFacts) -> RollbackDecision:
         return _decision(instant, Step.ROLL_BACK, RollbackReason.DEAD_WRITER)
     if facts.writers_stopped:
         return _decision(instant, Step.ROLL_BACK, RollbackReason.WRITERS_STOPPED)
+    if is_clustering:
+        return _decision(instant, Step.LEAVE, RollbackReason.FOREIGN_CLUSTERING)
     return _decision(instant, Step.ROLL_BACK, RollbackReason.NO_HEARTBEAT)
 
 

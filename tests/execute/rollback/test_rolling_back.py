@@ -26,6 +26,7 @@ from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.execute.metadata.test_compaction import copy_of
 from tests.execute.rollback.failed_tables import fail_last_write, mark, roll_back
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
+from tests.golden_tables import GOLDEN as GOLDEN_FILES
 from tests.golden_tables import copy_golden
 from tests.memory_objects import MemoryObjects
 from tests.metadata_golden import DATA_TIMELINE, METADATA_TIMELINE, set_property, timeline, write_rollback_plan
@@ -315,3 +316,26 @@ def test_nothing_to_do_takes_no_lock(base: Path):
 
 def find(base: Path, **options: object) -> tuple[RollbackDecision, ...]:
     return find_decisions(serviced_table(str(base), LocalStorage(), ScriptedProcesses(), **options))
+
+
+def test_a_clustering_goes_with_its_plan(base: Path):
+    """Begun and not completed, it has replaced nothing; what it wrote goes, and its file groups are free. One that is
+    only planned stays, and so does one that may be at work beside writers."""
+    before = set(everything(base))
+    folder = base / DATA_TIMELINE
+    begun, planned = "20261121235900000", "20261121235901000"
+    plan = (GOLDEN_FILES / "timeline/20261121072052461.clustering.requested").read_bytes()
+    for time in (begun, planned):
+        (folder / f"{time}.clustering.requested").write_bytes(plan)
+    (folder / f"{begun}.clustering.inflight").touch()
+    (base / "p").mkdir(exist_ok=True)
+    (base / "p/.hoodie_partition_metadata").touch()
+    before |= {"p/.hoodie_partition_metadata", f"{DATA_TIMELINE}/{planned}.clustering.requested"}
+    (base / "p" / f"0b1b7f77-9450-4dfc-8596-635889b09d81-0_0-9-9_{begun}.parquet").touch()
+    reasons = {each.instant: each.reason for each in find(base, writers_stopped=False)}
+    assert reasons == {begun: RollbackReason.FOREIGN_CLUSTERING, planned: RollbackReason.PENDING_SERVICE}
+
+    (done,) = roll_back(base, LocalStorage()).rolled_back
+
+    assert (done.planned.plan.action, len(done.planned.plan.files)) == ("clustering", 1)
+    check_rolled_back(base, begun, before)

@@ -25,6 +25,9 @@ from lakeward.table.metadata.metadata_table import has_metadata_table, metadata_
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.timeline import WRITE_ACTIONS
 
+_BEATING = frozenset({*WRITE_ACTIONS, "clustering", "rollback"})
+"""Hudi 1.2 has a heartbeat at a rollback, too, where writers share a lock."""
+
 
 def judge(table: ServicedTable, snapshot: TableSnapshot) -> tuple[RollbackDecision, ...]:
     """What to do with each pending instant, the newest first."""
@@ -48,7 +51,7 @@ def judge_quiet(table: ServicedTable, snapshot: TableSnapshot, *, quiet_seconds:
     quiet = {
         instant.time
         for instant in timeline.pending
-        if instant.action == "rollback" or instant.action in WRITE_ACTIONS
+        if instant.action in _BEATING
         if now - max(timeline.modified[each.file_name] for each in timeline.instants if each.time == instant.time)
         >= quiet_seconds
     }
@@ -91,10 +94,8 @@ def is_ours(table: ServicedTable, rollback: str) -> bool:
 
 
 def _beating(snapshot: TableSnapshot) -> list[str]:
-    """The pending instants that may have a heartbeat: Hudi 1.2 has one at a rollback, too, where writers share a
-    lock."""
-    beating = {*WRITE_ACTIONS, "rollback"}
-    return [instant.time for instant in snapshot.timeline.pending if instant.action in beating]
+    """The pending instants that may have a heartbeat."""
+    return [instant.time for instant in snapshot.timeline.pending if instant.action in _BEATING]
 
 
 def _beat(table: ServicedTable, places: Iterable[str], instant: str) -> Beat:
