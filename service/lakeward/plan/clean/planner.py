@@ -51,8 +51,10 @@ from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
 
+_NEWEST = (Keeper(KeepReason.NEWEST),)
 _PROOF = (DeadReason.NOT_NEWEST, DeadReason.NOT_PLANNED, DeadReason.NOT_SAVEPOINTED, DeadReason.NOT_READ)
 """What is true of every dead slice, beside what the policy says."""
+_DEAD_BY = {verdict: (verdict, *_PROOF) for verdict in DeadReason}
 
 
 def plan_clean(
@@ -81,11 +83,12 @@ def plan_clean(
     cleaner = _Cleaner(snapshot, policy, earliest, readers)
     replaced = [group for group in snapshot.replaced_groups if isinstance(group, FileGroup)]
     frozen = [*snapshot.frozen, *(group for group in snapshot.replaced_groups if isinstance(group, FrozenGroup))]
-    decisions = [
-        *(each for group in _within(snapshot.file_groups, partitions, excluded) for each in cleaner.decide(group)),
-        *(each for group in _within(replaced, partitions, excluded) for each in cleaner.decide_replaced(group)),
+    asked = [
+        *((group, cleaner.decide) for group in _within(snapshot.file_groups, partitions, excluded)),
+        *((group, cleaner.decide_replaced) for group in _within(replaced, partitions, excluded)),
     ]
-    decisions.sort(key=lambda each: each.slice.group_id)
+    asked.sort(key=lambda each: (each[0].partition_path, each[0].file_id))
+    decisions = [each for group, decide in asked for each in decide(group)]
     left = _replaced_left(snapshot, decisions, but_for=_SAVEPOINT)
     named = readers.move_back(earliest)
     return CleanOutcome(
@@ -136,10 +139,8 @@ def _leaves_nothing(
     files = map(parse_data_file, names)
     if any(file is None or file.instant not in under_way for file in files):
         return False
-    return not any(
-        keepers <= _BESIDE_THE_POLICY and KeepReason.PENDING_PLAN in keepers
-        for keepers in ({keeper.reason for keeper in decision.keepers} for decision in decisions)
-    )
+    planned = (each for each in decisions if any(k.reason is KeepReason.PENDING_PLAN for k in each.keepers))
+    return all(any(keeper.reason not in _BESIDE_THE_POLICY for keeper in each.keepers) for each in planned)
 
 
 _BESIDE_THE_POLICY = frozenset({KeepReason.SAVEPOINT, KeepReason.PENDING_PLAN})
@@ -151,10 +152,11 @@ def _replaced_left(
     snapshot: TableSnapshot, decisions: Iterable[SliceDecision], *, but_for: Set[KeepReason]
 ) -> frozenset[str]:
     """Instants whose replaced groups have files that this clean leaves, but for what these reasons alone keep."""
+    groups = {(group.partition_path, group.file_id) for group in snapshot.replaced_groups}
     goes = {
         (*each.slice.group_id, each.slice.base_instant)
         for each in decisions
-        if all(keeper.reason in but_for for keeper in each.keepers)
+        if each.slice.group_id in groups and all(keeper.reason in but_for for keeper in each.keepers)
     }
     left = set()
     for group in snapshot.replaced_groups:
@@ -206,19 +208,15 @@ class _Cleaner:
         self._clustered = snapshot.pending_clusterings
         self._holds = _planned(snapshot)
         self._savepointed = sorted(snapshot.savepointed.items())
+        # Values that thousands of slices share, by the instant that superseded them.
+        self._by_newer: dict[str, tuple[Keeper, ...]] = {}
+        self._by_reader: dict[str, tuple[Keeper, ...]] = {}
 
     def decide(self, group: FileGroup) -> Iterator[SliceDecision]:
         """One decision for each slice of a group that readers see, newest first."""
-        kept_by_policy = (
-            self._by_versions(group) if self._policy.kind is CleanPolicyKind.VERSIONS else self._by_earliest(group)
-        )
-        verdict = (
-            DeadReason.BEYOND_VERSIONS if self._policy.kind is CleanPolicyKind.VERSIONS else DeadReason.BEFORE_EARLIEST
-        )
-        read = len(group.read_slices)
-        for number, keepers in enumerate(kept_by_policy[read:], start=read):
-            keepers += self._readers.keepers(group.slices[number - 1].base_instant)
-        yield from self._decide(group, kept_by_policy, verdict)
+        if self._policy.kind is CleanPolicyKind.VERSIONS:
+            return self._decide(group, self._by_versions(group), DeadReason.BEYOND_VERSIONS)
+        return self._decide(group, self._by_earliest(group), DeadReason.BEFORE_EARLIEST)
 
     def decide_replaced(self, group: FileGroup) -> Iterator[SliceDecision]:
         """The same for a group that was replaced."""
@@ -229,49 +227,64 @@ class _Cleaner:
                 keepers.append(Keeper(KeepReason.TOO_FEW_COMMITS, commits=self._more_commits(by)))
             elif comparable_time(by) >= self._earliest:
                 keepers.append(self._until_earliest_passes(KeepReason.REPLACED_LATELY, by, by))
-        keepers += self._readers.keepers(by)
-        yield from self._decide(group, [list(keepers) for _ in group.slices], DeadReason.REPLACED)
+        by_policy_and_readers = (*keepers, *self._needed_by_readers(by))
+        return self._decide(group, [by_policy_and_readers] * len(group.slices), DeadReason.REPLACED)
 
-    def _decide(self, group: FileGroup, by_policy: list[list[Keeper]], verdict: DeadReason) -> Iterator[SliceDecision]:
-        holds = self._holds_on(group)
-        for slice_, keepers in zip(group.slices, by_policy, strict=True):
+    def _decide(
+        self, group: FileGroup, kept: Sequence[tuple[Keeper, ...]], verdict: DeadReason
+    ) -> Iterator[SliceDecision]:
+        """The same with what else keeps a slice.
+
+        Args:
+            kept: what policy and readers keep of each slice.
+        """
+        holds, dead_by = self._holds_on(group), _DEAD_BY[verdict]
+        for slice_, keepers in zip(group.slices, kept, strict=True):
             if slice_.is_empty:
                 continue
-            found = [*keepers, *_held(slice_, holds), *self._pinned(slice_)]
-            dead_by = () if found else (verdict, *_PROOF)
-            yield SliceDecision(slice_, tuple(found), dead_by)
+            if holds or self._savepointed:
+                keepers = (*keepers, *_held(slice_, holds), *self._pinned(slice_))
+            yield SliceDecision(slice_, keepers, () if keepers else dead_by)
 
-    # What the policy keeps, of each slice
+    # What the policy and readers keep, of each slice
 
-    def _by_earliest(self, group: FileGroup) -> list[list[Keeper]]:
-        keepers: list[list[Keeper]] = []
-        read = len(group.read_slices)
-        for number in range(len(group.slices)):
-            if number < read:
-                keepers.append([Keeper(KeepReason.NEWEST)])
-                continue
-            newer = group.slices[number - 1].base_instant
+    def _by_earliest(self, group: FileGroup) -> list[tuple[Keeper, ...]]:
+        slices, read = group.slices, len(group.read_slices)
+        superseded = (self._superseded_by(slices[number - 1].base_instant) for number in range(read, len(slices)))
+        return [*([_NEWEST] * read), *superseded]
+
+    def _superseded_by(self, newer: str) -> tuple[Keeper, ...]:
+        known = self._by_newer.get(newer)
+        if known is None:
+            keepers: list[Keeper] = []
             if self._earliest is None:
-                keepers.append([Keeper(KeepReason.TOO_FEW_COMMITS, commits=self._more_commits(newer))])
+                keepers.append(Keeper(KeepReason.TOO_FEW_COMMITS, commits=self._more_commits(newer)))
             # It serves reads as of E where the next newer slice begins at E or after it.
             elif comparable_time(newer) >= self._earliest:
-                keepers.append([self._until_earliest_passes(KeepReason.RETAINED, None, newer)])
-            else:
-                keepers.append([])
-        return keepers
+                keepers.append(self._until_earliest_passes(KeepReason.RETAINED, None, newer))
+            known = self._by_newer[newer] = (*keepers, *self._needed_by_readers(newer))
+        return known
 
-    def _by_versions(self, group: FileGroup) -> list[list[Keeper]]:
+    def _needed_by_readers(self, superseded_by: str) -> tuple[Keeper, ...]:
+        known = self._by_reader.get(superseded_by)
+        if known is None:
+            known = self._by_reader[superseded_by] = tuple(self._readers.keepers(superseded_by))
+        return known
+
+    def _by_versions(self, group: FileGroup) -> list[tuple[Keeper, ...]]:
         holds = self._holds.get((group.partition_path, group.file_id), ())
         held_from = min((comparable_time(hold.from_instant) for hold in holds), default=None)
         left = self._policy.retain - (1 if holds else 0)
         read = len(group.read_slices)
-        keepers: list[list[Keeper]] = []
+        keepers: list[tuple[Keeper, ...]] = []
         for number, slice_ in enumerate(group.slices):
-            found = [Keeper(KeepReason.NEWEST)] if number < read else []
+            found = _NEWEST if number < read else ()
             if held_from is None or comparable_time(slice_.base_instant) < held_from:
                 if left > 0 and not found:
-                    found.append(Keeper(KeepReason.RETAINED, versions=left))
+                    found = (Keeper(KeepReason.RETAINED, versions=left),)
                 left -= 1
+            if number >= read:
+                found = (*found, *self._needed_by_readers(group.slices[number - 1].base_instant))
             keepers.append(found)
         return keepers
 
@@ -300,12 +313,11 @@ class _Cleaner:
 
     def _holds_on(self, group: FileGroup) -> list[_Hold]:
         group_id = (group.partition_path, group.file_id)
-        there = {name for slice_ in group.slices for name in _names(slice_)}
-        holds = [
+        holds: list[_Hold] = []
+        if group_id in self._holds:
+            there = {name for slice_ in group.slices for name in _names(slice_)}
             # A file that the plan names and no slice has: which slices it reads is not known.
-            hold if hold.files <= there else _Hold(hold.instant, "")
-            for hold in self._holds.get(group_id, ())
-        ]
+            holds = [hold if hold.files <= there else _Hold(hold.instant, "") for hold in self._holds[group_id]]
         if (clustering := self._clustered.get(group_id)) is not None:
             planned = comparable_time(clustering)
             before = (s.base_instant for s in group.slices if comparable_time(s.base_instant) < planned)
@@ -313,9 +325,8 @@ class _Cleaner:
         return holds
 
     def _pinned(self, slice_: FileSlice) -> Iterator[Keeper]:
-        paths = {file.path for file in slice_.files}
         for time, pinned in self._savepointed:
-            if not pinned.isdisjoint(paths):
+            if any(file.path in pinned for file in slice_.files):
                 yield Keeper(KeepReason.SAVEPOINT, time)
 
 
@@ -330,8 +341,8 @@ def _planned(snapshot: TableSnapshot) -> Mapping[GroupId, list[_Hold]]:
     return holds
 
 
-def _held(slice_: FileSlice, holds: Iterable[_Hold]) -> Iterator[Keeper]:
-    names = _names(slice_)
+def _held(slice_: FileSlice, holds: Sequence[_Hold]) -> Iterator[Keeper]:
+    names = _names(slice_) if holds else frozenset()
     for hold in holds:
         if comparable_time(slice_.base_instant) >= comparable_time(hold.from_instant) or names & hold.files:
             yield Keeper(KeepReason.PENDING_PLAN, hold.instant)
