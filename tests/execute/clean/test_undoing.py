@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lakeward.commit.metadata.snapshot import take_metadata_snapshot
 from lakeward.commit.quarantine import begin_undo, bring_back
 from lakeward.errors import Conflict, LakewardError, Refused, TryLater, UsageError
 from lakeward.execute.clean.cleaner import Cleaner
@@ -15,16 +17,22 @@ from lakeward.execute.clean.purging import purge_quarantine
 from lakeward.execute.clean.undoing import UndoneClean, preview_undo, undo_clean
 from lakeward.execute.progress import Silent
 from lakeward.execute.serviced_table import ServicedTable
+from lakeward.format.metadata.key import bloom_filter_key, column_stats_key
+from lakeward.format.metadata.partition import BLOOM_FILTERS, COLUMN_STATS
+from lakeward.format.metadata.record import BloomFilterRecord, ColumnStatsRecord, MetadataRecord
 from lakeward.format.timeline.clean_metadata import VERSION, CleanMetadata, write_clean_metadata
 from lakeward.format.timeline.savepoint_metadata import SavepointMetadata, write_savepoint_metadata
 from lakeward.storage.local import LocalStorage
+from lakeward.table.metadata.reader import MetadataReader
 from lakeward.table.quarantine import load_quarantine
+from tests.clocks import SkippingClock
 from tests.crash.compacting import check_readable
 from tests.crash.metadata_compacting import check_agrees
 from tests.execute.clean.cleaning import TIMELINE, clean, compacted, completed_cleans, data_files
 from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.metadata_golden import GOLDEN as WITH_METADATA
+from tests.our_reader import scan
 from tests.processes import ScriptedProcesses
 
 HOUR = 3600.0
@@ -77,6 +85,51 @@ def test_an_undone_clean_is_as_if_it_had_never_been(kind: str, tmp_path: Path):
     with pytest.raises(UsageError, match="undone already"):
         undo(base, run)
     assert len(clean(base, LocalStorage()).cleans) == 1
+
+
+def test_statistics_and_filters_come_back_as_they_were(tmp_path: Path):
+    """What the metadata table says of the columns of each file, and its bloom filter, is what it said before."""
+    base = compacted(WITH_METADATA, tmp_path / "table")
+    held = known_of(base, data_files(base))
+    run = taken(base)
+    (kept,) = load_quarantine(LocalStorage(), str(base)).runs
+    gone = {file.path for file in kept.files}
+    assert {key for path in gone for key in held[path]} and not any(known_of(base, gone).values())
+    undo(base, run)
+
+    back = known_of(base, gone)
+    for path in gone:
+        assert back[path].keys() == held[path].keys()
+        for key, record in held[path].items():
+            if isinstance(record, BloomFilterRecord):
+                found = back[path][key]
+                assert isinstance(found, BloomFilterRecord)
+                assert (found.type_code, found.bloom_filter) == (record.type_code, record.bloom_filter)
+            else:
+                assert facts_of(back[path][key]) == facts_of(record)
+
+
+def facts_of(record: MetadataRecord) -> tuple[object, ...]:
+    """What queries skip files by. The counts are summed with what is in a base file of the metadata table yet."""
+    assert isinstance(record, ColumnStatsRecord) and record.value_count is not None and record.null_count is not None
+    share = (record.null_count == 0, record.null_count == record.value_count)
+    return record.column, record.file_name, record.min_value, record.max_value, share, record.is_deleted
+
+
+def known_of(base: Path, paths: Collection[str]) -> dict[str, dict[str, MetadataRecord]]:
+    """The records of column_stats and bloom_filters of each of these files, by key."""
+    snapshot = scan(base)
+    metadata = take_metadata_snapshot(LocalStorage(), snapshot, clock=SkippingClock())
+    assert metadata.indexed is not None
+    reader = MetadataReader(LocalStorage(), metadata.table)
+    found = {}
+    for path in paths:
+        partition, _, name = path.rpartition("/")
+        columns = [column_stats_key(column, partition, name) for column in metadata.indexed.columns]
+        found[path] = reader.lookup(COLUMN_STATS, columns) | reader.lookup(
+            BLOOM_FILTERS, [bloom_filter_key(partition, name)]
+        )
+    return found
 
 
 def test_what_forbids_it_is_said_before_anything_is_written(base: Path):
