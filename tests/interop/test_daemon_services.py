@@ -1,0 +1,82 @@
+"""One pass of the daemon over a table that Hudi writes: it rolls back what failed, compacts and cleans, and Hudi lives
+on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.execute.clean.cleaning import completed_cleans, data_files
+from tests.hudi.table import HudiTable
+from tests.interop.lakeward_cli import lakeward
+from tests.interop.test_rollback import CLEANED, check_right, failed, left_alone, rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+CONFIG = """
+[service]
+state_folder = "{folder}/state"
+log_format = "json"
+
+[spark]
+local_below = "1GiB"
+
+[locks]
+writers = "share"
+
+[discovery]
+roots = ["{folder}/tables"]
+
+[defaults.planner]
+"hoodie.compact.inline.max.delta.commits" = 1
+
+[defaults.rollback]
+after = "1s"
+
+[defaults.clean]
+policy = "versions"
+retain = 1
+after = 1
+reader_window = "0s"
+"""
+
+
+def instants(table: HudiTable, ending: str) -> list[str]:
+    return sorted(path.name for path in (table.path / ".hoodie/timeline").glob(f"*_*.{ending}"))
+
+
+def test_one_pass_rolls_back_compacts_and_cleans(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    """In this order; the rows are those of before, nothing of the failed write is left, old slices are gone, and Hudi
+    reads, upserts and cleans the table further, with its metadata table right."""
+    original = failed(spark, tmp_path_factory, "metadata")
+    table = left_alone(original, tmp_path / "tables/orders")
+    twin = left_alone(original, tmp_path / "twin")
+    (instant,) = {
+        path.name.partition(".")[0]
+        for path in (table.path / ".hoodie/timeline").glob("*.inflight")
+        if not list(path.parent.glob(f"{path.name.partition('.')[0]}_*"))
+    }
+    before = data_files(table.path)
+    (tmp_path / "lakeward.toml").write_text(CONFIG.format(folder=tmp_path))
+
+    exit_code, printed = lakeward("run", "--once", "--config", str(tmp_path / "lakeward.toml"))
+
+    assert exit_code == 0, printed
+    (rollback,), (compaction,), (clean,) = (instants(table, each) for each in ("rollback", "commit", "clean"))
+    assert rollback < compaction < clean
+    assert len(completed_cleans(table.path)) == 1
+    after = data_files(table.path)
+    assert before - after and not any(instant in name for name in after)
+    assert table.snapshot(with_meta=False) == twin.snapshot(with_meta=False)
+    check_right(table)
+    for each in (table, twin):
+        each.write(rows(spark, 2, 12, 4), "upsert", **CLEANED)
+    assert table.snapshot(with_meta=False) == twin.snapshot(with_meta=False)
+    check_right(table)

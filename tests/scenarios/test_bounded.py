@@ -1,0 +1,53 @@
+"""A table with a live writer that is handed to the daemon, with nothing set but `roots` and `writers`, stays bounded.
+
+The table is that of `test_promises.py`: its files have sizes and heads, and the clock is moved by half hours.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from lakeward.config.job_kind import JobKind
+from lakeward.plan.clean.policy import CleanPolicy
+from lakeward.task.slice_check_spec import CheckedSlice
+from tests.daemon import serving
+from tests.our_reader import scan
+from tests.scenarios.test_promises import BASE_BYTES, CHANCE, MINUTE, STEP, ByDefault, SizedTable
+
+COMMITS = 48
+EVERY = 60 * MINUTE
+
+
+def test_slices_and_bytes_stay_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each file group there are never more slices than the last ten commits, and the five by which the daemon comes
+    after writers that clean, can need: one each and the one before. The bytes follow, and the newest slices stay."""
+    seed = os.environ.get("LAKEWARD_SEED") or secrets.token_hex(4)
+    print(f"LAKEWARD_SEED={seed}")
+    chance = Random(seed)
+    monkeypatch.setattr(serving, "check_slice_at", lambda *given: CheckedSlice(0, 0, ()))
+    (tmp_path / "tables/orders").mkdir(parents=True)
+    daemon = ByDefault(tmp_path / "tables", tmp_path / "state")
+    table = SizedTable(tmp_path / "tables/orders", daemon.clock.now())
+    daemon.run_operation = table.merge
+    bytes_seen: list[int] = []
+    slices_seen: list[int] = []
+    for number in range(COMMITS):
+        groups = [group for group, often in CHANCE.items() if number == 0 or chance.random() < often]
+        table.commit(groups, daemon.clock.now(), chance)
+        daemon.run(EVERY, step=STEP)
+        slices = [len(group.slices) for group in scan(table.base).file_groups]
+        assert len(slices) == len(BASE_BYTES), "every group is there"
+        slices_seen.append(max(slices))
+        bytes_seen.append(sum(path.stat().st_size for path in (table.base / "p").iterdir()))
+    print(f"slices of one group {slices_seen}, MiB {[size >> 20 for size in bytes_seen]}")
+    (shown,) = daemon.status().tables
+    assert JobKind.CLEAN in shown.last_success_at
+    # A compaction comes every fifth commit at most, and its commit is one of those that are counted.
+    assert max(slices_seen) <= (CleanPolicy().retain + 2 * 5) / 5 + 2
+    assert max(bytes_seen) <= 3 * sum(BASE_BYTES.values()), "a compaction's slices, and those before it until they go"
+    assert bytes_seen[-1] < sum(BASE_BYTES.values()) + table.written, "what was written is not all there"
