@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakeward.cli.main import run
 from tests.execute.clean.cleaning import completed_cleans, data_files
 from tests.hudi.table import HudiTable
-from tests.interop.lakeward_cli import lakeward
 from tests.interop.test_rollback import CLEANED, check_right, failed, left_alone, rows
 
 if TYPE_CHECKING:
@@ -66,9 +66,8 @@ def test_one_pass_rolls_back_compacts_and_cleans(
     before = data_files(table.path)
     (tmp_path / "lakeward.toml").write_text(CONFIG.format(folder=tmp_path))
 
-    exit_code, printed = lakeward("run", "--once", "--config", str(tmp_path / "lakeward.toml"))
+    assert run(["run", "--once", "--config", str(tmp_path / "lakeward.toml")]) == 0
 
-    assert exit_code == 0, printed
     (rollback,), (compaction,), (clean,) = (instants(table, each) for each in ("rollback", "commit", "clean"))
     assert rollback < compaction < clean
     assert len(completed_cleans(table.path)) == 1

@@ -24,7 +24,7 @@ EVERY = 60 * MINUTE
 
 
 def test_slices_and_bytes_stay_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of each file group there are never more slices than the last ten commits, and the five by which the daemon comes
+    """A file group never has more slices than the last ten commits, and the five by which the daemon comes
     after writers that clean, can need: one each and the one before. The bytes follow, and the newest slices stay."""
     seed = os.environ.get("LAKEWARD_SEED") or secrets.token_hex(4)
     print(f"LAKEWARD_SEED={seed}")

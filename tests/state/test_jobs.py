@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from lakeward.state.records import (
     AttemptRecord,
+    CleanerProgress,
     JobRecord,
 )
 from lakeward.state.store import Store
@@ -32,3 +33,18 @@ def test_the_life_of_a_job(store: Store) -> None:
     assert [each.id for each in store.jobs.latest()] == ["j2", "j1"]
     assert [each.id for each in store.jobs.running()] == ["j2"]
     assert store.jobs.attempts("j1") == (attempt,)
+
+
+def test_how_far_a_clean_is(store: Store) -> None:
+    """The newest word counts, of each clean of the job; it goes when the job is forgotten."""
+    store.jobs.begin(JobRecord("j1", "orders", "clean", NOW))
+    first = CleanerProgress("j1", "001", 500, 1200, NOW)
+    store.jobs.record_progress(first)
+    store.jobs.record_progress(replace(first, files=1200, at=NOW + 1))
+    store.jobs.record_progress(replace(first, instant="002", files=0))
+    assert store.jobs.progress("j1") == (replace(first, files=1200, at=NOW + 1), replace(first, instant="002", files=0))
+    assert store.jobs.progress("j2") == ()
+    store.jobs.end("j1", "committed", None, at=NOW)
+    store.trim(NOW + 100 * 86400.0)
+    store.trim(NOW + 100 * 86400.0)
+    assert store.jobs.progress("j1") == ()

@@ -223,7 +223,7 @@ def test_rows_of_the_first_revision_arrive(empty_url: str, tmp_path: Path, clock
     lease = store.leases.acquire("orders", "h", 60, FIRST_AT)
     assert lease is not None and lease.token == 9000000000001
     store.close()
-    for table in ("cleaner_progress", "index_builds", "index_checkpoints"):
+    for table in ("index_builds", "index_checkpoints"):
         with pytest.raises(StoreVersion, match=table):
             rows(empty_url, f"SELECT * FROM {table}")
 

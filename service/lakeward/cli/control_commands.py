@@ -12,7 +12,7 @@ import getpass
 import socket
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -27,12 +27,15 @@ from lakeward.cli.options.store import (
     with_times,
 )
 from lakeward.clock import SystemClock
+from lakeward.config.job_kind import JobKind
 from lakeward.config.short_name import find_by_short_name
 from lakeward.errors import UsageError
 from lakeward.quantities import format_time, parse_duration
-from lakeward.state.records import ControlKind, ControlRecord, FileGroupKey, JobRecord, TargetKind
+from lakeward.state.records import CleanerProgress, ControlKind, ControlRecord, FileGroupKey, JobRecord, TargetKind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lakeward.config.settings import Settings
     from lakeward.state.store import Store
 
@@ -147,8 +150,9 @@ def jobs(
     with opened_store(url, settings, clock) as store:
         name = None if table is None else _table_name(store, settings, table, clock.now())
         found = store.jobs.latest(name, limit)
+        cleans = {job.id: store.jobs.progress(job.id) for job in found if job.service == JobKind.CLEAN}
     if as_json:
-        print_json([with_times(job) for job in found])
+        print_json([with_times(job) | _deletions_as_json(cleans.get(job.id)) for job in found])
         return
     if not found:
         typer.echo("No job is known.")
@@ -163,15 +167,31 @@ def jobs(
         view.add_row(Text(job.id), NameCell(job.table), *map(Text, cells))
     console.print(view)
     for job in found:
-        if told := _told(job):
+        if told := _told(job, cleans.get(job.id, ())):
             console.print(Text(f"{job.id}: {told}"))
 
 
-def _told(job: JobRecord) -> str:
-    """What a job did, and what went wrong."""
+def _deletions_as_json(cleans: Sequence[CleanerProgress] | None) -> dict[str, Any]:
+    """Nothing for what is no clean."""
+    if cleans is None:
+        return {}
+    return {
+        "deletions": [
+            {"instant": each.instant, "files": each.files, "files_total": each.files_total} for each in cleans
+        ]
+    }
+
+
+def _told(job: JobRecord, cleans: Sequence[CleanerProgress]) -> str:
+    """What a job did, how far its cleans are while they are not done, and what went wrong."""
     from lakeward.config.job_summary import summarise_job
 
-    told = (job.instant or "", summarise_job(job.figures), job.error or "")
+    under_way = [
+        f"clean {each.instant}: {each.files:,} of {each.files_total:,} files deleted"
+        for each in cleans
+        if each.files < each.files_total
+    ]
+    told = (job.instant or "", summarise_job(job.figures), *under_way, job.error or "")
     return ". ".join(each.rstrip(".") for each in told if each)
 
 

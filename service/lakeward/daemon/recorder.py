@@ -30,9 +30,11 @@ from lakeward.daemon.scheduling import events as e
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import JobEnd, JobFigures, JobStatus, StorageSample
 from lakeward.daemon.worker import PlanReport
+from lakeward.execute.progress import DeletedSoFar
 from lakeward.plan.compaction.decision import Decision
 from lakeward.state.records import (
     AttemptRecord,
+    CleanerProgress,
     ControlRecord,
     DecisionRecord,
     EventRecord,
@@ -176,6 +178,12 @@ class Recorder:
             memory_bytes=job.memory_bytes,
         )
         self._remember("begin_job", partial(self._store.jobs.begin, record))
+
+    def deleted(self, job_id: str, state: DeletedSoFar, *, at: float) -> None:
+        """How far a clean is."""
+        progress = CleanerProgress(job_id, state.instant, state.files, state.files_total, at)
+        record = partial(self._store.jobs.record_progress, progress)
+        self._remember("progress", record, key=f"progress {job_id} {state.instant}")
 
     def job_ended(self, ended: JobStatus, figures: JobFigures) -> None:
         assert ended.ended_at is not None and ended.end is not None, "only ended jobs are remembered as such"

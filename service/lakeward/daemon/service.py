@@ -171,6 +171,8 @@ class Service:
         while self._inbox:
             for instruction in self._scheduler.handle(self._inbox.popleft(), now):
                 self._carry_out_or_fail(instruction, now)
+        for watch in self.jobs.watches():
+            self._tell_deleted(watch, now)
         self._recorder.send()
         wake = self._scheduler.next_wake
         tick = self._settings.service.tick
@@ -666,6 +668,10 @@ class Service:
             failed=partial(self._job_failed, job),
         )
 
+    def _tell_deleted(self, watch: JobWatch, now: float) -> None:
+        if (state := watch.take_deleted()) is not None:
+            self._recorder.deleted(watch.job.id, state, at=now)
+
     def _job_done(self, job: e.Job, report: JobReport) -> None:
         if report.figures.operations:
             self._spark_problem = None
@@ -680,8 +686,9 @@ class Service:
 
     def _job_ended(self, job: e.Job, outcome: e.JobOutcome, report: JobReport) -> None:
         self._inbox.append(e.JobEnded(job.id, outcome))
-        if self.jobs.watch(job.id) is None:
+        if (watch := self.jobs.watch(job.id)) is None:
             return  # it never began, or what follows failed when it was heard of first
+        self._tell_deleted(watch, self._clock.now())
         ended = self.jobs.end(job.id, outcome, at=self._clock.now(), instants=report.instants, figures=report.figures)
         if job.table in self._tables:
             self._count_job(job, ended, report.figures)

@@ -1,4 +1,4 @@
-"""Jobs, which are promises to do one thing on one table, and their attempts.
+"""Jobs, which are promises to do one thing on one table, their attempts, and how far their cleans are.
 
 Touches: the database, through `StoreAccess`.
 Keeps:   the first end of a job counts; a job that is begun again, and an attempt that is recorded again, change
@@ -13,8 +13,8 @@ from typing import Any
 from sqlalchemy import Row, select, update
 
 from lakeward.state.access import StoreAccess, cut, execute, fields_of, plain
-from lakeward.state.records import AttemptRecord, JobRecord
-from lakeward.state.schema import attempts, jobs
+from lakeward.state.records import AttemptRecord, CleanerProgress, JobRecord
+from lakeward.state.schema import attempts, cleaner_progress, jobs
 
 
 class Jobs:
@@ -60,6 +60,19 @@ class Jobs:
         if holder is not None:
             query = query.where(jobs.c.holder == holder)
         return tuple(_job(row) for row in self._access.rows("running_jobs", query.order_by(jobs.c.began_at, jobs.c.id)))
+
+    def record_progress(self, progress: CleanerProgress) -> None:
+        """How far a clean is; the newest word counts."""
+        row = fields_of(progress)
+        self._access.write(
+            "record_progress", lambda connection: self._access.upsert(connection, cleaner_progress, [row])
+        )
+
+    def progress(self, job_id: str) -> tuple[CleanerProgress, ...]:
+        """Each clean that the job has begun, oldest first."""
+        table = cleaner_progress
+        query = select(table).where(table.c.job_id == job_id).order_by(table.c.instant)
+        return tuple(CleanerProgress(**row._mapping) for row in self._access.rows("progress", query))
 
     def record_attempt(self, attempt: AttemptRecord) -> None:
         """One run of a job, which has ended. The same id again changes nothing."""

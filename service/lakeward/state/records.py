@@ -83,6 +83,17 @@ class ObservedPlan:
 
 
 @dataclass(frozen=True, slots=True)
+class CleanerProgress:
+    """How far the deletions of one clean are, that a job carries out. The timeline says what the clean names."""
+
+    job_id: str
+    instant: str
+    files: int
+    files_total: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class StorageRecord:
     """What a table's storage was held by."""
 

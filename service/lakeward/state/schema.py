@@ -1,7 +1,7 @@
 """The tables of the store, as SQLAlchemy Core knows them; `migrations/` is how a database gets them.
 
     about a table     watched_tables  plannings  decisions  observed_plans  observed_operations  storage_samples
-    about our work    jobs  attempts
+    about our work    jobs  attempts  cleaner_progress
     between daemons   leases  daemons
     from an operator  controls  parked_groups
     about the past    events
@@ -173,6 +173,16 @@ attempts = Table(
     Column("error", StorableText),
     Column("figures", JSON, nullable=False),
     Index(None, "job_id"),
+)
+
+cleaner_progress = Table(
+    "cleaner_progress",
+    metadata,
+    Column("job_id", StorableText, primary_key=True),
+    Column("instant", StorableText, primary_key=True),
+    Column("files", BigInteger, nullable=False),
+    Column("files_total", BigInteger, nullable=False),
+    Column("at", Double, nullable=False),
 )
 
 # ------------------------------------------------------------------------------------------------ between daemons

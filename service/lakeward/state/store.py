@@ -36,6 +36,7 @@ from lakeward.state.records import ControlRecord, ParkedRecord, Retention, Trimm
 from lakeward.state.schema import (
     applied_writes,
     attempts,
+    cleaner_progress,
     controls,
     daemons,
     events,
@@ -135,6 +136,10 @@ class Store:
                 (parked_groups, older(parked_groups.c.until, keep.control_days)),
                 (daemons, older(daemons.c.beat_at, keep.daemon_days)),
                 (applied_writes, older(applied_writes.c.at, keep.write_days)),
+                (
+                    cleaner_progress,
+                    and_(cleaner_progress.c.job_id.not_in(select(jobs.c.id)), older(cleaner_progress.c.at, 1)),
+                ),
                 (storage_samples, older(storage_samples.c.at, keep.storage_days)),
                 (storage_samples, _thinned(HOUR_SLOTS, older(storage_samples.c.at, keep.storage_slot_days))),
                 (storage_samples, _thinned(24 * HOUR_SLOTS, older(storage_samples.c.at, keep.storage_hour_days))),

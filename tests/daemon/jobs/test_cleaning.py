@@ -129,3 +129,15 @@ def test_a_cap_that_is_met_is_counted(tmp_path: Path) -> None:
     bench = compacted(tmp_path, AT_ONCE | {"defaults.clean.keep_deleted": "1h", "defaults.clean.quarantine_max": "1"})
     assert bench.run(JobKind.CLEAN).figures.runs_capped == 1
     assert demand(bench).quarantined_bytes == 0
+
+
+def test_what_a_clean_has_deleted_is_remembered(tmp_path: Path) -> None:
+    """The store has it, batch by batch, and `lakeward jobs` and scripts read it there."""
+    bench = compacted(tmp_path)
+    serving = bench.serving
+    serving.settle()
+    serving.run(120)
+    (job,) = [each for each in serving.store.jobs.latest(limit=50) if each.service == JobKind.CLEAN]
+    (progress,) = serving.store.jobs.progress(job.id)
+    assert progress.instant == job.instant
+    assert progress.files == progress.files_total == job.figures["files_deleted"] > 0

@@ -11,7 +11,7 @@ from lakeward.daemon.jobs.watch import JobWatch
 from lakeward.daemon.metrics.metrics import Metrics
 from lakeward.daemon.scheduling.events import Job
 from lakeward.errors import Cancelled, LeaseLost
-from lakeward.execute.progress import Count, Merged, Phase
+from lakeward.execute.progress import Count, DeletedSoFar, Merged, Phase
 
 JOB = Job("j1", "orders", JobKind.COMPACTION, {}, 3, 10, 10, 10, deadline=100.0)
 
@@ -78,3 +78,13 @@ def test_seconds_and_counts_are_metrics_as_they_come() -> None:
     assert value("lakeward_phase_duration_seconds_sum", {"phase": "merge"}) == 2.0
     assert value("lakeward_conflicts_total", {"table": "orders"}) == 1.0
     assert value("lakeward_lock_held_beside_writes_seconds_total", {"table": "orders"}) == 0.3
+
+
+def test_how_far_a_clean_is_taken_once() -> None:
+    """The loop takes it for the store, the newest only; a page shows it all the same."""
+    watch = Watched().watch
+    watch.deleted(DeletedSoFar("001", 500, 1200))
+    watch.deleted(DeletedSoFar("001", 1000, 1200))
+    assert watch.take_deleted() == DeletedSoFar("001", 1000, 1200) and watch.take_deleted() is None
+    progress = watch.status.progress
+    assert progress is not None and (progress.operations, progress.operations_total) == (1000, 1200)

@@ -35,6 +35,7 @@ class JobWatch:
         self._metrics = metrics
         self._log = log
         self._stopped: str | None = None
+        self._deleted: DeletedSoFar | None = None
         self._status = JobStatus(job.id, job.table, job.service, began_at, progress=JobProgress("starting"))
 
     @property
@@ -76,7 +77,13 @@ class JobWatch:
             input_bytes_total=state.input_bytes_total,
         )
 
+    def take_deleted(self) -> DeletedSoFar | None:
+        """How far a clean is, where that was not taken yet."""
+        state, self._deleted = self._deleted, None
+        return state
+
     def deleted(self, state: DeletedSoFar) -> None:
+        self._deleted = state
         self._show(operations=state.files, operations_total=state.files_total)
 
     def phase(self, phase: Phase, seconds: float) -> None:
