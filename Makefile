@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run check test simulate fuzz soak soak-locks test-services lint format interop bench bench-planner bench-watching bench-commit-section bench-start write-amplification metrics-page config-page compatibility-page image-dry-run \
+.PHONY: help setup demo run check test simulate fuzz soak soak-locks test-services lint format interop bench bench-planner bench-clean bench-watching bench-commit-section bench-start write-amplification metrics-page config-page compatibility-page image-dry-run \
 	executor-env lock clean
 
 help: ## Say what there is to do
@@ -78,6 +78,10 @@ bench: .venv/ready ## Measure a compaction against Hudi's own; figures go to ben
 
 bench-planner: .venv/ready ## Time the planner over 100,000 file groups
 	$(BIN)/python -m benchmarks.planner
+
+bench-clean: .venv/ready ## Plan a clean of 1,000,000 files, and clean 10,000 beside Hudi's cleaner
+	$(BIN)/python -m benchmarks.clean
+	$(BIN)/python -m benchmarks.clean --beside-hudi
 
 bench-watching: .venv/ready ## Watch 100 tables x 1,000 file groups: idle CPU, memory, refresh, commit to plan
 	$(BIN)/python -m benchmarks.watching

@@ -352,13 +352,19 @@ def _first(needed: Mapping[str, str]) -> str:
 
 
 def check_readable_by_writers(snapshot: TableSnapshot) -> None:
-    """A fresh process of Hudi 1.0.2 failed over the deletes that a clean writes into these (ClassCastException of
-    HoodieDeleteRecordList), as it updated the statistics of partitions. Raises `Refused`."""
+    """A process of Hudi 1.0.2 that has just begun may fail over the deletes that a clean writes into these, its own as
+    well as ours. Raises `Refused`.
+
+    Spark brings Avro by its own class loader, and Hudi's bundle by another where it comes by `--packages` or `--jars`.
+    If the first delete block that the process reads is read in a thread that has only the former, Avro does not find
+    Hudi's classes, and remembers that: each later one is a ClassCastException (GenericData.Record, HoodieDeleteRecord).
+    """
     has_deletes = {COLUMN_STATS, BLOOM_FILTERS}.intersection(snapshot.config.built_metadata_partitions)
     if snapshot.config.version.number == 8 and has_deletes:
         raise Refused(
             f"{snapshot.base_path} is of version 8, and its metadata table has {', '.join(sorted(has_deletes))}.",
-            why="What a clean deletes there, a writer of Hudi 1.0.2 that has just begun may fail to read.",
+            why="What a clean deletes there, a writer of Hudi 1.0.2 that has just begun may fail to read, after cleans "
+            "of Hudi's own too.",
             remedy="Leave cleaning of this table to Hudi, or upgrade it to version 9; nothing was written.",
         )
 
