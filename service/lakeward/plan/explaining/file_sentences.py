@@ -70,12 +70,7 @@ def _verdict(file: FileExplanation, now: float) -> Iterator[str]:
         case FileState.PINNED | FileState.RETAINED | FileState.DEAD:
             yield _superseded(file)
         case FileState.QUARANTINED:
-            until = "" if file.quarantined_until is None else f" until {format_time(file.quarantined_until)}"
-            yield (
-                f"{file.quarantine_run} set it aside and keeps it{until}: no reader sees it. "
-                f"`lakeward clean TABLE --undo {file.quarantine_run}` brings it back, `lakeward quarantine purge` "
-                "deletes it sooner."
-            )
+            yield _set_aside(file)
         case FileState.FROZEN:
             why = "" if file.frozen is None else f": {file.frozen.why}"
             yield f"No service touches its file group, whose slices cannot be told{why}. `lakeward verify` says more."
@@ -86,8 +81,8 @@ def _verdict(file: FileExplanation, now: float) -> Iterator[str]:
             )
         case FileState.ORPHAN:
             yield (
-                "No reader sees it, and no instant of the timeline or the archive explains it: a write that was rolled "
-                "back or an attempt of a task left it. No clean deletes it by a policy."
+                "No reader sees it, and no instant of the timeline explains it: a write that was rolled back or an "
+                "attempt of a task left it. No clean deletes it; `lakeward orphans list TABLE` says whether it may go."
             )
         case Gone.CLEANED:
             yield f"It is not there any more: clean {file.cleaned_by} deleted it."
@@ -110,6 +105,19 @@ def _verdict(file: FileExplanation, now: float) -> Iterator[str]:
             yield f"But no clean can be planned just now. {file.hindrance}"
     if file.verdict is FileState.RETAINED and not file.keepers:
         yield "No clean looks at it: it is left out of cleaning."
+
+
+def _set_aside(file: FileExplanation) -> str:
+    run = file.quarantine_run or ""
+    until = "" if file.quarantined_until is None else f" until {format_time(file.quarantined_until)}"
+    if run.startswith("orphans-"):
+        who, back = "A look for orphan files", f"`lakeward quarantine restore TABLE {run}`"
+    else:
+        who, back = f"Clean {run}", f"`lakeward clean TABLE --undo {run}`"
+    return (
+        f"{who} set it aside, and it is kept{until}: no reader sees it. {back} brings it back, `lakeward quarantine "
+        "purge` deletes it sooner."
+    )
 
 
 def _superseded(file: FileExplanation) -> str:
