@@ -372,3 +372,19 @@ def test_a_dead_write_goes_with_its_heartbeat(base: Path) -> None:
     os.utime(beat, (0, 0))
     go_back(base, LAST)
     assert [path for path in everything(base) if time in path and ".restore" not in path] == []
+
+
+def test_what_a_task_writes_late_goes_too(base: Path) -> None:
+    """Keeps 4 of execute/restore/restoring: a task of a dead writer ends after its instant was rolled back. Its file
+    would count as committed once the timeline begins after it."""
+    late = base / "p" / f".ebf517f7-02cc-4e03-aec7-b7450919b7fd-0_{LAST}.log.2_0-9-9"
+
+    class WritesLate(LocalStorage):
+        def remove(self, path: str) -> bool:
+            done = super().remove(path)
+            if THIRD in path:
+                late.touch()
+            return done
+
+    go_back(base, SECOND, WritesLate())
+    assert [path for path in everything(base) if LAST in path and ".restore" not in path] == []
