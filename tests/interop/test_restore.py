@@ -45,8 +45,12 @@ SHAPES = {
         "hoodie.metadata.enable": "true",
     },
 }
-IN_DEFAULT = ("merge-on-read", "copy-on-write")
-EVERY = [name if name in IN_DEFAULT else pytest.param(name, marks=pytest.mark.wide) for name in SHAPES]
+
+
+def over_shapes(*in_default: str) -> pytest.MarkDecorator:
+    """Every kind of table; those that are not named are left to the wide suite."""
+    kinds = [name if name in in_default else pytest.param(name, marks=pytest.mark.wide) for name in SHAPES]
+    return pytest.mark.parametrize("told", kinds, indirect=True)
 
 
 def rows(spark: SparkSession, ts: int, first: int = 0, last: int = 10) -> DataFrame:
@@ -69,7 +73,7 @@ class Told:
     """Hudi's cleaner ran after it, and left what the savepoint keeps."""
 
 
-@pytest.fixture(params=EVERY)
+@pytest.fixture
 def told(
     request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Told:
@@ -158,6 +162,7 @@ def goes_on(spark: SparkSession, told: Told) -> None:
     assert code == 0, printed
 
 
+@over_shapes("merge-on-read", "copy-on-write")
 def test_as_hudi_takes_it_there(told: Told, spark: SparkSession) -> None:
     """The same files go, in the same order; Hudi reads the table, and goes on with it by its default settings."""
     table = told.table
@@ -179,6 +184,7 @@ def test_as_hudi_takes_it_there(told: Told, spark: SparkSession) -> None:
     goes_on(spark, told)
 
 
+@over_shapes("merge-on-read")
 def test_hudi_ends_what_we_began(told: Told, spark: SparkSession, tmp_path: Path) -> None:
     """A process of ours dies in the middle, and Hudi restores to the same savepoint: it ends our restore."""
     for number in interrupted_at(told, tmp_path):
@@ -194,6 +200,7 @@ def test_hudi_ends_what_we_began(told: Told, spark: SparkSession, tmp_path: Path
         copy.write(rows(spark, 20), "upsert")
 
 
+@over_shapes("copy-on-write")
 def test_we_end_what_hudi_began(told: Told, spark: SparkSession) -> None:
     """Hudi dies when it has unpublished the newest commit and deleted a file of it."""
     table = told.table
