@@ -54,7 +54,7 @@ from lakeward.execute.progress import Observer
 from lakeward.execute.serviced_table import ServicedTable, zone_of
 from lakeward.format.timeline.instant import Instant, State, format_instant_time, parse_instant_time
 from lakeward.plan.compaction.decision import PlanOutcome, Reason
-from lakeward.plan.eligibility import TableService, find_refusals, why_no_work
+from lakeward.plan.eligibility import TableService, find_all_refusals, find_refusals, why_no_work
 from lakeward.plan.metadata.trigger import MetadataService, MetadataTrigger
 from lakeward.plan.refusal import refuse
 from lakeward.state.records import ObservedPlan
@@ -278,6 +278,7 @@ class Worker:
             storage, _ = self._open_storage(table.base_path)
             return clean_demand(storage, table, snapshot, cache, excluded.keys(), clock=self._clock)
 
+        stands_against = find_all_refusals(snapshot)
         demands: dict[JobKind, ServiceDemand] = {}
         for kind, service, ask in (
             (JobKind.ROLLBACK, TableService.ROLLBACK, of_rollback),
@@ -285,7 +286,7 @@ class Worker:
         ):
             if kind not in table.settings.services:
                 continue
-            refusals = find_refusals(snapshot, service)
+            refusals = [each for each in stands_against if service in each.services]
             if refusals:
                 demands[kind] = ServiceDemand(False, f"{kind} is refused: {refusals[0].subject}. {refusals[0].why}")
                 continue
