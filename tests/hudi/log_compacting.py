@@ -39,11 +39,8 @@ def log_compact(path: Path, *, logs: int | None = None) -> tuple[str, list[Opera
     Returns the instant and what was made.
     """
     snapshot = scan(path)
-    slices = [slice_ for slice_ in snapshot.latest_slices if len(slice_.log_files[:logs]) > 1]
-    instant = new_instant()
+    instant, slices = plan_log_compaction(path, logs=logs)
     timeline = path / ".hoodie" / "timeline"
-    plan = write_compaction_plan(_plan(slices, logs))
-    (timeline / f"{instant}.logcompaction.requested").write_bytes(plan)
     (timeline / f"{instant}.logcompaction.inflight").write_bytes(b"")
     results = []
     for index, slice_ in enumerate(slices):
@@ -55,6 +52,15 @@ def log_compact(path: Path, *, logs: int | None = None) -> tuple[str, list[Opera
     metadata = log_compaction_commit(slices, results, snapshot.schema)
     (timeline / f"{instant}_{new_instant()}.deltacommit").write_bytes(write_commit_metadata(metadata))
     return instant, results
+
+
+def plan_log_compaction(path: Path, *, logs: int | None = None) -> tuple[str, list[FileSlice]]:
+    """Write its plan, which is then pending. Returns the instant and the slices."""
+    slices = [slice_ for slice_ in scan(path).latest_slices if len(slice_.log_files[:logs]) > 1]
+    instant = new_instant()
+    plan = write_compaction_plan(_plan(slices, logs))
+    (path / ".hoodie" / "timeline" / f"{instant}.logcompaction.requested").write_bytes(plan)
+    return instant, slices
 
 
 def operation_spec(

@@ -18,7 +18,7 @@ from lakeward.plan.clean.planner import plan_clean
 from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
 from lakeward.plan.eligibility import TableService, find_refusals
 from lakeward.storage.storage import join
-from tests.hudi.log_compacting import log_compact
+from tests.hudi.log_compacting import log_compact, plan_log_compaction
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.made_once import made_once
 from tests.our_reader import scan
@@ -142,6 +142,27 @@ def clustered(story: Story) -> None:
     story.call("run_clustering", op="schedule", options=options)
 
 
+def log_compaction_waits(story: Story) -> None:
+    """A log compaction that is planned and not carried out, with a slice below and logs on top."""
+    story.write(operation="insert")
+    for _ in range(2):
+        story.write()
+        story.table.compact()
+    story.write()
+    story.write([0, 2])
+    plan_log_compaction(story.table.path)
+    story.write()
+
+
+def partition_gone(story: Story) -> None:
+    """A partition that is deleted and stays so: nothing is left in it."""
+    for _ in range(2):
+        story.write()
+    story.write([1], "delete_partition", **{"hoodie.datasource.write.partitions.to.delete": "p1"})
+    for _ in range(4):
+        story.write([0, 2])
+
+
 def cleaned_before(story: Story) -> None:
     """Hudi's cleaner has been here: now it looks only at what was written to since."""
     for _ in range(4):
@@ -179,6 +200,8 @@ SHAPES: dict[str, tuple[Callable[[Story], None], TableShape]] = {
     "compacted, metadata table": (compacted, TableShape(partition_fields="part", options=WITH_METADATA)),
     "logs alone": (logs_alone, TableShape(partition_fields="part", index="BUCKET", buckets=1)),
     "clustered": (clustered, TableShape(partition_fields="part", options=COW)),
+    "log compaction waits": (log_compaction_waits, TableShape(partition_fields="part")),
+    "partition gone": (partition_gone, TableShape(partition_fields="part", options=COW)),
     "cleaned before": (cleaned_before, TableShape(partition_fields="part", options=COW)),
     "failed and late": (failed_and_late, TableShape()),
 }
@@ -208,12 +231,12 @@ def test_hudi_deletes_what_we_would(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, name: str
 ) -> None:
     """The sets of files are equal, and over all policies together something goes."""
-    history, shape = SHAPES[name]
+    history, table_shape = SHAPES[name]
 
     def make(folder: Path) -> None:
-        history(Story(spark, folder / "table", shape))
+        history(Story(spark, folder / "table", table_shape))
 
-    made = HudiTable(spark, made_once(tmp_path_factory, f"clean {name}".replace(" ", "_"), make) / "table", shape)
+    made = HudiTable(spark, made_once(tmp_path_factory, f"clean {name}".replace(" ", "_"), make) / "table", table_shape)
     gone: set[str] = set()
     for number, policy in enumerate((*COMMITS, *VERSIONS, HOURS)):
         table = made.copy_to(tmp_path / str(number))
