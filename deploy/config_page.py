@@ -54,6 +54,8 @@ EXAMPLES = {
     "defaults.clean.policy": '"commits"',
     "defaults.clean.retain": "20",
     "defaults.clean.quarantine_max": '"500GiB"',
+    "defaults.archive.min_commits": "40",
+    "defaults.archive.max_commits": "60",
     "defaults.timezone": '"Europe/Berlin"',
     "tables.locks": '{ writers = "stopped" }',
     "tables.match": '"*/orders_*"',

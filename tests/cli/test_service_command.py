@@ -43,7 +43,7 @@ def test_one_run_rolls_back_compacts_and_cleans(tmp_path: Path) -> None:
     code, report = service(base, config)
 
     assert code == 0
-    assert list(report) == ["dry_run", "recovery", "rollback", "compaction", "clean"]
+    assert list(report) == ["dry_run", "recovery", "rollback", "compaction", "clean", "archive"]
     assert [each["instant"] for each in report["rollback"]["rolled_back"]] == [failed]  # type: ignore[index]
     (compaction,) = report["compaction"]["compactions"]  # type: ignore[index]
     (clean,) = report["clean"]["cleans"]  # type: ignore[index]
@@ -66,7 +66,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
 
     code, report = service(base, empty, "--dry-run")
 
-    assert code == 0 and list(report) == ["dry_run", "rollback", "compaction", "clean"]
+    assert code == 0 and list(report) == ["dry_run", "rollback", "compaction", "clean", "archive"]
     assert [each["instant"] for each in report["rollback"]["rolled_back"]] == [failed]  # type: ignore[index]
     assert {path: path.read_bytes() for path in base.rglob("*") if path.is_file()} == before
     refused = CliRunner().invoke(app, ["service", str(base)])

@@ -58,6 +58,22 @@ from tests.config.config_files import read, settings_of, told
             "1:36",
             "MyOwn is not a compaction strategy that Lakeward knows.",
         ),
+        (
+            "[defaults.archive]\nmin_commits = 20\n[defaults.clean]\nretain = 24",
+            "2:1",
+            "20 commits stay at least when a timeline is archived, and cleaning needs 25.",
+        ),
+        (
+            "[defaults.archive]\nmax_commits = 30\n[defaults.planner]\nhoodie.compact.inline.max.delta.commits = '40'",
+            "2:1",
+            "A compaction needs 40 delta commits, and of more than 30 commits the oldest are archived.",
+        ),
+        (
+            "defaults.archive.min_commits = 40",
+            "1:18",
+            "40 commits cannot stay at least where more than 30 are too many.",
+        ),
+        ("defaults.archive.hudi.hoodie.keep.mx = '1'", "1:18", "There is no setting hoodie.keep.mx."),
         ("[[tables]]\ninterval = '1s'", "1:1", "This entry of [[tables]] says of no table that it is meant."),
         ("[[tables]]\nmatch = 'a'\npath = '/a'", "3:1", "match and path stand in one entry of [[tables]]."),
         ("[[tables]]\nname = 'a'\nmatch = 'a'", "2:1", "match and name stand in one entry of [[tables]]."),
@@ -159,6 +175,15 @@ def test_planner_settings_that_are_wrong_together(tmp_path: Path) -> None:
         hoodie.compaction.partition.path.regex = "["
         """
     assert list(told(read(tmp_path, text))) in (["2:19"], ["3:34"])
+
+
+def test_numbers_that_were_not_given_are_made_to_fit(tmp_path: Path) -> None:
+    """Who says how much is cleaned need not know of the archive, and a table may say the rest."""
+    settings_of(
+        tmp_path, "[defaults.clean]\nretain = 50\n[defaults.planner]\nhoodie.compact.inline.max.delta.commits = '40'"
+    )
+    text = "[defaults.archive]\nmin_commits = 20\n[[tables]]\npath = '/a'\nclean.retain = 20"
+    assert list(told(read(tmp_path, text))) == ["2:1"]
 
 
 def test_a_lease_of_exactly_enough_ticks(tmp_path: Path) -> None:

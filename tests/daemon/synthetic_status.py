@@ -117,6 +117,7 @@ def table(
             services={
                 JobKind.ROLLBACK: ServiceDemand(False),
                 JobKind.CLEAN: ServiceDemand(True, "14 files of 1.2 GiB could go", files=14, bytes=1288490188),
+                JobKind.ARCHIVE: ServiceDemand(True, "26 instants could be archived", instants=26),
             },
             metadata=MetadataTrigger(3, "20260101000000000", after=6, limit=10),
         ),

@@ -13,6 +13,10 @@ from lakeward.format.timeline.history import HistoryRow, decode_rows
 from lakeward.format.timeline.instant import Instant, State, parse_instant
 from lakeward.storage.local import LocalStorage
 from lakeward.table.timeline.archived import load_history
+from tests.conftest import IN_CI
+from tests.hudi.golden_version_8 import by_default
+from tests.hudi.other_release import OtherRelease
+from tests.hudi.spark import OLDEST_VERSION_OF_8, HudiMissing
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
 from tests.interop.made_once import made_once
@@ -238,5 +242,43 @@ def test_levels_as_with_hudi(table: HudiTable, spark: SparkSession, tmp_path: Pa
     rows = rows_of(table)
     assert len({row.time for row in rows}) == len(rows)
     assert {(row.time, row.action) for row in rows} | completed(table) >= known
+    assert in_archive(spark, table)
+    assert_verified(table)
+
+
+@pytest.mark.wide
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("metadata", ["true", "false"])
+def test_a_table_of_version_8_that_we_archived_is_upgraded(metadata: str, spark: SparkSession, tmp_path: Path) -> None:
+    """Hudi 1.0.2 reads and writes on, and 1.2.0 makes version 9 of it, reads it, and archives further."""
+    shape = by_default(**{"hoodie.metadata.enable": metadata, "hoodie.metadata.compact.max.delta.commits": "1"})
+
+    def rows(ts: int) -> str:
+        return f"SELECT concat('k', id) AS id, concat('p', id % 2) AS part, {ts}L AS ts, 'v{ts}' AS v FROM range(6)"
+
+    try:
+        release = OtherRelease(OLDEST_VERSION_OF_8, tmp_path / "older")
+    except HudiMissing as missing:
+        (pytest.fail if IN_CI else pytest.skip)(str(missing))
+    with release:
+        older = release.table(tmp_path / "table", shape)
+        older.write(rows(1), "insert")
+        for ts in range(2, 11):
+            older.write(rows(ts), "upsert")
+        before = older.snapshot()
+        table = HudiTable(spark, tmp_path / "table", shape)
+        assert len(by_us(table)["archived"]) > 2
+        assert older.snapshot() == before
+        older.write(rows(11), "upsert")
+        assert table.snapshot(with_meta=False) == older.snapshot()
+    archived = rows_of(table)
+    for ts in range(12, 16):
+        table.write(spark.sql(rows(ts)), "upsert")
+    assert "hoodie.table.version=9" in (table.path / ".hoodie" / "hoodie.properties").read_text().splitlines()
+    assert rows_of(table)[: len(archived)] == archived
+    assert {'"ts":15,"v":"v15"' in row for row in table.snapshot()} == {True}
+    by_hudi(spark, table)
+    assert len(rows_of(table)) > len(archived)
+    assert {'"ts":15,"v":"v15"' in row for row in table.snapshot()} == {True}
     assert in_archive(spark, table)
     assert_verified(table)

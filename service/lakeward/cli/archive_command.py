@@ -75,15 +75,18 @@ def archive(
     """
     from lakeward.cli.views.archive import archive_as_json, archived_as_json, render_archive, render_archived
     from lakeward.cli.views.terminal import Terminal
+    from lakeward.plan.clean.settings import merge_clean_settings
 
+    given = parse_pairs(settings, like="--set hoodie.keep.max.commits=30")
+    opened = open_table(table, config)
+    configured = opened.table.archive.by_hudis_keys(opened.table.clean, opened.table.planner)
     options = archive_options_of(
-        parse_pairs(settings, like="--set hoodie.keep.max.commits=30"),
+        merge_clean_settings(configured, given),
         commits_min=keep_min,
         commits_max=keep_max,
         commits_cleaned=cleaned,
         delta_commits=delta_commits,
     )
-    opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
     if dry_run:
         from lakeward.execute.archive.preview import preview_archive

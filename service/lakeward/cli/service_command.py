@@ -1,6 +1,6 @@
 """`lakeward service TABLE`: all that there is to do for a table now, in the daemon's order, and one report of it.
 
-    recover -> roll back -> compact, the metadata table too -> clean
+    recover -> roll back -> compact, the metadata table too -> clean -> archive
 
 Each step is what the verb of its name does, at once: what the daemon waits for (a number of commits, a pause after a
 write failed) is not waited for. A step that the table, as it is, cannot be given is told and passed.
@@ -49,7 +49,7 @@ def service(
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Recover a table, roll failed writes back, compact it, clean it: all that there is to do now, in this order.
+    """Recover a table, roll failed writes back, compact it, clean and archive it: all there is to do, in this order.
 
     It does at once what the daemon does when it is due, by the same settings. A verb that writes needs a statement
     about the table's other writers: --writers stopped, or --lock, or what the configuration says under locks.
@@ -70,6 +70,7 @@ def service(
                 "rollback": partial(_roll_back, serviced, dry_run=dry_run),
                 "compaction": compact.preview if dry_run else compact.run,
                 "clean": partial(_clean, opened, serviced, dry_run=dry_run),
+                "archive": partial(_archive, opened, serviced, dry_run=dry_run),
             }
             if dry_run:
                 del steps["recovery"]
@@ -193,6 +194,20 @@ def _roll_back(serviced: ServicedTable, *, dry_run: bool) -> Told:
         rolled_back_as_json(report.rolled_back, all_left),
         lambda _: tell_rolled_back(report.rolled_back, all_left, as_json=False),
     )
+
+
+def _archive(opened: ConfiguredTable, serviced: ServicedTable, *, dry_run: bool) -> Told:
+    from lakeward.cli.views.archive import archive_as_json, archived_as_json, render_archive, render_archived
+    from lakeward.execute.archive.archiver import Archiver
+    from lakeward.execute.archive.preview import preview_archive
+
+    options = opened.table.archive.chosen(opened.table.clean, opened.table.planner)
+    if dry_run:
+        timezone = serviced.options.timezone
+        plan = preview_archive(serviced.storage, serviced.base_path, options, clock=serviced.clock, timezone=timezone)
+        return archive_as_json(plan), partial(render_archive, plan)
+    report = Archiver(serviced, options).archive()
+    return archived_as_json(report), partial(render_archived, report)
 
 
 def _clean(opened: ConfiguredTable, serviced: ServicedTable, *, dry_run: bool) -> Told:

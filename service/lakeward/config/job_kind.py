@@ -22,6 +22,8 @@ class JobKind(StrEnum):
     """Finish pending plans, plan anew under the lock, carry out."""
     CLEAN = "clean"
     """End pending cleans, then delete the old file slices that nothing needs any more."""
+    ARCHIVE = "archive"
+    """Move the oldest instants from the active timeline into the archive."""
     METADATA_CLEAN = "metadata-clean"
     """Delete the files of the metadata table that its compactions replaced and no reader needs any more."""
     METADATA_COMPACTION = "metadata-compaction"
@@ -32,9 +34,9 @@ class JobKind(StrEnum):
     """Cleaned and compacted the metadata table in one job. Retired: read from the store, begun no more."""
 
 
-TABLE_SERVICES = (JobKind.ROLLBACK, JobKind.COMPACTION, JobKind.CLEAN)
-"""What a table gets in a round, in this order, after recovery: a failed write holds compaction and cleaning back, and a
-compaction makes the slices old that a clean deletes."""
+TABLE_SERVICES = (JobKind.ROLLBACK, JobKind.COMPACTION, JobKind.CLEAN, JobKind.ARCHIVE)
+"""What a table gets in a round, in this order, after recovery: a failed write holds compaction and cleaning back, a
+compaction makes the slices old that a clean deletes, and what a clean still needs is not archived."""
 
 RETIRED = frozenset({JobKind.METADATA_SERVICE})
 """Kinds that stand in the store's rows and that no daemon begins any more."""

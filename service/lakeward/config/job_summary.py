@@ -38,6 +38,8 @@ def summarise_job(
     if of("files_deleted"):
         freed = f" of {size(of('bytes_deleted'))}" if of("bytes_deleted") else ""
         parts.append(f"{number(of('files_deleted'))} files{freed} deleted")
+    if of("instants_archived"):
+        parts.append(f"{number(of('instants_archived'))} instants archived")
     if of("groups_verified"):
         wrong = f", {number(of('groups_mismatched'))} wrong" if of("groups_mismatched") else ", all right"
         parts.append(f"{number(of('groups_verified'))} file groups checked{wrong}")

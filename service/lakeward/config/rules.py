@@ -21,6 +21,7 @@ from lakeward.config.settings import (
     base_path_of,
 )
 from lakeward.errors import LakewardError
+from lakeward.plan.archive_settings import TRIGGER
 from lakeward.plan.compaction.planner import planner_of
 from lakeward.plan.compaction.selection import GroupFilter
 from lakeward.quantities import write_duration, write_size
@@ -226,6 +227,7 @@ def _of_a_table(
         )
     yield from _of_the_planner(at, sources, table)
     yield from _of_the_cleaner(at, sources, table)
+    yield from _of_the_archiver(at, sources, table)
 
 
 def _of_the_cleaner(at: KeyPath, sources: Mapping[KeyPath, KeyPath], table: TableSettings) -> Iterator[BrokenRule]:
@@ -234,6 +236,42 @@ def _of_the_cleaner(at: KeyPath, sources: Mapping[KeyPath, KeyPath], table: Tabl
     except LakewardError as error:
         place = sources.get(("clean", "hudi"), (*at, "clean", "hudi"))
         yield BrokenRule((place,), error.what, error.why, error.remedy)
+
+
+def _of_the_archiver(at: KeyPath, sources: Mapping[KeyPath, KeyPath], table: TableSettings) -> Iterator[BrokenRule]:
+    """What stays on the timeline is the most of three numbers; one that can never count is a mistake."""
+    places = tuple(
+        sources.get(("archive", key), (*at, "archive", key))
+        for key in ("min_commits", "max_commits", "hudi")
+        if key in table.archive.model_fields_set
+    )
+    try:
+        options = table.archive.chosen(table.clean, table.planner)
+    except LakewardError as error:
+        # What the cleaner's own settings cannot be is told with them.
+        if places:
+            yield BrokenRule(places, error.what, error.why, error.remedy)
+        return
+    if not places:
+        return
+    needed = options.commits_cleaned + 1
+    if table.clean.is_given and options.commits_min < needed:
+        yield BrokenRule(
+            places,
+            f"{options.commits_min} commits stay at least when a timeline is archived, and cleaning needs {needed}.",
+            f"Cleaning retains what can be read as of the newest {options.commits_cleaned} commits, and one more is "
+            f"where it goes on from: {options.commits_cleaned} + 1 = {needed}. So the smaller number is never reached.",
+            f"Set archive.min_commits to {needed} or more, or let cleaning retain fewer.",
+        )
+    if options.delta_commits > options.commits_max and TRIGGER in table.planner:
+        most, trigger = options.commits_max, options.delta_commits
+        yield BrokenRule(
+            places,
+            f"A compaction needs {trigger} delta commits, and of more than {most} commits the oldest are archived.",
+            f"The newest {trigger} delta commits stay, or no compaction would fall due by {TRIGGER}; so the timeline "
+            f"never gets as short as {most}.",
+            f"Set archive.max_commits to {trigger} or more, or {TRIGGER} to less.",
+        )
 
 
 def _of_the_planner(at: KeyPath, sources: Mapping[KeyPath, KeyPath], table: TableSettings) -> Iterator[BrokenRule]:
@@ -256,4 +294,7 @@ def _of_the_planner(at: KeyPath, sources: Mapping[KeyPath, KeyPath], table: Tabl
 def _sources(at: KeyPath, layer: TableSettings) -> dict[KeyPath, KeyPath]:
     planner: dict[KeyPath, KeyPath] = {("planner", key): (*at, "planner", key) for key in layer.planner}
     clean: dict[KeyPath, KeyPath] = {("clean", key): (*at, "clean", key) for key in layer.clean.model_fields_set}
-    return planner | clean | {(key,): (*at, key) for key in layer.model_fields_set - {"planner"}}
+    archive: dict[KeyPath, KeyPath] = {
+        ("archive", key): (*at, "archive", key) for key in layer.archive.model_fields_set
+    }
+    return planner | clean | archive | {(key,): (*at, key) for key in layer.model_fields_set - {"planner"}}

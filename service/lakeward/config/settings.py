@@ -46,6 +46,7 @@ from lakeward.config.job_kind import JobKind
 from lakeward.config.lock_provider import LockProvider
 from lakeward.config.window import Window
 from lakeward.errors import UsageError
+from lakeward.plan.archive_settings import CLEANED, KEEP_MAX, KEEP_MIN, TRIGGER, ArchiveOptions, archive_options_of
 from lakeward.plan.clean.consumer import WatermarkPlace, parse_place
 from lakeward.plan.clean.options import CleanOptions
 from lakeward.plan.clean.policy import READER_WINDOW_SECONDS, CleanPolicy, CleanPolicyKind
@@ -480,6 +481,36 @@ class RollbackSettings(_Section):
     so it leaves it to them as long as they come."""
 
 
+class ArchiveSettings(_Section):
+    """How long the active timeline is, for the daemon and for commands that are given this file."""
+
+    min_commits: Count | None = None
+    """So many commits stay at least (`hoodie.keep.min.commits`); not given: 20. What a clean still needs stays as well,
+    however little this is."""
+    max_commits: Count | None = None
+    """From more commits than this on the oldest go (`hoodie.keep.max.commits`); not given: 30."""
+    hudi: dict[Text, Verbatim] = {}
+    """Settings of Hudi's archiver by their keys: `hoodie.keep.min.commits`, `hoodie.keep.max.commits`,
+    `hoodie.clean.commits.retained`, `hoodie.compact.inline.max.delta.commits`, `hoodie.timeline.compaction.batch.size`,
+    `hoodie.timeline.manifest.retained.versions`. What is given above wins. A table adds to what [defaults] says."""
+    after: Count = 5
+    """The daemon archives once there are so many commits more than may be. Writers that archive by themselves do so at
+    each commit, so it leaves it to them as long as they do; 1: at once, beside them."""
+
+    def by_hudis_keys(self, clean: CleanSettings, planner: Mapping[str, str]) -> dict[str, str]:
+        """What is given here, and elsewhere of what cleaning retains and of what triggers a compaction."""
+        beside = {TRIGGER: planner[TRIGGER]} if TRIGGER in planner else {}
+        if clean.is_given and clean.chosen.kind is CleanPolicyKind.COMMITS:
+            beside[CLEANED] = str(clean.chosen.retain)
+        numbers = {KEEP_MIN: self.min_commits, KEEP_MAX: self.max_commits}
+        given = {key: str(number) for key, number in numbers.items() if number is not None}
+        return merge_clean_settings(beside, self.hudi, given)
+
+    def chosen(self, clean: CleanSettings, planner: Mapping[str, str]) -> ArchiveOptions:
+        """What that comes to. Raises `UsageError`."""
+        return archive_options_of(self.by_hudis_keys(clean, planner))
+
+
 class TableSettings(_Section):
     """How a table is serviced."""
 
@@ -487,14 +518,17 @@ class TableSettings(_Section):
     """false: it is neither polled nor changed, and stays on the page."""
     group: Name = "default"
     """The named group of tables it belongs to; `service.groups` gives the groups their limits."""
-    services: Many[Literal[JobKind.ROLLBACK, JobKind.COMPACTION, JobKind.CLEAN, JobKind.VERIFICATION]] = (
+    services: Many[
+        Literal[JobKind.ROLLBACK, JobKind.COMPACTION, JobKind.CLEAN, JobKind.ARCHIVE, JobKind.VERIFICATION]
+    ] = (
         JobKind.ROLLBACK,
         JobKind.COMPACTION,
         JobKind.CLEAN,
+        JobKind.ARCHIVE,
         JobKind.VERIFICATION,
     )
-    """What is done for it: failed writes rolled back, file groups compacted, old file slices cleaned away, a sample of
-    all that verified. Whatever the order here, it is done in this one."""
+    """What is done for it: failed writes rolled back, file groups compacted, old file slices cleaned away, the oldest
+    instants archived, a sample of all that verified. Whatever the order here, it is done in this one."""
     type: CompactionType = CompactionType.HYBRID
     """What a compaction may choose from: `hybrid`, FULL or LOG or nothing for each file group, whichever pays; `full`;
     `log`."""
@@ -556,6 +590,8 @@ class TableSettings(_Section):
     """The same for a job."""
     clean: CleanSettings = CleanSettings()
     """What is given here overrides what [defaults.clean] says, key by key."""
+    archive: ArchiveSettings = ArchiveSettings()
+    """The same for [defaults.archive]."""
     rollback: RollbackSettings = RollbackSettings()
     """The same for [defaults.rollback]."""
     locks: LockSettings | None = None

@@ -129,6 +129,7 @@ class JobFigures:
     writes_rolled_back: int = 0
     runs_capped: int = 0
     """Runs of the quarantine that were deleted before their time, because it held too much."""
+    instants_archived: int = 0
 
     @property
     def operations(self) -> int:

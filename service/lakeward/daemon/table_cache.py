@@ -14,6 +14,7 @@ that no later call sees.
     compacted instants        a compaction            a verification took its sample of them
     metadata plans            a plan                  their instants leave the metadata table's timeline
     what could be cleaned     a plan, now and then    a clean, or enough commits
+    what could be archived    the same                it was archived, or enough commits
     what cleans say           a plan                  they leave the timeline
     what holds the storage    a plan or poll          the next count
 
@@ -71,6 +72,17 @@ class QuarantineLook:
     found: Quarantine
 
 
+@dataclass(frozen=True, slots=True)
+class ArchiveLook:
+    """What could have gone from the timeline, when that was asked last."""
+
+    at: str
+    """The newest commit then."""
+    instants: int
+    why: str
+    """What held the rest; empty where nothing did."""
+
+
 class TableCache:
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -84,6 +96,7 @@ class TableCache:
         self._metadata_plans: Mapping[str, Any] = {}
         self._clean_look: CleanLook | None = None
         self._quarantine_look: QuarantineLook | None = None
+        self._archive_look: ArchiveLook | None = None
         self._retentions: Mapping[str, StatedRetention] = {}
         self._storage: StorageSample | None = None
         self._storage_due_at = 0.0
@@ -144,6 +157,15 @@ class TableCache:
     def keep_quarantine_look(self, look: QuarantineLook | None) -> None:
         with self._lock:
             self._quarantine_look = look
+
+    @property
+    def archive_look(self) -> ArchiveLook | None:
+        """None before the first, and after something was archived."""
+        return self._archive_look
+
+    def keep_archive_look(self, look: ArchiveLook | None) -> None:
+        with self._lock:
+            self._archive_look = look
 
     def retentions(self) -> dict[str, StatedRetention]:
         """A copy of what was read of cleans, by the name of the timeline file."""

@@ -30,6 +30,7 @@ from lakeward.commit.lock.table_lock import Guard
 from lakeward.commit.owner import Processes
 from lakeward.config.job_kind import JobKind
 from lakeward.config.settings import Writers
+from lakeward.daemon.jobs.archiving import archive, archive_demand
 from lakeward.daemon.jobs.cleaning import clean, clean_demand
 from lakeward.daemon.jobs.rolling_back import roll_back, rollback_demand
 from lakeward.daemon.log import log_context
@@ -266,7 +267,7 @@ class Worker:
         guard: Guard,
         now: float,
     ) -> Mapping[JobKind, ServiceDemand]:
-        """What rollback and clean have to do. What stands against one of them is told and holds nothing back."""
+        """What the services beside compaction have to do. What stands against one is told and holds nothing back."""
 
         def of_rollback() -> ServiceDemand:
             if not table.is_serviced or not snapshot.timeline.pending:
@@ -278,11 +279,16 @@ class Worker:
             storage, _ = self._open_storage(table.base_path)
             return clean_demand(storage, table, snapshot, cache, excluded.keys(), clock=self._clock)
 
+        def of_archive() -> ServiceDemand:
+            storage, _ = self._open_storage(table.base_path)
+            return archive_demand(storage, table, snapshot, cache, clock=self._clock)
+
         stands_against = find_all_refusals(snapshot)
         demands: dict[JobKind, ServiceDemand] = {}
         for kind, service, ask in (
             (JobKind.ROLLBACK, TableService.ROLLBACK, of_rollback),
             (JobKind.CLEAN, TableService.CLEANING, of_clean),
+            (JobKind.ARCHIVE, TableService.ARCHIVING, of_archive),
         ):
             if kind not in table.settings.services:
                 continue
@@ -376,6 +382,10 @@ class Worker:
         serviced, cache = self._opened_to_write(table, guard, observer), self.caches.of(table.name)
         planned_by = self._identity.as_metadata()
         return JobReport(*clean(serviced, table, cache, job.excluded.keys(), planned_by=planned_by, clock=self._clock))
+
+    def _archive(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
+        serviced = self._opened_to_write(table, guard, observer)
+        return JobReport(*archive(serviced, table, self.caches.of(table.name)))
 
     def _opened_to_write(self, table: ServedTable, guard: Guard, observer: Observer) -> ServicedTable:
         self._check_may_write(table)
@@ -516,6 +526,7 @@ _JOBS: Mapping[JobKind, Callable[[Worker, ServedTable, Job, Guard, Observer], Jo
     JobKind.ROLLBACK: Worker._roll_back,
     JobKind.COMPACTION: Worker._compact,
     JobKind.CLEAN: Worker._clean,
+    JobKind.ARCHIVE: Worker._archive,
     JobKind.METADATA_CLEAN: Worker._service_metadata,
     JobKind.METADATA_COMPACTION: Worker._service_metadata,
     JobKind.VERIFICATION: Worker._verify,

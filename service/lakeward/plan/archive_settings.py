@@ -37,15 +37,20 @@ class ArchiveOptions:
     """hoodie.timeline.manifest.retained.versions"""
 
 
+KEEP_MIN = "hoodie.keep.min.commits"
+KEEP_MAX = "hoodie.keep.max.commits"
+CLEANED = "hoodie.clean.commits.retained"
+TRIGGER = "hoodie.compact.inline.max.delta.commits"
+
 _FIELDS = {
-    "hoodie.keep.min.commits": "commits_min",
-    "hoodie.keep.max.commits": "commits_max",
-    "hoodie.clean.commits.retained": "commits_cleaned",
-    "hoodie.compact.inline.max.delta.commits": "delta_commits",
+    KEEP_MIN: "commits_min",
+    KEEP_MAX: "commits_max",
+    CLEANED: "commits_cleaned",
+    TRIGGER: "delta_commits",
     "hoodie.timeline.compaction.batch.size": "level_files",
     "hoodie.timeline.manifest.retained.versions": "manifests_kept",
 }
-_OLDER = {"hoodie.cleaner.commits.retained": "hoodie.clean.commits.retained"}
+_OLDER = {"hoodie.cleaner.commits.retained": CLEANED}
 _AT_LEAST = {"level_files": 2}
 
 ARCHIVE_SETTINGS = tuple(_FIELDS)

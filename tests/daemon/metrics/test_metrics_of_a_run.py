@@ -25,6 +25,7 @@ QUIET = {
     "lakeward_deleted_bytes_total",
     "lakeward_rolled_back_writes_total",
     "lakeward_quarantine_capped_total",
+    "lakeward_archived_instants_total",
     "lakeward_store_errors_total",
 }
 """They stay at 0 in a good run, in which nothing is old enough to be cleaned."""

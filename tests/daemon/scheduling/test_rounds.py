@@ -19,7 +19,7 @@ from lakeward.daemon.scheduling.events import (
 from tests.daemon.stage import WORK, Stage, jobs, of, one, records
 
 DUE = ServiceDemand(True, "There is something to do.")
-ALL = replace(WORK, services={JobKind.ROLLBACK: DUE, JobKind.CLEAN: DUE})
+ALL = replace(WORK, services={JobKind.ROLLBACK: DUE, JobKind.CLEAN: DUE, JobKind.ARCHIVE: DUE})
 CLEAN = Demand(0, services={JobKind.CLEAN: DUE})
 NIGHT = (Window.parse("daily 22:00-23:00"),)
 
@@ -38,7 +38,7 @@ def run(stage: Stage, demand: Demand, result: JobResult = JobResult.COMMITTED) -
     return job.service
 
 
-def test_a_round_is_rolled_back_compacted_and_cleaned() -> None:
+def test_a_round_is_rolled_back_compacted_cleaned_and_archived() -> None:
     """In this order; one job at a time, each after a plan of its own."""
     stage = ready()
     left = dict(ALL.services)
@@ -48,7 +48,7 @@ def test_a_round_is_rolled_back_compacted_and_cleaned() -> None:
         done.append(run(stage, demand))
         left.pop(done[-1], None)
         demand = replace(demand, operations=0 if JobKind.COMPACTION in done else 3, services=left)
-    assert done == [JobKind.ROLLBACK, JobKind.COMPACTION, JobKind.CLEAN]
+    assert done == [JobKind.ROLLBACK, JobKind.COMPACTION, JobKind.CLEAN, JobKind.ARCHIVE]
 
 
 def test_a_table_that_always_has_something_to_compact_is_cleaned() -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -28,6 +31,7 @@ from tests.execute.archive.archiving import (
 from tests.faults import FaultyStorage
 from tests.golden_tables import copy_golden, expected_rows
 from tests.our_reader import read_rows
+from tests.runs import runs
 
 FIRST, SECOND = "20261121043703223", "20261121043706178"
 
@@ -219,3 +223,36 @@ def test_an_operator_who_cancels(table: Path) -> None:
     with pytest.raises(Cancelled):
         run.archive()
     assert completed(table) == before and archived_rows(table) == []
+
+
+def add_commits(table: Path, first: int, number: int) -> None:
+    """Delta commits that wrote nothing, a minute apart from one another."""
+    timeline = table / ".hoodie" / "timeline"
+    content = next(timeline.glob("*.deltacommit")).read_bytes()
+    began = datetime(2026, 11, 22, tzinfo=UTC)
+    for minute in range(first, first + number):
+        at, done = (f"{began + timedelta(minutes=minute, seconds=s):%Y%m%d%H%M%S}000" for s in (0, 9))
+        for name in (f"{at}.deltacommit.requested", f"{at}.deltacommit.inflight", f"{at}_{done}.deltacommit"):
+            path = timeline / name
+            path.write_bytes(content if "_" in name else b"")
+            seconds = (began + timedelta(minutes=minute, seconds=9)).timestamp()
+            os.utime(path, (seconds, seconds))
+
+
+def test_the_timeline_and_its_archive_stay_bounded(table: Path) -> None:
+    """Whatever number of commits comes: as many instants, manifests and files of a level as there may be."""
+    options = ArchiveOptions(5, 8, 2, 2, level_files=3)
+    number = runs(300)
+    for first in range(0, number, 10):
+        add_commits(table, first, 10)
+        archive(table, options=options)
+        assert len(completed(table)) <= 8
+    history = history_of(table)
+    levels = Counter(file.level for file in history.sizes)
+    assert max(levels.values()) < 3 and len(levels) <= 5
+    assert len(history.manifests) <= 3 + len(levels) + 1
+    assert len(history.present) <= 4 * len(history.sizes) + 4
+    rows = archived_rows(table)
+    assert len(rows) + len(completed(table)) == number + 4
+    assert len(set(rows)) == len(rows)
+    assert read_rows(table) == expected_rows("v9")

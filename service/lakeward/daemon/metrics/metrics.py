@@ -34,6 +34,7 @@ from prometheus_client.registry import Collector
 
 from lakeward.config.job_kind import TABLE_SERVICES, JobKind
 from lakeward.daemon.metrics.specs import (
+    ARCHIVED_INSTANTS,
     CONFIG_RELOADS,
     CONFLICTS,
     DECISIONS,
@@ -149,6 +150,7 @@ class Metrics:
         self._counter(DELETED_BYTES, label).inc(figures.bytes_deleted)
         self._counter(QUARANTINE_CAPPED, label).inc(figures.runs_capped)
         self._counter(ROLLED_BACK_WRITES, label).inc(figures.writes_rolled_back)
+        self._counter(ARCHIVED_INSTANTS, label).inc(figures.instants_archived)
         if job.service is not JobKind.VERIFICATION:
             wrong = int(job.end is JobEnd.VERIFICATION)
             self.verified(job.table, VerificationKind.OPERATION, passed=figures.operations_verified, mismatched=wrong)
@@ -234,7 +236,7 @@ class Metrics:
                 self._counter(METADATA_SERVICES, label, count.removeprefix("metadata_"))
             for service in (JobKind.CLEAN, JobKind.ROLLBACK):
                 self._counter(DELETED_FILES, label, service)
-            for spec in (DELETED_BYTES, QUARANTINE_CAPPED, ROLLED_BACK_WRITES):
+            for spec in (DELETED_BYTES, QUARANTINE_CAPPED, ROLLED_BACK_WRITES, ARCHIVED_INSTANTS):
                 self._counter(spec, label)
             for spec in (CONFLICTS, WRITER_CONFLICTS, LOCK_HELD_BESIDE_WRITES):
                 self._counter(spec, label)

@@ -134,6 +134,9 @@ QUARANTINE_CAPPED = _counter(
 ROLLED_BACK_WRITES = _counter(
     "lakeward_rolled_back_writes_total", "Writes of dead writers that were rolled back.", "table"
 )
+ARCHIVED_INSTANTS = _counter(
+    "lakeward_archived_instants_total", "Instants that left the active timeline for the archive.", "table"
+)
 PEAK_MEMORY = _histogram(
     "lakeward_operation_peak_memory_bytes",
     _MEMORY_BYTES,
@@ -215,6 +218,7 @@ EVENT_METRICS = (
     DELETED_BYTES,
     QUARANTINE_CAPPED,
     ROLLED_BACK_WRITES,
+    ARCHIVED_INSTANTS,
     PEAK_MEMORY,
     PHASE_SECONDS,
     LOCK_WAIT_SECONDS,
@@ -492,6 +496,14 @@ TABLE_GAUGES = (
             "table",
         ),
         _of_service(JobKind.ROLLBACK, "instants"),
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_overdue_archive_instants",
+            "Instants that could be archived, on a timeline that is longer than it may be by archive.after commits.",
+            "table",
+        ),
+        _of_service(JobKind.ARCHIVE, "instants"),
     ),
     TableGauge(
         _gauge(

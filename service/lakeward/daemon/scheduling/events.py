@@ -83,7 +83,7 @@ class FactKind(StrEnum):
     """A poll, a plan or a job has not answered by its deadline."""
     REFUSED = "refused"
     SERVICE_FAILED = "service-failed"
-    """A rollback or a clean failed, and the table goes on; told once for a row of the same failures."""
+    """A rollback, a clean or an archiving failed, and the table goes on; told once for a row of the same failures."""
     PARKED = "parked"
     """A fact to be remembered across restarts, with its file group if it names one, and told again as `Parked`."""
     UNPARKED = "unparked"
@@ -102,7 +102,7 @@ class Schedule:
     enabled: bool = True
     group: str = "default"
     services: frozenset[JobKind] = frozenset(
-        {JobKind.ROLLBACK, JobKind.COMPACTION, JobKind.CLEAN, JobKind.VERIFICATION}
+        {JobKind.ROLLBACK, JobKind.COMPACTION, JobKind.CLEAN, JobKind.ARCHIVE, JobKind.VERIFICATION}
     )
     """Recovery and plan expiry belong to compaction."""
     interval: float = 10.0

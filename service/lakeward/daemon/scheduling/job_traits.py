@@ -3,7 +3,7 @@
     rank      among those that wait: recovery first, verification last
     window    whether it waits for one of the table's windows. They are about moving rows: recovery, plan expiry and
               rollback free what is stuck, a writer would service the metadata table whatever the window, and would
-              clean
+              clean and archive
     memory    whether it takes the table's memory permit; a compaction takes what its plan says, where it says so
 
 Touches: nothing.
@@ -32,6 +32,7 @@ TRAITS: Mapping[JobKind, JobTraits] = {
     JobKind.METADATA_COMPACTION: JobTraits(1, takes_memory=True),
     JobKind.ROLLBACK: JobTraits(1),
     JobKind.CLEAN: JobTraits(1),
+    JobKind.ARCHIVE: JobTraits(1),
     JobKind.COMPACTION: JobTraits(1, waits_for_window=True, takes_memory=True),
     JobKind.VERIFICATION: JobTraits(2, waits_for_window=True, takes_memory=True),
 }

@@ -47,7 +47,7 @@ from lakeward.table.table_config import timeline_folder
 from lakeward.table.timeline.archived import History, history_folder, load_history
 from lakeward.table.timeline.instant_content import InstantContents
 
-BATCH_INSTANTS = 100
+BATCH_INSTANTS = 50
 """How many instants go under one lock at most."""
 _INSTANTS_A_FENCE = 10
 _OTHER_ARCHIVER = "another archiver was at work"

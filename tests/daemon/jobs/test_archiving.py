@@ -1,0 +1,87 @@
+"""The daemon's archiving: when it is due, and what is told where something holds the timeline."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lakeward.config.job_kind import JobKind
+from lakeward.config.settings import LockSettings
+from lakeward.daemon.scheduling.events import JobResult, ServiceDemand
+from lakeward.errors import Refused
+from tests.daemon.test_worker import Bench
+from tests.execute.archive.archiving import archived_rows, completed
+from tests.golden_tables import expected_rows
+from tests.our_reader import read_rows
+
+AT_ONCE = {
+    "defaults.archive.min_commits": "1",
+    "defaults.archive.max_commits": "1",
+    "defaults.archive.after": "1",
+    "defaults.clean.retain": "1",
+    "defaults.planner": '{ "hoodie.compact.inline.max.delta.commits" = "1" }',
+}
+
+
+def bench_of(folder: Path, **settings: str) -> Bench:
+    """A table of four commits; with these settings two of them may go."""
+    return Bench(
+        folder, settings=AT_ONCE | {f"defaults.{key.replace('__', '.')}": text for key, text in settings.items()}
+    )
+
+
+def demand(bench: Bench) -> ServiceDemand:
+    return bench.plan().demand.services[JobKind.ARCHIVE]
+
+
+@pytest.fixture(autouse=True)
+def without_min_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A timeline of one commit is too short for a clean, which the rules of the configuration say."""
+    monkeypatch.setattr("lakeward.config.rules._of_the_archiver", lambda *_: ())
+
+
+def test_what_could_go_is_a_demand_and_a_job_archives_it(tmp_path: Path) -> None:
+    """Afterwards nothing is due, and the table reads as before."""
+    bench = bench_of(tmp_path)
+    due = demand(bench)
+    assert due.is_due and due.instants == 2
+
+    report = bench.run(JobKind.ARCHIVE)
+
+    assert (report.result, report.figures.instants_archived) == (JobResult.COMMITTED, 2)
+    assert (len(archived_rows(bench.path)), len(completed(bench.path))) == (2, 2)
+    assert read_rows(bench.path) == expected_rows("v9")
+    assert not demand(bench).is_due
+    assert bench.run(JobKind.ARCHIVE).result is JobResult.NOTHING
+
+
+def test_by_default_it_waits_for_commits(tmp_path: Path) -> None:
+    """Thirty may be, and writers that archive leave five more at no time."""
+    bench = Bench(tmp_path)
+    assert demand(bench) == ServiceDemand(False)
+    assert bench.run(JobKind.ARCHIVE).result is JobResult.NOTHING
+    (folder := tmp_path / "later").mkdir()
+    assert demand(bench_of(folder, archive__after="4")) == ServiceDemand(False)
+
+
+def test_what_holds_the_timeline_is_told_and_no_job_begun(tmp_path: Path) -> None:
+    """Keeps of daemon/jobs/archiving. It is asked again once enough commits have come."""
+    bench = bench_of(tmp_path)
+    first = completed(bench.path)[0].time
+    (bench.path / ".hoodie" / "timeline" / f"{first}.savepoint.inflight").touch()
+    held = demand(bench)
+    assert not held.is_due and held.why.endswith(f"Not completed yet is the savepoint of {first}.")
+    look = bench.worker.caches.of("orders").archive_look
+    assert demand(bench) == held and bench.worker.caches.of("orders").archive_look is look
+
+
+def test_without_a_word_about_writers_nothing_is_archived(tmp_path: Path) -> None:
+    """This is the rule for every service."""
+    bench = bench_of(tmp_path)
+    bench.table = replace(bench.table, settings=bench.table.settings.model_copy(update={"locks": LockSettings()}))
+    before = bench.files()
+    with pytest.raises(Refused, match="writers"):
+        bench.run(JobKind.ARCHIVE)
+    assert bench.files() == before
