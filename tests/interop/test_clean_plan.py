@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,11 @@ from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
 from lakeward.plan.eligibility import TableService, find_refusals
 from lakeward.storage.storage import join
 from tests.hudi.log_compacting import log_compact, plan_log_compaction
+from tests.hudi.metadata_table import INDEXES
 from tests.hudi.table import HudiTable, TableShape
+from tests.interop.hybrid_table import carry_out, compact, some, write_and_plan
 from tests.interop.made_once import made_once
+from tests.interop.test_hybrid_compaction import EVENT, shape
 from tests.our_reader import scan
 
 if TYPE_CHECKING:
@@ -30,6 +34,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 COW = {"hoodie.datasource.write.table.type": "COPY_ON_WRITE"}
 WITH_METADATA = {"hoodie.metadata.enable": "true"}
+COW_WITH_METADATA = COW | WITH_METADATA
 
 COMMITS = [CleanPolicy(CleanPolicyKind.COMMITS, number) for number in (1, 3)]
 VERSIONS = [CleanPolicy(CleanPolicyKind.VERSIONS, number) for number in (1, 2)]
@@ -154,6 +159,18 @@ def log_compaction_waits(story: Story) -> None:
     story.write()
 
 
+def hybrid_commits(story: Story) -> None:
+    """Commits of ours with full compactions and log compactions in one plan, and what Hudi wrote between and after."""
+    told = write_and_plan(story.spark, story.table.path, EVENT)
+    carry_out(told)
+    for number in range(30, 33):
+        told.upsert(*(some(part, range(6), number, "x") for part in ("hot", "warm", "late", "cold")))
+    compact(told.table)
+    told.upsert(*(some(part, range(6), 40, "y") for part in ("hot", "warm", "cold")))
+    told.table.compact()
+    told.upsert(some("hot", range(6), 41, "z"))
+
+
 def partition_gone(story: Story) -> None:
     """A partition that is deleted and stays so: nothing is left in it."""
     for _ in range(2):
@@ -194,14 +211,19 @@ def failed_and_late(story: Story) -> None:
 
 SHAPES: dict[str, tuple[Callable[[Story], None], TableShape]] = {
     "copy-on-write": (copy_on_write, TableShape(partition_fields="part", options=COW)),
-    "copy-on-write, metadata table": (copy_on_write, TableShape(partition_fields="part", options=COW | WITH_METADATA)),
+    "copy-on-write, metadata table": (copy_on_write, TableShape(partition_fields="part", options=COW_WITH_METADATA)),
     "partition deleted": (partition_deleted, TableShape(partition_fields="part", options=COW)),
     "compacted": (compacted, TableShape(partition_fields="part")),
     "compacted, metadata table": (compacted, TableShape(partition_fields="part", options=WITH_METADATA)),
     "logs alone": (logs_alone, TableShape(partition_fields="part", index="BUCKET", buckets=1)),
     "clustered": (clustered, TableShape(partition_fields="part", options=COW)),
     "log compaction waits": (log_compaction_waits, TableShape(partition_fields="part")),
+    "hybrid commits": (hybrid_commits, replace(shape(EVENT), options=INDEXES)),
     "partition gone": (partition_gone, TableShape(partition_fields="part", options=COW)),
+    "partition gone, metadata table": (
+        partition_gone,
+        TableShape(partition_fields="part", options=COW_WITH_METADATA),
+    ),
     "cleaned before": (cleaned_before, TableShape(partition_fields="part", options=COW)),
     "failed and late": (failed_and_late, TableShape()),
 }
