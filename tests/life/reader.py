@@ -102,9 +102,12 @@ def look(storage: MemoryStorage, base_path: str, partitions: tuple[str, ...]) ->
 def read_history(storage: MemoryStorage, base_path: str) -> dict[str, str]:
     """Completion times of archived writes."""
     folder = f"{base_path}/.hoodie/timeline/history"
-    if storage.stat(f"{folder}/_version_") is None:
+    # `_version_` is not there while it is replaced; readers take the newest manifest then.
+    manifests = [int(name.rpartition("_")[2]) for name in storage.names(folder) if name.startswith("manifest_")]
+    if not manifests:
         return {}
-    version = storage.read(f"{folder}/_version_").decode().strip()
+    is_told = storage.stat(f"{folder}/_version_") is not None
+    version = int(storage.read(f"{folder}/_version_")) if is_told else max(manifests)
     manifest = json.loads(storage.read(f"{folder}/manifest_{version}"))
     times: dict[str, str] = {}
     for file in manifest["files"]:

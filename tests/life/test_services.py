@@ -243,10 +243,9 @@ class TableUnderService(RuleBasedStateMachine):
 def test_any_order_of_services() -> None:
     """Keeps 1, 2, 3 and 4 of tests/life/model.py."""
 
-    @seed(SEED)
     def run() -> None:
         run_state_machine_as_test(  # type: ignore[no-untyped-call]
-            TableUnderService,
+            seed(SEED)(TableUnderService),
             settings=settings(
                 max_examples=runs(EXAMPLES),
                 stateful_step_count=STEPS,
