@@ -28,6 +28,7 @@ from lakeward.daemon.status import (
     TableDetail,
     TableStatus,
 )
+from lakeward.plan.clean.decision import ConsumerHold
 from lakeward.plan.compaction.decision import Choice, Decision, Reason
 from lakeward.plan.metadata.trigger import MetadataTrigger
 from lakeward.table.backlog import Backlog, GroupBacklog, PendingPlan
@@ -142,7 +143,7 @@ def table(
         write_amplification=2.31,
         last_job=job(name),
         last_success_at={JobKind.COMPACTION: NOW - 170},
-        storage=storage_samples()[-1],
+        storage=replace(storage_samples()[-1], consumers=CONSUMERS),
     )
     return replace(usual, **changes)
 
@@ -283,6 +284,12 @@ def groups(number: int) -> tuple[GroupStatus, ...]:
         )
         for index in range(number)
     )
+
+
+CONSUMERS = (
+    ConsumerHold("daily", "20270115050000000", "", commits=3, seconds_behind=7200.0),
+    ConsumerHold("lost", None, "file:/gone cannot be read", commits=9, seconds_behind=None),
+)
 
 
 def storage_samples() -> tuple[StorageSample, ...]:

@@ -358,3 +358,21 @@ def test_what_holds_the_storage_is_counted_now_and_then(tmp_path: Path) -> None:
     assert second is not None and second.at > first.at + 3000
     bench.serving.clock.sleep(3600)
     assert bench.worker.poll(bench.table).storage is None
+
+
+def test_a_count_says_how_far_consumers_are_behind(tmp_path: Path) -> None:
+    """It names each consumer of the configuration; a watermark that cannot be read is told as not known."""
+    read = tmp_path / "read"
+    bench = Bench(tmp_path, settings={"defaults.clean.consumers": f'{{daily = "file:{read}"}}'})
+    lost = bench.plan().storage
+    assert lost is not None
+    assert [(each.consumer, each.seconds_behind) for each in lost.consumers] == [("daily", None)]
+
+    timeline = bench.serving.watcher.snapshot("orders").timeline
+    read.write_text(timeline.completed_writes[-1].time)
+    HudiWrite(bench.path, bench.serving.clock).inflight().complete()
+    bench.serving.clock.sleep(3600)
+    behind = bench.plan().storage
+    assert behind is not None
+    (hold,) = behind.consumers
+    assert hold.seconds_behind is not None and hold.seconds_behind > 0

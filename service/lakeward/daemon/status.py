@@ -27,6 +27,7 @@ from enum import StrEnum
 from lakeward.config.job_kind import JobKind
 from lakeward.config.short_name import find_by_short_name
 from lakeward.daemon.scheduling.events import JobOutcome, JobResult, TableState, TableView
+from lakeward.plan.clean.decision import ConsumerHold
 from lakeward.plan.compaction.decision import Decision
 from lakeward.table.backlog import Backlog, GroupBacklog
 from lakeward.table.file_system_view import GroupId
@@ -181,6 +182,8 @@ class StorageSample:
     at: float
     bytes: Mapping[str, int]
     """Maps the ids of `plan/storage_states.py` to bytes; a sample of an older release may lack some."""
+    consumers: tuple[ConsumerHold, ...] = ()
+    """How far each incremental consumer held cleaning back; not remembered by the store."""
 
     @property
     def total(self) -> int:

@@ -47,7 +47,9 @@ def sample_storage(
         options = replace(options, policy=retention.policy)
         outcome = CleanChoice(storage, snapshot.base_path, options, clock=clock).outcome(snapshot)
     states = storage_states(snapshot, outcome, load_quarantine(storage, snapshot.base_path))
-    sample = StorageSample(clock.now(), {state.value: total.bytes for state, total in states.items()})
+    sample = StorageSample(
+        clock.now(), {state.value: total.bytes for state, total in states.items()}, outcome.consumers
+    )
     took = clock.monotonic() - began
     cache.keep_storage(sample, due_at=began + max(SECONDS_MIN, took * TIMES_ITS_COST))
     return sample

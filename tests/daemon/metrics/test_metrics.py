@@ -18,7 +18,7 @@ from lakeward.execute.progress import Count, Phase
 from lakeward.plan.compaction.decision import Choice, PlanOutcome, Reason
 from lakeward.table.backlog import PendingPlan
 from tests.daemon.scrape import compare, samples, value
-from tests.daemon.synthetic_status import NOW, backlog, decision, job, service, table, varied_tables
+from tests.daemon.synthetic_status import CONSUMERS, NOW, backlog, decision, job, service, table, varied_tables
 from tests.deploy.tools import find_tool
 
 OUTCOME = PlanOutcome(
@@ -114,7 +114,7 @@ def test_gauges_say_what_the_status_says():
     pending = PendingPlan("20270115070000000", "compaction", NOW - 700)
     kept = {"oldest_savepoint_at": NOW - 90_000, "pinned_bytes": 13}
     waiting = backlog(pending_plans=(pending,), oldest_unmerged_at=NOW - 4000, **kept)
-    counted = StorageSample(NOW - 60, {"live": 100, "dead": 7})
+    counted = StorageSample(NOW - 60, {"live": 100, "dead": 7}, CONSUMERS)
     shown = table("orders", TableState.QUEUED, backlog=waiting, storage=counted)
     text = scrape(busy(service(shown)))
 
@@ -129,6 +129,8 @@ def test_gauges_say_what_the_status_says():
     assert value(text, "lakeward_table_pinned_bytes", table="orders") == 13
     assert value(text, "lakeward_table_storage_bytes", table="orders", state="live") == 100
     assert value(text, "lakeward_table_storage_bytes", table="orders", state="orphan") == 0
+    assert value(text, "lakeward_table_consumer_behind_seconds", table="orders", consumer="daily") == 7200
+    assert value(text, "lakeward_table_consumer_behind_seconds", table="orders", consumer="lost") == float("inf")
     assert value(text, "lakeward_tables", state="queued") == 1
 
 

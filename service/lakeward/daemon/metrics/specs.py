@@ -5,11 +5,13 @@ read from a `ServiceStatus` or one of its tables when a scrape asks. `docs/metri
 that a name cannot exist on one side only. To add a metric is to add a row, and for a counter the line that counts.
 
 Touches: nothing.
-Keeps:   labels are bounded: values of enumerations, and tables; never a file id, path or instant.
+Keeps:   labels are bounded: values of enumerations, tables, and names that the configuration gives; never a file id,
+         path or instant.
 """
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -273,6 +275,15 @@ def _storage(table: TableStatus, now: float) -> Reading:
     return {state.value: float(table.storage.bytes.get(state.value, 0)) for state in FileState}
 
 
+def _consumers(table: TableStatus, now: float) -> Reading:
+    if table.storage is None:
+        return None
+    return {
+        hold.consumer: math.inf if hold.seconds_behind is None else hold.seconds_behind
+        for hold in table.storage.consumers
+    }
+
+
 def _oldest_unmerged_age(table: TableStatus, now: float) -> Reading:
     return None if table.backlog is None or table.no_work else (table.oldest_unmerged_age(now) or 0.0)
 
@@ -463,6 +474,17 @@ TABLE_GAUGES = (
             "state",
         ),
         _storage,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_consumer_behind_seconds",
+            "From what a consumer of `clean.consumers` has read to the newest commit, as counted last; +Inf where that "
+            "is not known. Cleaning keeps what it has not read.",
+            "table",
+            "consumer",
+        ),
+        _consumers,
+        max,
     ),
     TableGauge(
         _gauge(
