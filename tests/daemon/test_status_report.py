@@ -145,6 +145,7 @@ def test_a_detail_before_the_first_scan(store: Store) -> None:
         "Metadata table",
         "Rollback",
         "Clean",
+        "Archive",
         "Services",
     ]
     assert detail.facts[2].value.startswith("delta commits since its compaction 20260101000000000: 3; compacted from 6")
