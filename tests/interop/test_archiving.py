@@ -97,8 +97,8 @@ def replaced_and_cleaned(table: HudiTable, spark: SparkSession) -> None:
     ("history", "kept_for"),
     [
         (nothing, None),
-        (savepoint, "savepoint"),
-        (pending_compaction, "pending"),
+        pytest.param(savepoint, "savepoint", marks=pytest.mark.wide),
+        pytest.param(pending_compaction, "pending", marks=pytest.mark.wide),
         (replaced, "replaced-files"),
         (replaced_and_cleaned, None),
     ],

@@ -143,12 +143,13 @@ class History:
         return set(sorted(time for time, _ in self.table.completed_instants())[-RETAINED:])
 
 
+@pytest.mark.wide
 @pytest.mark.parametrize(
     ("seed", "steps", "metadata"),
     [
         (1, 6, True),
-        pytest.param(2, 15, False, marks=pytest.mark.wide),
-        pytest.param(3, 15, True, marks=pytest.mark.wide),
+        (2, 15, False),
+        (3, 15, True),
     ],
 )
 def test_hudi_lives_on_a_table_that_is_serviced(

@@ -46,7 +46,7 @@ def write(spark: SparkSession, table: HudiTable, number: int, **options: str) ->
     table.write(rows, "upsert", **options)
 
 
-@pytest.fixture(scope="module", params=list(SHAPES))
+@pytest.fixture(scope="module", params=["metadata table", pytest.param("listed", marks=pytest.mark.wide)])
 def made(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> HudiTable:
     """Three slices in each of two partitions."""
     shape = SHAPES[request.param]
@@ -155,7 +155,7 @@ def test_hudi_builds_its_metadata_table_beside_a_quarantine(
     assert values(grown, **{"hoodie.metadata.enable": "true"}) == {"v4"}
 
 
-@pytest.mark.parametrize("place", ["requested", "half of the files"])
+@pytest.mark.parametrize("place", [pytest.param("requested", marks=pytest.mark.wide), "half of the files"])
 def test_hudi_ends_an_undo_that_we_died_over(spark: SparkSession, made: HudiTable, tmp_path: Path, place: str) -> None:
     """For Hudi it is a clean of no files. It completes it and brings nothing back; readers miss nothing, and the undo
     can be asked for again."""
