@@ -14,6 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from lakeward.config.job_kind import JobKind
+from lakeward.daemon.metrics.specs import TABLE_GAUGES
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling import events as e
 from lakeward.daemon.scheduling.events import TableState
@@ -30,7 +31,9 @@ from lakeward.state.store import open_store
 from lakeward.storage.opening import open_storage
 from lakeward.task.operation_spec import OperationResult
 from tests.clocks import SkippingClock
+from tests.daemon.jobs.test_cleaning import AT_ONCE
 from tests.daemon.serving import Serving
+from tests.execute.clean.cleaning import completed_cleans
 from tests.golden_tables import copy_golden
 
 
@@ -134,8 +137,8 @@ def test_a_pause_holds_across_a_restart_until_it_is_resumed(root: Path, tmp_path
 
 @pytest.mark.parametrize("said", ["share", None])
 def test_a_table_of_a_kind_that_leaves_no_work_is_quiet(root: Path, tmp_path: Path, said: str | None) -> None:
-    """Keeps 3 of daemon/worker: COPY_ON_WRITE tables, and versions that are left to Hudi, are idle, without a failure
-    or an alert; refused where the configuration names their services."""
+    """Keeps 3 of daemon/worker and 2 of config/standing: COPY_ON_WRITE tables, and versions that are left to
+    Hudi, are idle, without a failure or an alert; refused where the configuration names their services."""
     copied, old = copy_golden("v9", root / "copied"), copy_golden("v6", root / "old")
     properties = copied / ".hoodie/hoodie.properties"
     properties.write_text(properties.read_text().replace("MERGE_ON_READ", "COPY_ON_WRITE"))
@@ -155,6 +158,41 @@ def test_a_table_of_a_kind_that_leaves_no_work_is_quiet(root: Path, tmp_path: Pa
     named = Serving(root, tmp_path / "state2", settings={"defaults.services": '["compaction"]'})
     named.run(30)
     assert {view.state for view in named.service.views.values()} == {TableState.REFUSED}
+
+
+def test_each_service_is_refused_by_itself(root: Path, tmp_path: Path) -> None:
+    """Keeps 4 of daemon/worker and 1 of config/standing: change data capture stops compaction, which is told with its
+    reason, in an event, by a gauge, on the page; the table is cleaned all the same. What stops all stops the table."""
+    table = copy_golden("v9", root / "orders")
+    first = Serving(root, tmp_path / "state", settings={"defaults.services": '["compaction"]'})
+    first.run(30)
+    stop(first)
+    before, properties = completed(table), table / ".hoodie/hoodie.properties"
+    with properties.open("a") as file:
+        file.write("hoodie.table.cdc.enabled=true\n")
+
+    serving = Serving(root, tmp_path / "state2", settings=AT_ONCE)
+    serving.run(60)
+
+    assert completed(table) == before and completed_cleans(table)
+    view = serving.view(str(table))
+    assert (view.state, view.holds, view.failures) == (TableState.IDLE, (), 0)
+    assert list(view.refused) == [JobKind.COMPACTION]
+    assert "hoodie.table.cdc.enabled" in view.refused[JobKind.COMPACTION]
+    assert "found nothing to do. Refused, compaction: hoodie.table.cdc.enabled" in view.reason
+    assert serving.service.troubled_tables == (str(table),)
+    (shown,) = serving.status().tables
+    assert concerns(shown, serving.clock.now()) == ("refused: compaction",)
+    assert [event.kind for event in serving.store.events.latest()].count("refused") == 1
+    (gauge,) = (each for each in TABLE_GAUGES if each.spec.name == "lakeward_table_service_refused")
+    reading = gauge.read(shown, serving.clock.now())
+    assert reading == {kind.value: float(kind is JobKind.COMPACTION) for kind in shown.services}
+
+    with properties.open("a") as file:
+        file.write("hoodie.table.format=ICEBERG\n")
+    serving = Serving(root, tmp_path / "state3", settings=AT_ONCE)
+    serving.run(30)
+    assert serving.view(str(table)).state is TableState.REFUSED
 
 
 def test_a_table_is_shown_by_its_last_folder_while_that_is_free(root: Path, tmp_path: Path) -> None:

@@ -598,6 +598,11 @@ class TableSettings(_Section):
     """For these tables; what is not given here is as under [locks]."""
 
     @property
+    def names_services(self) -> bool:
+        """The configuration names the services, so that one which cannot run is refused and not left out."""
+        return "services" in self.model_fields_set
+
+    @property
     def objective_kept(self) -> float | None:
         """The objective, where it is ours to keep: no LOG keeps it."""
         is_ours = JobKind.COMPACTION in self.services and self.type is not CompactionType.LOG

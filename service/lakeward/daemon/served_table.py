@@ -39,11 +39,6 @@ class ServedTable:
         return self.locks.why_nothing_is_written is None
 
     @property
-    def is_asked_for(self) -> bool:
-        """The configuration names the table's services, so that one which cannot run is refused and not left out."""
-        return "services" in self.settings.model_fields_set
-
-    @property
     def group_filter(self) -> GroupFilter:
         return GroupFilter(partitions=self.settings.partitions, excluded_partitions=self.settings.exclude_partitions)
 

@@ -238,7 +238,9 @@ class Service:
     @property
     def troubled_tables(self) -> tuple[str, ...]:
         """Tables that could not be serviced."""
-        return tuple(name for name, view in self.views.items() if view.state in _TROUBLED or view.parked_groups)
+        return tuple(
+            name for name, view in self.views.items() if view.state in _TROUBLED or view.parked_groups or view.refused
+        )
 
     @property
     def unread(self) -> tuple[str, ...]:

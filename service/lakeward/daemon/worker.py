@@ -11,7 +11,8 @@ done next. What one call leaves for the next is in two places: the watcher's vie
 Touches: tables, through `execute`; Spark, through a dispatcher.
 Keeps:   1. a job stops before it publishes when its lease is not safe any more, or when it was cancelled;
          2. what a table's settings do not allow is refused before its storage is written;
-         3. a table of a kind that leaves us no work is no failure, unless its services are named.
+         3. a table of a kind that leaves us no work is no failure, unless its services are named;
+         4. what stands against compaction holds no other service of the table back.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from lakeward.commit.lock.table_lock import Guard
 from lakeward.commit.owner import Processes
 from lakeward.config.job_kind import JobKind
 from lakeward.config.settings import Writers
+from lakeward.config.standing import Standing, standing_of
 from lakeward.daemon.jobs.archiving import archive, archive_demand
 from lakeward.daemon.jobs.cleaning import clean, clean_demand
 from lakeward.daemon.jobs.rolling_back import roll_back, rollback_demand
@@ -50,12 +52,12 @@ from lakeward.execute.compaction.merging import RunOperation
 from lakeward.execute.compaction.unscheduling import Unscheduled
 from lakeward.execute.metadata.trigger import scan_trigger, service_metadata
 from lakeward.execute.options import CompactionOptions
-from lakeward.execute.pending_work import pending_work
+from lakeward.execute.pending_work import PendingWork, pending_work
 from lakeward.execute.progress import Observer
 from lakeward.execute.serviced_table import ServicedTable, zone_of
 from lakeward.format.timeline.instant import Instant, State, format_instant_time, parse_instant_time
 from lakeward.plan.compaction.decision import PlanOutcome, Reason
-from lakeward.plan.eligibility import TableService, find_all_refusals, find_refusals, why_no_work
+from lakeward.plan.eligibility import TableService
 from lakeward.plan.metadata.trigger import MetadataService, MetadataTrigger
 from lakeward.plan.refusal import refuse
 from lakeward.state.records import ObservedPlan
@@ -210,21 +212,43 @@ class Worker:
         snapshot = self._watcher.snapshot(table.name)
         cache.keep_plan_facts(self._watcher.backlog(table.name), snapshot.zone.zone)
         now = self._clock.now()
-        services = self._service_demands(table, cache, snapshot, excluded, guard, now)
+        standing = standing_of(table.settings, snapshot)
         counted = self._count_storage(table, snapshot, cache)
-        why_not = find_refusals(snapshot, TableService.COMPACTION)
-        no_work = why_no_work(snapshot) if not table.is_asked_for else None
-        if no_work is not None or (why_not and JobKind.COMPACTION not in table.settings.services):
-            demand = Demand(0, no_work=no_work or "", services=services)
-            return PlanReport(PlanOutcome((), ()), (), demand, now, self._clock.monotonic() - started, counted)
-        refuse(table.base_path, why_not)
-        guard()
-        at = format_instant_time(int(now * 1000), zone_of(snapshot))
-        slices = snapshot.latest_slices
-        outcome = table.planner(snapshot, at, {**cache.unmergeable(slices), **excluded}, cache.whole(slices))
-        demand = replace(self._demand(table, cache, snapshot, outcome, excluded, now), services=services)
-        pending = tuple(observe_plans(snapshot))
+        if standing.is_refused:
+            stopped = (refusal for against in standing.stopped.values() for refusal in against)
+            refuse(table.base_path, tuple(dict.fromkeys(stopped)))
+        services = self._service_demands(table, cache, snapshot, standing, excluded, guard)
+        outcome, pending = PlanOutcome((), ()), tuple(observe_plans(snapshot))
+        if standing.no_work:
+            demand, pending = Demand(0, no_work=standing.no_work), ()
+        elif not standing.may(TableService.COMPACTION):
+            demand = self._demand_beside(table, cache, snapshot, standing, excluded, now)
+        else:
+            guard()
+            at = format_instant_time(int(now * 1000), zone_of(snapshot))
+            slices = snapshot.latest_slices
+            outcome = table.planner(snapshot, at, {**cache.unmergeable(slices), **excluded}, cache.whole(slices))
+            demand = self._demand(table, cache, snapshot, outcome, excluded, now)
+        demand = replace(demand, services=services, refused=standing.told)
         return PlanReport(outcome, pending, demand, now, self._clock.monotonic() - started, counted)
+
+    def _demand_beside(
+        self,
+        table: ServedTable,
+        cache: TableCache,
+        snapshot: TableSnapshot,
+        standing: Standing,
+        excluded: Mapping[GroupId, Reason],
+        now: float,
+    ) -> Demand:
+        """What compaction brings with it, where only merging is refused: old plans, and the metadata table."""
+        pending = _ours_or_free(snapshot, excluded) if standing.may(TableService.UNSCHEDULING) else []
+        return Demand(
+            0,
+            oldest_unmerged_at=None if cache.backlog is None else cache.backlog.oldest_unmerged_at,
+            expired_plans=_expired(pending, snapshot, now, after=table.settings.plan_expiry),
+            metadata=self._metadata_trigger(table, cache, snapshot) if standing.may(TableService.METADATA) else None,
+        )
 
     def _demand(
         self,
@@ -235,13 +259,7 @@ class Worker:
         excluded: Mapping[GroupId, Reason],
         now: float,
     ) -> Demand:
-        # A plan of another engine that holds an excluded group is neither carried out nor unscheduled: no work.
-        pending = [work for work in pending_work(snapshot) if work.is_ours or excluded.keys().isdisjoint(work.groups)]
-        expired = tuple(
-            work.instant
-            for work in pending
-            if work.is_ours and _age(work.instant, zone_of(snapshot), now) > table.settings.plan_expiry
-        )
+        pending = _ours_or_free(snapshot, excluded)
         # Those that expired are work, too: where one cannot be unscheduled, it is to be carried out.
         operations = [*outcome.operations, *(operation for work in pending for operation in work.plan.operations)]
         at_once = min(len(operations), self._dispatchers.at_once)
@@ -253,7 +271,7 @@ class Worker:
             benefit=float(sum(decision.numbers.get("saved_bytes", 0) for decision in outcome.decisions)),
             oldest_unmerged_at=backlog.oldest_unmerged_at if backlog is not None else None,
             due_by_objective_at=None if (left := outcome.objective_seconds_left) is None else now + left,
-            expired_plans=expired,
+            expired_plans=_expired(pending, snapshot, now, after=table.settings.plan_expiry),
             memory_bytes=at_once * table.settings.memory,
             metadata=self._metadata_trigger(table, cache, snapshot),
         )
@@ -263,11 +281,12 @@ class Worker:
         table: ServedTable,
         cache: TableCache,
         snapshot: TableSnapshot,
+        standing: Standing,
         excluded: Mapping[GroupId, Reason],
         guard: Guard,
-        now: float,
     ) -> Mapping[JobKind, ServiceDemand]:
-        """What the services beside compaction have to do. What stands against one is told and holds nothing back."""
+        """What the services beside compaction have to do. What goes wrong in asking one is told and holds nothing back;
+        one that is refused is not asked."""
 
         def of_rollback() -> ServiceDemand:
             if not table.is_serviced or not snapshot.timeline.pending:
@@ -283,18 +302,13 @@ class Worker:
             storage, _ = self._open_storage(table.base_path)
             return archive_demand(storage, table, snapshot, cache, clock=self._clock)
 
-        stands_against = find_all_refusals(snapshot)
         demands: dict[JobKind, ServiceDemand] = {}
-        for kind, service, ask in (
-            (JobKind.ROLLBACK, TableService.ROLLBACK, of_rollback),
-            (JobKind.CLEAN, TableService.CLEANING, of_clean),
-            (JobKind.ARCHIVE, TableService.ARCHIVING, of_archive),
+        for kind, ask in (
+            (JobKind.ROLLBACK, of_rollback),
+            (JobKind.CLEAN, of_clean),
+            (JobKind.ARCHIVE, of_archive),
         ):
-            if kind not in table.settings.services:
-                continue
-            refusals = [each for each in stands_against if service in each.services]
-            if refusals:
-                demands[kind] = ServiceDemand(False, f"{kind} is refused: {refusals[0].subject}. {refusals[0].why}")
+            if kind not in table.settings.services or kind in standing.stopped:
                 continue
             try:
                 demands[kind] = ask()
@@ -342,16 +356,16 @@ class Worker:
             try:
                 return _JOBS[job.service](self, table, job, guard, observer)
             except Refused:
-                # A recovery is the first job of any table, and comes before the plan that says so.
-                if job.service is not JobKind.RECOVERY or not self._has_no_work(table):
+                # A recovery is the first job of any table, and comes before the plan that says which services go on.
+                if job.service is not JobKind.RECOVERY or self._is_refused(table):
                     raise
                 return JobReport(JobResult.NOTHING)
 
-    def _has_no_work(self, table: ServedTable) -> bool:
-        if table.is_asked_for:
-            return False
+    def _is_refused(self, table: ServedTable) -> bool:
+        """No service of the table may run; also true where the table is not what refuses."""
         self._poll(table)
-        return why_no_work(self._watcher.snapshot(table.name)) is not None
+        standing = standing_of(table.settings, self._watcher.snapshot(table.name))
+        return standing.is_refused or not (standing.no_work or JobKind.COMPACTION in standing.stopped)
 
     def _recover(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
         recovery = self._compactor(table, job, guard, observer).recover()
@@ -579,6 +593,18 @@ def _bytes_of(backlog: Backlog | None, *, file_groups: int) -> int:
     if backlog is None or not backlog.file_groups:
         return 0
     return (backlog.base_bytes + backlog.log_bytes) * file_groups // backlog.file_groups
+
+
+def _ours_or_free(snapshot: TableSnapshot, excluded: Mapping[GroupId, Reason]) -> list[PendingWork]:
+    """Pending plans that are work: one of another engine that holds an excluded group is neither carried out nor
+    unscheduled."""
+    return [work for work in pending_work(snapshot) if work.is_ours or excluded.keys().isdisjoint(work.groups)]
+
+
+def _expired(pending: Iterable[PendingWork], snapshot: TableSnapshot, now: float, *, after: float) -> tuple[str, ...]:
+    """Instants of our plans that are older than `after` seconds."""
+    zone = zone_of(snapshot)
+    return tuple(work.instant for work in pending if work.is_ours and _age(work.instant, zone, now) > after)
 
 
 def _age(instant: str, zone: tzinfo, now: float) -> float:

@@ -16,6 +16,7 @@ Keeps:   1. what is not known to be merged right is refused: classes, modes and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -86,10 +87,15 @@ def find_refusals(snapshot: TableSnapshot, service: TableService) -> tuple[Refus
     return tuple(refusal for refusal in find_all_refusals(snapshot) if service in refusal.services)
 
 
-def why_no_work(snapshot: TableSnapshot) -> str | None:
+def why_no_work(snapshot: TableSnapshot, found: Sequence[Refusal] | None = None) -> str | None:
     """Why there is nothing to compact on a sound table, in a few words. None where there may be, where something is
-    broken, and where the table does not say its version."""
-    refusals = find_refusals(snapshot, TableService.COMPACTION)
+    broken, and where the table does not say its version.
+
+    Args:
+        found: what `find_all_refusals` said of the snapshot, where it was asked already.
+    """
+    found = find_all_refusals(snapshot) if found is None else found
+    refusals = [refusal for refusal in found if TableService.COMPACTION in refusal.services]
     if any(refusal.is_fault for refusal in refusals) or snapshot.config.version.number is None:
         return None
     return next((refusal.no_work for refusal in reversed(refusals) if refusal.no_work), None)

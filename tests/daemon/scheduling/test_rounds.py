@@ -10,6 +10,7 @@ from lakeward.daemon.scheduling.events import (
     Demand,
     FactKind,
     JobResult,
+    LeaseEnded,
     ProblemKind,
     Run,
     ServiceDemand,
@@ -113,6 +114,22 @@ def test_a_table_without_work_for_compaction_is_cleaned() -> None:
     assert run(stage, replace(CLEAN, no_work="copy-on-write")) is JobKind.CLEAN
     stage.planned("a", Demand(0, no_work="copy-on-write"))
     assert stage.view("a").reason == "There is nothing to compact: copy-on-write."
+
+
+def test_what_is_refused_is_not_begun_and_the_others_go_on() -> None:
+    """It is recorded once, and shown also while a job's end has left no plan; a verification that is long overdue does
+    not begin either. The lease takes it away."""
+    stage = ready(services=frozenset({*TABLE_SERVICES, JobKind.VERIFICATION}), verification_interval=100.0)
+    refused = {JobKind.COMPACTION: "Rows have changes.", JobKind.VERIFICATION: "Rows have changes."}
+    told = records(stage.planned("a", replace(CLEAN, refused=refused, operations=3)))
+    assert told.count(FactKind.REFUSED) == 2
+    stage.end(one(Run, stage.last).job)
+    assert stage.view("a").refused == refused and stage.view("a").demand is None
+    assert jobs(stage.planned("a", Demand(0, refused=refused))) == [] and records(stage.last) == []
+    assert jobs(stage.wait(1000)) == []
+    assert stage.view("a").reason.endswith("Refused, compaction and verification: Rows have changes.")
+    stage.say(LeaseEnded("a", "Another daemon has it."))
+    assert stage.view("a").refused == {}
 
 
 def test_a_service_that_the_table_does_not_get_is_not_begun() -> None:

@@ -149,6 +149,7 @@ def test_nearer_to_the_objective_stands_before():
             ("last plan expiry: failed",),
         ),
         (table(last_job=job(end=JobEnd.TEMPORARY)), ()),
+        (table(view={"refused": {JobKind.COMPACTION: "x"}}), ("refused: compaction",)),
         (table(state=TableState.REFUSED, last_job=job(end=JobEnd.REFUSED)), ("refused, nothing is done",)),
     ],
 )

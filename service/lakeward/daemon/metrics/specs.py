@@ -336,6 +336,14 @@ def _oldest_clean_age(table: TableStatus, now: float) -> Reading:
     return 0.0 if at is None else max(0.0, now - at)
 
 
+def _refused(table: TableStatus, now: float) -> Reading:
+    if table.view.planned_at is None:
+        return None
+    if table.state is TableState.REFUSED:
+        return dict.fromkeys((service.value for service in table.services), 1.0)
+    return {service.value: float(service in table.view.refused) for service in table.services}
+
+
 def _last_success(table: TableStatus, now: float) -> Reading:
     return {service.value: at for service, at in table.last_success_at.items()}
 
@@ -582,6 +590,16 @@ TABLE_GAUGES = (
         _gauge("lakeward_table_failures", "Jobs that failed since one ended well.", "table"),
         lambda table, now: float(table.view.failures),
         max,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_service_refused",
+            "1 where something stands against a service of the table, whose other services go on; nothing before the "
+            "first plan.",
+            "table",
+            "service",
+        ),
+        _refused,
     ),
     TableGauge(
         _gauge(

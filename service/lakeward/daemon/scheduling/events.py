@@ -177,6 +177,9 @@ class Demand:
     """Predicted peak of the job; None leaves it to the schedule."""
     no_work: str = ""
     """Why such a table has no work for us at all, in a few words; empty where it may have."""
+    refused: Mapping[JobKind, str] = field(default_factory=dict)
+    """Services of the table against which something stands, each with what and the remedy, in sentences; the others go
+    on."""
     services: Mapping[JobKind, ServiceDemand] = field(default_factory=dict)
     """What the other services of `TABLE_SERVICES` have to do; one that the table does not get is not there."""
     metadata: MetadataTrigger | None = None
@@ -519,3 +522,6 @@ class TableView:
     queued_at: float | None
     running: tuple[RunningJob, ...]
     service_troubles: tuple[ServiceTrouble, ...] = ()
+    refused: Mapping[JobKind, str] = field(default_factory=dict)
+    """Services against which something stands, each with what, as the last plan said; empty where the whole table is
+    refused."""

@@ -27,6 +27,7 @@ from random import Random
 from lakeward.config.job_kind import TABLE_SERVICES, JobKind
 from lakeward.daemon.scheduling.backoff import delay
 from lakeward.daemon.scheduling.events import (
+    Demand,
     FactKind,
     JobOutcome,
     JobResult,
@@ -162,6 +163,13 @@ def fail_scan(
     if not scan.is_plan:
         table.poll_at = table.scan_trouble.until
     return records
+
+
+def tell_refused(table: TrackedTable, demand: Demand | None) -> list[Record]:
+    """Services that this plan found refused, and the one before did not, or for another reason."""
+    found = {} if demand is None else demand.refused
+    new = {service: text for service, text in found.items() if table.refused.get(service) != text}
+    return [Record(FactKind.REFUSED, table.name, f"{service}: {text}") for service, text in new.items()]
 
 
 def reconsider_refusals(table: TrackedTable, now: float) -> None:

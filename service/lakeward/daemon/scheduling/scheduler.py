@@ -92,6 +92,7 @@ from lakeward.daemon.scheduling.retry import (
     fail_scan,
     reconsider_refusals,
     settle,
+    tell_refused,
     yield_for_a_while,
 )
 from lakeward.daemon.scheduling.table_view import view_of
@@ -281,7 +282,7 @@ class Scheduler:
         self._plans_due.pop(event.table, None)
         table.leased_at = None
         table.recovered = False
-        table.demand = None
+        table.demand, table.refused = None, {}
         table.poll_at = inf
         table.scan_trouble, table.scan_failures = None, 0
         self._touch(event.table)
@@ -314,6 +315,7 @@ class Scheduler:
         if scan.is_stale:
             table.plan_wanted, table.poll_at = True, self._now
         else:
+            self._out += tell_refused(table, event.demand)
             table.keep_demand(event.demand, self._now)
         self._touch(event.table)
 

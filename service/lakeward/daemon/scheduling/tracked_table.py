@@ -122,6 +122,8 @@ class TrackedTable:
     """Jobs in a row that failed for the table's sake; what the circuit breaker counts."""
     job_trouble: Trouble | None = None
     refusal_recorded: str = ""
+    refused: Mapping[JobKind, str] = field(default_factory=dict)
+    """What stands against single services, as the last plan said; it stays until the next one, whatever job ends."""
     parking: Parking = field(default_factory=Parking)
 
     foreign: ForeignServiceSeen | None = None
@@ -198,7 +200,7 @@ class TrackedTable:
             return self._next_in_round(now)
         # A verification gives way to everything, also to a plan that is about to be made, but not for ever: a table
         # that always has something to compact would never be verified.
-        verification = JobKind.VERIFICATION in self.schedule.services and self.verify_at <= now
+        verification = self._may_run(JobKind.VERIFICATION) and self.verify_at <= now
         if verification and self.verify_at + self.schedule.verification_interval <= now:
             return JobKind.VERIFICATION
         if compacts and self.demand is not None:
@@ -228,11 +230,14 @@ class TrackedTable:
 
     def _is_due(self, service: JobKind, now: float) -> bool:
         """One of `TABLE_SERVICES` has something to do, and may try."""
-        if service not in self.schedule.services:
+        if not self._may_run(service):
             return False
         if service is JobKind.COMPACTION:
             return not self.no_work and self.demand is not None and bool(self.demand.operations)
         return self._has_demand(service) and self._retry_at(service) <= now
+
+    def _may_run(self, service: JobKind) -> bool:
+        return service in self.schedule.services and service not in self.refused
 
     def _has_demand(self, service: JobKind) -> bool:
         return (demand := self._services.get(service)) is not None and demand.is_due
@@ -277,6 +282,7 @@ class TrackedTable:
     def keep_demand(self, demand: Demand | None, now: float) -> None:
         """A plan has said what the table needs."""
         self.demand, self.planned_at = demand, now
+        self.refused = {} if demand is None else demand.refused
         self.replan_at = self.next_plan_at(now)
         if demand is None or demand.metadata is None or not demand.metadata.is_due:
             self.metadata_is_cleaned = False  # this round is over, by us or another

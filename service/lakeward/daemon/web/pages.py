@@ -114,6 +114,8 @@ def concerns(table: TableStatus, now: float) -> tuple[str, ...]:
     found = []
     if table.state in (TableState.REFUSED, TableState.PARKED):
         found.append(f"{table.state.value}, nothing is done")
+    elif table.view.refused:
+        found.append(f"refused: {', '.join(label_service(service) for service in table.view.refused)}")
     if table.backlog is not None and (number := table.backlog.damaged_files):
         found.append(f"{number} damaged file{'' if number == 1 else 's'}")
     if table.is_breached(now):

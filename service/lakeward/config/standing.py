@@ -1,0 +1,71 @@
+"""Which of a table's services may run on it as it is: each is refused by itself, and the others go on.
+
+Touches: nothing.
+Keeps:   1. what stops one service stops no other one of the table, and the reason of each is told;
+         2. of a kind of table that leaves us no work nothing is told, unless its services are named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lakeward.config.job_kind import JobKind
+from lakeward.config.settings import TableSettings
+from lakeward.plan.eligibility import Refusal, TableService, find_all_refusals, why_no_work
+from lakeward.table.snapshot import TableSnapshot
+
+_ASKS: Mapping[JobKind, TableService] = {
+    JobKind.ROLLBACK: TableService.ROLLBACK,
+    JobKind.COMPACTION: TableService.COMPACTION,
+    JobKind.CLEAN: TableService.CLEANING,
+    JobKind.ARCHIVE: TableService.ARCHIVING,
+    JobKind.VERIFICATION: TableService.VERIFICATION,
+}
+"""Permission for what each kind of job asks."""
+_MERGES = (JobKind.COMPACTION, JobKind.VERIFICATION)
+"""What there is nothing of where there is no work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What stands against the services of one table."""
+
+    found: tuple[Refusal, ...]
+    """All of it, also what stops other services than these."""
+    no_work: str
+    """Why there is nothing to compact on such a table; empty where there may be."""
+    stopped: Mapping[JobKind, tuple[Refusal, ...]]
+    """The services of the table that may not run, each with why."""
+    told: Mapping[JobKind, str]
+    """Of these what an operator should know, each with why and the remedy, in sentences."""
+    is_refused: bool
+    """None of its services may run, though there may be work."""
+
+    def may(self, service: TableService) -> bool:
+        return not any(service in refusal.services for refusal in self.found)
+
+
+def standing_of(settings: TableSettings, snapshot: TableSnapshot) -> Standing:
+    """Asks the rows of `plan/eligibility` once, for all services of the table."""
+    found = find_all_refusals(snapshot)
+    no_work = "" if settings.names_services else why_no_work(snapshot, found) or ""
+    services = [kind for kind in _ASKS if kind in settings.services]
+    stopped: dict[JobKind, tuple[Refusal, ...]] = {
+        kind: against
+        for kind in services
+        if (against := tuple(refusal for refusal in found if _ASKS[kind] in refusal.services))
+    }
+    told: dict[JobKind, str] = {
+        kind: _sentence(against)
+        for kind, against in stopped.items()
+        if not no_work or not (kind in _MERGES or any(refusal.no_work for refusal in against))
+    }
+    is_refused = not no_work and bool(stopped) and len(stopped) == len(services)
+    return Standing(found, no_work, stopped, told, is_refused)
+
+
+def _sentence(against: tuple[Refusal, ...]) -> str:
+    """The most basic one; `lakeward inspect` has them all."""
+    first, more = against[0], f" And {len(against) - 1} more." if len(against) > 1 else ""
+    return f"{first.subject}: {first.why} {first.remedy}{more}"
