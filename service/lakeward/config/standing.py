@@ -38,7 +38,7 @@ class Standing:
     stopped: Mapping[JobKind, tuple[Refusal, ...]]
     """The services of the table that may not run, each with why."""
     told: Mapping[JobKind, str]
-    """Of these what an operator should know, each with why and the remedy, in sentences."""
+    """What an operator should know of these, each with why and the remedy, in sentences."""
     is_refused: bool
     """None of its services may run, though there may be work."""
 
