@@ -53,7 +53,7 @@ simulate: .venv/ready ## Run the simulations over more seeds: make simulate SEED
 fuzz: .venv/ready ## Feed bytes by chance to the decoders, 10 minutes each: make fuzz SECONDS=600
 	LAKEWARD_FUZZ_SECONDS=$(or $(SECONDS),600) $(BIN)/python -m pytest -s -n 2 --timeout=0 tests/fuzz
 
-soak: .venv/ready ## Half an hour of killing the daemon while Hudi writes, on SQLite and on PostgreSQL
+soak: .venv/ready ## Half an hour of killing the daemon while Hudi writes and it compacts, cleans, archives; on both stores
 	LAKEWARD_SOAK_SECONDS=900 $(BIN)/python -m pytest -s tests/interop/test_daemon_soak.py
 
 soak-locks: .venv/ready ## Compact beside Hudi's writer, 10 minutes on each lock: make soak-locks SECONDS=600

@@ -1,4 +1,5 @@
-"""The daemon with its Spark over three tables that real Hudi keeps writing to, killed and stopped at random.
+"""The daemon with its Spark over three tables that real Hudi keeps writing to, killed and stopped at random while it
+compacts, cleans and archives.
 
 LAKEWARD_SOAK_SECONDS says how long (`make soak` says longer), LAKEWARD_SEED which chance.
 """
@@ -19,18 +20,24 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.interop.lakeward_cli import lakeward
 from tests.services import PostgresServer
-from tests.soak.writer import TABLES, expected_rows
+from tests.soak.writer import TABLES, expected_rows, rows_after_each_step
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.long, pytest.mark.timeout(3600)]
 
 CHAOS_SECONDS = float(os.environ.get("LAKEWARD_SOAK_SECONDS", "20"))
 START_SECONDS = 180.0
 CATCH_UP_SECONDS = 180.0
+
+RETAINED = 2
+"""Commits as of which cleans leave the table readable."""
+COMMITS_MAX = 30
+"""On the timeline in the end, whatever was written: what archiving leaves, and what it waits for."""
 
 CONFIG = """
 [service]
@@ -65,8 +72,14 @@ failures_max = 50
 plan_expiry = "30s"
 verification_interval = "20s"
 objective = "40s"
+metadata_compact_after = 3
 planner = {{ "hoodie.compact.inline.max.delta.commits" = 1 }}
+clean = {{ policy = "commits", retain = {retained}, after = 1, reader_window = "0s" }}
+archive = {{ min_commits = 3, max_commits = 4, after = 1 }}
 """
+
+AT_WORK = ("scheduled", "merging", "committing", "files deleted", "archived up to")
+"""What its steps tell of a job that has begun and is not done."""
 
 
 class Daemon:
@@ -84,13 +97,13 @@ class Daemon:
 
     @property
     def doing(self) -> str:
-        """What its log tells last of a compaction."""
-        told = re.findall(r'"step": "[^"]*?(scheduled|merging|committing|committed)|"event": "(job ended)"', self.log)
+        """What its log tells last of a compaction, a clean or an archiving."""
+        told = re.findall(rf'"step": "[^"]*?({"|".join((*AT_WORK, "committed"))})|"event": "(job ended)"', self.log)
         return "".join(told[-1]) if told else "starting"
 
     @property
-    def is_compacting(self) -> bool:
-        return self.doing in ("scheduled", "merging", "committing")
+    def is_at_work(self) -> bool:
+        return self.doing in AT_WORK
 
     def start(self) -> subprocess.Popen[bytes]:
         self.starts += 1
@@ -136,12 +149,13 @@ def store_url(request: pytest.FixtureRequest) -> Iterator[str | None]:
 
 
 def test_nothing_is_lost_and_services_catch_up(tmp_path: Path, store_url: str | None, spark: SparkSession) -> None:
-    """In the end rows equal what was written, no plan was carried out twice, nothing is left to merge."""
+    """In the end rows equal what was written, as of each commit that is retained too; no plan was carried out twice,
+    nothing is left to merge, and each table was cleaned and archived."""
     seed = os.environ.get("LAKEWARD_SEED") or secrets.token_hex(4)
     print(f"LAKEWARD_SEED={seed}")
     chance = Random(seed)
     (tmp_path / "tables").mkdir()
-    (tmp_path / "lakeward.toml").write_text(CONFIG.format(folder=tmp_path))
+    (tmp_path / "lakeward.toml").write_text(CONFIG.format(folder=tmp_path, retained=RETAINED))
     journal = tmp_path / "journal"
     journal.touch()
     with (tmp_path / "writer.log").open("wb") as log:
@@ -158,9 +172,9 @@ def test_nothing_is_lost_and_services_catch_up(tmp_path: Path, store_url: str | 
         end = time.monotonic() + CHAOS_SECONDS
         strikes = Counter[str]()
         while time.monotonic() < end:
-            # Most of the time in the middle of a compaction, else whenever it happens.
+            # Most of the time in the middle of a job, else whenever it happens.
             if chance.random() < 0.8:
-                wait_until(lambda: daemon.is_compacting or time.monotonic() >= end, CHAOS_SECONDS * 2, tmp_path)
+                wait_until(lambda: daemon.is_at_work or time.monotonic() >= end, CHAOS_SECONDS * 2, tmp_path)
             time.sleep(chance.uniform(0, 1))
             assert daemon.process.poll() is None, daemon.log
             if chance.random() < 0.6:
@@ -171,6 +185,7 @@ def test_nothing_is_lost_and_services_catch_up(tmp_path: Path, store_url: str | 
                 strikes[f"paused while {daemon.doing}"] += 1
                 daemon.pause(chance.uniform(0.5, 12))
         print(dict(strikes))
+        wait_until(lambda: all(is_serviced(tmp_path / "tables" / each) for each in TABLES), CATCH_UP_SECONDS, tmp_path)
         writer.terminate()
         assert writer.wait(120) == 0, (tmp_path / "writer.log").read_text()[-3000:]
         wait_until(lambda: caught_up(daemon), CATCH_UP_SECONDS, tmp_path)
@@ -200,21 +215,53 @@ def caught_up(daemon: Daemon) -> bool:
     return tables == len(TABLES) and not any(float(figure) for figure in (*figures, *running))
 
 
+def archived(table: Path) -> set[tuple[str, str]]:
+    """Instants with their actions that the table's archive has, by Hudi's format and none of our code."""
+    history = table / ".hoodie/timeline/history"
+    if not (history / "_version_").exists():
+        return set()
+    manifest = json.loads((history / f"manifest_{(history / '_version_').read_text()}").read_text())
+    return {
+        (row["instantTime"], row["action"])
+        for file in manifest["files"]
+        for row in pq.read_table(history / file["fileName"], columns=["instantTime", "action"]).to_pylist()
+    }
+
+
+def is_serviced(table: Path) -> bool:
+    """Cleaned and archived, which only the daemon does there."""
+    timeline = table / ".hoodie/timeline"
+    return any(timeline.glob("*_*.clean")) and (timeline / "history/_version_").exists()
+
+
+def found_rows(spark: SparkSession, table: Path, option: str, value: str) -> dict[str, dict[str, object]]:
+    reader = spark.read.format("hudi").option(option, value)
+    rows = reader.load(str(table)).select("id", "ts", "part", "value").collect()
+    found = {row["id"]: row.asDict() for row in rows}
+    assert len(found) == len(rows), f"{table}: a key is there twice"
+    return found
+
+
 def judge(spark: SparkSession, folder: Path, journal: Path) -> None:
-    expected = expected_rows(journal)
+    expected, after_each_step = expected_rows(journal), rows_after_each_step(journal)
     for table in TABLES:
         path = folder / "tables" / table
+        timeline = path / ".hoodie/timeline"
+        on_timeline = {(name.split("_")[0], name.rpartition(".")[2]) for name in os.listdir(timeline) if "_" in name}
+        writes = sorted(time for time, action in on_timeline if action in ("commit", "deltacommit"))
         for by_metadata in ("true", "false"):
-            reader = spark.read.format("hudi").option("hoodie.metadata.enable", by_metadata)
-            rows = reader.load(str(path)).select("id", "ts", "part", "value").collect()
-            found = {row["id"]: row.asDict() for row in rows}
-            assert len(found) == len(rows), f"{table}: a key is there twice"
-            assert found == expected[table]
+            assert found_rows(spark, path, "hoodie.metadata.enable", by_metadata) == expected[table]
+        for instant in writes[-RETAINED:]:
+            found = found_rows(spark, path, "as.of.instant", instant)
+            assert found in after_each_step[table], f"{table} as of {instant}"
         exit_code, printed = lakeward("verify", str(path), "--all")
         assert exit_code == 0, printed
-        timeline = path / ".hoodie/timeline"
         completed = Counter(name.split("_")[0] for name in os.listdir(timeline) if "_" in name)
         assert max(completed.values()) == 1, f"{table}: an instant was completed twice"
+        gone = archived(path)
+        cleans = {time for time, action in gone | on_timeline if action == "clean"}
+        assert cleans and {action for _, action in gone} & {"commit", "deltacommit"}, f"{table}: {cleans}, {gone}"
+        assert len(writes) <= COMMITS_MAX, f"{table}: {len(writes)} commits are on the timeline"
         ours = [plan for plan in timeline.glob("*.compaction.requested") if b"planned_by" in plan.read_bytes()]
         assert any(completed[plan.name.split(".")[0]] for plan in ours), f"{table}: we never compacted it"
         assert not list(timeline.glob("*.logcompaction.inflight"))

@@ -16,9 +16,10 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 from tests.hudi.spark import start_spark
@@ -68,15 +69,22 @@ def step_of(table: str, number: int) -> tuple[str, list[dict[str, Any]]]:
 
 def expected_rows(journal: Path) -> dict[str, dict[str, dict[str, Any]]]:
     """Maps a table and key to the row that the steps in the journal leave."""
-    steps: dict[str, list[tuple[str, list[dict[str, Any]]]]] = {table: [] for table in TABLES}
+    return {table: states[-1] for table, states in rows_after_each_step(journal).items()}
+
+
+def rows_after_each_step(journal: Path) -> dict[str, list[dict[str, dict[str, Any]]]]:
+    """Maps a table to what its steps in the journal leave, one after the other; no row before the first."""
+    states: dict[str, list[dict[str, dict[str, Any]]]] = {table: [{}] for table in TABLES}
     for table, number in _steps(journal):
-        steps[table].append(step_of(table, number))
-    return {table: rows_after(of_table) for table, of_table in steps.items()}
+        states[table].append(rows_after([step_of(table, number)], states[table][-1]))
+    return states
 
 
-def rows_after(steps: Iterable[tuple[str, list[dict[str, Any]]]]) -> dict[str, dict[str, Any]]:
+def rows_after(
+    steps: Iterable[tuple[str, list[dict[str, Any]]]], before: Mapping[str, dict[str, Any]] = MappingProxyType({})
+) -> dict[str, dict[str, Any]]:
     """Maps a key to the row that operations with their rows leave."""
-    left: dict[str, dict[str, Any]] = {}
+    left = dict(before)
     for operation, rows in steps:
         for row in rows:
             if operation == "delete":
