@@ -90,6 +90,7 @@ def test_a_pending_rollback_is_in_the_way() -> None:
 
 LOG = LogFileName("g", at(5), 1, TOKEN).text
 LATER_LOG = LogFileName("g", at(12), 1, TOKEN).text
+GONE_LOG = LogFileName("g", at(10), 1, TOKEN).text
 CLEANED = {"p": (f"g_{TOKEN}_{at(8)}.parquet",)}
 
 
@@ -101,6 +102,10 @@ CLEANED = {"p": (f"g_{TOKEN}_{at(8)}.parquet",)}
         pytest.param({"earliest": at(11)}, "this is before it", id="a clean kept later ones only"),
         pytest.param({"earliest": at(11), "kept": {"p": {LOG}}}, None, id="a savepoint kept its files"),
         pytest.param({"kept": {"p": {"other"}}}, "names p/other, which is gone", id="not all of them"),
+        pytest.param({"kept": {"p": {LATER_LOG}}}, None, id="but for a log that an earlier restore rolled back"),
+        pytest.param(
+            {"kept": {"p": {GONE_LOG}}}, f"names p/{GONE_LOG}, which is gone", id="a log of a commit that is there"
+        ),
         pytest.param({"deleted": CLEANED}, "deleted p/g_", id="by file versions, a base file of it"),
         pytest.param(
             {"earliest": at(11), "kept": {"p": {LOG}}, "deleted": CLEANED}, "deleted p/g_", id="beside a savepoint"

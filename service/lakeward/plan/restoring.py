@@ -116,7 +116,8 @@ def check_readable(
         # It kept its files whatever the cleans say of their window.
         cleans = tuple(replace(each, earliest_retained="") for each in cleans)
         for path, kept in savepoint.files.items():
-            if missing := sorted(kept - set(names.get(path, ()))):
+            missing = sorted(n for n in kept - set(names.get(path, ())) if _stays(n, timeline, gone))
+            if missing:
                 raise _unreadable(target, f"Its savepoint names {path}/{missing[0]}, which is gone")
     still_replaced = {group: at for group, at in replaced.items() if at not in gone}
     if (why := why_file_gone(after.groups, still_replaced, target.time, cleans)) is not None:
@@ -126,6 +127,16 @@ def check_readable(
             parsed = parse_data_file(name)
             if parsed is not None and is_before(target.time, parsed.instant) and timeline.is_archived(parsed.instant):
                 raise _unreadable(target, f"{parsed.instant}, which wrote {path}/{name} after it, is archived already")
+
+
+def _stays(name: str, timeline: Timeline, gone: Collection[str]) -> bool:
+    """Whether what wrote the file counts after the restore. A savepoint names logs of later commits too, and those that
+    an earlier restore to it rolled back are gone from the timeline, rightly with their files."""
+    parsed = parse_data_file(name)
+    if parsed is None or timeline.is_archived(parsed.instant):
+        return True
+    found = timeline.find_write(parsed.instant)
+    return found is not None and found.state is State.COMPLETED and found.time not in gone
 
 
 def _is_later(instant: Instant, target: Instant, *, merge_on_read: bool) -> bool:
