@@ -97,4 +97,30 @@ def test_the_table_itself(table: Path, capfd: pytest.CaptureFixture[str]) -> Non
     _, document, text = explained(capfd, table)
     assert document["storage"]["live"]["files"] == 4  # type: ignore[index]
     assert "Storage: 5.7 KiB live." in text
-    assert "A clean by commits, 10 would take nothing" in text
+    assert "A clean would take nothing" in text
+    assert "leaves 20 to 30 commits, because that is Hudi's default" in text
+
+
+def test_it_goes_by_the_configuration(table: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Of the table, of a file and of an instant it says by which settings, and where these come from."""
+    config = tmp_path / "lakeward.toml"
+    config.write_text(
+        '[defaults.clean]\npolicy = "commits"\nretain = 1\nreader_window = "0s"\n'
+        "[defaults.archive]\nmin_commits = 2\nmax_commits = 3\n"
+    )
+    base = next((table / "p").glob("*.parquet"))
+    for words in ((), ("--file", f"p/{base.name}"), ("--instant", OLDEST)):
+        _, document, text = explained(capfd, table, *words, "--config", str(config))
+        judged = document["judged_by"]
+        assert judged["clean"] == {"policy": "commits", "retain": 1, "because": "the configuration says so"}  # type: ignore[index]
+        assert judged["archive"]["commits_max"] == 3 and "2 to 3 commits, because the configuration" in text  # type: ignore[index]
+    assert "4 completed commits are no more than" not in text
+
+
+def test_a_table_that_is_not_compacted(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """What stands against compaction is said, and what holds the storage all the same."""
+    with (table / ".hoodie/hoodie.properties").open("a") as file:
+        file.write("hoodie.table.cdc.enabled=true\n")
+    code, document, text = explained(capfd, table)
+    assert (code, list(document["refused"]), document["decisions"]) == (0, ["compaction"], [])  # type: ignore[call-overload]
+    assert "Refused, compaction: hoodie.table.cdc.enabled" in text and "Storage: 5.7 KiB live." in text

@@ -15,13 +15,14 @@ from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.plan import StatedPlan
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.clock import SystemClock
-from lakeward.errors import UsageError
+from lakeward.errors import Refused, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.plan.compaction.decision import PlanOutcome
+    from lakeward.plan.metadata.trigger import MetadataTrigger
 
 
 @with_option_groups
@@ -72,30 +73,32 @@ def explain(
 
 def _explain_file(opened: ConfiguredTable, given: str, timezone: str | None, *, as_json: bool) -> bool:
     from lakeward.cli.explained import Explained
-    from lakeward.cli.views.explained import file_as_json
+    from lakeward.cli.views.explained import file_as_json, judged_by_as_json
     from lakeward.plan.explaining.file_explanation import Gone
     from lakeward.plan.explaining.file_sentences import explain_in_sentences
 
     explained = Explained(opened, timezone=timezone)
     found = explained.file(given)
     if as_json:
-        print_json(file_as_json(found))
+        print_json({**file_as_json(found), "judged_by": judged_by_as_json(explained.judged_by)})
     else:
-        _print(explain_in_sentences(found, now=SystemClock().now(), zone=explained.snapshot.zone.zone))
+        sentences = explain_in_sentences(found, now=SystemClock().now(), zone=explained.snapshot.zone.zone)
+        _print([*sentences, explained.judged_by.sentence])
     return found.verdict is not Gone.UNKNOWN
 
 
 def _explain_instant(opened: ConfiguredTable, time: str, timezone: str | None, *, as_json: bool) -> bool:
     from lakeward.cli.explained import Explained
-    from lakeward.cli.views.explained import instant_as_json
+    from lakeward.cli.views.explained import instant_as_json, judged_by_as_json
     from lakeward.plan.explaining.instant_explanation import instant_in_sentences
 
     explained = Explained(opened, timezone=timezone)
     found = explained.instant(time)
     if as_json:
-        print_json(instant_as_json(found))
+        print_json({**instant_as_json(found), "judged_by": judged_by_as_json(explained.judged_by)})
     else:
-        _print(instant_in_sentences(found, explained.snapshot, now=SystemClock().now()))
+        sentences = instant_in_sentences(found, explained.snapshot, now=SystemClock().now())
+        _print([*sentences, explained.judged_by.sentence])
     return found.is_known
 
 
@@ -112,20 +115,35 @@ def _explain_table(
 ) -> None:
     from lakeward.cli.explained import Explained
     from lakeward.cli.preview import preview, show_preview
-    from lakeward.cli.views.explained import render_storage, storage_as_json
+    from lakeward.cli.views.explained import judged_by_as_json, render_storage, storage_as_json
     from lakeward.cli.views.plan import explanations_as_json, render_explanations
     from lakeward.cli.views.savepoints import explain_pinned, savepoints_as_json
+    from lakeward.config.standing import standing_of
+    from lakeward.plan.compaction.decision import PlanOutcome
+    from lakeward.plan.eligibility import TableService
 
-    found, trigger = preview(opened, config, stated, timezone)
-    explained = Explained(opened, timezone=timezone, snapshot=found.snapshot)
+    trigger: MetadataTrigger | None = None
+    try:
+        found, trigger = preview(opened, config, stated, timezone)
+        planned, snapshot = found.outcome, found.snapshot
+    except Refused:
+        planned, snapshot = PlanOutcome((), ()), opened.snapshot(timezone=timezone)
+        standing = standing_of(opened.table, snapshot)
+        if not stated.is_silent or standing.may(TableService.COMPACTION) or not standing.may(TableService.CLEANING):
+            raise  # there is nothing else that could be said
+    standing = standing_of(opened.table, snapshot)
+    explained = Explained(opened, timezone=timezone, snapshot=snapshot)
     states, archiving, now = explained.storage_states, explained.archiving, SystemClock().now()
     pinned = explained.pinned
 
     def document(outcome: PlanOutcome) -> dict[str, Any]:
         return {
             **explanations_as_json(outcome),
+            "no_work": standing.no_work or None,
+            "refused": {service.value: text for service, text in standing.told.items()},
             "savepoints": savepoints_as_json(pinned, now=now),
             "storage": storage_as_json(states),
+            "judged_by": judged_by_as_json(explained.judged_by),
             "archiving_blocked_by": None
             if archiving is None or archiving.blocked_by is None
             else {"reason": archiving.blocked_by.reason.value, "explanation": archiving.blocked_by.why},
@@ -133,7 +151,11 @@ def _explain_table(
 
     def render(outcome: PlanOutcome, console: Console) -> None:
         render_explanations(outcome, console)
+        if standing.no_work:
+            console.print(f"There is nothing to compact: {standing.no_work}.", highlight=False, markup=False)
+        for service, text in standing.told.items():
+            console.print(f"Refused, {service}: {text}", highlight=False, markup=False)
         explain_pinned(pinned, console, now=now)
-        render_storage(states, explained.clean, archiving, console)
+        render_storage(states, explained.clean, archiving, explained.judged_by, console)
 
-    show_preview(found.outcome, trigger, as_json=as_json, document=document, render=render)
+    show_preview(planned, trigger, as_json=as_json, document=document, render=render)

@@ -20,13 +20,12 @@ from lakeward.format.timeline.clean_plan import clean_plan_root, read_clean_plan
 from lakeward.format.timeline.commit_metadata import CommitMetadata
 from lakeward.format.timeline.instant import State
 from lakeward.format.timeline.rollback_metadata import read_restored, read_rolled_back
-from lakeward.plan.archive_settings import ArchiveOptions
 from lakeward.plan.archiving import ArchivePlan
 from lakeward.plan.clean.decision import CleanOutcome
-from lakeward.plan.clean.options import CleanOptions
 from lakeward.plan.clean.policy import CleanPolicy
 from lakeward.plan.explaining.file_explanation import FileExplainer, FileExplanation, FileFacts, find_path
 from lakeward.plan.explaining.instant_explanation import InstantExplanation, InstantFacts, explain_instant
+from lakeward.plan.explaining.judged_by import JudgedBy
 from lakeward.plan.savepointing import Pinned
 from lakeward.plan.storage_states import StorageStates, storage_states
 from lakeward.storage.storage import join
@@ -46,25 +45,35 @@ class Explained:
         *,
         timezone: str | None,
         snapshot: TableSnapshot | None = None,
-        cleaning: CleanOptions | None = None,
     ) -> None:
         """
         Args:
             snapshot: one that was taken just now; else one is taken.
-            cleaning: what a clean keeps; where it is not given, as the configuration says, or `clean` without options.
         """
         self._opened = opened
-        self._cleaning = cleaning or opened.table.clean.options
         self.snapshot = snapshot or opened.snapshot(timezone=timezone)
 
     @cached_property
     def clean(self) -> CleanOutcome:
         """A clean of the whole table as it would be planned now; by Hudi's default where it cannot be told how much the
         table's writers keep, and none is planned."""
-        opened, options = self._opened, self._cleaning
-        if find_retention(opened.storage, self.snapshot, options).policy is None:
-            options = replace(options, policy=CleanPolicy())
+        opened = self._opened
+        options = replace(opened.table.clean.options, policy=self.judged_by.clean)
         return CleanChoice(opened.storage, opened.base_path, options, clock=SystemClock()).outcome(self.snapshot)
+
+    @cached_property
+    def judged_by(self) -> JudgedBy:
+        """As the configuration says, key by key; what it does not say is as for commands without options."""
+        opened, table = self._opened, self._opened.table
+        kept = find_retention(opened.storage, self.snapshot, table.clean.options)
+        because = "the configuration says so" if table.clean.is_given else kept.why
+        is_archive_given = bool(table.archive.by_hudis_keys(table.clean, table.planner))
+        return JudgedBy(
+            kept.policy or CleanPolicy(),
+            because if kept.policy is not None else f"that is Hudi's default, and {because}",
+            table.archive.chosen(table.clean, table.planner),
+            "the configuration says so" if is_archive_given else "that is Hudi's default",
+        )
 
     @cached_property
     def storage_states(self) -> StorageStates:
@@ -79,9 +88,8 @@ class Explained:
         """What the archiver would do now; None where it is refused."""
         opened = self._opened
         try:
-            return archive_plan_of(
-                opened.storage, opened.base_path, self.snapshot, ArchiveOptions(), clock=SystemClock()
-            )
+            options = self.judged_by.archive
+            return archive_plan_of(opened.storage, opened.base_path, self.snapshot, options, clock=SystemClock())
         except (Refused, NotFound):
             return None  # what is not found, an archiver that is at work took just now
 

@@ -15,6 +15,7 @@ from lakeward.plan.archiving import ArchivePlan
 from lakeward.plan.clean.decision import CleanOutcome
 from lakeward.plan.explaining.file_explanation import FileExplanation
 from lakeward.plan.explaining.instant_explanation import InstantExplanation
+from lakeward.plan.explaining.judged_by import JudgedBy
 from lakeward.plan.storage_states import StorageStates
 from lakeward.quantities import format_iso_time, format_size
 
@@ -76,28 +77,42 @@ def instant_as_json(instant: InstantExplanation) -> dict[str, Any]:
     }
 
 
+def judged_by_as_json(judged_by: JudgedBy) -> dict[str, Any]:
+    clean, archive = judged_by.clean, judged_by.archive
+    return {
+        "clean": {"policy": clean.kind.value, "retain": clean.retain, "because": judged_by.clean_because},
+        "archive": {
+            "commits_min": archive.commits_min,
+            "commits_max": archive.commits_max,
+            "because": judged_by.archive_because,
+        },
+    }
+
+
 def storage_as_json(states: StorageStates) -> dict[str, Any]:
     return {state.value: {"files": total.files, "bytes": total.bytes} for state, total in states.items()}
 
 
-def render_storage(states: StorageStates, clean: CleanOutcome, archiving: ArchivePlan | None, console: Console) -> None:
+def render_storage(
+    states: StorageStates,
+    clean: CleanOutcome,
+    archiving: ArchivePlan | None,
+    judged_by: JudgedBy,
+    console: Console,
+) -> None:
     """What holds the storage, what a clean would take, what blocks the archiver."""
     told = (f"{format_size(total.bytes)} {state}" for state, total in states.items() if total.files)
     console.print(f"Storage: {', '.join(told) or 'nothing'}.", highlight=False)
     dead = tuple(clean.dead)
     files, size = sum(len(each.file_names) for each in dead), format_size(sum(each.bytes for each in dead))
-    policy = f"{clean.policy.kind}, {clean.policy.retain}"
     goes = f"would take {files:,} file{'' if files == 1 else 's'} of {size}" if dead else "would take nothing"
-    console.print(
-        f"A clean by {policy} {goes}; `lakeward clean --dry-run` says which, and what keeps the rest.", highlight=False
-    )
-    if archiving is None:
-        return
-    if archiving.blocked_by is not None:
+    console.print(f"A clean {goes}; `lakeward clean --dry-run` says which, and what keeps the rest.", highlight=False)
+    if archiving is not None and archiving.blocked_by is not None:
         console.print(
             f"Archiving is held ({archiving.blocked_by.reason}): {archiving.blocked_by.why}",
             highlight=False,
             markup=False,
         )
-    elif archiving.archived:
+    elif archiving is not None and archiving.archived:
         console.print(f"The archiver would take {len(archiving.archived):,} instants.", highlight=False)
+    console.print(judged_by.sentence, highlight=False, markup=False)
