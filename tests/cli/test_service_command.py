@@ -5,9 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
+from lakeward.cli import service_command
 from lakeward.cli.verbs import app
+from lakeward.clock import SystemClock
+from lakeward.config.file import load_settings
+from lakeward.errors import LockHeld
+from lakeward.state.migration import migrate
+from lakeward.state.records import ControlKind, ControlRecord, ParkedRecord, TargetKind
+from lakeward.state.store import open_store
 from tests.execute.clean.cleaning import completed_cleans
 from tests.execute.rollback.failed_tables import fail_last_write
 from tests.golden_tables import copy_golden
@@ -43,7 +51,7 @@ def test_one_run_rolls_back_compacts_and_cleans(tmp_path: Path) -> None:
     code, report = service(base, config)
 
     assert code == 0
-    assert list(report) == ["dry_run", "recovery", "rollback", "compaction", "clean", "archive"]
+    assert list(report) == ["dry_run", "parked", "recovery", "rollback", "compaction", "clean", "archive"]
     assert [each["instant"] for each in report["rollback"]["rolled_back"]] == [failed]  # type: ignore[index]
     (compaction,) = report["compaction"]["compactions"]  # type: ignore[index]
     (clean,) = report["clean"]["cleans"]  # type: ignore[index]
@@ -51,8 +59,8 @@ def test_one_run_rolls_back_compacts_and_cleans(tmp_path: Path) -> None:
     assert clean["files"] > 0 and len(completed_cleans(base)) == 1
     assert not list((base / DATA_TIMELINE).glob(f"{failed}.deltacommit*"))
 
-    code, again = service(base, config)
-    assert code == 0
+    code, again = service(base, config, "--exit-code")
+    assert code == 3
     assert not again["rollback"]["rolled_back"] and not again["clean"]["cleans"]  # type: ignore[index]
 
 
@@ -66,7 +74,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
 
     code, report = service(base, empty, "--dry-run")
 
-    assert code == 0 and list(report) == ["dry_run", "rollback", "compaction", "clean", "archive"]
+    assert code == 0 and list(report) == ["dry_run", "parked", "rollback", "compaction", "clean", "archive"]
     assert [each["instant"] for each in report["rollback"]["rolled_back"]] == [failed]  # type: ignore[index]
     assert {path: path.read_bytes() for path in base.rglob("*") if path.is_file()} == before
     refused = CliRunner().invoke(app, ["service", str(base)])
@@ -93,3 +101,42 @@ def test_a_step_that_is_refused_holds_no_other_back(tmp_path: Path) -> None:
     assert [each["instant"] for each in report["rollback"]["rolled_back"]] == [failed]
     assert "cleans" in report["clean"]
     assert result.exit_code != 0
+
+
+def test_what_the_configuration_leaves_out_and_what_is_parked_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keeps 3 of cli/service_command: each with its reason; no window and no pause is waited for."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    base, config = copy_golden("v9", tmp_path / "table"), configured(tmp_path)
+    with config.open("a") as file:
+        file.write('[defaults]\nservices = ["rollback", "compaction", "clean"]\nwindows = ["daily 00:00-00:01"]\n')
+    url = load_settings(config, {"XDG_STATE_HOME": str(tmp_path / "state")}).store_url
+    migrate(url)
+    store = open_store(url, clock=SystemClock())
+    (group, *_) = {path.name.split("_")[0] for path in (base / "p").glob("*.parquet")}
+    now = SystemClock().now()
+    store.controls.park(ParkedRecord(str(base), ("p", group), "parked", "It is torn.", 1, now, now + 1e6))
+    store.controls.add(ControlRecord(ControlKind.PAUSE, TargetKind.TABLE, str(base), "inventory", "anna", at=now))
+    store.close()
+
+    code, report = service(base, config, "--exit-code")
+
+    assert code == 3
+    assert [(each["file_id"], each["reason"]) for each in report["parked"]] == [(group, "It is torn.")]  # type: ignore[attr-defined]
+    assert report["archive"] == {"left_out": "services of the configuration does not have archive"}
+    assert not report["compaction"]["compactions"] and not report["clean"]["cleans"]  # type: ignore[index]
+
+
+def test_what_was_done_before_a_failure_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps 2 of cli/service_command: nothing follows after the step that failed, and the exit code is its."""
+    base, config = copy_golden("v9", tmp_path / "table"), configured(tmp_path)
+
+    def fails(*given: object, **named: object) -> None:
+        raise LockHeld("The lock is held.", why="By another.", remedy="Wait.")
+
+    monkeypatch.setattr(service_command, "_clean", fails)
+    result = CliRunner().invoke(app, ["service", str(base), "--config", str(config), "--json"])
+    report = json.loads(result.stdout)
+    assert report["compaction"]["compactions"] and "The lock is held." in report["clean"]["failed"]
+    assert "archive" not in report and isinstance(result.exception, LockHeld)

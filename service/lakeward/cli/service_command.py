@@ -7,12 +7,15 @@ write failed) is not waited for. A step that the table, as it is, cannot be give
 
 Touches: stdout, stderr; the table, through what each step executes.
 Keeps:   1. nothing is written without a statement about the table's other writers, nor with --dry-run;
-         2. a step that is refused holds no other one back, and makes the exit code that of its error.
+         2. a step that is refused holds no other one back, and makes the exit code that of its error; after one that
+            failed none follows, and what was done before is told;
+         3. what the configuration leaves out, and file groups that are parked, are left out with the reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,16 +27,28 @@ from lakeward.cli.options.lock import StatedLocks
 from lakeward.cli.options.spark import local_below_of, spark_of
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.clock import SystemClock
-from lakeward.errors import Refused
+from lakeward.config.job_kind import JobKind
+from lakeward.errors import Cancelled, LakewardError, Refused, VerificationFailed
 
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.cli.views.terminal import Terminal
     from lakeward.dispatch.dispatcher import Dispatcher
     from lakeward.execute.serviced_table import ServicedTable
+    from lakeward.plan.compaction.decision import Reason
+    from lakeward.table.file_system_view import GroupId
 
-Told = tuple[dict[str, Any], Callable[["Terminal"], None]]
-"""What a step did, as JSON and for people."""
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """What a step did, as JSON and for people."""
+
+    document: dict[str, Any]
+    render: Callable[[Terminal], None]
+    is_any: bool
+    """There was something to do."""
+    error: LakewardError | None = None
+    """What the command ends with, once the other steps are done."""
 
 
 @with_option_groups
@@ -47,66 +62,106 @@ def service(
     ] = False,
     timezone: TimezoneOption = None,
     as_json: JsonOption = False,
+    exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 3 where there is nothing to do.")] = False,
     debug: DebugOption = False,
 ) -> None:
     """Recover a table, roll failed writes back, compact it, clean and archive it: all there is to do, in this order.
 
-    It does at once what the daemon does when it is due, by the same settings. A verb that writes needs a statement
-    about the table's other writers: --writers stopped, or --lock, or what the configuration says under locks.
+    It does at once what the daemon does when it is due, by the same settings: a service that the configuration leaves
+    out is left out, and so are file groups that are parked. It waits for no window, and pauses do not hold it. A verb
+    that writes needs a statement about the table's other writers: --writers stopped, or --lock, or what the
+    configuration says under locks.
     """
+    from lakeward.cli.parked_groups import ParkedGroups
     from lakeward.cli.serviced import serviced_table
     from lakeward.cli.views.terminal import Terminal
 
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
     spark = spark_of(opened.settings.spark, None, [])
-    console, report = Terminal(), {}
-    refused: Refused | None = None
+    parked = ParkedGroups(opened, config, SystemClock(), say=partial(typer.echo, err=True))
+    parked_now = parked.records()
+    excluded = parked.excluded(parked_now)
+    console, report, failed, is_any = Terminal(), dict[str, Any](), None, False
     try:
         with serviced_table(opened, locks, timezone=timezone) as serviced:
-            compact = _Compaction(opened, serviced, spark)
-            steps: dict[str, Callable[[], Told | None]] = {
+            compact = _Compaction(opened, serviced, spark, excluded)
+            steps: dict[str, Callable[[], _Step | None]] = {
                 "recovery": compact.recover,
                 "rollback": partial(_roll_back, serviced, dry_run=dry_run),
                 "compaction": compact.preview if dry_run else compact.run,
-                "clean": partial(_clean, opened, serviced, dry_run=dry_run),
+                "clean": partial(_clean, opened, serviced, excluded, dry_run=dry_run),
                 "archive": partial(_archive, opened, serviced, dry_run=dry_run),
             }
             if dry_run:
                 del steps["recovery"]
             for name, step in steps.items():
-                try:
-                    told = step()
-                except Refused as error:
-                    refused = refused or error
-                    told = _refused(error)
-                if told is None:
+                done = _do(step) if _is_given(opened, name) else _left_out(name)
+                if done is None:
                     continue
-                report[name], render = told
+                report[name], is_any, failed = done.document, is_any or done.is_any, failed or done.error
                 if not as_json:
-                    render(console)
+                    done.render(console)
+                if done.error is not None and not isinstance(done.error, Refused):
+                    parked.park(done.error)
+                    break
     finally:
         spark.stop()
     if as_json:
-        print_json({"dry_run": dry_run, **report})
-    if refused is not None:
-        raise refused
+        print_json({"dry_run": dry_run, "parked": parked.as_json(parked_now), **report})
+    if failed is not None:
+        raise failed
+    if exit_code and not is_any:
+        raise typer.Exit(3)
+
+
+def _do(step: Callable[[], _Step | None]) -> _Step | None:
+    """What an error leaves to be said of a step; whoever stops the command is heard at once."""
+    try:
+        return step()
+    except Cancelled:
+        raise
+    except LakewardError as error:
+        word, told = ("refused" if isinstance(error, Refused) else "failed"), str(error)
+        return _Step(
+            {word: told}, lambda console: console.print(f"{word.capitalize()}: {told}", markup=False), False, error
+        )
+
+
+def _is_given(opened: ConfiguredTable, name: str) -> bool:
+    """The configuration does not leave the service out; recovery belongs to compaction."""
+    return (JobKind.COMPACTION if name == "recovery" else JobKind(name)) in opened.table.services
+
+
+def _left_out(name: str) -> _Step | None:
+    if name == "recovery":
+        return None
+    why = f"services of the configuration does not have {name}"
+    return _Step({"left_out": why}, lambda console: console.print(f"Left out: {why}."), False)
 
 
 class _Compaction:
     """The steps that are compaction's; none of them on a table that leaves it no work."""
 
-    def __init__(self, opened: ConfiguredTable, serviced: ServicedTable, spark: Dispatcher) -> None:
+    def __init__(
+        self,
+        opened: ConfiguredTable,
+        serviced: ServicedTable,
+        spark: Dispatcher,
+        excluded: Mapping[GroupId, Reason],
+    ) -> None:
+        from lakeward.config.standing import standing_of
         from lakeward.dispatch.in_process import InProcessDispatcher
         from lakeward.execute.compaction.compactor import Compactor
         from lakeward.plan.compaction.planner import planner_of
         from lakeward.plan.compaction.selection import GroupFilter
-        from lakeward.plan.eligibility import why_no_work
         from lakeward.task.entry import run_operation_at
 
         self._opened = opened
         self._serviced = serviced
-        self._no_work = why_no_work(opened.snapshot(timezone=serviced.options.timezone))
+        standing = standing_of(opened.table, opened.snapshot(timezone=serviced.options.timezone))
+        self._no_work = standing.no_work
+        self._is_stopped = JobKind.COMPACTION in standing.stopped
         settings, local = opened.table, local_below_of(opened.settings.spark, None)
         chosen = GroupFilter(partitions=settings.partitions, excluded_partitions=settings.exclude_partitions)
         self._compactor = Compactor(
@@ -120,11 +175,12 @@ class _Compaction:
             processes=serviced.processes,
             observer=serviced.observer,
             guard=serviced.guard,
+            excluded=excluded,
         )
 
-    def recover(self) -> Told | None:
-        if self._no_work is not None:
-            return None
+    def recover(self) -> _Step | None:
+        if self._is_stopped:
+            return None  # the step that is compaction's says why
         recovery = self._compactor.recover()
         gone = [each.instant for each in recovery.rolled_back]
 
@@ -132,22 +188,23 @@ class _Compaction:
             for instant in gone:
                 console.print(f"Rolled back an attempt at {instant} that died.")
 
-        return {"rolled_back": gone}, render
+        return _Step({"rolled_back": gone}, render, bool(gone))
 
-    def preview(self) -> Told:
+    def preview(self) -> _Step:
         from lakeward.cli.views.plan import plan_as_json, render_plan
 
-        if self._no_work is not None:
+        if self._no_work:
             return self._none(self._no_work)
         outcome = self._compactor.preview().outcome
-        return plan_as_json(outcome), partial(render_plan, outcome)
+        return _Step(plan_as_json(outcome), partial(render_plan, outcome), bool(outcome.operations))
 
-    def run(self) -> Told:
+    def run(self) -> _Step:
         from lakeward.cli.metadata_compact import metadata_report_as_json, render_metadata_report
         from lakeward.cli.views.compact import render_report, report_as_json
         from lakeward.execute.metadata.trigger import service_metadata
+        from lakeward.table.damaged_file import damaged_error
 
-        if self._no_work is not None:
+        if self._no_work:
             return self._none(self._no_work)
         report = self._compactor.compact()
         serviced = self._serviced
@@ -161,18 +218,24 @@ class _Compaction:
             observer=serviced.observer,
             guard=serviced.guard,
         )
+        wrong = metadata.left if isinstance(metadata.left, VerificationFailed) else None
 
         def render(console: Terminal) -> None:
             render_report(report, console)
             render_metadata_report(metadata, console)
 
-        return {**report_as_json(report), **metadata_report_as_json(metadata)}, render
+        return _Step(
+            {**report_as_json(report), **metadata_report_as_json(metadata)},
+            render,
+            bool(report.plans) or metadata.done is not None,
+            wrong or (damaged_error(report.damage) if report.damage else None),
+        )
 
-    def _none(self, why: str) -> Told:
-        return {"no_work": why}, lambda console: console.print(f"Nothing to compact: {why}.")
+    def _none(self, why: str) -> _Step:
+        return _Step({"no_work": why}, lambda console: console.print(f"Nothing to compact: {why}."), False)
 
 
-def _roll_back(serviced: ServicedTable, *, dry_run: bool) -> Told:
+def _roll_back(serviced: ServicedTable, *, dry_run: bool) -> _Step:
     from lakeward.cli.views.rollback import (
         rollbacks_planned_as_json,
         rolled_back_as_json,
@@ -187,16 +250,21 @@ def _roll_back(serviced: ServicedTable, *, dry_run: bool) -> Told:
     todo = [decision for decision in found if decision.step is not Step.LEAVE]
     if dry_run:
         planned = [preview(serviced, decision) for decision in todo]
-        return rollbacks_planned_as_json(planned, left), lambda _: tell_rollbacks_planned(planned, left, as_json=False)
+        return _Step(
+            rollbacks_planned_as_json(planned, left),
+            lambda _: tell_rollbacks_planned(planned, left, as_json=False),
+            bool(planned),
+        )
     report = roll_back_writes(serviced, [decision.instant for decision in todo])
     all_left = [*report.left, *left]
-    return (
+    return _Step(
         rolled_back_as_json(report.rolled_back, all_left),
         lambda _: tell_rolled_back(report.rolled_back, all_left, as_json=False),
+        bool(report.rolled_back),
     )
 
 
-def _archive(opened: ConfiguredTable, serviced: ServicedTable, *, dry_run: bool) -> Told:
+def _archive(opened: ConfiguredTable, serviced: ServicedTable, *, dry_run: bool) -> _Step:
     from lakeward.cli.views.archive import archive_as_json, archived_as_json, render_archive, render_archived
     from lakeward.execute.archive.archiver import Archiver
     from lakeward.execute.archive.preview import preview_archive
@@ -205,12 +273,15 @@ def _archive(opened: ConfiguredTable, serviced: ServicedTable, *, dry_run: bool)
     if dry_run:
         timezone = serviced.options.timezone
         plan = preview_archive(serviced.storage, serviced.base_path, options, clock=serviced.clock, timezone=timezone)
-        return archive_as_json(plan), partial(render_archive, plan)
+        return _Step(archive_as_json(plan), partial(render_archive, plan), bool(plan.archived))
     report = Archiver(serviced, options).archive()
-    return archived_as_json(report), partial(render_archived, report)
+    is_any = bool(report.archived or report.merged_files)
+    return _Step(archived_as_json(report), partial(render_archived, report), is_any)
 
 
-def _clean(opened: ConfiguredTable, serviced: ServicedTable, *, dry_run: bool) -> Told:
+def _clean(
+    opened: ConfiguredTable, serviced: ServicedTable, excluded: Mapping[GroupId, Reason], *, dry_run: bool
+) -> _Step:
     from lakeward.cli.views.clean import clean_as_json, render_clean
     from lakeward.cli.views.cleaned import cleaned_as_json, render_cleaned
     from lakeward.execute.clean.choosing import CleanChoice
@@ -226,17 +297,15 @@ def _clean(opened: ConfiguredTable, serviced: ServicedTable, *, dry_run: bool) -
     choice = CleanChoice(opened.storage, opened.base_path, settings.clean.options, clock=SystemClock())
 
     def choose(snapshot: TableSnapshot) -> CleanPlan | None:
-        return choice.plan(snapshot, chosen.selected_partitions(snapshot.partitions))
+        return choice.plan(snapshot, chosen.selected_partitions(snapshot.partitions), excluded)
 
     if dry_run:
         snapshot = serviced.snapshot(service=TableService.CLEANING)
-        outcome = choice.outcome(snapshot, chosen.selected_partitions(snapshot.partitions))
-        return clean_as_json(outcome), partial(render_clean, outcome)
+        outcome = choice.outcome(snapshot, chosen.selected_partitions(snapshot.partitions), excluded)
+        return _Step(clean_as_json(outcome), partial(render_clean, outcome), any(outcome.dead))
     cleaner = Cleaner(serviced, {}, keep_seconds=settings.clean.keep_deleted)
-    report = cleaner.clean(choose, None if chosen != GroupFilter() else choice.where)
+    is_part = bool(excluded) or chosen != GroupFilter()
+    report = cleaner.clean(choose, None if is_part else choice.where)
     purged = purge_quarantine(serviced, bytes_max=settings.clean.quarantine_max)
-    return cleaned_as_json(report, purged), partial(render_cleaned, report, purged)
-
-
-def _refused(error: Refused) -> Told:
-    return {"refused": str(error)}, lambda console: console.print(f"Refused: {error}")
+    is_any = bool(report.cleans or purged)
+    return _Step(cleaned_as_json(report, purged), partial(render_cleaned, report, purged), is_any)
