@@ -11,8 +11,6 @@ from lakeward.cli.configured_table import open_table
 from lakeward.cli.explained import Explained
 from lakeward.format.file_name import parse_log_file
 from lakeward.format.metadata.log_file import metadata_blocks
-from lakeward.plan.clean.options import CleanOptions
-from lakeward.plan.clean.policy import CleanPolicy
 from lakeward.plan.explaining.file_explanation import FileExplanation, Gone
 from lakeward.plan.storage_states import FileState
 from lakeward.storage.local import LocalStorage
@@ -94,10 +92,11 @@ def test_what_explain_says_is_what_hudis_clean_does(spark: SparkSession, compact
     """The files that explain calls dead are those that Hudi's clean deletes, and no others; after it each is told to be
     gone by that clean, and each that is left is as it was."""
     table = copy(compacted_twice, spark, tmp_path / "t")
-    cleaning = CleanOptions(CleanPolicy(retain=1), reader_window=0.0)
+    config = tmp_path / "lakeward.toml"
+    config.write_text('[defaults.clean]\npolicy = "commits"\nretain = 1\nreader_window = "0s"\n')
 
     def verdicts(names: set[str]) -> dict[str, FileExplanation]:
-        explained = Explained(open_table(str(table.path), None), timezone="UTC", cleaning=cleaning)
+        explained = Explained(open_table(str(table.path), config), timezone="UTC")
         return {name: explained.file(name) for name in names}
 
     files = data_files(table.path)
