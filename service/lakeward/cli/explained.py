@@ -63,7 +63,7 @@ class Explained:
 
     @cached_property
     def judged_by(self) -> JudgedBy:
-        """As the configuration says, key by key; what it does not say is as for commands without options."""
+        """The settings: of the configuration, key by key; what it does not say is as for commands without options."""
         opened, table = self._opened, self._opened.table
         kept = find_retention(opened.storage, self.snapshot, table.clean.options)
         because = "the configuration says so" if table.clean.is_given else kept.why
