@@ -116,7 +116,7 @@ def service(
 
 
 def _do(step: Callable[[], _Step | None]) -> _Step | None:
-    """What an error leaves to be said of a step; whoever stops the command is heard at once."""
+    """The step, or what its error leaves to be said of it; a command that is told to stop stops at once."""
     try:
         return step()
     except Cancelled:

@@ -1,4 +1,4 @@
-"""The settings by which `explain` says how long a file and an instant stay, and where these come from.
+"""The settings by which `explain` says how long a file and an instant stay, and the source of each.
 
 Touches: nothing.
 """
