@@ -102,7 +102,7 @@ def test_the_table_itself(table: Path, capfd: pytest.CaptureFixture[str]) -> Non
 
 
 def test_it_goes_by_the_configuration(table: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Of the table, of a file and of an instant it says by which settings, and where these come from."""
+    """The answer about the table, a file or an instant says by which settings it is, and from which source."""
     config = tmp_path / "lakeward.toml"
     config.write_text(
         '[defaults.clean]\npolicy = "commits"\nretain = 1\nreader_window = "0s"\n'
