@@ -14,7 +14,7 @@ from __future__ import annotations
 import io
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import BinaryIO, TypeVar, cast
@@ -103,6 +103,10 @@ class MemoryObjects(Faulted):
 
     def delete(self, path: str) -> bool:
         return self._write("delete", path, lambda: self._objects.data.pop(path, None) is not None)
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        for path in paths:  # one by one, so that a process can die between any two
+            self.delete(path)
 
     def delete_folder(self, path: str) -> bool:
         below = [name for name in self._objects.data if name.startswith(f"{path}/")]

@@ -25,7 +25,7 @@ def test_many_files_are_gone_for_good(tmp_path: Path) -> None:
 
 
 def test_in_an_object_store_there_is_nothing_to_sync() -> None:
-    """Each deletion is one request."""
+    """They go in one call, which the store carries out with as few requests as it can."""
     objects = Objects()
     for name in ("a", "b", "c"):
         objects.put(f"s3://lake/{name}", b"")

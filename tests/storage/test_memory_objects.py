@@ -67,6 +67,9 @@ def answers(storage: Any, base: str) -> list[object]:
         ask(lambda name=name: storage.open_input(f"{base}/{name}").read())  # type: ignore[misc]
         ask(lambda name=name: storage.delete(f"{base}/{name}"))  # type: ignore[misc]
         ask(lambda name=name: storage.delete(f"{base}/{name}"))  # type: ignore[misc]
+    ask(lambda: storage.create(f"{base}/v", b""))
+    ask(lambda: storage.delete_many([f"{base}/v", f"{base}/none"]))
+    ask(lambda: storage.stat(f"{base}/v"))
     ask(lambda: storage.delete_folder(f"{base}/f"))
     ask(lambda: storage.delete_folder(f"{base}/f"))
     ask(lambda: storage.free_bytes(base))

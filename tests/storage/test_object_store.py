@@ -242,6 +242,17 @@ def test_deleting(bucket: str) -> None:
     assert [s.name for s in storage.list(bucket)] == ["tt"]
 
 
+def test_deleting_many(bucket: str) -> None:
+    """The files that are there go, and nothing else."""
+    storage = store_at(bucket)
+    names = [f"t/{number}" for number in range(5)]
+    for name in names:
+        storage.create(f"{bucket}/{name}", b"")
+    storage.delete_many([f"{bucket}/{name}" for name in (*names[1:4], "t/none")])
+    assert [s.name for s in storage.list(f"{bucket}/t")] == ["0", "4"]
+    storage.delete_many([])
+
+
 def test_a_file_that_is_replaced_while_it_is_read(bucket: str) -> None:
     """It is an error, and not half of the one and half of the other."""
     storage, path = store_at(bucket), f"{bucket}/x"

@@ -18,6 +18,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import groupby
 from typing import BinaryIO
 
 from lakeward.commit.attempt_files import ATTEMPT, MARKER, Winner, marker_files, temp_folder
@@ -181,8 +182,7 @@ class IntentFencing:
         files.finish(staged, name)
 
     def delete_files(self, paths: Iterable[str]) -> None:
-        for path in paths:
-            self._storage.delete(path)
+        self._storage.delete_many(list(paths))
 
     moves_aside = False
 
@@ -196,7 +196,9 @@ class IntentFencing:
         return sorted(_files_below(self._storage, temp), key=lambda path: path.startswith(f"{temp}/{ATTEMPT}"))
 
     def delete_staged(self, found: Iterable[str]) -> None:
-        self.delete_files(found)
+        # In the order in which they were found, which one request for many does not keep.
+        for _, paths in groupby(found, key=lambda path: f"/{ATTEMPT}" in path):
+            self.delete_files(paths)
 
     def take_off_timeline(self, files: TimelineFiles, aside: str, fence: Callable[[], None]) -> None:
         fence()

@@ -21,7 +21,7 @@ import errno
 import io
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
@@ -129,6 +129,22 @@ class ObjectStore:
         with _told(path):
             obstore.delete(self._clients.repeating, self._key(path))
         return True
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        import obstore
+        from obstore.exceptions import NotFoundError
+
+        if not paths:
+            return
+        with _told(paths[0]):
+            try:
+                obstore.delete(self._clients.repeating, [self._key(path) for path in paths])
+            except NotFoundError:
+                pass  # of stores that take them one by one and say what was not there
+            else:
+                return
+        for path in paths:
+            self.delete(path)
 
     def delete_folder(self, path: str) -> bool:
         import obstore

@@ -22,6 +22,7 @@ Keeps:   1. `create` either makes the whole file or nothing, and never replaces 
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import BinaryIO, NamedTuple, Protocol, runtime_checkable
 
@@ -135,6 +136,10 @@ class VersionedStorage(Storage, Protocol):
 
         Raises `VersionChanged` or `AlreadyExists` where it is another one. Any other error leaves the outcome open.
         """
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        """Delete files, those that are there, in any order and with as few requests as the store takes. After an error
+        any of them may be gone."""
 
 
 def join(folder: str, *names: str) -> str:
