@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import combinations
+
+import pytest
 
 from lakeward.config.job_kind import TABLE_SERVICES, JobKind
 from lakeward.config.window import Window
@@ -11,12 +14,17 @@ from lakeward.daemon.scheduling.events import (
     FactKind,
     JobResult,
     LeaseEnded,
+    LeaseGained,
+    Limits,
     ProblemKind,
     Run,
+    Schedule,
     ServiceDemand,
+    TableAdded,
     TableState,
     WorkProblem,
 )
+from lakeward.plan.metadata.trigger import MetadataTrigger
 from tests.daemon.stage import WORK, Stage, jobs, of, one, records
 
 DUE = ServiceDemand(True, "There is something to do.")
@@ -50,6 +58,52 @@ def test_a_round_is_rolled_back_compacted_cleaned_and_archived() -> None:
         left.pop(done[-1], None)
         demand = replace(demand, operations=0 if JobKind.COMPACTION in done else 3, services=left)
     assert done == [JobKind.ROLLBACK, JobKind.COMPACTION, JobKind.CLEAN, JobKind.ARCHIVE]
+
+
+ORDER = (
+    JobKind.RECOVERY,
+    JobKind.ROLLBACK,
+    JobKind.PLAN_EXPIRY,
+    JobKind.METADATA_CLEAN,
+    JobKind.METADATA_COMPACTION,
+    JobKind.COMPACTION,
+    JobKind.CLEAN,
+    JobKind.ARCHIVE,
+    JobKind.VERIFICATION,
+)
+
+
+def wanting(*kinds: JobKind) -> Demand:
+    """A plan that finds work for these; a recovery and a verification are no plan's to find."""
+    metadata = {JobKind.METADATA_CLEAN, JobKind.METADATA_COMPACTION} & set(kinds)
+    return Demand(
+        3 if JobKind.COMPACTION in kinds else 0,
+        expired_plans=("20260101000000000",) if JobKind.PLAN_EXPIRY in kinds else (),
+        services={kind: DUE for kind in (JobKind.ROLLBACK, JobKind.CLEAN, JobKind.ARCHIVE) if kind in kinds},
+        metadata=MetadataTrigger(7, None, after=6, limit=10, may_clean=JobKind.METADATA_CLEAN in kinds)
+        if metadata
+        else None,
+    )
+
+
+@pytest.mark.parametrize(("first", "second"), list(combinations(ORDER, 2)))
+def test_no_two_jobs_of_a_table_run_at_once(first: JobKind, second: JobKind) -> None:
+    """Keeps 2 of daemon/scheduling/scheduler, for each pair of jobs that are both due: the one that comes first in the
+    order runs alone, whatever is polled and however long it takes, and only then the other."""
+    stage = Stage(Limits(jobs_max=10))
+    services = frozenset(TABLE_SERVICES) | ({JobKind.VERIFICATION} if second is JobKind.VERIFICATION else frozenset())
+    schedule = Schedule(services=services, verification_interval=1e6, job_deadline=1e5)
+    stage.say(TableAdded("a", schedule, verified_at=stage.now - 1e6), LeaseGained("a"))
+    begun = of(Run, stage.last)
+    while not begun or begun[-1].job.service is not first:
+        if begun:
+            stage.end(begun.pop().job)
+        begun += of(Run, stage.planned("a", wanting(first, second)))
+    stage.polled("a", changed=True)
+    assert of(Run, stage.last) == [] and of(Run, stage.wait(1000.0)) == []
+    after = stage.end(begun.pop().job)
+    assert of(Run, after) == [], "what the table looks like now is planned first"
+    assert one(Run, stage.planned("a", wanting(second))).job.service is second
 
 
 def test_a_table_that_always_has_something_to_compact_is_cleaned() -> None:
