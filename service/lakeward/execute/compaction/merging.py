@@ -33,6 +33,8 @@ def merge(
 ) -> list[OperationResult]:
     """Run every operation; raise the first failure, with the others `beside` it."""
     specs = _specs(table, claim)
+    if not specs:
+        return []  # and nothing is started for it
     total_bytes = sum(spec.input_bytes for spec in specs)
     dispatcher = choose_dispatcher(total_bytes)
     make_ready(dispatcher, table.observer)

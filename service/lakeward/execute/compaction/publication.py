@@ -113,7 +113,8 @@ class CompactionService:
         self._encoded = self._encode(slices, results, snapshot.schema)
 
     def publication(self, fence: Fence) -> Publication | Unpublished:
-        """LOG operations are dropped whose slices other work has changed, or that a long write holds back."""
+        """Operations are dropped whose file groups were replaced; LOG operations also whose slices other work has
+        changed, or that a long write holds back."""
         claim, by_group = self._claim, self._by_group()
         snapshot = self._table.snapshot(only=frozenset(self.groups))
         self.attempt.check_ours()

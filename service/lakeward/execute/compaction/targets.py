@@ -2,11 +2,16 @@
 
 A FULL operation must find its file slice exactly as the plan lists it; anything else means that the plan does not
 describe this table, and nothing of it is carried out. A LOG operation may be overtaken by other work without harm:
-then it is dropped, with the reason, and the rest goes on.
+then it is dropped, with the reason, and the rest goes on. So is either kind where the file group was replaced: no
+reader of the table as it is now reads it, and as of an earlier time its slices read the same without the operation.
+Hudi compacts such a group all the same, and fails for good once its cleaner has taken a file that the plan names;
+that a compaction commits fewer file groups than it planned it takes as it is.
 
 Touches: nothing.
 Keeps:   1. a LOG works on a run of the slice's logs in which no write that is still pending can come to lie;
-         2. a LOG whose group is compacted, clustered or replaced meanwhile is dropped.
+         2. a LOG whose group is compacted or clustered meanwhile is dropped;
+         3. an operation on a file group that was replaced is dropped, whatever is left of its files.
+Source:  HoodieCompactor, SparkInsertOverwriteCommitActionExecutor (Hudi 1.2).
 """
 
 from __future__ import annotations
@@ -78,7 +83,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A LOG operation that is not carried out, or whose result is thrown away."""
+    """An operation that is not carried out, or whose result is thrown away."""
 
     partition_path: str
     file_id: str
@@ -107,13 +112,17 @@ def find_targets(snapshot: TableSnapshot, instant: str, plan: CompactionPlan, ac
     targets, dropped = [], []
     damaged = {(group.partition_path, group.file_id): group.damage for group in snapshot.frozen if group.damage}
     for operation in plan.operations:
-        if damage := damaged.get((operation.partition_path, operation.file_id)):
-            raise damaged_error(damage, file_group=(operation.partition_path, operation.file_id))
-        slice_ = slices.get((operation.partition_path, operation.file_id, operation.base_instant or ""))
+        group_id = (operation.partition_path, operation.file_id)
+        if (replaced_by := snapshot.replaced.get(group_id)) is not None:
+            dropped.append(Dropped(*group_id, f"the file group was replaced by {replaced_by}"))
+            continue
+        if damage := damaged.get(group_id):
+            raise damaged_error(damage, file_group=group_id)
+        slice_ = slices.get((*group_id, operation.base_instant or ""))
         if kind_of(operation, action) is OperationKind.FULL:
             targets.append(_full_target(snapshot, instant, operation, slice_))
         elif (why := _stands_against(now, instant, operation, slice_)) is not None:
-            dropped.append(Dropped(operation.partition_path, operation.file_id, why))
+            dropped.append(Dropped(*group_id, why))
         else:
             assert slice_ is not None
             named = set(operation.log_files)
@@ -177,8 +186,6 @@ def _stands_against(now: _Now, instant: str, operation: CompactionOperation, sli
     ):
         if pending.get(group_id, instant) != instant:
             return f"{name} {pending[group_id]} was scheduled for the file group"
-    if group_id in snapshot.replaced:
-        return f"the file group was replaced by {snapshot.replaced[group_id]}"
     if slice_ is None or slice_.base_instant != now.latest.get(group_id):
         return "the file group was compacted, so the file slice is no longer its latest"
     profile = profile_slice(slice_, snapshot.log_compactions.get(group_id, ()))

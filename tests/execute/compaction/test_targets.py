@@ -1,0 +1,75 @@
+"""Pending compactions of file groups that were replaced since: nothing of the group is merged, and the plan ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lakeward.execute.compaction.compactor import CompactedPlan
+from lakeward.format.timeline.commit_metadata import read_commit_metadata
+from lakeward.task.operation_spec import OperationResult, OperationSpec
+from tests.crash.compacting import everything
+from tests.execute.bench import GROUP, NOTHING, PENDING, Bench, pending_states
+from tests.golden_tables import copy_golden
+from tests.our_reader import read_rows
+from tests.table.table_history import replace_metadata
+
+REPLACED_BY = "20261121043720000"
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(copy_golden("v9", tmp_path / "table", pending=True))
+
+
+def replace_group(base: Path) -> None:
+    """Replaces the group like an insert_overwrite that completes now."""
+    instant = base / ".hoodie/timeline" / f"{REPLACED_BY}_20261121043721000.replacecommit"
+    instant.write_bytes(replace_metadata({}, {GROUP[0]: [GROUP[1]]}))
+
+
+def check_ended(base: Path, plan: CompactedPlan) -> None:
+    assert (plan.instant, plan.operations) == (PENDING, ()) and plan.completion_time is not None
+    (dropped,) = plan.dropped
+    assert (dropped.partition_path, dropped.file_id) == GROUP
+    assert dropped.why == f"the file group was replaced by {REPLACED_BY}"
+    file = base / ".hoodie/timeline" / f"{PENDING}_{plan.completion_time}.commit"
+    assert not any(read_commit_metadata(file.read_bytes(), file=str(file), layout=2).partition_to_write_stats.values())
+
+
+@pytest.mark.parametrize("is_cleaned", [False, True], ids=["there", "taken by a cleaner"])
+def test_what_was_replaced_is_not_merged(bench: Bench, is_cleaned: bool) -> None:
+    """Keeps 3 of execute/compaction/targets. The plan is completed without the file group, whether its files are there
+    or Hudi's cleaner has taken them; no file comes or goes, and nothing is pending any more."""
+    replace_group(bench.base)
+    if is_cleaned:
+        for file in (bench.base / "p").glob("*ebf517f7*"):
+            file.unlink()
+    before = {path for path in everything(bench.base) if path.startswith("p/")}
+
+    (plan,) = bench.compactor(NOTHING).compact().plans
+
+    check_ended(bench.base, plan)
+    assert {path for path in everything(bench.base) if path.startswith("p/")} == before
+    assert read_rows(bench.base) == []
+    assert bench.compactor(NOTHING).compact().plans == ()
+
+
+def test_what_is_replaced_while_it_is_merged_is_thrown_away(bench: Bench) -> None:
+    """The merged base file is not published, and goes with the attempt."""
+    working = bench.run
+
+    def overtaken(spec: OperationSpec, task_attempt: int) -> OperationResult:
+        replace_group(bench.base)
+        return working(spec, task_attempt)
+
+    bench.run = overtaken  # type: ignore[assignment]
+    before = {path for path in everything(bench.base) if path.startswith("p/")}
+
+    (plan,) = bench.compactor(NOTHING, writers_stopped=False).compact().plans
+
+    check_ended(bench.base, plan)
+    assert {path for path in everything(bench.base) if path.startswith("p/")} == before
+    assert not list((bench.base / ".hoodie/.temp").glob("*/*"))
+    assert pending_states(bench.base) and bench.compactor(NOTHING).compact().plans == ()
