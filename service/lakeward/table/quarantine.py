@@ -130,9 +130,9 @@ class Quarantine:
     def find(self, run: str) -> QuarantinedRun | None:
         return next((each for each in self.runs if each.run == run), None)
 
-    def standing_files(self) -> frozenset[str]:
-        """Paths of the files that stand in their places and are to go: no clean need name them again."""
-        return frozenset(file.path for run in self.runs if run.in_place and run.undone_by is None for file in run.files)
+    def standing(self) -> dict[str, QuarantinedRun]:
+        """The run that each file is of which stands in its place and is to go, by its path."""
+        return {file.path: run for run in self.runs if run.in_place and run.undone_by is None for file in run.files}
 
 
 def quarantine_folder(base_path: str) -> str:

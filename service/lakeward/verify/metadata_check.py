@@ -246,7 +246,7 @@ def _check_files(view: MetadataView) -> list[Problem]:
     snapshot = view.snapshot
     listed = set(view.listing.partitions())
     # Before the files: what is purged meanwhile is no difference then.
-    standing = load_quarantine(view.storage, snapshot.base_path).standing_files()
+    standing = load_quarantine(view.storage, snapshot.base_path).standing()
     differences = compare_with_storage(view.storage, snapshot.base_path, view.listing, _paths(view), snapshot.timeline)
     problems = []
     for found in differences:

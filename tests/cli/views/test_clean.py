@@ -24,6 +24,12 @@ replaced q/b by 30
 only p"""
 
 
+STANDING = """policy commits 1
+done commit 10 20 30 40
+group a 10 20 30 40
+standing a@10 of 25 until 90"""
+
+
 def shown(outcome: CleanOutcome) -> str:
     console = Console(file=io.StringIO(), width=400)
     render_clean(outcome, console)
@@ -45,3 +51,17 @@ def test_why_nothing_may_go() -> None:
     assert clean_as_json(outcome)["files"] == 1
     assert "Hudi may archive that instant" in clean_as_json(outcome)["hindrance"]
     assert "Nothing would go now. Files of file groups that" in shown(outcome)
+
+
+def test_what_an_earlier_clean_took_away_is_told_apart() -> None:
+    """What stands until it is deleted is not among what would go, and is shown with its clean and the moment."""
+    outcome = read_table(STANDING).plan()
+    told = clean_as_json(outcome)
+    assert (told["files"], [each["base_instant"] for each in told["dead"]]) == (1, ["20260101002000000"])
+    assert [(each["reasons"][0]["reason"], each["reasons"][0]["not_before"]) for each in told["kept"][-1:]] == [
+        ("quarantined", "2026-01-01T01:30:00.000Z")
+    ]
+    assert (
+        "Kept, quarantined: 1 file of 1 slice, 10 B, taken away by clean 20260101002500000 already, they stand until "
+        "they are deleted; the first can go from 2026-01-01 01:30:00 UTC on." in shown(outcome)
+    )

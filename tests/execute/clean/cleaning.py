@@ -11,7 +11,9 @@ from lakeward.format.timeline.clean_plan import CleanPlan
 from lakeward.format.timeline.instant import State, parse_instant
 from lakeward.plan.clean.planner import plan_clean
 from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
+from lakeward.plan.storage_states import NO_QUARANTINE
 from lakeward.storage.storage import Storage
+from lakeward.table.quarantine import Quarantine, load_quarantine
 from lakeward.table.snapshot import TableSnapshot
 from tests.crash.compacting import compact
 from tests.execute.metadata.compacting_metadata import serviced_table
@@ -29,9 +31,10 @@ def compacted(golden: str, path: Path) -> Path:
     return base
 
 
-def choose_old(snapshot: TableSnapshot) -> CleanPlan | None:
+def choose_old(snapshot: TableSnapshot, quarantine: Quarantine = NO_QUARANTINE) -> CleanPlan | None:
     """All but the newest slices."""
-    outcome = plan_clean(snapshot, CleanPolicy(CleanPolicyKind.VERSIONS, 1), now=0.0)
+    policy = CleanPolicy(CleanPolicyKind.VERSIONS, 1)
+    outcome = plan_clean(snapshot, policy, now=0.0, standing=quarantine.standing())
     return outcome.plan({}) if any(outcome.dead) else None
 
 
@@ -55,7 +58,10 @@ def clean(
     keep_seconds: float = 0.0,
     **options: object,
 ) -> CleanReport:
-    return cleaner(base, storage, processes, keep_seconds=keep_seconds, **options).clean(choose_old)
+    def choose(snapshot: TableSnapshot) -> CleanPlan | None:
+        return choose_old(snapshot, load_quarantine(storage, str(base)))
+
+    return cleaner(base, storage, processes, keep_seconds=keep_seconds, **options).clean(choose)
 
 
 def data_files(base: Path) -> set[str]:

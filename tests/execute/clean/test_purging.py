@@ -10,12 +10,20 @@ import pytest
 
 from lakeward.commit.lock.storage_lock import StorageLockOptions
 from lakeward.commit.quarantine import begin_undo
+from lakeward.execute.clean.choosing import CleanChoice, choose_overdue
+from lakeward.execute.clean.cleaner import CleanedTable
 from lakeward.execute.clean.purging import PurgedRun, purge_quarantine
 from lakeward.execute.serviced_table import ServicedTable
+from lakeward.plan.clean.options import CleanOptions
+from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
 from lakeward.plan.clean.purging import PurgeReason
+from lakeward.plan.eligibility import TableService
+from lakeward.plan.storage_states import FileState, storage_states
 from lakeward.storage.local import LocalStorage
 from lakeward.storage.storage import Storage
-from lakeward.table.quarantine import load_quarantine
+from lakeward.table.quarantine import Quarantine, load_quarantine
+from lakeward.table.snapshot import take_snapshot
+from tests.clocks import SkippingClock
 from tests.execute.clean.cleaning import choose_old, clean, compacted, data_files
 from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
@@ -25,6 +33,7 @@ from tests.object_lake import BASE
 from tests.object_tables import bring, fetch
 from tests.our_reader import scan
 from tests.processes import ScriptedProcesses
+from tests.table.table_history import replace_metadata
 
 HOUR = 3600.0
 
@@ -116,6 +125,45 @@ def test_what_stands_in_its_place_goes_only_if_nothing_needs_it(kind: str, neede
     dead = {file.path for file in run.files}
     assert left == (before if needed_by else before - dead)
     assert load_quarantine(store, BASE).runs == ()
+
+
+def test_what_stands_in_its_place_is_counted_once(tmp_path: Path):
+    """It is quarantined and no more than that: nothing of it is dead, to a choice or to the daemon's look at what could
+    have gone for long. Keeps 3 of execute/clean/choosing."""
+    store, lock, cleaned = _cleaned_in_place(tmp_path)
+    table = table_at(BASE, store, lock=lock)
+    snapshot, quarantine = table.snapshot(service=TableService.CLEANING), load_quarantine(store, BASE)
+    options = CleanOptions(CleanPolicy(CleanPolicyKind.VERSIONS, 1), reader_window=0.0)
+
+    outcome = CleanChoice(store, BASE, options, clock=table.clock).outcome(snapshot)
+    assert not any(outcome.dead)
+    states = storage_states(snapshot, outcome, quarantine)
+    assert (states[FileState.QUARANTINED].files, states[FileState.DEAD].files) == (cleaned.files, 0)
+    assert sum(each.files for each in states.values()) == len(data_files(fetch(store, BASE, tmp_path / "files")))
+    assert options.policy is not None
+    asked = {"after": 1, "clock": table.clock}
+    assert choose_overdue(snapshot, options, options.policy, **asked, quarantine=quarantine) == ()
+    assert choose_overdue(snapshot, options, options.policy, **asked, quarantine=Quarantine()) != ()
+
+
+def test_what_is_replaced_while_it_stands_goes_with_what_replaced_it(tmp_path: Path):
+    """Once the replacecommit is archived, who lists the table would read it: the clean that takes the replaced group
+    deletes it at once."""
+    store, lock, _ = _cleaned_in_place(tmp_path)
+    (group,) = take_snapshot(store, BASE, clock=SkippingClock()).file_groups
+    replaced = replace_metadata({}, {group.partition_path: [group.file_id]})
+    store.create(f"{BASE}/.hoodie/timeline/20261121050000000_20261121050001000.replacecommit", replaced)
+
+    (cleaned,) = clean(BASE, store, lock=lock, keep_seconds=HOUR).cleans
+    assert cleaned.files > 1 and data_files(fetch(store, BASE, tmp_path / "files")) == set()
+
+
+def _cleaned_in_place(tmp_path: Path) -> tuple[MemoryObjects, StorageLockOptions, CleanedTable]:
+    folder, store = compacted("v9", tmp_path / "folder"), MemoryObjects(Objects())
+    lock = StorageLockOptions(wait_seconds=0.0)
+    bring(folder, store, BASE)
+    (cleaned,) = clean(BASE, store, lock=lock, keep_seconds=HOUR).cleans
+    return store, lock, cleaned
 
 
 def _savepoint(store: MemoryObjects, partition: str, name: str) -> None:

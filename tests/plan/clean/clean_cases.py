@@ -18,6 +18,7 @@ from lakeward.plan.clean.planner import plan_clean
 from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
 from lakeward.plan.clean.reader_protection import Watermark
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, FrozenGroup, LogFile
+from lakeward.table.quarantine import Manifest, QuarantinedRun, QuarantineKind
 from lakeward.table.snapshot import TableSnapshot
 from tests.synthetic_table import TOKEN, completed, minute, pending, snapshot_of
 
@@ -33,6 +34,7 @@ class CleanTable:
     partitions: tuple[str, ...] | None = None
     window: float = 0.0
     watermarks: list[Watermark] = field(default_factory=list)
+    standing: dict[str, QuarantinedRun] = field(default_factory=dict)
     instants: list[Instant] = field(default_factory=list)
     groups: dict[tuple[str, str], FileGroup] = field(default_factory=dict)
     replaced: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -57,6 +59,7 @@ class CleanTable:
             partitions=self.partitions,
             reader_window=self.window,
             watermarks=self.watermarks,
+            standing=self.standing,
         )
 
 
@@ -79,6 +82,11 @@ def _read_line(table: CleanTable, line: str) -> None:
             table.watermarks.append(Watermark(name, None, "nobody knows"))
         case ["consumer", name, "at", time]:
             table.watermarks.append(Watermark(name, minute(int(time))))
+        case ["standing", *files, "of", clean, "until", end]:
+            until = parse_instant_time(minute(int(end)), UTC) / 1000
+            manifest = Manifest(QuarantineKind.CLEAN, 0.0, until, in_place=True, files=())
+            run = QuarantinedRun(minute(int(clean)), QuarantineKind.CLEAN, (manifest,))
+            table.standing.update(dict.fromkeys(map(path_of, files), run))
         case ["only", *partitions]:
             table.partitions = tuple(partitions)
         case ["done", action, *times]:

@@ -33,8 +33,8 @@ CASES = Path(__file__).with_name("clean.cases")
 
 @pytest.mark.parametrize("case", read_cases(CASES)[1], ids=lambda case: case.rule)
 def test_case(case: Case) -> None:
-    """Keeps 1, 2, 3, 4 and 5 of plan/clean/planner, and Keeps 1 of plan/clean/earliest_retained: the rule that the case
-    is named for."""
+    """Keeps 1, 2, 3, 4, 5 and 6 of plan/clean/planner, and Keeps 1 of plan/clean/earliest_retained: the rule that the
+    case is named for."""
     assert format_outcome(read_table(case.table).plan()) == case.expected
 
 

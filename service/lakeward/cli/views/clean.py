@@ -25,6 +25,7 @@ _WORDS = {
     KeepReason.SAVEPOINT: "pinned by the savepoint of {name}, until it is deleted",
     KeepReason.READER_WINDOW: "superseded so lately that a query may still read them",
     KeepReason.CONSUMER: "consumer {name} has not read what superseded them, or its watermark is not known",
+    KeepReason.QUARANTINED: "taken away by clean {name} already, they stand until they are deleted",
 }
 
 

@@ -29,7 +29,7 @@ from lakeward.plan.clean.purging import PurgeReason, find_due
 from lakeward.quantities import format_size
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
-from lakeward.table.quarantine import load_quarantine
+from lakeward.table.quarantine import Quarantine, load_quarantine
 from lakeward.table.snapshot import TableSnapshot
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def clean_demand(
     if look is None or look.cleaned != cleaned or now - look.at >= _QUARANTINE_SECONDS:
         look = QuarantineLook(cleaned, now, load_quarantine(storage, snapshot.base_path))
         cache.keep_quarantine_look(look)
-    demand = _clean_demand(storage, table, snapshot, cache, excluded, clock=clock)
+    demand = _clean_demand(storage, table, snapshot, cache, excluded, look.found, clock=clock)
     due = find_due(look.found.runs, now=now, bytes_max=table.settings.clean.quarantine_max)
     if due and not demand.is_due:
         size = sum(each.run.bytes for each in due)
@@ -69,6 +69,7 @@ def _clean_demand(
     snapshot: TableSnapshot,
     cache: TableCache,
     excluded: Collection[GroupId],
+    quarantine: Quarantine,
     *,
     clock: Clock,
 ) -> ServiceDemand:
@@ -95,6 +96,7 @@ def _clean_demand(
             clock=clock,
             partitions=table.group_filter.selected_partitions(snapshot.partitions),
             excluded=excluded,
+            quarantine=quarantine,
         )
         newest = snapshot.timeline.completed_writes[-1].time
         files, size = sum(len(each.file_names) for each in overdue), sum(each.bytes for each in overdue)

@@ -1,9 +1,11 @@
 """What a clean would delete of a table, and where it need look for it: the settings, and what is outside of the table,
 put to the rules.
 
-Touches: storage, reading only: the consumers' watermarks; cleans of the timeline, and writes since one of them.
+Touches: storage, reading only: the consumers' watermarks; cleans of the timeline, and writes since one of them; the
+         quarantine's manifests.
 Keeps:   1. one choice has one moment and one watermark of each consumer, however often it is asked;
-         2. where the settings do not say how much is kept, no less is kept than the table's writers do.
+         2. where the settings do not say how much is kept, no less is kept than the table's writers do;
+         3. what an earlier clean took away, and stands in its place until it is deleted, is not chosen again.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from lakeward.plan.clean.policy import CleanPolicy
 from lakeward.plan.clean.reader_protection import Watermark
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_system_view import GroupId
+from lakeward.table.quarantine import Quarantine, load_quarantine
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder
 from lakeward.table.timeline.cleans import UNDOES, RetentionCache, find_stated_retention
@@ -77,6 +80,7 @@ class CleanChoice:
             excluded=excluded,
             reader_window=self._options.reader_window,
             watermarks=self._known_watermarks(snapshot),
+            standing=load_quarantine(self._storage, self._base_path).standing(),
         )
 
     def plan(
@@ -157,6 +161,7 @@ def choose_overdue(
     clock: Clock,
     partitions: Collection[str] | None = None,
     excluded: Collection[GroupId] = (),
+    quarantine: Quarantine,
 ) -> tuple[SliceDecision, ...]:
     """The slices that could have gone for `after` commits by this policy; the rest as for `CleanChoice.outcome`."""
     return find_overdue(
@@ -168,4 +173,5 @@ def choose_overdue(
         excluded=excluded,
         reader_window=options.reader_window,
         watermarks=read_watermarks(options.consumers, snapshot.config, clock=clock),
+        standing=quarantine.standing(),
     )

@@ -53,7 +53,6 @@ from lakeward.plan.clean.validity import find_needed, groups_of_files
 from lakeward.plan.eligibility import TableService
 from lakeward.storage.storage import join
 from lakeward.table.file_group import BaseFile, FileGroup, LogFile
-from lakeward.table.quarantine import load_quarantine
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.cleans import UNDO_OF
 from lakeward.table.timeline.service_instants import PLANNED_BY
@@ -131,9 +130,7 @@ class Cleaner:
         report = self.end_pending()
         if report.waiting:
             return report
-        seen = self._look(where)
-        chosen = choose(seen)
-        plan = None if chosen is None else self._without_standing(chosen)
+        plan = choose(self._look(where))
         if plan is None or not any(plan.files.values()):
             return report
         with self._table.measured(Phase.SCHEDULE):
@@ -173,15 +170,6 @@ class Cleaner:
                     table.observer.step(f"partitions written to since the last clean: {len(looked)}")
                     return seen
         return table.snapshot(service=TableService.CLEANING)
-
-    def _without_standing(self, plan: CleanPlan) -> CleanPlan:
-        """Without files that an earlier clean took away, and that stand in their places until they are deleted."""
-        standing = load_quarantine(self._table.storage, self._table.base_path).standing_files()
-        files = {
-            partition: tuple(name for name in names if join(partition, name) not in standing)
-            for partition, names in plan.files.items()
-        }
-        return replace(plan, files={partition: names for partition, names in files.items() if names})
 
     def _schedule(self, plan: CleanPlan) -> str:
         """Write the choice down, if all of it is still dead. Returns its instant."""

@@ -61,6 +61,8 @@ class KeepReason(StrEnum):
     """It was superseded so lately that a query may still read it."""
     CONSUMER = "consumer"
     """An incremental consumer has not read what superseded it, or its watermark is not known."""
+    QUARANTINED = "quarantined"
+    """An earlier clean took it away: it stands in its place, as in object stores, until it is deleted for good."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class Keeper:
 
     reason: KeepReason
     instant: str | None = None
-    """The plan, savepoint or replacecommit that keeps it."""
+    """The plan, savepoint or replacecommit that keeps it; the clean that took it away."""
     commits: int | None = None
     """It ends after so many more commits, at the earliest."""
     versions: int | None = None

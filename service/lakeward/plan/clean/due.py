@@ -16,7 +16,7 @@ Keeps:   1. what is overdue is dead by the policy itself;
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from lakeward.format.timeline.instant import comparable_time, parse_instant_time
@@ -25,6 +25,7 @@ from lakeward.plan.clean.planner import plan_clean
 from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
 from lakeward.plan.clean.reader_protection import Watermark
 from lakeward.table.file_system_view import GroupId
+from lakeward.table.quarantine import QuarantinedRun
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.timeline import Timeline
 
@@ -53,6 +54,7 @@ def find_overdue(
     excluded: Collection[GroupId] = (),
     reader_window: float = 0.0,
     watermarks: Sequence[Watermark] = (),
+    standing: Mapping[str, QuarantinedRun] | None = None,
 ) -> tuple[SliceDecision, ...]:
     """The slices that could have gone for `after` commits, this one included; the rest as for `plan_clean`."""
     match policy.kind:
@@ -71,6 +73,7 @@ def find_overdue(
         excluded=excluded,
         reader_window=reader_window,
         watermarks=watermarks,
+        standing=standing or {},
     )
     if policy.kind is CleanPolicyKind.VERSIONS and after > 1:
         return _pushed_out_before(snapshot, outcome, after)

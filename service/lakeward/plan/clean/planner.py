@@ -20,6 +20,9 @@ Whatever the policy says, these stay:
     what readers still need      within the reader window, or for a consumer (`plan/clean/reader_protection.py`)
     what cannot be told          frozen groups
 
+and what an earlier clean took away, and will delete from where it stands (`table/quarantine.py`), is not taken away
+again, but for what was replaced since: who lists a replaced group whose replacecommit is archived reads it.
+
 Hudi goes by the plan's base instant alone, and has deleted logs that a pending compaction was to read (its issue 19290:
 they were in an older slice than the plan says). It also takes what a plan reads in a replaced group, and by versions
 and hours what a clustering reads. Here these stay until the plan is done.
@@ -29,7 +32,8 @@ Keeps:   1. the newest slice of a group that readers see is never dead;
          2. nothing that a pending plan names, and no slice that a savepoint names a file of, is ever dead;
          3. a slice is dead or stays, whole;
          4. without an earliest instant nothing dies by commits or hours;
-         5. what is not looked at, for its partition or because it is frozen, is not in the outcome as dead.
+         5. what is not looked at, for its partition or because it is frozen, is not in the outcome as dead;
+         6. a slice of which every file was taken away by an earlier clean is not dead again, unless it was replaced.
 Source:  CleanPlanner (Hudi 1.2).
 """
 
@@ -49,8 +53,10 @@ from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
 from lakeward.plan.clean.reader_protection import ReaderProtection, Watermark
 from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
 from lakeward.table.file_system_view import GroupId
+from lakeward.table.quarantine import QuarantinedRun
 from lakeward.table.snapshot import TableSnapshot
 
+_NONE_STANDING: Mapping[str, QuarantinedRun] = {}
 _NEWEST = (Keeper(KeepReason.NEWEST),)
 _PROOF = (DeadReason.NOT_NEWEST, DeadReason.NOT_PLANNED, DeadReason.NOT_SAVEPOINTED, DeadReason.NOT_READ)
 """What is true of every dead slice, beside what the policy says."""
@@ -66,6 +72,7 @@ def plan_clean(
     reader_window: float = 0.0,
     watermarks: Sequence[Watermark] = (),
     excluded: Collection[GroupId] = (),
+    standing: Mapping[str, QuarantinedRun] = _NONE_STANDING,
 ) -> CleanOutcome:
     """What is dead on the table, and what stays for which reason.
 
@@ -76,11 +83,12 @@ def plan_clean(
         reader_window: seconds for which a query may run; 0, as with Hudi: none is waited for.
         watermarks: how far the incremental consumers have read.
         excluded: do not look at these file groups.
+        standing: what earlier cleans took away and is still in its place, by path.
     """
     commits = snapshot.timeline.completed_writes
     earliest = find_earliest_retained(snapshot.timeline, policy, now=now, zone=snapshot.zone.zone)
     readers = _readers(snapshot, now, reader_window, watermarks)
-    cleaner = _Cleaner(snapshot, policy, earliest, readers)
+    cleaner = _Cleaner(snapshot, policy, earliest, readers, standing)
     replaced = [group for group in snapshot.replaced_groups if isinstance(group, FileGroup)]
     frozen = [*snapshot.frozen, *(group for group in snapshot.replaced_groups if isinstance(group, FrozenGroup))]
     asked = [
@@ -197,7 +205,12 @@ class _Cleaner:
     """The questions that are asked of each slice."""
 
     def __init__(
-        self, snapshot: TableSnapshot, policy: CleanPolicy, earliest: Instant | None, readers: ReaderProtection
+        self,
+        snapshot: TableSnapshot,
+        policy: CleanPolicy,
+        earliest: Instant | None,
+        readers: ReaderProtection,
+        standing: Mapping[str, QuarantinedRun],
     ) -> None:
         self._policy = policy
         self._readers = readers
@@ -208,6 +221,7 @@ class _Cleaner:
         self._clustered = snapshot.pending_clusterings
         self._holds = _planned(snapshot)
         self._savepointed = sorted(snapshot.savepointed.items())
+        self._standing = standing
         # Values that thousands of slices share, by the instant that superseded them.
         self._by_newer: dict[str, tuple[Keeper, ...]] = {}
         self._by_reader: dict[str, tuple[Keeper, ...]] = {}
@@ -244,6 +258,8 @@ class _Cleaner:
                 continue
             if holds or self._savepointed:
                 keepers = (*keepers, *_held(slice_, holds), *self._pinned(slice_))
+            if self._standing and not keepers and verdict is not DeadReason.REPLACED:
+                keepers = self._taken_away(slice_)
             yield SliceDecision(slice_, keepers, () if keepers else dead_by)
 
     # What the policy and readers keep, of each slice
@@ -328,6 +344,15 @@ class _Cleaner:
         for time, pinned in self._savepointed:
             if any(file.path in pinned for file in slice_.files):
                 yield Keeper(KeepReason.SAVEPOINT, time)
+
+    def _taken_away(self, slice_: FileSlice) -> tuple[Keeper, ...]:
+        runs = [self._standing.get(file.path) for file in slice_.files]
+        found = {run.run: run for run in runs if run is not None}
+        if None in runs:
+            return ()
+        return tuple(
+            Keeper(KeepReason.QUARANTINED, run.run, not_before=run.keep_until) for _, run in sorted(found.items())
+        )
 
 
 def _planned(snapshot: TableSnapshot) -> Mapping[GroupId, list[_Hold]]:

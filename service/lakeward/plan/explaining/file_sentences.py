@@ -150,6 +150,8 @@ def _keeper(keeper: Keeper, file: FileExplanation, now: float) -> str:
             return f"Consumer {keeper.consumer} keeps it: how far that has read is not known."
         case KeepReason.CONSUMER:
             return f"Consumer {keeper.consumer} keeps it until it has read up to {keeper.read_up_to}."
+        case KeepReason.QUARANTINED:
+            return f"Clean {keeper.instant} took it away, and it stands until it is deleted{end}."
         case KeepReason.NEWEST:
             return "Readers read it."
 
