@@ -69,8 +69,8 @@ def _group(index: int, minutes: list[str]) -> FileGroup:
 
 def _slice(partition: str, file_id: str, at: str, log_at: str) -> FileSlice:
     name, log = f"{file_id}_{TOKEN}_{at}.parquet", LogFileName(file_id, log_at, 1, TOKEN)
-    base = BaseFile(file_id, at, name, f"{partition}/{name}", 1_000_000, TOKEN)
-    return FileSlice(partition, file_id, at, base, (LogFile(log, f"{partition}/{log.text}", 1_000),))
+    base = BaseFile(file_id, at, name, partition, 1_000_000, TOKEN)
+    return FileSlice(partition, file_id, at, base, (LogFile(log, partition, 1_000),))
 
 
 def _paths(slice_: FileSlice) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC
 from typing import Any
@@ -52,21 +53,19 @@ def file_group(
     partition: str, file_id: str, *, base: tuple[str, int] | None, logs: Iterable[tuple[str, int]]
 ) -> FileGroup:
     """A group of one slice. `base` and `logs` are instants with sizes."""
-    prefix = f"{partition}/" if partition else ""
     files = tuple(
-        sorted((_log(prefix, file_id, instant, size) for instant, size in logs), key=lambda log: log.name.sort_key)
+        sorted((_log(partition, file_id, instant, size) for instant, size in logs), key=lambda log: log.name.sort_key)
     )
     base_file = None
     if base is not None:
         name = f"{file_id}_{TOKEN}_{base[0]}.parquet"
-        base_file = BaseFile(file_id, base[0], name, prefix + name, base[1], TOKEN)
+        base_file = BaseFile(file_id, base[0], name, partition, base[1], TOKEN)
     base_instant = base[0] if base is not None else files[0].instant
     return FileGroup(partition, file_id, (FileSlice(partition, file_id, base_instant, base_file, files),))
 
 
-def _log(prefix: str, file_id: str, instant: str, size: int) -> LogFile:
-    name = LogFileName(file_id, instant, 1, TOKEN)
-    return LogFile(name, prefix + name.text, size)
+def _log(partition: str, file_id: str, instant: str, size: int) -> LogFile:
+    return LogFile(LogFileName(file_id, instant, 1, TOKEN), partition, size)
 
 
 def snapshot_of(
@@ -111,14 +110,20 @@ def snapshot_of(
             "schema_on_read": False,
             "base_file_facts": (),
             "archive_problems": (),
-            "files": tuple(map(_files_of, (*groups, *replaced))),
+            "files": _files_of((*groups, *replaced)),
         }
         | fields
     )
 
 
-def _files_of(group: FileGroup) -> PartitionFiles:
-    bases = tuple(slice_.base_file for slice_ in group.slices if slice_.base_file is not None)
-    return PartitionFiles(
-        group.partition_path, bases, tuple(log for each in group.slices for log in each.log_files), ()
+def _files_of(groups: Iterable[FileGroup]) -> tuple[PartitionFiles, ...]:
+    base_files: dict[str, list[BaseFile]] = defaultdict(list)
+    log_files: dict[str, list[LogFile]] = defaultdict(list)
+    for group in groups:
+        for slice_ in group.slices:
+            base_files[group.partition_path] += [] if slice_.base_file is None else [slice_.base_file]
+            log_files[group.partition_path] += slice_.log_files
+    return tuple(
+        PartitionFiles(partition, tuple(bases), tuple(log_files[partition]), ())
+        for partition, bases in base_files.items()
     )

@@ -38,11 +38,11 @@ class Group:
             match kind:
                 case "base":
                     name = f"g_{TOKEN}_{time}.parquet"
-                    bases.append(BaseFile("g", time, name, f"p/{name}", 1000, TOKEN))
+                    bases.append(BaseFile("g", time, name, "p", 1000, TOKEN))
                     instants[time] = completed(time, "commit")
                 case "log":
                     log = LogFileName("g", time, 1, TOKEN)
-                    logs.append(LogFile(log, f"p/{log.text}", 10))
+                    logs.append(LogFile(log, "p", 10))
                     instants[time] = completed(time, "deltacommit", minute(int(second or first)))
                 case "pending":
                     compactions[GROUP] = time

@@ -12,7 +12,7 @@ from lakeward.table.file_group import BaseFile
 def facts(base: Path, content: bytes | None) -> BaseFileFacts:
     if content is not None:
         (base / "x.parquet").write_bytes(content)
-    return read_base_file_facts(LocalStorage(), str(base), BaseFile("x", "1", "x.parquet", "x.parquet", 12, "0-0-0"))
+    return read_base_file_facts(LocalStorage(), str(base), BaseFile("x", "1", "x.parquet", "", 12, "0-0-0"))
 
 
 def test_a_file_that_was_cleaned_since_it_was_listed_is_not_broken(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """The values of a table's files: base file, log file, file slice, file group.
 
 Paths are relative to the table's base path (`p=1/x.parquet`), as in Hudi's own metadata, so that they mean
-the same on every machine that reads them.
+the same on every machine that reads them. Of a table of a million files each value has a million copies, so a path is
+put together when it is asked for.
 
 Touches: nothing.
 Keeps:   1. the logs of a slice are in Hudi's comparator order, oldest first;
@@ -21,7 +22,7 @@ class BaseFile:
     file_id: str
     instant: str
     name: str
-    path: str
+    partition_path: str
     size: int
     write_token: str
 
@@ -29,16 +30,24 @@ class BaseFile:
     def file_name(self) -> str:
         return self.name
 
+    @property
+    def path(self) -> str:
+        return f"{self.partition_path}/{self.name}" if self.partition_path else self.name
+
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
     name: LogFileName
-    path: str
+    partition_path: str
     size: int
 
     @property
     def file_name(self) -> str:
         return self.name.text
+
+    @property
+    def path(self) -> str:
+        return f"{self.partition_path}/{self.name.text}" if self.partition_path else self.name.text
 
     @property
     def instant(self) -> str:

@@ -166,15 +166,15 @@ def sort_files(partition_path: str, files: Iterable[FileStatus], *, extension: s
     unrecognised: list[str] = []
     links: list[FoundLink] = []
     for status in files:
-        path = join(partition_path, status.name)
         if status.is_link:
+            path = join(partition_path, status.name)
             links.append(FoundLink(format_path(path), _stands_for(status.name, extension)))
         elif (base := parse_base_file(status.name, extension=extension)) is not None:
-            base_files.append(_base_file(base, path, status))
+            base_files.append(_base_file(base, partition_path, status))
         elif (log := parse_log_file(status.name)) is not None:
-            log_files.append(LogFile(log, path, status.size))
+            log_files.append(LogFile(log, partition_path, status.size))
         elif is_native_log(status.name) or _looks_like_base_file(status.name, extension):
-            unrecognised.append(format_path(path))
+            unrecognised.append(format_path(join(partition_path, status.name)))
     return PartitionFiles(partition_path, tuple(base_files), tuple(log_files), tuple(unrecognised), tuple(links))
 
 
@@ -193,8 +193,8 @@ def _looks_like_base_file(name: str, extension: str) -> bool:
     return f".{extension}" in name and not name.startswith(".") and not is_partition_metadata(name)
 
 
-def _base_file(name: BaseFileName, path: str, status: FileStatus) -> BaseFile:
-    return BaseFile(name.file_id, name.instant, status.name, path, status.size, name.write_token)
+def _base_file(name: BaseFileName, partition_path: str, status: FileStatus) -> BaseFile:
+    return BaseFile(name.file_id, name.instant, status.name, partition_path, status.size, name.write_token)
 
 
 class _History:

@@ -42,8 +42,8 @@ def new_file(name: str, *, partition: str = "p", file_id: str = "g1-0", size: in
 
 def slice_of(instant: str, *, base: bool = True, logs: tuple[str, ...] = (), file_id: str = "g1-0") -> FileSlice:
     name = f"{file_id}_0-0-0_{instant}.parquet"
-    base_file = BaseFile(file_id, instant, name, f"p/{name}", 1, "0-0-0") if base else None
-    log_files = tuple(LogFile(LogFileName(file_id, log, 1, "0-0-0"), f"p/{log}", 1) for log in logs)
+    base_file = BaseFile(file_id, instant, name, "p", 1, "0-0-0") if base else None
+    log_files = tuple(LogFile(LogFileName(file_id, log, 1, "0-0-0"), "p", 1) for log in logs)
     return FileSlice("p", file_id, instant, base_file, log_files)
 
 

@@ -175,11 +175,10 @@ def _slice(group_id: tuple[str, str], files: list[str]) -> FileSlice:
         if file.endswith("?"):
             continue
         name = _name(group_id, file)
-        path = f"{partition}/{name}"
         if file.startswith("+"):
-            logs.append(LogFile(LogFileName(file_id, minute(int(file[1:])), 1, TOKEN), path, 1))
+            logs.append(LogFile(LogFileName(file_id, minute(int(file[1:])), 1, TOKEN), partition, 1))
         else:
-            base = BaseFile(file_id, opened, name, path, 10, TOKEN)
+            base = BaseFile(file_id, opened, name, partition, 10, TOKEN)
     return FileSlice(partition, file_id, opened, base, tuple(logs))
 
 

@@ -16,7 +16,7 @@ def name_of(number: int, file_id: str = "fg1") -> str:
 
 
 def slice_of(number: int) -> FileSlice:
-    base = BaseFile("fg1", minute(number), name_of(number), f"p/{name_of(number)}", 100, TOKEN)
+    base = BaseFile("fg1", minute(number), name_of(number), "p", 100, TOKEN)
     return FileSlice("p", "fg1", minute(number), base, ())
 
 

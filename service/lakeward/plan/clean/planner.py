@@ -220,7 +220,7 @@ class _Cleaner:
         self._replaced = snapshot.replaced
         self._clustered = snapshot.pending_clusterings
         self._holds = _planned(snapshot)
-        self._savepointed = sorted(snapshot.savepointed.items())
+        self._savepointed = _savepointed(snapshot)
         self._standing = standing
         # Values that thousands of slices share, by the instant that superseded them.
         self._by_newer: dict[str, tuple[Keeper, ...]] = {}
@@ -253,11 +253,12 @@ class _Cleaner:
             kept: what policy and readers keep of each slice.
         """
         holds, dead_by = self._holds_on(group), _DEAD_BY[verdict]
+        pinned = self._savepointed.get((group.partition_path, group.file_id), {})
         for slice_, keepers in zip(group.slices, kept, strict=True):
             if slice_.is_empty:
                 continue
-            if holds or self._savepointed:
-                keepers = (*keepers, *_held(slice_, holds), *self._pinned(slice_))
+            if holds or pinned:
+                keepers = (*keepers, *_held(slice_, holds), *_pinned(slice_, pinned))
             if self._standing and not keepers and verdict is not DeadReason.REPLACED:
                 keepers = self._taken_away(slice_)
             yield SliceDecision(slice_, keepers, () if keepers else dead_by)
@@ -340,11 +341,6 @@ class _Cleaner:
             holds.append(_Hold(clustering, next(before, "")))
         return holds
 
-    def _pinned(self, slice_: FileSlice) -> Iterator[Keeper]:
-        for time, pinned in self._savepointed:
-            if any(file.path in pinned for file in slice_.files):
-                yield Keeper(KeepReason.SAVEPOINT, time)
-
     def _taken_away(self, slice_: FileSlice) -> tuple[Keeper, ...]:
         runs = [self._standing.get(file.path) for file in slice_.files]
         found = {run.run: run for run in runs if run is not None}
@@ -364,6 +360,23 @@ def _planned(snapshot: TableSnapshot) -> Mapping[GroupId, list[_Hold]]:
             hold = _Hold(instant, operation.base_instant or "", frozenset((*base, *operation.log_files)))
             holds.setdefault((operation.partition_path, operation.file_id), []).append(hold)
     return holds
+
+
+def _savepointed(snapshot: TableSnapshot) -> Mapping[GroupId, Mapping[str, frozenset[str]]]:
+    """Paths of the files that savepoints pin, by file group and by the savepoint, oldest first."""
+    found: dict[GroupId, dict[str, set[str]]] = {}
+    for time, paths in sorted(snapshot.savepointed.items()):
+        for path in paths:
+            partition, _, name = path.rpartition("/")
+            if (parsed := parse_data_file(name)) is not None:
+                found.setdefault((partition, parsed.file_id), {}).setdefault(time, set()).add(path)
+    return {group: {time: frozenset(of) for time, of in times.items()} for group, times in found.items()}
+
+
+def _pinned(slice_: FileSlice, savepointed: Mapping[str, frozenset[str]]) -> Iterator[Keeper]:
+    for time, paths in savepointed.items():
+        if any(file.path in paths for file in slice_.files):
+            yield Keeper(KeepReason.SAVEPOINT, time)
 
 
 def _held(slice_: FileSlice, holds: Sequence[_Hold]) -> Iterator[Keeper]:

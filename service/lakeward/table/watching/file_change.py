@@ -108,9 +108,9 @@ def _added_file(instant: str, partition_path: str, stat: WriteStat) -> AddedFile
     size = stat.file_size_in_bytes
     base, log = parse_base_file(name), parse_log_file(name)
     if base is not None and base.instant == instant:
-        file: BaseFile | LogFile = BaseFile(base.file_id, base.instant, name, path, size, base.write_token)
+        file: BaseFile | LogFile = BaseFile(base.file_id, base.instant, name, partition_path, size, base.write_token)
     elif log is not None and log.instant == instant:
-        file = LogFile(log, path, size)
+        file = LogFile(log, partition_path, size)
     else:
         return None
     return AddedFile(partition_path, file, stat.num_writes)

@@ -82,10 +82,10 @@ class FileInventory:
                 name = f"{file_id}_{token}_{instant}.parquet"
                 if knowledge is not None:
                     knowledge[prefix + name] = (rows, is_plain)
-                base_files.append(BaseFile(file_id, instant, name, prefix + name, size, token))
+                base_files.append(BaseFile(file_id, instant, name, partition_path, size, token))
             for place, version, token, suffix, size in logs:
                 log_name = LogFileName(file_id, instants[place], version, token, suffix)
-                log_files.append(LogFile(log_name, prefix + log_name.text, size))
+                log_files.append(LogFile(log_name, partition_path, size))
         return PartitionFiles(
             partition_path,
             tuple(base_files),
