@@ -57,7 +57,7 @@ soak: .venv/ready ## Half an hour of killing the daemon while Hudi writes and it
 	LAKEWARD_SOAK_SECONDS=900 $(BIN)/python -m pytest -s tests/interop/test_daemon_soak.py
 
 soak-locks: .venv/ready ## Compact beside Hudi's writer, 10 minutes on each lock: make soak-locks SECONDS=600
-	LAKEWARD_SOAK_SECONDS=$(or $(SECONDS),600) $(BIN)/python -m pytest -s --timeout=0 tests/interop/test_concurrency.py -m "not wide"
+	LAKEWARD_SOAK_SECONDS=$(or $(SECONDS),600) $(BIN)/python -m pytest -s --timeout=0 tests/interop/test_concurrency.py -k no_key -m "wide or not wide"
 
 test-services: .venv/ready ## Run the tests that need a real PostgreSQL or ZooKeeper, which are started without root
 	$(BIN)/python -m tests.services

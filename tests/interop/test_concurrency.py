@@ -93,24 +93,26 @@ class Lock:
     ours: tuple[str, ...]
 
 
-def locks(zookeeper: ZooKeeperServer) -> list[Lock]:
-    return [
-        Lock(
+@pytest.fixture(params=["filesystem", pytest.param("zookeeper", marks=pytest.mark.wide)])
+def lock(request: pytest.FixtureRequest) -> Lock:
+    """Each lock; ZooKeeper's is in CI by `test_zookeeper_lock`, and here in the wide suite."""
+    if request.param == "filesystem":
+        return Lock(
             "filesystem",
             {"hoodie.write.lock.provider": f"{PROVIDERS}.FileSystemBasedLockProvider"},
             ("--lock", "filesystem"),
-        ),
-        Lock(
-            "zookeeper",
-            {
-                "hoodie.write.lock.provider": f"{PROVIDERS}.ZookeeperBasedLockProvider",
-                "hoodie.write.lock.zookeeper.url": zookeeper.url,
-                "hoodie.write.lock.zookeeper.port": "1",
-                "hoodie.write.lock.zookeeper.base_path": "/lakeward-soak",
-            },
-            ("--lock", "zookeeper", "--lock-zookeeper", zookeeper.url, "--lock-zookeeper-path", "/lakeward-soak"),
-        ),
-    ]
+        )
+    server: ZooKeeperServer = request.getfixturevalue("zookeeper")
+    return Lock(
+        "zookeeper",
+        {
+            "hoodie.write.lock.provider": f"{PROVIDERS}.ZookeeperBasedLockProvider",
+            "hoodie.write.lock.zookeeper.url": server.url,
+            "hoodie.write.lock.zookeeper.port": "1",
+            "hoodie.write.lock.zookeeper.base_path": "/lakeward-soak",
+        },
+        ("--lock", "zookeeper", "--lock-zookeeper", server.url, "--lock-zookeeper-path", "/lakeward-soak"),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,24 +151,21 @@ class Overlap:
 
 
 @pytest.mark.long
-def test_no_key_is_lost_or_doubled(tmp_path: Path, zookeeper: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_key_is_lost_or_doubled(tmp_path: Path, lock: Lock, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the end Hudi reads what the steps in the journal leave, by the metadata table and without it; the metadata
     table says what the files say; and the two really were at work at the same time. No write failed for us, and the
     longest one beside us was no longer than the longest alone and one poll of the lock."""
     seed = os.environ.get("LAKEWARD_SEED") or secrets.token_hex(4)
     print(f"LAKEWARD_SEED={seed}")
-    shared = locks(zookeeper)
-    settings = {"seed": seed, "tables": {lock.name: lock.hudi for lock in shared}}
-    (tmp_path / "settings.json").write_text(json.dumps(settings))
+    (tmp_path / "settings.json").write_text(json.dumps({"seed": seed, "tables": {lock.name: lock.hudi}}))
     with writing(tmp_path) as wait_until:
-        for lock in shared:
-            wait_until(lambda lock=lock: len(steps_of(tmp_path, lock)) >= ALONE_STEPS, START_SECONDS)
-            beside = Beside(tmp_path, lock, Random(f"{seed}/{lock.name}"))
-            beside.compact(monkeypatch, wait_until)
-            (tmp_path / f"enough-{lock.name}").touch()
-            wait_until(lambda lock=lock: (tmp_path / f"rows-{lock.name}.json").exists(), STEP_SECONDS)
-            judge(tmp_path, lock, seed, beside.compactions)
-            judge_writes(lock, steps_of(tmp_path, lock)[1:], beside.quiet_steps)
+        wait_until(lambda: len(steps_of(tmp_path, lock)) >= ALONE_STEPS, START_SECONDS)
+        beside = Beside(tmp_path, lock, Random(f"{seed}/{lock.name}"))
+        beside.compact(monkeypatch, wait_until)
+        (tmp_path / f"enough-{lock.name}").touch()
+        wait_until((tmp_path / f"rows-{lock.name}.json").exists, STEP_SECONDS)
+        judge(tmp_path, lock, seed, beside.compactions)
+        judge_writes(lock, steps_of(tmp_path, lock)[1:], beside.quiet_steps)
 
 
 @contextmanager

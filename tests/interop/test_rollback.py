@@ -111,7 +111,7 @@ def check_lives_on(spark: SparkSession, table: HudiTable, twin: HudiTable) -> No
     "name",
     [
         "metadata",
-        "copy-on-write",
+        pytest.param("copy-on-write", marks=pytest.mark.wide),
         pytest.param("plain", marks=pytest.mark.wide),
         pytest.param("version-8", marks=pytest.mark.wide),
     ],
@@ -140,7 +140,10 @@ def without_rollbacks(table: HudiTable) -> dict[str, int]:
     return {name: size for name, size in table.files().items() if ".rollback" not in name}
 
 
-@pytest.mark.parametrize("where", ["before the table's commit", "before the metadata table's commit"])
+@pytest.mark.parametrize(
+    "where",
+    ["before the table's commit", pytest.param("before the metadata table's commit", marks=pytest.mark.wide)],
+)
 def test_what_is_in_the_metadata_table_goes(
     spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, where: str
 ):

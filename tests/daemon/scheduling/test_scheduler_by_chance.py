@@ -139,6 +139,7 @@ class World:
             (
                 None,
                 Demand(0, oldest_unmerged_at=self.now - 10),
+                Demand(0, services={pick((JobKind.CLEAN, JobKind.ARCHIVE)): ServiceDemand(True)}),
                 Demand(
                     operations=pick((1, 5)),
                     read_bytes=pick((0, 100, 50_000)),
