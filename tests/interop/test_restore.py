@@ -14,7 +14,9 @@ import pytest
 from lakeward.errors import LakewardError
 from lakeward.execute.restore.restoring import restore
 from lakeward.format.avro.container import read_record
+from lakeward.storage.local import LocalStorage
 from tests.called_storage import WRITES
+from tests.execute.clean.cleaning import clean
 from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.hudi.table import HudiTable, TableShape
@@ -245,3 +247,55 @@ def restored(table: HudiTable, target: str, storage: FaultyStorage) -> None:
     processes = ScriptedProcesses()
     processes.stillness = LookedOn()
     restore(serviced_table(str(table.path), storage, processes), target)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["copy-on-write-metadata", *(pytest.param(name, marks=pytest.mark.wide) for name in SHAPES if "copy" not in name)],
+)
+def test_what_our_cleans_set_aside_comes_back_first(
+    name: str, spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Two cleans took the slices before. To the second commit the newer clean is undone, to the first both: Hudi then
+    reads what it read as of it, goes back in time as far as no clean stands in between, and lives on."""
+    shape = TableShape(partition_fields="part", options=SHAPES[name])
+    is_merged = not name.startswith("copy-on-write")
+
+    def make(folder: Path) -> None:
+        table = HudiTable(spark, folder / "table", shape)
+        for number in range(1, 5):
+            table.write(rows(spark, number), "insert" if number == 1 else "upsert")
+            if number in (2, 3) and is_merged:
+                table.compact()
+            if number == 2:
+                first, second = (each[0] for each in table.completed_instants()[:2])
+                (folder / "commits").write_text(f"{first} {second}")
+                (folder / "rows").write_text("\n\n".join("\n".join(table.as_of(each)) for each in (first, second)))
+                assert clean(table.path, LocalStorage(), keep_seconds=3600.0).cleans
+        assert clean(table.path, LocalStorage(), keep_seconds=3600.0).cleans
+
+    made = made_once(tmp_path_factory, f"brought-back-{name}", make)
+    commits = (made / "commits").read_text().split()
+    expected = [tuple(each.split("\n")) for each in (made / "rows").read_text().split("\n\n")]
+    for cleans, commit, was in ((1, commits[1], expected[1]), (2, commits[0], expected[0])):
+        table = HudiTable(spark, made / "table", shape).copy_to(tmp_path / commit)
+        assert table.as_of(commit) != was
+        code, told = lakeward("restore", str(table.path), "--to", commit, "--dry-run")
+        assert (code, len(told["cleans_undone"])) == (0, cleans)
+
+        code, done = lakeward("restore", str(table.path), "--to", commit, "--writers", "stopped")
+
+        assert (code, done["cleans_undone"]) == (0, told["cleans_undone"]), done
+        assert table.snapshot() == table.as_of(commit) == was
+        if cleans == 1:
+            assert table.as_of(commits[0]) != expected[0]
+        table.write(rows(spark, 20, 3, 25), "upsert")
+        assert table.as_of(commit) == was
+        if is_merged:
+            table.compact()
+        table.write(rows(spark, 21, 3, 25), "upsert", **CLEANED)
+        table.write(rows(spark, 22, 3, 25), "upsert", **CLEANED)
+        assert {row for row in table.snapshot() if '"v":"v22"' in row}
+        assert len(table.snapshot()) == 25
+        code, printed = lakeward("verify", str(table.path), "--timezone", "UTC")
+        assert code == 0, printed

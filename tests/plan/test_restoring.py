@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from lakeward.errors import Refused, UsageError
 from lakeward.format.file_name import LogFileName
+from lakeward.format.timeline.clean_plan import Retained
 from lakeward.format.timeline.instant import State
-from lakeward.plan.restoring import check_nothing_in_the_way, check_readable, find_later, find_target
+from lakeward.plan.clean.undoing import UndoPlan
+from lakeward.plan.restoring import check_nothing_in_the_way, check_readable, choose_undos, find_later, find_target
 from lakeward.table.file_group import FrozenGroup
 from lakeward.table.file_system_view import FileSystemView
 from lakeward.table.timeline.cleans import Clean
@@ -141,3 +144,43 @@ def test_what_is_gone_is_not_gone_back_to(says: dict[str, object], why: str | No
     with pytest.raises(Refused, match=f"cannot go back to {at(10)}") as error:
         check()
     assert why in error.value.why
+
+
+@pytest.mark.parametrize(
+    ("cleans", "enough", "kept", "undone"),
+    [
+        pytest.param([20, 30, 40], 0, [20, 30, 40], [], id="nothing is missing"),
+        pytest.param([20, 30, 40], 2, [20, 30, 40], [40, 30], id="the newest first, and no more than it takes"),
+        pytest.param(
+            [20, 30, 40], 2, [30], "Clean 40 took", id="one that cannot be undone is in the way of those before"
+        ),
+        pytest.param([5, 20], 2, [5, 20], "is missing", id="a clean before the commit took nothing of it"),
+        pytest.param([20], 2, [20], "is missing", id="none where that is not enough"),
+    ],
+)
+def test_which_cleans_are_undone(cleans: list[int], enough: int, kept: list[int], undone: list[int] | str) -> None:
+    """Keeps 3 of plan/restoring."""
+    took = [Clean(at(number), True, at(number), {"p": ("f",)}) for number in cleans]
+    before = sorted([*took, Clean(at(25), True, at(20), {})], key=lambda each: each.instant)
+
+    def undo(clean: str, then: Sequence[Clean]) -> UndoPlan:
+        assert [each.undoes for each in then[len(before) :]] == [e.instant for e in took[::-1] if e.instant > clean]
+        if int(clean[-3:]) not in kept:
+            raise Refused("It cannot be undone.", why="It was deleted at once.")
+        return UndoPlan(clean, (), Retained(at(1), "commit", "COMPLETED"))
+
+    def check(then: Sequence[Clean], undos: Sequence[UndoPlan]) -> None:
+        if len(undos) < enough:
+            raise Refused("It cannot go back.", why="A file is missing.")
+
+    def choose() -> list[int]:
+        timeline = Timeline(tuple(completed(at(10), "deltacommit")))
+        chosen = choose_undos(find_target(timeline, at(10)), before, undo=undo, check=check)
+        return [int(each.run[-3:]) for each in chosen]
+
+    if isinstance(undone, list):
+        assert choose() == undone
+        return
+    with pytest.raises(Refused, match="cannot go back") as error:
+        choose()
+    assert undone.replace("Clean 40", f"Clean {at(40)}") in error.value.why

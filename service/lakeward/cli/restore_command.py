@@ -20,7 +20,8 @@ from lakeward.errors import Cancelled, UsageError
 from lakeward.quantities import format_instant, format_size
 
 if TYPE_CHECKING:
-    from lakeward.execute.restore.restoring import PlannedRestore, Restored, Undone
+    from lakeward.execute.restore.preparing import PlannedRestore, Undone
+    from lakeward.execute.restore.restoring import Restored
 
 
 @with_option_groups
@@ -44,7 +45,8 @@ def restore(
 
     All writers must be stopped, and with them every compaction, cleaning and indexing job. The metadata table is
     removed; the next Hudi writer that has it on builds it anew. Make a savepoint of a commit that you may want to go
-    back to: without one, cleans delete what going back needs.
+    back to: without one, cleans delete what going back needs. Where a clean kept what it took (--keep-deleted, or
+    clean.keep_deleted), it is undone first.
     """
     from lakeward.cli.serviced import serviced_table
     from lakeward.config.settings import Writers
@@ -82,9 +84,11 @@ def _tell(done: Restored, *, as_json: bool) -> None:
     if done.restore is None:
         typer.echo(f"The table is at {planned.target} already. Nothing to restore.")
         return
+    for each in planned.brought_back:
+        typer.echo(f"Clean {each.clean} was undone first: {_count(each.files)} of {format_size(each.bytes)} came back.")
     typer.echo(f"Restored to {_moment(planned.target)} by restore {done.restore}.")
-    for each in planned.undone:
-        typer.echo(f"  {_line(each)}")
+    for undone in planned.undone:
+        typer.echo(f"  {_line(undone)}")
     for clean in planned.cleans:
         typer.echo(f"  clean {clean}: was pending, and is gone")
     if planned.has_metadata_table:
@@ -100,12 +104,14 @@ def _tell_preview(planned: PlannedRestore, *, as_json: bool) -> None:
     elif not planned.undone:
         typer.echo(f"The table is at {planned.target} already. Nothing to restore.")
         return
+    for each in planned.brought_back:
+        typer.echo(f"Would undo clean {each.clean} first: {_count(each.files)} of {format_size(each.bytes)} come back.")
     files = sum(len(names) for each in planned.undone for names in each.files.values())
     size = format_size(sum(each.bytes for each in planned.undone))
-    typer.echo(f"Would restore to {_moment(planned.target)}: {files} files of {size} would be lost, in this order:")
-    for each in planned.undone:
-        typer.echo(f"  {_line(each)}")
-        for path, names in each.files.items():
+    typer.echo(f"Would restore to {_moment(planned.target)}: {_count(files)} of {size} would be lost, in this order:")
+    for undone in planned.undone:
+        typer.echo(f"  {_line(undone)}")
+        for path, names in undone.files.items():
             for name in names:
                 typer.echo(f"    {path or '(none)'}  {name}")
     for clean in planned.cleans:
@@ -117,12 +123,15 @@ def _tell_preview(planned: PlannedRestore, *, as_json: bool) -> None:
 
 
 def _line(each: Undone) -> str:
-    files = sum(len(names) for names in each.files.values())
-    what = f"{each.action} {each.instant}: {files} file{'' if files == 1 else 's'}"
+    what = f"{each.action} {each.instant}: {_count(sum(len(names) for names in each.files.values()))}"
     if not each.is_completed:
         return f"{what}, not completed"
     rows = f"{each.inserted} rows inserted, {each.updated} updated, {each.deleted} deleted"
     return f"{what}, {each.operation.lower() or 'unknown operation'}, {rows}"
+
+
+def _count(files: int) -> str:
+    return f"{files} file{'' if files == 1 else 's'}"
 
 
 def _moment(instant: str) -> str:
@@ -133,6 +142,9 @@ def _planned_json(planned: PlannedRestore) -> dict[str, Any]:
     return {
         "target": planned.target,
         "was_begun": planned.pending_restore is not None,
+        "cleans_undone": [
+            {"clean": each.clean, "files": each.files, "bytes": each.bytes} for each in planned.brought_back
+        ],
         "rolled_back": [
             {
                 "instant": each.instant,

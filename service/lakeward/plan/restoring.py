@@ -14,31 +14,35 @@ What is not rolled back, and stands in the way:
 
     a savepoint of an instant after T      Hudi would fail half-way; it must be deleted first
     a pending rollback, a pending indexing what began it ends it first
-    what cleans deleted since T            a restore brings no file back
+    what cleans deleted since T            unless the quarantine has it, and an undo brings it back first
 
 Touches: nothing.
 Keeps:   1. what is after T goes, and what completed before T stays, whichever was requested first;
-         2. a restore after which a file would be missing is refused.
+         2. a restore after which a file would be missing is refused;
+         3. cleans are undone from the newest on, no more of them than it takes, and none where that is not enough.
 Source:  RestorePlanActionExecutor, RestoreInstantComparatorFactory, BaseRollbackActionExecutor (Hudi 1.2).
 See:     docs/decisions/0035-restore.md
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from lakeward.errors import Refused, UsageError
 from lakeward.format.file_name import parse_data_file
 from lakeward.format.timeline.instant import Instant, State, comparable_time, is_before
+from lakeward.plan.clean.undoing import UndoPlan
 from lakeward.plan.savepointing import why_cleaned, why_file_gone
 from lakeward.table.file_system_view import FileSystemView, GroupId
-from lakeward.table.timeline.cleans import Clean
+from lakeward.table.timeline.cleans import Clean, standing
 from lakeward.table.timeline.savepoints import Savepoint
 from lakeward.table.timeline.timeline import WRITE_ACTIONS, Timeline
 
 _COMPACTION = frozenset({"compaction", "commit"})
 _CLUSTERING = "clustering"
+_LAST = "9" * 17
+"""An instant after all others: of an undo that is still to come."""
 
 
 def find_target(timeline: Timeline, target: str) -> Instant:
@@ -139,6 +143,48 @@ def _stays(name: str, timeline: Timeline, gone: Collection[str]) -> bool:
     return found is not None and found.state is State.COMPLETED and found.time not in gone
 
 
+def choose_undos(
+    target: Instant,
+    cleans: Sequence[Clean],
+    *,
+    undo: Callable[[str, Sequence[Clean]], UndoPlan],
+    check: Callable[[Sequence[Clean], Sequence[UndoPlan]], None],
+) -> tuple[UndoPlan, ...]:
+    """The cleans that must be undone before the table can go back, in that order. Raises `Refused`.
+
+    Args:
+        cleans: all that took something away, and those that undid them, oldest first.
+        undo: what undoing a clean brings back, given the cleans that there are by then; raises where it cannot be.
+        check: raises `Refused` where a file is missing, given the cleans, and what those before brought back.
+    """
+    then, undos = list(cleans), list[UndoPlan]()
+    try:
+        check(then, undos)
+        return ()
+    except Refused as error:
+        missing = error
+    for clean in reversed(standing(cleans)):
+        if is_before(clean.instant, target.time):
+            break
+        if not any(clean.deleted.values()):
+            continue
+        try:
+            undos.append(undo(clean.instant, then))
+        except (Refused, UsageError) as error:
+            raise Refused(
+                missing.what,
+                why=f"{missing.why} Clean {clean.instant} took files away since, and cannot be undone: {error.why}",
+                remedy=missing.remedy,
+            ) from error
+        then.append(Clean(_LAST, True, undos[-1].earliest.time, undoes=clean.instant))
+        try:
+            check(then, undos)
+            return tuple(undos)
+        except Refused:
+            continue
+    raise missing
+
+
 def _is_later(instant: Instant, target: Instant, *, merge_on_read: bool) -> bool:
     if merge_on_read and instant.action in _COMPACTION:
         return is_before(target.time, instant.time)
@@ -153,6 +199,6 @@ def _unreadable(target: Instant, why: str) -> Refused:
     return Refused(
         f"The table cannot go back to {target.time}: not all of its files are there any more.",
         why=f"{why.rstrip('.')}.",
-        remedy="Choose a later commit; or, where the quarantine still has what a clean took, bring it back first: "
-        "lakeward clean TABLE --undo CLEAN. A savepoint keeps the files of a commit from cleans.",
+        remedy="Choose a later commit. A savepoint keeps the files of a commit from cleans; for a while, so does "
+        "`lakeward clean --keep-deleted`.",
     )

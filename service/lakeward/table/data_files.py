@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from lakeward.storage.storage import Storage
+from lakeward.storage.storage import FileStatus, Storage, join
 from lakeward.table.file_system_view import (
     FileSystemView,
     PartitionFiles,
@@ -19,6 +19,7 @@ from lakeward.table.file_system_view import (
     sort_files,
 )
 from lakeward.table.partition import find_partitions
+from lakeward.table.quarantine import QuarantinedFile
 from lakeward.table.table_config import TableConfig
 from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
 from lakeward.table.timeline.reader import TimelineContent, TimelineReader
@@ -60,6 +61,28 @@ class DataFiles:
             replaced={group: at for group, at in content.replaced.items() if at not in gone},
             damage=find_damage(files, (each for each in written if each.instant not in gone), timeline),
         )
+
+    def with_files(
+        self, storage: Storage, base_path: str, config: TableConfig, more: Iterable[QuarantinedFile]
+    ) -> DataFiles:
+        """As if these files were in their places, too."""
+        found = {each.partition_path: each for each in self.files}
+        missing: dict[str, list[FileStatus]] = {}
+        for file in more:
+            if file.name not in self.sizes.get(file.partition_path, {}):
+                status = FileStatus(join(base_path, file.path), file.size, 0.0, False)
+                missing.setdefault(file.partition_path, []).append(status)
+        for path, statuses in missing.items():
+            added, there = sort_files(path, statuses), found.get(path, PartitionFiles(path, (), (), ()))
+            base_files, log_files = (*there.base_files, *added.base_files), (*there.log_files, *added.log_files)
+            found[path] = replace(
+                there,
+                base_files=tuple(sorted(base_files, key=lambda file: file.name)),
+                log_files=tuple(sorted(log_files, key=lambda file: file.name.text)),
+            )
+        files = tuple(found[path] for path in sorted(found))
+        archived = load_archived_times(storage, base_path, config, archived_log_instants(files, self.timeline))
+        return replace(self, files=files, archived=archived)
 
     @cached_property
     def sizes(self) -> Mapping[str, Mapping[str, int]]:

@@ -87,6 +87,22 @@ def test_an_undone_clean_is_as_if_it_had_never_been(kind: str, tmp_path: Path):
     assert len(clean(base, LocalStorage()).cleans) == 1
 
 
+def test_what_a_dead_process_began_to_keep_is_kept_on(base: Path, tmp_path: Path):
+    """Who ends the clean is told to keep nothing, as an undo is: it sets the rest aside all the same."""
+    unhurt = FaultyStorage()
+    clean(Path(shutil.copytree(base, tmp_path / "trial")), unhurt, keep_seconds=HOUR)
+    moves = [n for n, call in enumerate(unhurt.calls) if call.startswith("move ") and "/p/" in call]
+    before, processes = data_files(base), ScriptedProcesses()
+    with pytest.raises(Killed):
+        clean(base, FaultyStorage(Fault(FaultKind.KILL, moves[1])), processes, keep_seconds=HOUR)
+    processes.kill_all()
+    (run,) = load_quarantine(LocalStorage(), str(base)).runs
+    assert 0 < len(before) - len(data_files(base)) < len(run.files)
+    table = serviced_table(str(base), LocalStorage(), processes)
+    assert undo_clean(table, run.run).instant is not None
+    assert data_files(base) == before
+
+
 def test_statistics_and_filters_come_back_as_they_were(tmp_path: Path):
     """What the metadata table says of the columns of each file, and its bloom filter, is what it said before."""
     base = compacted(WITH_METADATA, tmp_path / "table")

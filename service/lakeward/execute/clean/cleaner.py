@@ -228,7 +228,13 @@ class Cleaner:
         undo = None if undone is None else find_undo(self._table, claimed, undone)
         if undo is not None:
             return UndoRun(self._table, claimed, undo)
-        return CleanRun(self._table, claimed, keep_seconds=self._keep_seconds)
+        return CleanRun(self._table, claimed, keep_seconds=self._seconds_kept(claimed.attempt.instant))
+
+    def _seconds_kept(self, instant: str) -> float:
+        """What a dead process had begun to keep is kept on, for as long as it said, whatever we are told."""
+        begun = load_quarantine(self._table.storage, self._table.base_path).find(instant)
+        said = 0.0 if begun is None else begun.keep_until - self._table.clock.now()
+        return max(self._keep_seconds, said)
 
     def _claim(self, instant: str) -> tuple[ClaimedClean, dict[str, str]] | CleanedTable | None:
         """The clean with what stays of it; what ended it where there is nothing to carry out; None when completed."""

@@ -41,7 +41,7 @@ from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.partition import is_partition
 from lakeward.table.quarantine import QuarantinedFile, QuarantinedRun, QuarantineKind, load_quarantine, run_folder
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.timeline.cleans import UNDOES, read_cleans
+from lakeward.table.timeline.cleans import UNDOES, Clean, read_cleans
 
 if TYPE_CHECKING:
     from lakeward.commit.metadata.writer import DeltaCommitWriter
@@ -50,15 +50,24 @@ if TYPE_CHECKING:
 _FILES_A_BATCH = 500
 
 
-def undo_plan(table: ServicedTable, snapshot: TableSnapshot, instant: str, *, ours: str | None = None) -> UndoPlan:
+def undo_plan(
+    table: ServicedTable,
+    snapshot: TableSnapshot,
+    instant: str,
+    *,
+    ours: str | None = None,
+    cleans: Sequence[Clean] | None = None,
+) -> UndoPlan:
     """What undoing the clean of this instant brings back now. Raises `Refused`, `UsageError`.
 
     Args:
         ours: the clean that undoes it, which may be pending.
+        cleans: those that there will be by then; not given: those that there are.
     """
     storage, base_path = table.storage, table.base_path
     run = load_quarantine(storage, base_path).find(instant)
-    cleans = read_cleans(storage, base_path, snapshot.config, snapshot.timeline)
+    if cleans is None:
+        cleans = read_cleans(storage, base_path, snapshot.config, snapshot.timeline)
     partitions = {file.partition_path for file in run.files} if run is not None else set()
     return plan_undo(
         instant,
