@@ -74,6 +74,28 @@ from tests.config.config_files import read, settings_of, told
             "40 commits cannot stay at least where more than 30 are too many.",
         ),
         ("defaults.archive.hudi.hoodie.keep.mx = '1'", "1:18", "There is no setting hoodie.keep.mx."),
+        (
+            "[defaults]\nobjective = '5s'",
+            "2:1",
+            "An objective of 5s is shorter than interval, 10s.",
+        ),
+        (
+            "[defaults]\nobjective = '12h'\nwindows = ['daily 22:00-06:00', 'Sat 06:00-07:00']",
+            "2:1",
+            "No window is open for up to 16h, and no record is to be in logs only for more than 12h.",
+        ),
+        (
+            "[defaults]\nobjective = '1d'\n[[tables]]\npath = '/a'\nwindows = ['Mon-Fri 22:00-06:00']",
+            "5:1",
+            "No window is open for up to 64h, and no record is to be in logs only for more than 1d.",
+        ),
+        (
+            "[defaults]\nobjective = '10h'\n"
+            "[defaults.planner]\nhoodie.compact.inline.trigger.strategy = 'NUM_OR_TIME'\n"
+            "hoodie.compact.inline.max.delta.seconds = '9h'",
+            "2:1",
+            "A compaction falls due by time after 9h, and by the objective of 10h before that.",
+        ),
         ("[[tables]]\ninterval = '1s'", "1:1", "This entry of [[tables]] says of no table that it is meant."),
         ("[[tables]]\nmatch = 'a'\npath = '/a'", "3:1", "match and path stand in one entry of [[tables]]."),
         ("[[tables]]\nname = 'a'\nmatch = 'a'", "2:1", "match and name stand in one entry of [[tables]]."),
@@ -184,6 +206,20 @@ def test_numbers_that_were_not_given_are_made_to_fit(tmp_path: Path) -> None:
     )
     text = "[defaults.archive]\nmin_commits = 20\n[[tables]]\npath = '/a'\nclean.retain = 20"
     assert list(told(read(tmp_path, text))) == ["2:1"]
+
+
+def test_an_objective_is_held_against_what_is_said(tmp_path: Path) -> None:
+    """The one that nobody wrote, and a table that is not compacted into bases, break nothing; nor what just fits."""
+    closed = "windows = ['Sat 06:00-07:00']"
+    settings_of(tmp_path, f"[defaults]\n{closed}")
+    settings_of(tmp_path, f"[defaults]\nobjective = '1h'\ntype = 'log'\n{closed}")
+    settings_of(tmp_path, f"[defaults]\nobjective = '1h'\nservices = ['clean']\n{closed}")
+    settings_of(tmp_path, "[defaults]\nobjective = '16h'\nwindows = ['daily 22:00-06:00']")
+    elapsed = "[defaults.planner]\nhoodie.compact.inline.trigger.strategy = 'TIME_ELAPSED'\n"
+    settings_of(tmp_path, f"[defaults]\nobjective = '10h'\n{elapsed}hoodie.compact.inline.max.delta.seconds = '539m'")
+    settings_of(
+        tmp_path, "[defaults]\nobjective = '10h'\n[defaults.planner]\nhoodie.compact.inline.max.delta.seconds = '20h'"
+    )
 
 
 def test_a_lease_of_exactly_enough_ticks(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from lakeward.config.window import Window
+from lakeward.config.window import Window, longest_closed
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NIGHTS = Window.parse("Mon-Fri 22:00-06:00 Europe/Berlin")
@@ -164,3 +164,20 @@ def test_agrees_with_the_wall_clock():
         closes = window.closes_at(at)
         assert closes > opens
         assert window.is_open(closes - 1)
+
+
+@pytest.mark.parametrize(
+    ("texts", "hours"),
+    [
+        ([], 0),
+        (["daily 00:00-24:00"], 0),
+        (["daily 22:00-06:00"], 16),
+        (["daily 22:00-06:00 Europe/Berlin", "daily 12:00-13:00 Europe/Berlin"], 9),
+        (["daily 00:00-12:00", "daily 12:00-24:00"], 0),
+        (["Mon-Fri 22:00-06:00"], 64),
+        (["Sun 05:00-06:00"], 167),
+    ],
+)
+def test_for_how_long_all_are_closed(texts: list[str], hours: int) -> None:
+    """The longest stretch of a week, over its end, too."""
+    assert longest_closed([Window.parse(text) for text in texts]) == hours * 3600

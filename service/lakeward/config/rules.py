@@ -7,7 +7,7 @@ Keeps:   1. a broken rule names the keys it is about, the one to change first;
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
@@ -20,9 +20,11 @@ from lakeward.config.settings import (
     TableSettings,
     base_path_of,
 )
+from lakeward.config.window import Window, longest_closed
 from lakeward.errors import LakewardError
 from lakeward.plan.archive_settings import TRIGGER
-from lakeward.plan.compaction.planner import planner_of
+from lakeward.plan.compaction.objective import due_from
+from lakeward.plan.compaction.planner import planner_of, trigger_of
 from lakeward.plan.compaction.selection import GroupFilter
 from lakeward.quantities import write_duration, write_size
 
@@ -228,6 +230,51 @@ def _of_a_table(
     yield from _of_the_planner(at, sources, table)
     yield from _of_the_cleaner(at, sources, table)
     yield from _of_the_archiver(at, sources, table)
+    if ("objective",) in sources and table.objective_kept is not None:
+        yield from _of_the_objective(about, sources, table, table.objective_kept)
+
+
+def _of_the_objective(
+    about: Callable[..., tuple[KeyPath, ...]],
+    sources: Mapping[KeyPath, KeyPath],
+    table: TableSettings,
+    objective: float,
+) -> Iterator[BrokenRule]:
+    """Promises that the other settings do not let be kept, and numbers that it makes void. The objective that nobody
+    wrote is held against nothing."""
+    if table.interval > objective:
+        yield BrokenRule(
+            about("objective", "interval"),
+            f"An objective of {write_duration(objective)} is shorter than interval, {write_duration(table.interval)}.",
+            "A commit is seen at the next poll, up to that much later, and its records are in logs for as long.",
+            f"Set objective to more than {write_duration(table.interval)}, or interval to less.",
+        )
+    closed = longest_closed([Window.parse(text) for text in table.windows])
+    if closed > objective:
+        yield BrokenRule(
+            about("objective", "windows"),
+            f"No window is open for up to {write_duration(closed)}, and no record is to be in logs only for more than "
+            f"{write_duration(objective)}.",
+            "A compaction starts only while a window is open: what is committed just after one has closed waits for "
+            f"{write_duration(closed)}, {write_duration(closed - objective)} longer than the objective.",
+            f"Set objective to {write_duration(closed)} or more, or add windows.",
+        )
+    try:
+        trigger = trigger_of(table.planner)
+    except LakewardError:
+        return  # It is told with the planner's settings.
+    due = due_from(objective)
+    if trigger is not None and trigger.counts_seconds and trigger.seconds >= due:
+        key = "hoodie.compact.inline.max.delta.seconds"
+        planner = tuple(sources[place] for place in (("planner", key),) if place in sources)
+        yield BrokenRule(
+            (*about("objective"), *planner),
+            f"A compaction falls due by time after {write_duration(trigger.seconds)}, and by the objective of "
+            f"{write_duration(objective)} before that.",
+            f"A file group falls due when nine tenths of the objective are over: 0.9 x {write_duration(objective)} = "
+            f"{write_duration(due)}. So {key} never counts.",
+            f"Set {key} to less than {write_duration(due)}, or raise objective.",
+        )
 
 
 def _of_the_cleaner(at: KeyPath, sources: Mapping[KeyPath, KeyPath], table: TableSettings) -> Iterator[BrokenRule]:

@@ -18,13 +18,15 @@ Keeps:   1. begin and end are wall-clock times of the zone, so a window is an ho
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MINUTES_A_DAY = 24 * 60
+_SOME_MONDAY = datetime(2026, 1, 12, tzinfo=UTC).timestamp()
+"""In a fortnight in which few zones set their clocks."""
 _HOW = "A window is written like 'Mon-Fri 22:00-06:00 Europe/Berlin' or 'daily 01:00-05:00'."
 
 
@@ -91,6 +93,23 @@ class Window:
         return datetime.combine(
             day + timedelta(days=days), time(*divmod(minutes, 60), fold=fold), self.zone
         ).timestamp()
+
+
+def longest_closed(windows: Sequence[Window]) -> float:
+    """For how long at a stretch none of them is open, at most, in seconds; 0 where there is none. In a week whose
+    clocks do not change."""
+    if not windows:
+        return 0.0
+    now = min(window.opens_at(_SOME_MONDAY) for window in windows)
+    end, longest = now + 7 * _MINUTES_A_DAY * 60, 0.0
+    while now < end:
+        closed = max((window.closes_at(now) for window in windows if window.is_open(now)), default=None)
+        if closed is not None:
+            now = closed
+            continue
+        opens = min(window.opens_at(now) for window in windows)
+        longest, now = max(longest, opens - now), opens
+    return longest
 
 
 def _minutes(hours: str, minutes: str) -> int:

@@ -31,6 +31,11 @@ SLOTS = 7
 _LATEST = 97
 
 
+def due_from(objective: float) -> float:
+    """The age at which the first group may be due, in seconds: nine tenths of the objective."""
+    return objective * (_LATEST - SLOTS) / GRID
+
+
 def due_seconds(group_id: GroupId, *, since: int, objective: float) -> int:
     """The age, in whole seconds, at which the oldest record of a group makes it due.
 

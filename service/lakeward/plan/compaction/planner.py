@@ -67,6 +67,11 @@ def planner_of(
     return Planner(HybridCompactionPlanGenerator(options))
 
 
+def trigger_of(settings: Mapping[str, str]) -> Trigger | None:
+    """The table's trigger as the settings give it; None where they do not. Raises `UsageError`."""
+    return _options(GroupFilter(), settings).table_trigger
+
+
 def _form(text: str) -> Form | None:
     if text not in ("auto", "split", "hybrid"):
         raise ValueError("Write auto, split or hybrid.")
