@@ -209,7 +209,7 @@ def test_numbers_that_were_not_given_are_made_to_fit(tmp_path: Path) -> None:
 
 
 def test_an_objective_is_held_against_what_is_said(tmp_path: Path) -> None:
-    """The one that nobody wrote, and a table that is not compacted into bases, break nothing; nor what just fits."""
+    """The default breaks nothing, nor does a table that is not compacted into bases, nor what just fits."""
     closed = "windows = ['Sat 06:00-07:00']"
     settings_of(tmp_path, f"[defaults]\n{closed}")
     settings_of(tmp_path, f"[defaults]\nobjective = '1h'\ntype = 'log'\n{closed}")

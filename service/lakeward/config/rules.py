@@ -240,8 +240,8 @@ def _of_the_objective(
     table: TableSettings,
     objective: float,
 ) -> Iterator[BrokenRule]:
-    """Promises that the other settings do not let be kept, and numbers that it makes void. The objective that nobody
-    wrote is held against nothing."""
+    """Other settings must let the objective be kept, and it must leave their numbers an effect. The default is held
+    against nothing."""
     if table.interval > objective:
         yield BrokenRule(
             about("objective", "interval"),

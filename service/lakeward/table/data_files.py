@@ -65,7 +65,7 @@ class DataFiles:
     def with_files(
         self, storage: Storage, base_path: str, config: TableConfig, more: Iterable[QuarantinedFile]
     ) -> DataFiles:
-        """As if these files were in their places, too."""
+        """The same with these files in their places, too."""
         found = {each.partition_path: each for each in self.files}
         missing: dict[str, list[FileStatus]] = {}
         for file in more:

@@ -20,9 +20,8 @@ they would delete was dead as of a later commit, and may be in the newest slices
 after both*: without a metadata table an undo only moves files, and completes a clean of none. A process that dies
 between leaves a sound table, in which a clean is undone.
 
-*The lock is held* from the choice to the end: nobody waits for it, since all are stopped, and whoever takes it, another
-restore or a daemon that was forgotten, must not begin in the middle. It is given back only for the undos, which take it
-themselves.
+*The lock is held* from the choice to the end: no writer waits for it, since all are stopped, and another restore, or a
+daemon that was forgotten, must not begin in the middle. It is given back only for the undos, which take it themselves.
 
 A process that finds a restore pending, ours or Hudi's, carries its plan out from the start: what is gone already is
 gone. Hudi ends ours by the same plan.
