@@ -53,6 +53,7 @@ from lakeward.plan.clean.validity import find_needed, groups_of_files
 from lakeward.plan.eligibility import TableService
 from lakeward.storage.storage import join
 from lakeward.table.file_group import BaseFile, FileGroup, LogFile
+from lakeward.table.quarantine import load_quarantine
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.cleans import UNDO_OF
 from lakeward.table.timeline.service_instants import PLANNED_BY
