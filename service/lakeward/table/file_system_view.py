@@ -120,11 +120,11 @@ def build_file_groups(
             pending = pending_compactions.get(group_id)
             slicing = _Slicing(group_id, history, layout, pending, base_files[file_id], log_files[file_id])
             result = slicing.visible_group()
+            uncommitted.extend(slicing.uncommitted)
             if group_id in replaced:
                 if isinstance(result, FrozenGroup) or result.slices:
                     gone.append(result)
                 continue
-            uncommitted.extend(slicing.uncommitted)
             if isinstance(result, FileGroup) and (hurt := slicing.damage_to(result, damaged.get(file_id, ()))):
                 if accept_damaged_logs and all(map(_is_acceptable, hurt)):
                     accepted[group_id] = hurt
