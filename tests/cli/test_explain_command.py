@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from lakeward.cli.main import run
 from tests.crash.compacting import everything
+from tests.execute.bench import PENDING
 from tests.golden_tables import copy_golden
 
 STOPPED = ("--writers", "stopped", "--timezone", "UTC")
@@ -124,3 +126,18 @@ def test_a_table_that_is_not_compacted(table: Path, capfd: pytest.CaptureFixture
     code, document, text = explained(capfd, table)
     assert (code, list(document["refused"]), document["decisions"]) == (0, ["compaction"], [])  # type: ignore[call-overload]
     assert "Refused, compaction: hoodie.table.cdc.enabled" in text and "Storage: 5.7 KiB live." in text
+
+
+def test_a_service_that_was_left_unfinished(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """What a rollback would do to it, why, and from when on."""
+    table = copy_golden("v9", tmp_path / "table", pending=True)
+    folder = table / ".hoodie/timeline"
+    (folder / f"{PENDING}.compaction.inflight").touch()
+    _, document, text = explained(capfd, table, "--instant", PENDING)
+    assert (document["rollback"]["step"], document["rollback"]["reason"]) == ("leave", "maybe-at-work")  # type: ignore[index]
+    assert "`lakeward rollback` leaves it: another engine began it" in text and ", which is at 20" in text
+    for file in folder.glob(f"{PENDING}*"):
+        os.utime(file, (0, 0))
+    _, document, text = explained(capfd, table, "--instant", PENDING)
+    assert document["rollback"]["step"] == "release"  # type: ignore[index]
+    assert "`lakeward rollback` releases it, and the next compaction carries its plan out: it has no heartbeat" in text

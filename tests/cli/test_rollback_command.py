@@ -33,7 +33,7 @@ def test_what_failed_is_rolled_back(table: Path, capfd: pytest.CaptureFixture[st
     assert run(["rollback", str(table), "--dry-run", "--timezone", "UTC"]) == 0
     out = capfd.readouterr().out
     assert f"Would roll back deltacommit {instant}, because" in out and f"  p  {log}\n" in out
-    assert f"Left: compaction {PENDING}: it is no write: `lakeward compact` carries the plan out" in out
+    assert f"Left: compaction {PENDING}: it was planned and not begun: `lakeward compact` carries it out" in out
     assert everything(table) == before
 
     assert run(["rollback", str(table), *STOPPED, "--json"]) == 0
@@ -41,10 +41,10 @@ def test_what_failed_is_rolled_back(table: Path, capfd: pytest.CaptureFixture[st
     (done,) = document["rolled_back"]
     assert (done["instant"], done["action"], done["reason"]) == (instant, "deltacommit", "writers-stopped")
     assert (done["files"], done["was_begun"]) == ([{"partition_path": "p", "name": log}], False)
-    assert [(each["instant"], each["reason"]) for each in document["left"]] == [(PENDING, "pending-service")]
+    assert [(each["instant"], each["reason"]) for each in document["left"]] == [(PENDING, "waiting")]
     assert [path for path in everything(table) if instant in path] == []
     assert run(["rollback", str(table), *STOPPED]) == 0
-    assert "No failed write is to be rolled back." in capfd.readouterr().out
+    assert "No failed write is to be rolled back, and no service" in capfd.readouterr().out
 
 
 def test_one_is_named(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -59,9 +59,9 @@ def test_one_is_named(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("which", "code", "words"),
     [
-        ("live", 75, "Its writer is at work"),
+        ("live", 75, "Its process is at work"),
         ("completed", 2, "is completed, and is not rolled back"),
-        ("plan", 2, "`lakeward compact` carries the plan out"),
+        ("plan", 2, "`lakeward compact` carries it out"),
         ("unknown", 2, "Nothing is pending at 20200101000000000"),
     ],
 )
@@ -99,4 +99,4 @@ def test_a_rollback_that_is_named_by_its_write(table: Path, capfd: pytest.Captur
     file.write_bytes(plan)
     os.utime(file, (1795305599, 1795305599))
     assert run(["rollback", str(table), instant, *STOPPED]) == 0
-    assert f"by rollback {rollback}: 1 file." in capfd.readouterr().out
+    assert f"by rollback {rollback}, because it was interrupted: 1 file." in capfd.readouterr().out

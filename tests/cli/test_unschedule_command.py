@@ -85,6 +85,26 @@ def test_hudis_own_plan_stays(tmp_path: Path, dry_run: tuple[str, ...], capfd: p
     assert everything(table) == before
 
 
+def test_a_plan_of_hudis_that_is_asked_for(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """It goes by name, with no writer at work, and beside writers once it was silent for long enough."""
+    table = copy_golden("v9", tmp_path / "table", pending=True)
+    plan = table / ".hoodie/timeline" / f"{PENDING}.compaction.requested"
+    os.utime(plan)
+    shared = ("--lock", "filesystem", "--timezone", "UTC", "--foreign")
+    assert run(["unschedule", str(table), *shared]) == 2
+    assert "--foreign goes with an INSTANT." in capfd.readouterr().err
+    assert run(["unschedule", str(table), PENDING, *shared]) == 2
+    assert "it changed within rollback.silent_after" in capfd.readouterr().err
+    then = time.time() - 7 * 3600
+    os.utime(plan, (then, then))
+    assert run(["unschedule", str(table), PENDING, *shared, "--dry-run"]) == 0
+    os.utime(plan)
+    assert plan.exists()
+    assert run(["unschedule", str(table), PENDING, *STOPPED, "--foreign"]) == 0
+    assert not plan.exists()
+    check_readable(table)
+
+
 def test_work_under_way_stays(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A living heartbeat means that another process is at work: try again later."""
     instant = instant_of(table)

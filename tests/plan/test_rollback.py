@@ -19,6 +19,8 @@ from lakeward.plan.rollback import (
 )
 from lakeward.table.timeline.timeline import Timeline
 from tests.plan.compaction.planner_cases import Case, read_cases
+from tests.plan.test_stuck import CASES as STUCK
+from tests.plan.test_stuck import decisions_of as decisions_of_services
 from tests.synthetic_table import completed, pending
 
 CASES = read_cases(Path(__file__).with_name("rollback.cases"))[1]
@@ -69,6 +71,7 @@ def test_each_case(case: Case) -> None:
 def test_every_reason_has_a_case_and_words() -> None:
     """No reason is there that nothing gives."""
     given = {decision.reason for case in CASES for decision in decisions_of(case.table)}
+    given |= {decision.reason for case in STUCK for decision in decisions_of_services(case.table)}
     assert given == set(RollbackReason) == WHY.keys()
 
 

@@ -12,9 +12,12 @@ from functools import cached_property
 from lakeward.cli.configured_table import ConfiguredTable
 from lakeward.cli.pinned_files import find_pinned
 from lakeward.clock import SystemClock
+from lakeward.commit.owner import Processes
+from lakeward.config.settings import Writers
 from lakeward.errors import NotFound, Refused, UsageError
 from lakeward.execute.archive.preview import archive_plan_of
 from lakeward.execute.clean.choosing import CleanChoice, find_retention
+from lakeward.execute.stuck_services import Judge
 from lakeward.format.file_name import parse_data_file
 from lakeward.format.timeline.clean_plan import clean_plan_root, read_clean_plan
 from lakeward.format.timeline.commit_metadata import CommitMetadata
@@ -26,6 +29,7 @@ from lakeward.plan.clean.policy import CleanPolicy
 from lakeward.plan.explaining.file_explanation import FileExplainer, FileExplanation, FileFacts, find_path
 from lakeward.plan.explaining.instant_explanation import InstantExplanation, InstantFacts, explain_instant
 from lakeward.plan.explaining.judged_by import JudgedBy
+from lakeward.plan.rollback import RollbackDecision
 from lakeward.plan.savepointing import Pinned
 from lakeward.plan.storage_states import StorageStates, storage_states
 from lakeward.storage.storage import join
@@ -138,8 +142,22 @@ class Explained:
                 rolled_back_by=rolled_back.get(time),
                 rolls_back=[*(done for done, by in rolled_back.items() if by == time), *([target] if target else [])],
                 archiving=self.archiving,
+                decision=next((each for each in self._decisions() if each.instant == time), None),
             ),
         )
+
+    def _decisions(self) -> tuple[RollbackDecision, ...]:
+        """What a rollback would do to each pending service."""
+        opened = self._opened
+        judge = Judge(
+            opened.storage,
+            opened.base_path,
+            SystemClock(),
+            Processes(),
+            opened.table.rollback.silent_after,
+            writers_stopped=opened.locks.writers is Writers.STOPPED,
+        )
+        return judge.services(self.snapshot)
 
     @cached_property
     def _quarantine(self) -> Quarantine:

@@ -2,7 +2,7 @@
 
 Touches: stdout, stderr; the table, through `execute/compaction/unscheduling.py`.
 Keeps:   1. nothing is written without a statement about the table's other writers, nor with --dry-run;
-         2. a plan that another engine wrote stays, and the error says how that engine unschedules it.
+         2. a plan that another engine wrote stays without --foreign, and the error says how that engine unschedules it.
 See:     docs/decisions/0009-plans-expire.md
 """
 
@@ -34,12 +34,23 @@ def unschedule(
     ] = None,
     config: ConfigOption = None,
     stated: StatedLocks,
+    foreign: Annotated[
+        bool,
+        typer.Option(
+            "--foreign",
+            help="Also where another engine planned it: with --writers stopped, or once nothing of the plan has "
+            "changed for rollback.silent_after.",
+        ),
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be unscheduled, write nothing.")] = False,
     timezone: TimezoneOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
-    """Remove a pending compaction that Lakeward planned. No row changes; its file groups can be planned again."""
+    """Remove a pending compaction that Lakeward planned. No row changes; its file groups can be planned again.
+
+    With --foreign one that another engine planned.
+    """
     from lakeward.cli.serviced import serviced_table
     from lakeward.execute.compaction.unscheduling import StillScheduled, preview_unscheduling
     from lakeward.execute.compaction.unscheduling import unschedule as unschedule_plan
@@ -47,6 +58,12 @@ def unschedule(
     from lakeward.execute.serviced_table import label
     from lakeward.plan.eligibility import TableService
 
+    if foreign and instant is None:
+        raise UsageError(
+            "--foreign goes with an INSTANT.",
+            why="What another engine planned is removed only by name.",
+            remedy="`lakeward inspect` shows what is pending.",
+        )
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
     with serviced_table(opened, locks, timezone=timezone) as serviced:
@@ -56,7 +73,7 @@ def unschedule(
             return
         chosen = instant or _only(pending, table)
         act = preview_unscheduling if dry_run else unschedule_plan
-        ended = act(serviced, chosen, foreign=False)
+        ended = act(serviced, chosen, foreign=foreign)
     if isinstance(ended, StillScheduled):
         raise _stays(ended, next((work for work in pending if work.instant == chosen), None))
     if as_json:
@@ -117,7 +134,7 @@ def _remedy_of_hudi(work: PendingWork) -> str:
         return "Let a Hudi writer that compacts logs carry it out or roll it back, or `lakeward compact` carry it out."
     return (
         "Let the engine carry it out, or unschedule it by Hudi's own command line: "
-        f"compaction unschedule --instant {work.instant}."
+        f"compaction unschedule --instant {work.instant}; or, where that engine will not, add --foreign."
     )
 
 

@@ -55,6 +55,7 @@ from lakeward.plan.compaction.compaction_type import CompactionType
 from lakeward.plan.compaction.planner import merge_settings
 from lakeward.plan.compaction.yielding import WritersConflict, YieldOptions, YieldThen
 from lakeward.plan.metadata.compact_after import AUTO, MetadataCompactAfter
+from lakeward.plan.silence import SILENT_AFTER_SECONDS
 from lakeward.quantities import parse_duration, parse_size
 from lakeward.state_folder import state_folder
 from lakeward.storage.opening import open_storage
@@ -473,12 +474,17 @@ class CleanSettings(_Section):
 
 
 class RollbackSettings(_Section):
-    """Which failed writes the daemon rolls back."""
+    """Which failed writes the daemon rolls back, and since when services that were left unfinished count as dead."""
 
     after: Duration = 600.0
     """A pending write is looked at once nothing of it has changed on the timeline for so long, and rolled back if its
     writer is dead: docs/operations.md says what counts as that. Hudi's own writers do so before each write or clean,
     so it leaves it to them as long as they come."""
+    silent_after: DurationOrOff = SILENT_AFTER_SECONDS
+    """A compaction, log compaction or clustering that another engine began, beside writers that share the lock, and
+    that has no heartbeat, counts as dead once nothing of it has changed for so long, on the timeline or among its
+    markers. It must be more than the longest that one file takes to be written. "none": never, unless writers are
+    stopped. For commands that are given this file, too."""
 
 
 class ArchiveSettings(_Section):

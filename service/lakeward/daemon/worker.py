@@ -55,11 +55,13 @@ from lakeward.execute.options import CompactionOptions
 from lakeward.execute.pending_work import PendingWork, pending_work
 from lakeward.execute.progress import Observer
 from lakeward.execute.serviced_table import ServicedTable, zone_of
+from lakeward.execute.stuck_services import Judge
 from lakeward.format.timeline.instant import Instant, State, format_instant_time, parse_instant_time
 from lakeward.plan.compaction.decision import PlanOutcome, Reason
 from lakeward.plan.eligibility import TableService
 from lakeward.plan.metadata.trigger import MetadataService, MetadataTrigger
 from lakeward.plan.refusal import refuse
+from lakeward.plan.stuck import is_begun_service
 from lakeward.state.records import ObservedPlan
 from lakeward.storage.storage import Storage
 from lakeward.table.backlog import Backlog
@@ -242,7 +244,7 @@ class Worker:
         now: float,
     ) -> Demand:
         """What compaction brings with it, where only merging is refused: old plans, and the metadata table."""
-        pending = _ours_or_free(snapshot, excluded) if standing.may(TableService.UNSCHEDULING) else []
+        pending = self._work(table, snapshot, excluded) if standing.may(TableService.UNSCHEDULING) else []
         return Demand(
             0,
             oldest_unmerged_at=None if cache.backlog is None else cache.backlog.oldest_unmerged_at,
@@ -259,7 +261,7 @@ class Worker:
         excluded: Mapping[GroupId, Reason],
         now: float,
     ) -> Demand:
-        pending = _ours_or_free(snapshot, excluded)
+        pending = self._work(table, snapshot, excluded)
         # Those that expired are work, too: where one cannot be unscheduled, it is to be carried out.
         operations = [*outcome.operations, *(operation for work in pending for operation in work.plan.operations)]
         at_once = min(len(operations), self._dispatchers.at_once)
@@ -274,6 +276,28 @@ class Worker:
             expired_plans=_expired(pending, snapshot, now, after=table.settings.plan_expiry),
             memory_bytes=at_once * table.settings.memory,
             metadata=self._metadata_trigger(table, cache, snapshot),
+        )
+
+    def _work(
+        self, table: ServedTable, snapshot: TableSnapshot, excluded: Mapping[GroupId, Reason]
+    ) -> list[PendingWork]:
+        """Pending plans that are work: one of another engine that holds an excluded group is neither carried out nor
+        unscheduled, nor is one that it may be carrying out."""
+        pending = [work for work in pending_work(snapshot) if work.is_ours or excluded.keys().isdisjoint(work.groups)]
+        if not any(is_begun_service(instant) for instant in snapshot.timeline.pending):
+            return pending
+        judge = self._judge(table)
+        return [work for work in pending if judge.why_maybe_at_work(snapshot, work.instant) is None]
+
+    def _judge(self, table: ServedTable) -> Judge:
+        storage, base_path = self._open_storage(table.base_path)
+        return Judge(
+            storage,
+            base_path,
+            self._clock,
+            self._processes,
+            table.settings.rollback.silent_after,
+            writers_stopped=table.locks.writers is Writers.STOPPED,
         )
 
     def _service_demands(
@@ -451,6 +475,7 @@ class Worker:
             lock=table.locks.options,
             yielding=table.locks.yielding,
             wait_seconds=0.0,  # a daemon comes back instead of waiting on a thread
+            silent_after=settings.rollback.silent_after,
             timezone=settings.timezone,
             listing=listing_source(base_path, settings.listing),
             codec=settings.codec.value,
@@ -593,12 +618,6 @@ def _bytes_of(backlog: Backlog | None, *, file_groups: int) -> int:
     if backlog is None or not backlog.file_groups:
         return 0
     return (backlog.base_bytes + backlog.log_bytes) * file_groups // backlog.file_groups
-
-
-def _ours_or_free(snapshot: TableSnapshot, excluded: Mapping[GroupId, Reason]) -> list[PendingWork]:
-    """Pending plans that are work: one of another engine that holds an excluded group is neither carried out nor
-    unscheduled."""
-    return [work for work in pending_work(snapshot) if work.is_ours or excluded.keys().isdisjoint(work.groups)]
 
 
 def _expired(pending: Iterable[PendingWork], snapshot: TableSnapshot, now: float, *, after: float) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from lakeward.commit.lock.opening import LockOptions
 from lakeward.plan.compaction.yielding import YieldOptions
+from lakeward.plan.silence import SILENT_AFTER_SECONDS
 from lakeward.state_folder import state_folder
 from lakeward.table.listing import ListingSource
 
@@ -23,6 +24,9 @@ class CompactionOptions:
     """How the writers that share the table are waited for."""
     wait_seconds: float = 150.0
     """How long to wait for a living attempt of another process at a pending plan."""
+    silent_after: float | None = SILENT_AFTER_SECONDS
+    """A service that was begun without a heartbeat counts as dead once it gave no other sign for so many seconds; None:
+    only where no other process writes."""
     timezone: str | None = None
     listing: ListingSource = ListingSource.STORAGE
     """What tells the files of the whole table. Those that are merged are listed in the storage in any case."""

@@ -1,10 +1,9 @@
 """Choose what to roll back: what is pending on a timeline in, a decision with its reason for each instant out.
 
     a pending write     rolled back where its writer is dead; one whose heartbeat beats never is
-    a begun clustering  the same, but that without a heartbeat only the operator's word makes it dead; its plan goes too
     a pending rollback  ended where it is ours, or where the operator says that no writer is at work: it may be another
                         engine's that is just deleting, and has no heartbeat
-    anything else       left to what carries it out or unschedules it, which is named
+    anything else       `plan/stuck.py`
 
 The writer of a write is dead when its heartbeat is too old and stayed as it was for longer than an interval (decision
 0017). Where there is none at all, it depends on who says that writers leave one: those that share a lock do, from
@@ -15,7 +14,7 @@ The newest comes first, as with Hudi. What an instant wrote is told by its name:
 base file and log file carries the instant of its write.
 
 Touches: nothing.
-Keeps:   1. a write or clustering whose heartbeat beats is never rolled back, nor one that is completed;
+Keeps:   1. a write whose heartbeat beats is never rolled back, nor one that is completed;
          2. where a rollback of a write is pending, that one is ended and no second one is made;
          3. a file is chosen only if its name carries the instant.
 Source:  BaseHoodieTableServiceClient.getInstantsToRollback and rollbackFailedWrites (Hudi 1.2).
@@ -28,7 +27,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from lakeward.format.timeline.instant import Instant, State, comparable_time
+from lakeward.format.timeline.instant import Instant, comparable_time
 from lakeward.format.timeline.rollback_plan import RollbackPlan, written_file
 from lakeward.table.timeline.timeline import WRITE_ACTIONS, Timeline
 
@@ -47,6 +46,10 @@ class Step(StrEnum):
     ROLL_BACK = "roll-back"
     END_ROLLBACK = "end-rollback"
     """A rollback that is pending already is carried out to its end."""
+    RELEASE = "release"
+    """What an attempt left goes, and its plan stays for the next one."""
+    UNSCHEDULE = "unschedule"
+    """The plan goes, too."""
     LEAVE = "leave"
 
 
@@ -58,8 +61,10 @@ class RollbackReason(StrEnum):
     LIVE_WRITER = "live-writer"
     ROLLBACK_PENDING = "rollback-pending"
     FOREIGN_ROLLBACK = "foreign-rollback"
-    FOREIGN_CLUSTERING = "foreign-clustering"
     UNREADABLE_ROLLBACK = "unreadable-rollback"
+    SILENT = "silent"
+    MAYBE_AT_WORK = "maybe-at-work"
+    WAITING = "waiting"
     PENDING_SERVICE = "pending-service"
 
 
@@ -68,23 +73,16 @@ WHY: Mapping[RollbackReason, str] = {
     RollbackReason.NO_HEARTBEAT: "its writer ended: writers that share the lock leave a heartbeat, and there is none",
     RollbackReason.WRITERS_STOPPED: "no writer is at work, as the operator says, and no heartbeat says otherwise",
     RollbackReason.INTERRUPTED: "it was interrupted",
-    RollbackReason.LIVE_WRITER: "its writer is at work: its heartbeat beats, or is too young to say that it stopped",
+    RollbackReason.LIVE_WRITER: "its process is at work: its heartbeat beats, or is too young to say that it stopped",
     RollbackReason.ROLLBACK_PENDING: "a rollback of it is pending already",
     RollbackReason.FOREIGN_ROLLBACK: "another engine began it, and may be deleting just now; its next write or clean "
     "ends it, or this command with --writers stopped",
-    RollbackReason.FOREIGN_CLUSTERING: "another engine began it, without a heartbeat, and may be at work just now; "
-    "this command rolls it back with --writers stopped",
     RollbackReason.UNREADABLE_ROLLBACK: "its plan cannot be read",
+    RollbackReason.SILENT: "it has no heartbeat, and nothing of it has changed for rollback.silent_after",
+    RollbackReason.MAYBE_AT_WORK: "another engine began it, without a heartbeat, and may be at work just now; it "
+    "counts as dead with --writers stopped, or once nothing of it has changed for rollback.silent_after",
+    RollbackReason.WAITING: "it was planned and not begun",
     RollbackReason.PENDING_SERVICE: "it is no write",
-}
-
-_SERVICES: Mapping[str, str] = {
-    "compaction": "`lakeward compact` carries the plan out; `lakeward unschedule` removes one of ours",
-    "logcompaction": "`lakeward compact` carries the plan out; `lakeward unschedule` removes one of ours",
-    "clustering": "it was planned and not begun; the engine that planned it carries it out",
-    "clean": "the next clean carries it out: what it deletes was dead when it was planned",
-    "indexing": "the indexer goes on with it, or Hudi drops the index",
-    "restore": "`lakeward restore` to the same commit ends it",
 }
 
 
@@ -119,22 +117,24 @@ class RollbackDecision:
     why: str
     target: str | None = None
     """What a rollback that is ended rolls back."""
+    until: float | None = None
+    """When it counts as dead, in seconds since the epoch, if nothing of it changes until then."""
 
 
 def decide(timeline: Timeline, facts: RollbackFacts) -> tuple[RollbackDecision, ...]:
-    """One decision for each pending instant, the newest first."""
-    newest_first = sorted(timeline.pending, key=lambda instant: comparable_time(instant.time), reverse=True)
-    return tuple(_decide(instant, facts) for instant in newest_first)
+    """One decision for each pending write and each pending rollback, the newest first."""
+    return newest_first(
+        _decide(instant, facts) for instant in timeline.pending if instant.action in {*WRITE_ACTIONS, "rollback"}
+    )
+
+
+def newest_first(decisions: Iterable[RollbackDecision]) -> tuple[RollbackDecision, ...]:
+    return tuple(sorted(decisions, key=lambda each: comparable_time(each.instant), reverse=True))
 
 
 def _decide(instant: Instant, facts: RollbackFacts) -> RollbackDecision:
     if instant.action == "rollback":
         return _decide_rollback(instant, facts)
-    is_clustering = instant.action == "clustering" and instant.state is State.INFLIGHT
-    if instant.action not in WRITE_ACTIONS and not is_clustering:
-        hint = _SERVICES.get(instant.action, "the engine that began it goes on with it")
-        why = f"{WHY[RollbackReason.PENDING_SERVICE]}: {hint}"
-        return RollbackDecision(instant.time, instant.action, Step.LEAVE, RollbackReason.PENDING_SERVICE, why)
     beat = facts.beats.get(instant.time, Beat.ALIVE)
     if beat is Beat.ALIVE:
         return _decision(instant, Step.LEAVE, RollbackReason.LIVE_WRITER)
@@ -144,8 +144,6 @@ def _decide(instant: Instant, facts: RollbackFacts) -> RollbackDecision:
         return _decision(instant, Step.ROLL_BACK, RollbackReason.DEAD_WRITER)
     if facts.writers_stopped:
         return _decision(instant, Step.ROLL_BACK, RollbackReason.WRITERS_STOPPED)
-    if is_clustering:
-        return _decision(instant, Step.LEAVE, RollbackReason.FOREIGN_CLUSTERING)
     return _decision(instant, Step.ROLL_BACK, RollbackReason.NO_HEARTBEAT)
 
 

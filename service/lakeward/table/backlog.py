@@ -68,6 +68,10 @@ class GroupBacklog:
         }
 
 
+BEGUN_ACTIONS = ("compaction", "logcompaction", "clustering", "clean", "indexing", "restore")
+"""What is counted of what is begun: all but writes and their rollbacks."""
+
+
 def backlog_of_group(group: FileGroup, log_compactions: Sequence[LogCompaction]) -> GroupBacklog:
     base_bytes = log_files = log_bytes = superseded_files = superseded_bytes = 0
     for slice_ in group.read_slices:
@@ -84,6 +88,16 @@ def backlog_of_group(group: FileGroup, log_compactions: Sequence[LogCompaction])
 def read_amplification(*, read_bytes: float, merged_bytes: float) -> float:
     """Bytes that a reader reads per byte that it would read if all was merged; 1.0 where there is nothing to read."""
     return _ratio(read_bytes, merged_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class BegunService:
+    """A service of whatever engine that is under way, or was left unfinished."""
+
+    instant: str
+    action: str
+    begun_at: float
+    """Seconds since the epoch, when it last changed on the timeline."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +129,8 @@ class Backlog:
     """Seconds since the epoch, when the oldest clean was requested that is not completed."""
     pinned_bytes: int = 0
     """Bytes of the slices that savepoints pin and that readers of the newest state do not read."""
+    begun_services: tuple[BegunService, ...] = ()
+    """Services that were begun and are not completed, oldest first."""
 
 
 def backlog_of(snapshot: TableSnapshot) -> Backlog:
@@ -147,6 +163,12 @@ def backlog_of(snapshot: TableSnapshot) -> Backlog:
         damaged_files=len(snapshot.damage),
         oldest_savepoint_at=_oldest_savepoint_at(snapshot.timeline),
         pinned_bytes=sum(slice_.bytes for slice_, _ in pinned_slices(snapshot)),
+        begun_services=tuple(
+            BegunService(instant.time, instant.action, at)
+            for instant in snapshot.timeline.pending
+            if instant.action in BEGUN_ACTIONS and instant.state is State.INFLIGHT
+            if (at := snapshot.timeline.modified.get(instant.file_name)) is not None
+        ),
         oldest_clean_at=min(
             (
                 at

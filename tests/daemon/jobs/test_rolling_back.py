@@ -7,7 +7,9 @@ from pathlib import Path
 
 from lakeward.config.job_kind import JobKind
 from lakeward.daemon.scheduling.events import JobResult, ServiceDemand
+from tests.crash.compacting import everything
 from tests.daemon.test_worker import Bench
+from tests.execute.bench import PENDING
 from tests.execute.clean.cleaning import data_files
 from tests.execute.rollback.failed_tables import fail_last_write
 from tests.metadata_golden import DATA_TIMELINE
@@ -61,3 +63,39 @@ def test_a_write_whose_heartbeat_beats_is_left_alone(tmp_path: Path) -> None:
     assert not demand(bench).is_due
     assert bench.run(JobKind.ROLLBACK).result is JobResult.NOTHING
     assert any(instant in name for name in data_files(bench.path))
+
+
+def begun(folder: Path, *, hours_ago: float, writers: str = "share") -> Bench:
+    """A compaction of Hudi's that was begun so long ago, without a heartbeat."""
+    bench = Bench(folder, pending=True, settings={"locks.writers": writers})
+    inflight = bench.path / DATA_TIMELINE / f"{PENDING}.compaction.inflight"
+    inflight.touch()
+    then = bench.serving.clock.now() - hours_ago * 3600
+    for path in (inflight, inflight.with_suffix(".requested")):
+        os.utime(path, (then, then))
+    return bench
+
+
+def test_a_compaction_that_may_be_at_work_is_left(tmp_path: Path) -> None:
+    """Both jobs leave it; the demand says why, and until when, and that there is nothing to compact."""
+    bench = begun(tmp_path, hours_ago=5)
+    before = everything(bench.path)
+    left = demand(bench)
+    assert not left.is_due
+    assert f"compaction {PENDING} is left: another engine began it" in left.why and "which is at 20" in left.why
+    assert bench.plan().demand.operations == 0
+    assert bench.run(JobKind.ROLLBACK).result is JobResult.NOTHING
+    assert bench.run(JobKind.COMPACTION).result is JobResult.NOTHING
+    assert everything(bench.path) == before
+
+
+def test_one_that_was_silent_is_released_and_carried_out(tmp_path: Path) -> None:
+    """After the six hours of the default; the job names its instant."""
+    bench = begun(tmp_path, hours_ago=7)
+    due = demand(bench)
+    assert due.is_due and PENDING in due.why and "rollback.silent_after" in due.why
+    report = bench.run(JobKind.ROLLBACK)
+    assert (report.result, report.instants) == (JobResult.COMMITTED, (PENDING,))
+    assert not demand(bench).is_due
+    assert bench.plan().demand.operations == 1
+    assert bench.run(JobKind.COMPACTION).instants == (PENDING,)

@@ -16,7 +16,7 @@ from lakeward.daemon.scheduling.events import Hold, TableState
 from lakeward.daemon.status import JobEnd, JobFigures, ServiceStatus, SparkState, SparkStatus, StorageSample
 from lakeward.execute.progress import Count, Phase
 from lakeward.plan.compaction.decision import Choice, PlanOutcome, Reason
-from lakeward.table.backlog import PendingPlan
+from lakeward.table.backlog import BegunService, PendingPlan
 from tests.daemon.scrape import compare, samples, value
 from tests.daemon.synthetic_status import CONSUMERS, NOW, backlog, decision, job, service, table, varied_tables
 from tests.deploy.tools import find_tool
@@ -113,7 +113,8 @@ def test_gauges_say_what_the_status_says():
     """Each from the field of its name, and ages from the status' own time."""
     pending = PendingPlan("20270115070000000", "compaction", NOW - 700)
     kept = {"oldest_savepoint_at": NOW - 90_000, "pinned_bytes": 13}
-    waiting = backlog(pending_plans=(pending,), oldest_unmerged_at=NOW - 4000, **kept)
+    begun = tuple(BegunService(f"2027011506{each:02}00000", "clustering", NOW - 60 * each) for each in (9, 5))
+    waiting = backlog(pending_plans=(pending,), oldest_unmerged_at=NOW - 4000, begun_services=begun, **kept)
     counted = StorageSample(NOW - 60, {"live": 100, "dead": 7}, CONSUMERS)
     shown = table("orders", TableState.QUEUED, backlog=waiting, storage=counted)
     text = scrape(busy(service(shown)))
@@ -124,6 +125,9 @@ def test_gauges_say_what_the_status_says():
     assert value(text, "lakeward_table_pending_plans", table="orders", action="compaction") == 1
     assert value(text, "lakeward_table_pending_plans", table="orders", action="logcompaction") == 0
     assert value(text, "lakeward_table_oldest_pending_plan_age_seconds", table="orders") == 700
+    assert value(text, "lakeward_table_begun_services", table="orders", action="clustering") == 2
+    assert value(text, "lakeward_table_oldest_begun_service_age_seconds", table="orders", action="clustering") == 540
+    assert value(text, "lakeward_table_oldest_begun_service_age_seconds", table="orders", action="clean") == 0
     assert value(text, "lakeward_table_write_amplification_ratio", table="orders") == 2.31
     assert value(text, "lakeward_table_oldest_savepoint_age_seconds", table="orders") == 90_000
     assert value(text, "lakeward_table_pinned_bytes", table="orders") == 13

@@ -232,7 +232,7 @@ def place_heartbeat(bench: Bench, owner: Owner | None, *, age_seconds: float) ->
 
 def test_a_living_attempt_is_waited_for(pending_bench: Bench) -> None:
     """We wait up to --wait, with a line of progress, and then exit with 75; nothing of the other attempt is touched.
-    Keeps of execute/compaction/claim."""
+    Keeps 1 of execute/compaction/claim."""
     place_heartbeat(pending_bench, None, age_seconds=10)
     before = everything(pending_bench.base)
     with pytest.raises(TryLater) as error:

@@ -333,7 +333,7 @@ def test_a_clustering_goes_with_its_plan(base: Path):
     before |= {"p/.hoodie_partition_metadata", f"{DATA_TIMELINE}/{planned}.clustering.requested"}
     (base / "p" / f"0b1b7f77-9450-4dfc-8596-635889b09d81-0_0-9-9_{begun}.parquet").touch()
     reasons = {each.instant: each.reason for each in find(base, writers_stopped=False)}
-    assert reasons == {begun: RollbackReason.FOREIGN_CLUSTERING, planned: RollbackReason.PENDING_SERVICE}
+    assert reasons == {begun: RollbackReason.MAYBE_AT_WORK, planned: RollbackReason.WAITING}
 
     (done,) = roll_back(base, LocalStorage()).rolled_back
 

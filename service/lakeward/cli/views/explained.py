@@ -66,6 +66,14 @@ def instant_as_json(instant: InstantExplanation) -> dict[str, Any]:
         "rolled_back_by": facts.rolled_back_by,
         "rolls_back": list(facts.rolls_back),
         "planned_groups": instant.planned_groups,
+        "rollback": None
+        if facts.decision is None
+        else {
+            "step": facts.decision.step.value,
+            "reason": facts.decision.reason.value,
+            "explanation": facts.decision.why,
+            "until": facts.decision.until,
+        },
         "deleted": None
         if facts.clean is None
         else {partition: list(names) for partition, names in facts.clean.deleted.items()},

@@ -12,7 +12,14 @@ import typer
 
 from lakeward.cli.options.store import print_json
 from lakeward.execute.rollback.rolling_back import PlannedRollback, RolledBackWrite
-from lakeward.plan.rollback import RollbackDecision
+from lakeward.plan.rollback import RollbackDecision, Step
+from lakeward.quantities import format_time
+
+_NOTHING = "No failed write is to be rolled back, and no service that was left unfinished."
+_WOULD = {
+    Step.RELEASE: "Would release {}, whose plan would stay for the next compaction",
+    Step.UNSCHEDULE: "Would unschedule {}",
+}
 
 
 def tell_rolled_back(done: Sequence[RolledBackWrite], left: Sequence[RollbackDecision], *, as_json: bool) -> None:
@@ -20,11 +27,19 @@ def tell_rolled_back(done: Sequence[RolledBackWrite], left: Sequence[RollbackDec
         print_json(rolled_back_as_json(done, left))
         return
     if not done:
-        typer.echo("No failed write is to be rolled back.")
+        typer.echo(_NOTHING)
     for each in done:
         plan = each.planned.plan
         files = _files(sum(len(names) for names in plan.files.values()))
-        typer.echo(f"Rolled back {plan.action} {plan.instant} by rollback {each.rollback}: {files}.")
+        why = each.planned.decision.why
+        match each.planned.decision.step:
+            case Step.RELEASE:
+                did = f"Released {plan.action} {plan.instant}, whose plan stays for the next compaction"
+            case Step.UNSCHEDULE:
+                did = f"Unscheduled {plan.action} {plan.instant}"
+            case _:
+                did = f"Rolled back {plan.action} {plan.instant} by rollback {each.rollback}"
+        typer.echo(f"{did}, because {why}: {files}.")
     _tell_left(left)
 
 
@@ -43,11 +58,12 @@ def tell_rollbacks_planned(
         print_json(rollbacks_planned_as_json(planned, left))
         return
     if not planned:
-        typer.echo("No failed write is to be rolled back.")
+        typer.echo(_NOTHING)
     for each in planned:
         plan, decision = each.plan, each.decision
         files = _files(sum(len(names) for names in plan.files.values()))
-        typer.echo(f"Would roll back {plan.action} {plan.instant}, because {decision.why}: {files}.")
+        would = _WOULD.get(decision.step, "Would roll back {}").format(f"{plan.action} {plan.instant}")
+        typer.echo(f"{would}, because {decision.why}: {files}.")
         for partition_path, names in plan.files.items():
             for name in names:
                 typer.echo(f"  {partition_path or '(none)'}  {name}")
@@ -64,7 +80,8 @@ def rollbacks_planned_as_json(planned: Sequence[PlannedRollback], left: Sequence
 
 def _tell_left(left: Sequence[RollbackDecision]) -> None:
     for each in left:
-        typer.echo(f"Left: {each.action} {each.instant}: {each.why}.")
+        until = "" if each.until is None else f" (at {format_time(each.until)}, unless something of it changes)"
+        typer.echo(f"Left: {each.action} {each.instant}: {each.why}{until}.")
 
 
 def _files(number: int) -> str:
@@ -76,6 +93,7 @@ def _planned_json(planned: PlannedRollback) -> dict[str, Any]:
     return {
         "instant": plan.instant,
         "action": plan.action,
+        "step": decision.step.value,
         "reason": decision.reason.value,
         "why": decision.why,
         "was_begun": decision.target is not None,
@@ -95,4 +113,5 @@ def _left_json(decision: RollbackDecision) -> dict[str, Any]:
         "reason": decision.reason.value,
         "why": decision.why,
         "target": decision.target,
+        "until": decision.until,
     }

@@ -1,4 +1,5 @@
-"""Rolling back of one table's failed writes by the daemon: is there one, and the job that rolls them back.
+"""Rolling back of one table's failed writes by the daemon, and of what dead attempts at services left: is there one,
+and the job that does it.
 
 Touches: the table, through `execute/rollback/rolling_back.py`; to tell whether there is one it reads the heartbeats of
          writes that have been pending for long.
@@ -12,20 +13,25 @@ from lakeward.daemon.status import JobFigures
 from lakeward.execute.rollback.failed_writes import judge_quiet
 from lakeward.execute.rollback.rolling_back import find_quiet, roll_back_writes
 from lakeward.execute.serviced_table import ServicedTable
+from lakeward.execute.stuck_services import Judge
+from lakeward.plan.rollback import RollbackReason
+from lakeward.plan.stuck import is_begun_service
+from lakeward.quantities import format_time
 from lakeward.table.snapshot import TableSnapshot
 
 
 def rollback_demand(serviced: ServicedTable, snapshot: TableSnapshot, *, quiet_seconds: float) -> ServiceDemand:
-    """Whether a failed write is to be rolled back."""
+    """Whether a failed write is to be rolled back, or a service that was left unfinished to be released."""
     found = judge_quiet(serviced, snapshot, quiet_seconds=quiet_seconds)
     if not found:
-        return ServiceDemand(False)
+        return ServiceDemand(False, _left(serviced, snapshot))
     newest, more = found[0], f", and {len(found) - 1} more" if len(found) > 1 else ""
     return ServiceDemand(True, f"{newest.action} {newest.instant} failed{more}: {newest.why}", instants=len(found))
 
 
 def roll_back(serviced: ServicedTable, *, quiet_seconds: float) -> tuple[JobResult, JobFigures, tuple[str, ...]]:
-    """Roll back what failed. Returns how it ended, in figures, and the instants of the rollbacks."""
+    """Roll back what failed. Returns how it ended, in figures, and the instants of the rollbacks, or of what was
+    released."""
     found = find_quiet(serviced, quiet_seconds=quiet_seconds)
     report = roll_back_writes(serviced, [each.instant for each in found])
     plans = [each.planned.plan for each in report.rolled_back]
@@ -34,4 +40,15 @@ def roll_back(serviced: ServicedTable, *, quiet_seconds: float) -> tuple[JobResu
         files_deleted=sum(len(names) for plan in plans for names in plan.files.values()),
     )
     result = JobResult.COMMITTED if report.rolled_back else JobResult.NOTHING
-    return result, figures, tuple(each.rollback for each in report.rolled_back)
+    return result, figures, tuple(each.rollback or each.planned.plan.instant for each in report.rolled_back)
+
+
+def _left(serviced: ServicedTable, snapshot: TableSnapshot) -> str:
+    """Why nothing is done yet to the oldest service that may be at work, or may have been left unfinished."""
+    if not any(is_begun_service(instant) for instant in snapshot.timeline.pending):
+        return ""
+    maybe = [each for each in Judge.of(serviced).services(snapshot) if each.reason is RollbackReason.MAYBE_AT_WORK]
+    if not maybe:
+        return ""
+    until = f", which is at {format_time(maybe[-1].until)}" if maybe[-1].until is not None else ""
+    return f"{maybe[-1].action} {maybe[-1].instant} is left: {maybe[-1].why}{until}."

@@ -21,6 +21,7 @@ from lakeward.config.job_kind import RETIRED, JobKind
 from lakeward.daemon.scheduling.events import TableState
 from lakeward.daemon.status import ServiceStatus, SparkState, TableStatus
 from lakeward.plan.storage_states import FileState
+from lakeward.table.backlog import BEGUN_ACTIONS
 
 
 class MetricKind(StrEnum):
@@ -302,6 +303,22 @@ def _oldest_plan_age(table: TableStatus, now: float) -> Reading:
     return max((max(0.0, now - at) for at in requested), default=0.0)
 
 
+def _begun_services(table: TableStatus, now: float) -> Reading:
+    if table.backlog is None:
+        return None
+    actions = [service.action for service in table.backlog.begun_services]
+    return {action: float(actions.count(action)) for action in BEGUN_ACTIONS}
+
+
+def _oldest_begun_age(table: TableStatus, now: float) -> Reading:
+    if table.backlog is None:
+        return None
+    ages = dict.fromkeys(BEGUN_ACTIONS, 0.0)
+    for service in table.backlog.begun_services:
+        ages[service.action] = max(ages[service.action], now - service.begun_at)
+    return ages
+
+
 def _oldest_savepoint_age(table: TableStatus, now: float) -> Reading:
     if table.backlog is None:
         return None
@@ -521,8 +538,28 @@ TABLE_GAUGES = (
     ),
     TableGauge(
         _gauge(
+            "lakeward_table_begun_services",
+            "Services of any engine that were begun and are not completed, Lakeward's own among them.",
+            "table",
+            "action",
+        ),
+        _begun_services,
+    ),
+    TableGauge(
+        _gauge(
+            "lakeward_table_oldest_begun_service_age_seconds",
+            "How long ago the oldest of them last changed on the timeline; 0 when there is none.",
+            "table",
+            "action",
+        ),
+        _oldest_begun_age,
+        max,
+    ),
+    TableGauge(
+        _gauge(
             "lakeward_table_failed_writes",
-            "Pending writes whose writers are dead, and that have rested for rollback.after.",
+            "Pending writes whose writers are dead, and services that were left unfinished, that have rested for "
+            "rollback.after.",
             "table",
         ),
         _of_service(JobKind.ROLLBACK, "instants"),

@@ -1,7 +1,8 @@
 """Become the one attempt at a plan: prove that no other is alive, roll dead ones back, start the heartbeat, begin.
 
 Touches: the heartbeat, the attempt's folder and `.inflight` of the instant, under the table lock.
-Keeps:   a plan has one attempt at a time; what a dead one left is gone before the next one starts.
+Keeps:   1. a plan has one attempt at a time; what a dead one left is gone before the next one starts;
+         2. an attempt without a heartbeat is taken over only where `plan/stuck.py` calls it dead.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from lakeward.execute.compaction.recovery import roll_back_dead
 from lakeward.execute.compaction.targets import Targets, find_targets
 from lakeward.execute.pending_work import PendingWork, pending_plan
 from lakeward.execute.serviced_table import ServicedTable, label
+from lakeward.execute.stuck_services import Judge
 from lakeward.format.timeline.compaction_plan import CompactionPlan
 from lakeward.table.index_definitions import IndexedColumns, load_indexed_columns
 from lakeward.table.metadata.metadata_table import has_metadata_table
@@ -61,6 +63,12 @@ def claim_plan(table: ServicedTable, work: PendingWork) -> Claim | None:
                     raise _changed(work)
                 targets = find_targets(snapshot, instant, plan, action)
                 indexed = indexed_columns_of(table, snapshot)
+                if (why := Judge.of(table).why_maybe_at_work(snapshot, instant)) is not None:
+                    raise TryLater(
+                        f"Another process may be carrying out {label(action)} {instant}.",
+                        why=f"{why[:1].upper()}{why[1:]}.",
+                        remedy="Let that engine end it, or stop the writers and pass --writers stopped.",
+                    )
                 fence()
                 if attempt.files.is_inflight() or liveness.life is not Life.ABSENT:
                     roll_back_dead(table, attempt, PendingWork(instant, action, plan), liveness, fence=fence)

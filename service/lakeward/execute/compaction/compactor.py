@@ -13,7 +13,8 @@ Touches: the table, through `commit`; Spark, through a dispatcher.
 Keeps:   1. nothing is written before every refusal was considered, on a snapshot that is right under the lock;
          2. a failed attempt leaves the plan and nothing else, and never a `.logcompaction.inflight`;
          3. nothing is rolled back while a commit of the instant exists or might exist;
-         4. a file group that is excluded, or has damaged files, is in no plan that is made or carried out.
+         4. a file group that is excluded, or has damaged files, is in no plan that is made or carried out;
+         5. a plan that another engine may be carrying out is left alone, and the other groups go on.
 Source:  Hudi's compaction protocol (BaseHoodieTableServiceClient, Hudi 1.2).
 """
 
@@ -38,12 +39,13 @@ from lakeward.execute.compaction.publication import CompactionService
 from lakeward.execute.compaction.recovery import Recovery, recover
 from lakeward.execute.compaction.scheduling import schedule
 from lakeward.execute.compaction.targets import Dropped, Targets
-from lakeward.execute.compaction.unscheduling import StillScheduled, Unscheduled, unschedule
+from lakeward.execute.compaction.unscheduling import Hindrance, StillScheduled, Unscheduled, unschedule
 from lakeward.execute.life_cycle import run_attempt, settle
 from lakeward.execute.options import CompactionOptions
 from lakeward.execute.pending_work import PendingWork
 from lakeward.execute.progress import Count, Observer, Phase
-from lakeward.execute.serviced_table import ServicedTable
+from lakeward.execute.serviced_table import ServicedTable, label
+from lakeward.execute.stuck_services import Judge
 from lakeward.plan.compaction.decision import PlanOutcome, Reason
 from lakeward.plan.compaction.planner import Planner
 from lakeward.storage.storage import Storage
@@ -100,7 +102,7 @@ class CompactionReport:
     unscheduled: tuple[Unscheduled, ...] = ()
     """Pending plans of ours that were unscheduled because they hold an excluded file group."""
     left_pending: tuple[StillScheduled, ...] = ()
-    """Pending plans that hold one and could not be unscheduled."""
+    """Pending plans that hold one and could not be unscheduled, or that another engine may be carrying out."""
     damage: tuple[DamagedFile, ...] = ()
     """Files that are not what their commits say; nothing was done to their groups."""
     whole: frozenset[GroupId] = frozenset()
@@ -163,10 +165,8 @@ class Compactor:
             Whatever the guard raises: nothing was published after it did.
         """
         with self._counted():
-            recovery = self._recover()
-            pending, unscheduled, left_pending = self._without(
-                self._excluded.keys(), [plan.work for plan in recovery.pending]
-            )
+            ready, maybe_at_work = self._without_what_may_be_at_work(self._recover())
+            pending, unscheduled, left_pending = self._without(self._excluded.keys(), ready)
             damaged = self._find_damaged(pending)
             pending, unscheduled_too, left_too = self._without(damaged.keys(), pending)
             checked = CheckedLogs(excluded=self._excluded).with_damage(chain.from_iterable(damaged.values()))
@@ -181,7 +181,7 @@ class Compactor:
             tuple(plan for plan in done if plan is not None),
             preview.outcome,
             (*unscheduled, *unscheduled_too),
-            (*left_pending, *left_too),
+            (*maybe_at_work, *left_pending, *left_too),
             preview.checked.damage,
             preview.checked.whole,
         )
@@ -206,6 +206,21 @@ class Compactor:
         self._table.watch_ours()
         with self._table.locked() as fence:
             return recover(self._table, self._table.snapshot(only=()), fence=fence)
+
+    def _without_what_may_be_at_work(self, recovery: Recovery) -> tuple[list[PendingWork], list[StillScheduled]]:
+        """The plans to carry out, and those that another engine may be carrying out without a heartbeat."""
+        ready, left = [], []
+        judge = Judge.of(self._table)
+        snapshot = self._table.snapshot(only=()) if any(plan.is_inflight for plan in recovery.pending) else None
+        for plan in recovery.pending:
+            instant = plan.work.instant
+            why = None if snapshot is None else judge.why_maybe_at_work(snapshot, instant)
+            if why is None:
+                ready.append(plan.work)
+                continue
+            self._table.observer.step(f"{label(plan.work.action)} {instant} is left alone: {why}")
+            left.append(StillScheduled(instant, why, Hindrance.AT_WORK))
+        return ready, left
 
     def _find_damaged(self, pending: list[PendingWork]) -> dict[GroupId, list[DamagedFile]]:
         """The damaged file groups of pending plans."""

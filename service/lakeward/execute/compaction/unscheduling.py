@@ -9,7 +9,8 @@ before, since a reader folds the logs of both slices together while a plan is pe
 deletes the file likewise (CompactionAdminClient.unscheduleCompactionPlan since 1.0), without these checks.
 
 Touches: files of the instant and the timeline, through `commit` and under the table lock.
-Keeps:   1. a plan is unscheduled only with no process at work on it and no other pending work built on its slices;
+Keeps:   1. a plan is unscheduled only with no process at work on it, as far as `plan/stuck.py` can tell, and no other
+            pending work built on its slices;
          2. a plan of another engine is unscheduled only when asked to in so many words;
          3. stopped anywhere in between, the plan is still there, or all of it is gone.
 See:     docs/decisions/0009-plans-expire.md
@@ -27,6 +28,7 @@ from lakeward.execute.compaction.recovery import roll_back_dead
 from lakeward.execute.pending_work import PendingWork, pending_work
 from lakeward.execute.progress import Count
 from lakeward.execute.serviced_table import ServicedTable, label
+from lakeward.execute.stuck_services import Judge
 from lakeward.plan.eligibility import TableService
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
@@ -114,14 +116,29 @@ def _judge(table: ServicedTable, instant: str, *, foreign: bool) -> _Judged | St
     if not work.is_ours and not foreign:
         why = "another engine planned it, which may be about to carry it out"
         return StillScheduled(instant, why, Hindrance.FOREIGN)
+    if not work.is_ours and (why_young := _may_be_begun(table, snapshot, work)) is not None:
+        return StillScheduled(instant, why_young, Hindrance.FOREIGN)
     if liveness.life is Life.ALIVE:
         why = f"a process is carrying it out; the heartbeat is {liveness.age_seconds:.0f} s old"
         return StillScheduled(instant, why, Hindrance.AT_WORK)
+    if (maybe := Judge.of(table).why_maybe_at_work(snapshot, instant)) is not None:
+        return StillScheduled(instant, maybe, Hindrance.AT_WORK)
     if (completed := attempt.files.find_completed()) is not None:
         return StillScheduled(instant, f"it is completed: {completed} exists", Hindrance.COMPLETED)
     if (why_not := _built_on(snapshot, work)) is not None:
         return StillScheduled(instant, why_not, Hindrance.BUILT_ON)
     return _Judged(work, attempt, liveness)
+
+
+def _may_be_begun(table: ServicedTable, snapshot: TableSnapshot, work: PendingWork) -> str | None:
+    """Why an engine may be about to carry its own plan out; None where no process is at work, or it is old."""
+    silent_after, timeline = table.options.silent_after, snapshot.timeline
+    if table.options.writers_stopped:
+        return None
+    changed = max(timeline.modified[each.file_name] for each in timeline.instants if each.time == work.instant)
+    if silent_after is not None and table.clock.now() - changed >= silent_after:
+        return None
+    return "another engine planned it, and may be about to carry it out, since it changed within rollback.silent_after"
 
 
 def _built_on(snapshot: TableSnapshot, work: PendingWork) -> str | None:

@@ -23,8 +23,8 @@ from lakeward.commit.heartbeat import Life, read_liveness
 from lakeward.commit.transition import ServiceAction
 from lakeward.errors import Refused, TryLater
 from lakeward.execute.clean.undo_run import undo_plan
-from lakeward.execute.rollback.failed_writes import heartbeat_places
 from lakeward.execute.serviced_table import ServicedTable
+from lakeward.execute.stuck_services import heartbeat_places
 from lakeward.format.file_name import parse_data_file
 from lakeward.format.timeline.clean_plan import clean_plan_root, read_clean_plan
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
@@ -145,7 +145,7 @@ def prepare(table: ServicedTable, target: str) -> Prepared:
 def check_nothing_lives(table: ServicedTable, snapshot: TableSnapshot) -> None:
     """Raises `TryLater` for a heartbeat that beats."""
     for each in snapshot.timeline.pending:
-        for place in heartbeat_places(table, snapshot):
+        for place in heartbeat_places(table.base_path, snapshot):
             judged = read_liveness(table.storage, place, each.time, clock=table.clock, processes=table.processes)
             if judged.life is Life.ALIVE:
                 raise TryLater(

@@ -53,9 +53,9 @@ from lakeward.execute.compaction.recovery import recover
 from lakeward.execute.life_cycle import settle
 from lakeward.execute.metadata.removal import remove_beside_restore
 from lakeward.execute.restore.preparing import PlannedRestore, Prepared, check_nothing_lives, once, prepare, scan
-from lakeward.execute.rollback.failed_writes import heartbeat_places
 from lakeward.execute.rollback.taking_over import take_over, tidy
 from lakeward.execute.serviced_table import ServicedTable
+from lakeward.execute.stuck_services import heartbeat_places
 from lakeward.format.file_name import parse_data_file
 from lakeward.format.timeline.instant import is_before
 from lakeward.format.timeline.restore_metadata import encode_restore_metadata
@@ -297,7 +297,7 @@ def _watch(table: ServicedTable) -> None:
         table.observer.waiting(what, seconds)
 
     pending = [each.time for each in snapshot.timeline.pending]
-    for place in heartbeat_places(table, snapshot):
+    for place in heartbeat_places(table.base_path, snapshot):
         watch(table.storage, place, pending, clock=table.clock, processes=table.processes, on_wait=on_wait)
 
 

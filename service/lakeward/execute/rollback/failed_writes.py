@@ -1,4 +1,5 @@
-"""The failed writes of a table, as a snapshot, its heartbeats and its pending rollbacks show them.
+"""The failed writes of a table and the services that were left unfinished, as a snapshot, heartbeats, markers and
+pending rollbacks show them.
 
 A write has a heartbeat on the table, and one on its metadata table while it writes there; either says that it lives.
 
@@ -12,28 +13,28 @@ Keeps:   a write of which any heartbeat beats, or may, is alive.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from lakeward.commit.attempt_files import ATTEMPT, temp_folder
 from lakeward.commit.creation import read_if_there
-from lakeward.commit.heartbeat import Life, read_liveness, watch
+from lakeward.commit.heartbeat import watch
 from lakeward.commit.heartbeat_line import heartbeat_path
 from lakeward.commit.owner import parse_owner
 from lakeward.execute.serviced_table import ServicedTable
-from lakeward.plan.rollback import Beat, PendingRollback, RollbackDecision, RollbackFacts, Step, decide
-from lakeward.table.metadata.metadata_table import has_metadata_table, metadata_base_path
+from lakeward.execute.stuck_services import Judge, heartbeat_places
+from lakeward.plan.rollback import PendingRollback, RollbackDecision, RollbackFacts, Step, decide, newest_first
+from lakeward.plan.stuck import is_begun_service
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.timeline import WRITE_ACTIONS
 
-_BEATING = frozenset({*WRITE_ACTIONS, "clustering", "rollback"})
+_BEATING = frozenset({*WRITE_ACTIONS, "rollback"})
 """Hudi 1.2 has a heartbeat at a rollback, too, where writers share a lock."""
 
 
 def judge(table: ServicedTable, snapshot: TableSnapshot) -> tuple[RollbackDecision, ...]:
     """What to do with each pending instant, the newest first."""
-    places = heartbeat_places(table, snapshot)
+    places, judge_of = heartbeat_places(table.base_path, snapshot), Judge.of(table)
+    written = [instant.time for instant in snapshot.timeline.pending if instant.action in _BEATING]
     facts = RollbackFacts(
-        beats={time: _beat(table, places, time) for time in _beating(snapshot)},
+        beats={time: judge_of.beat(places, time) for time in written},
         rollbacks={
             instant.time: PendingRollback(snapshot.rollback_targets.get(instant.time), is_ours(table, instant.time))
             for instant in snapshot.timeline.pending
@@ -41,7 +42,7 @@ def judge(table: ServicedTable, snapshot: TableSnapshot) -> tuple[RollbackDecisi
         },
         writers_stopped=table.options.writers_stopped,
     )
-    return decide(snapshot.timeline, facts)
+    return newest_first([*decide(snapshot.timeline, facts), *judge_of.services(snapshot)])
 
 
 def judge_quiet(table: ServicedTable, snapshot: TableSnapshot, *, quiet_seconds: float) -> tuple[RollbackDecision, ...]:
@@ -51,7 +52,7 @@ def judge_quiet(table: ServicedTable, snapshot: TableSnapshot, *, quiet_seconds:
     quiet = {
         instant.time
         for instant in timeline.pending
-        if instant.action in _BEATING
+        if instant.action in _BEATING or is_begun_service(instant)
         if now - max(timeline.modified[each.file_name] for each in timeline.instants if each.time == instant.time)
         >= quiet_seconds
     }
@@ -67,7 +68,7 @@ def watch_writers(table: ServicedTable, snapshot: TableSnapshot) -> None:
         table.guard()
         table.observer.waiting(what, seconds)
 
-    for place in heartbeat_places(table, snapshot):
+    for place in heartbeat_places(table.base_path, snapshot):
         watch(
             table.storage,
             place,
@@ -76,12 +77,6 @@ def watch_writers(table: ServicedTable, snapshot: TableSnapshot) -> None:
             processes=table.processes,
             on_wait=on_wait,
         )
-
-
-def heartbeat_places(table: ServicedTable, snapshot: TableSnapshot) -> tuple[str, ...]:
-    """The base paths below which writes of the table have heartbeats."""
-    metadata = (metadata_base_path(table.base_path),) if has_metadata_table(snapshot.config) else ()
-    return (table.base_path, *metadata)
 
 
 def is_ours(table: ServicedTable, rollback: str) -> bool:
@@ -95,14 +90,4 @@ def is_ours(table: ServicedTable, rollback: str) -> bool:
 
 def _beating(snapshot: TableSnapshot) -> list[str]:
     """The pending instants that may have a heartbeat."""
-    return [instant.time for instant in snapshot.timeline.pending if instant.action in _BEATING]
-
-
-def _beat(table: ServicedTable, places: Iterable[str], instant: str) -> Beat:
-    lives = {
-        read_liveness(table.storage, place, instant, clock=table.clock, processes=table.processes).life
-        for place in places
-    }
-    if Life.ALIVE in lives:
-        return Beat.ALIVE
-    return Beat.ABSENT if lives == {Life.ABSENT} else Beat.DEAD
+    return [each.time for each in snapshot.timeline.pending if each.action in _BEATING or is_begun_service(each)]

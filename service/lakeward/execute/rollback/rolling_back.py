@@ -1,4 +1,5 @@
-"""Roll failed writes back: as if each had never begun, but for a rollback on the timeline that says what went.
+"""Roll failed writes back: as if each had never begun, but for a rollback on the timeline that says what went. And what
+the dead attempts at services left (`releasing.py`).
 
     no lock  heartbeats are watched until they can be told
     lock     judge again -> R.rollback.requested (every file by name) -> .inflight -> what the write has in the metadata
@@ -40,10 +41,12 @@ from lakeward.commit.metadata.delta_commit import DeltaCommit
 from lakeward.commit.orphan_files import Fate, Left, delete_orphans, forget_failed_write
 from lakeward.commit.transition import TimelineFiles, UndoAction, WriteAction
 from lakeward.errors import Refused
-from lakeward.execute.rollback.failed_writes import heartbeat_places, judge, judge_quiet, watch_writers
+from lakeward.execute.rollback.failed_writes import judge, judge_quiet, watch_writers
 from lakeward.execute.rollback.markers import marked_partitions
+from lakeward.execute.rollback.releasing import plan_release, release
 from lakeward.execute.rollback.taking_over import take_over, tidy
 from lakeward.execute.serviced_table import ServicedTable
+from lakeward.execute.stuck_services import heartbeat_places
 from lakeward.format.timeline.rollback_metadata import encode_rollback_metadata
 from lakeward.format.timeline.rollback_plan import RollbackPlan, encode_rollback_plan, read_planned_rollback
 from lakeward.plan.eligibility import TableService
@@ -55,6 +58,7 @@ from lakeward.table.table_config import timeline_folder
 from lakeward.table.timeline.timeline import Timeline
 
 _DELETIONS_A_FENCE = 100
+_RELEASES = frozenset({Step.RELEASE, Step.UNSCHEDULE})
 
 
 class FoundBy(StrEnum):
@@ -65,6 +69,8 @@ class FoundBy(StrEnum):
     """There were no markers, and every partition was listed."""
     PLAN = "plan"
     """A rollback that was pending names every file."""
+    FILE_GROUPS = "file-groups"
+    """The plan of a service names the file groups; there, each file says by its name whether it goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +84,12 @@ class PlannedRollback:
 
 @dataclass(frozen=True, slots=True)
 class RolledBackWrite:
-    """A failed write that is gone."""
+    """A failed write that is gone, or what the dead attempt at a service left."""
 
     planned: PlannedRollback
-    rollback: str
-    """The instant of the rollback."""
-    completion_time: str
+    rollback: str | None
+    """The instant of the rollback; None for a service that was released or unscheduled, for which there is none."""
+    completion_time: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +141,10 @@ def roll_back_writes(table: ServicedTable, instants: Sequence[str]) -> RollbackR
                 table.observer.step(f"{instant} is pending no more: completed, or rolled back by another process")
             elif decision.step is Step.LEAVE:
                 left.append(decision)
+            elif decision.step in _RELEASES:
+                planned = _plan(table, snapshot, decision)
+                if release(table, snapshot, decision, fence):
+                    done.append(RolledBackWrite(planned, None, None))
             else:
                 done.append(_Rollback(table, snapshot, decision, fence).run())
     return RollbackReport(tuple(done), tuple(left))
@@ -180,7 +190,7 @@ class _Rollback:
         write.check_uncompleted()
         write.roll_back()
         write.unschedule()
-        for place in heartbeat_places(table, self._snapshot):
+        for place in heartbeat_places(table.base_path, self._snapshot):
             forget_failed_write(table.storage, place, plan.instant)
         milliseconds = int((table.clock.monotonic() - started) * 1000)
         attempt.stage(
@@ -228,6 +238,8 @@ def _snapshot(table: ServicedTable) -> TableSnapshot:
 
 def _plan(table: ServicedTable, snapshot: TableSnapshot, decision: RollbackDecision) -> PlannedRollback:
     storage, base_path = table.storage, table.base_path
+    if decision.step in _RELEASES:
+        return PlannedRollback(decision, plan_release(table, snapshot, decision), FoundBy.FILE_GROUPS)
     if decision.step is Step.END_ROLLBACK:
         requested = join(timeline_folder(base_path, snapshot.config), f"{decision.instant}.rollback.requested")
         plan = read_planned_rollback(storage.read(requested), base_path=base_path, file=requested)

@@ -14,8 +14,9 @@ from lakeward.format.timeline.instant import Instant, State, comparable_time, is
 from lakeward.plan.archiving import ArchivePlan, Limit
 from lakeward.plan.explaining.file_explanation import FileExplanation, Gone
 from lakeward.plan.explaining.file_sentences import format_age
+from lakeward.plan.rollback import RollbackDecision, Step
 from lakeward.plan.storage_states import FileState
-from lakeward.quantities import format_size
+from lakeward.quantities import format_size, format_time
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.cleans import Clean
 
@@ -36,6 +37,8 @@ class InstantFacts:
     """The instants that it rolled back, or is about to."""
     archiving: ArchivePlan | None = None
     """None where archiving is refused."""
+    decision: RollbackDecision | None = None
+    """What a rollback would do to it now, where it is a pending service."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +118,20 @@ def _sentences(instant: InstantExplanation, snapshot: TableSnapshot, now: float,
             for verdict, (number, size) in sorted(instant.verdicts.items())
         )
         yield f"It wrote {len(facts.files):,} file{'' if len(facts.files) == 1 else 's'}: {', '.join(told)}."
+    if facts.decision is not None:
+        yield _decision(facts.decision)
     yield from _held(instant, snapshot)
     yield from _archiving(instant)
+
+
+def _decision(decision: RollbackDecision) -> str:
+    until = "" if decision.until is None else f", which is at {format_time(decision.until)}"
+    what = {
+        Step.RELEASE: "releases it, and the next compaction carries its plan out",
+        Step.UNSCHEDULE: "unschedules it",
+        Step.ROLL_BACK: "rolls it back",
+    }.get(decision.step, "leaves it")
+    return f"`lakeward rollback` {what}: {decision.why}{until}."
 
 
 def _clean(clean: Clean) -> str:
