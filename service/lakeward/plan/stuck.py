@@ -53,7 +53,7 @@ _WAITING: Mapping[str, str] = {
 _ENDED_BY: Mapping[str, str] = {
     "clean": "the next clean takes it over and ends it, another engine's once it is an hour old; what it deletes was "
     "dead when it was planned",
-    "indexing": "the indexer goes on with it, or Hudi drops the index",
+    "indexing": "its indexer ends it, where that is still at work",
     "restore": "`lakeward restore` to the same commit ends it",
 }
 
