@@ -113,7 +113,8 @@ class OtherTable:
         return str(self._ask("compaction", what=what, options=options))
 
     def procedure(self, what: str) -> None:
-        """One of Hudi's, as `create_savepoint(path => '{path}', commit_time => '1')`; `{path}` is the table's."""
+        """One of Hudi's, as `create_savepoint(path => '{path}', commit_time => '1')`; `{path}` is the table's,
+        `{table}` a name that the table has for that long."""
         self._ask("procedure", what=what, options={})
 
     def _ask(self, call: str, **arguments: object) -> Any:
@@ -137,7 +138,11 @@ def _answer(spark: Any, call: str, *, path: str, shape: dict[str, Any], options:
             (row,) = spark.sql(f"CALL run_compaction({what})").collect()
             return str(row["timestamp"])
         case "procedure":
-            spark.sql(f"CALL {more['what'].format(path=path)}").collect()
+            name = "asked"
+            if "{table}" in more["what"]:
+                spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+            spark.sql(f"CALL {more['what'].format(path=path, table=name)}").collect()
+            spark.sql(f"DROP TABLE IF EXISTS {name}")
             return None
     raise ValueError(call)
 

@@ -240,7 +240,12 @@ def hudi_cleans(spark: SparkSession, table: HudiTable, policy: CleanPolicy) -> N
 
 
 def planned(table: HudiTable, policy: CleanPolicy) -> set[str]:
-    snapshot = scan(table.path)
+    return planned_at(table.path, policy)
+
+
+def planned_at(path: Path, policy: CleanPolicy) -> set[str]:
+    """Paths of the files that a clean of ours would delete."""
+    snapshot = scan(path)
     assert not find_refusals(snapshot, TableService.CLEANING)
     plan = plan_clean(snapshot, policy, now=time.time()).plan({})
     return {join(partition, name) for partition, names in plan.files.items() for name in names}
