@@ -202,6 +202,27 @@ def test_deletions_stop_at_a_savepoint_that_appears(base: Path, monkeypatch: pyt
     assert set(cleaned.kept) == left and left <= data_files(base)
 
 
+@pytest.mark.parametrize("keep_seconds", [0.0, 3600.0], ids=["deleted", "set aside"])
+@pytest.mark.parametrize("action", ["restore", "rollback"])
+def test_deletions_stop_where_the_table_goes_back(
+    base: Path, monkeypatch: pytest.MonkeyPatch, action: str, keep_seconds: float
+):
+    """What was the newest slice before may become it again: nothing more goes once a restore or rollback is
+    requested, deleted or set aside."""
+    monkeypatch.setattr(clean_run, "DELETIONS_A_BATCH", 1)
+    dead = old_files(base)
+
+    class Requesting(Silent):
+        def step(self, text: str) -> None:
+            if "files deleted: 1 of" in text:
+                (base / TIMELINE / f"{INSTANT}.{action}.requested").touch()
+
+    table = replace(serviced_table(str(base), LocalStorage(), ScriptedProcesses()), observer=Requesting())
+    with pytest.raises(TryLater, match=f"{action} {INSTANT} appeared"):
+        Cleaner(table, {}, keep_seconds=keep_seconds).clean(choose_old)
+    assert len(dead & data_files(base)) == len(dead) - 1 and not completed_cleans(base)
+
+
 def test_what_cannot_be_deleted_leaves_the_clean_pending(base: Path, tmp_path: Path):
     """Its attempt is rolled back, its `.inflight` stays, and the next run goes on; what is gone already is success.
     Keeps 3 of execute/clean/clean_run."""
@@ -258,6 +279,21 @@ def test_a_plan_that_changed_before_it_was_written_is_not(base: Path):
     with pytest.raises(TryLater, match="changed while its clean was planned"):
         cleaner(base, LocalStorage()).clean(choose)
     assert not list((base / TIMELINE).glob("*.clean*"))
+
+
+def test_none_is_planned_beside_one_that_appeared(base: Path):
+    """Another cleaner wrote its plan down while ours was made: under the lock it is seen, and ours is not written."""
+
+    def choose(snapshot):  # type: ignore[no-untyped-def]
+        plan = choose_old(snapshot)
+        request_by_another(base)
+        return plan
+
+    before = data_files(base)
+    with pytest.raises(TryLater, match=f"clean {INSTANT} was requested"):
+        cleaner(base, LocalStorage()).clean(choose)
+    assert [path.name for path in (base / TIMELINE).glob("*.clean*")] == [f"{INSTANT}.clean.requested"]
+    assert data_files(base) == before
 
 
 def test_version_8_with_statistics_is_refused(tmp_path: Path):
