@@ -11,6 +11,8 @@ from tests.memory_objects import MemoryObjects, Objects
 def bring(folder: Path, storage: Storage, base: str) -> str:
     """Copy the table in `folder` to `base`. Its timeline is said to be in UTC: times of objects cannot be set, so no
     zone could be inferred from them."""
+    for checksum in folder.rglob(".*.crc"):  # Hadoop's, of local files
+        checksum.unlink()
     properties = folder / ".hoodie" / "hoodie.properties"
     lines = [line for line in properties.read_text().splitlines() if "timeline.timezone" not in line]
     properties.write_text("\n".join([*lines, "hoodie.table.timeline.timezone=UTC", ""]))
@@ -22,8 +24,6 @@ def bring(folder: Path, storage: Storage, base: str) -> str:
 
 def bring_back(folder: Path, objects: Objects, base: str) -> None:
     """What Hudi made of the table while it was fetched takes the place of what is in the store."""
-    for checksum in folder.rglob(".*.crc"):  # Hadoop's, of local files
-        checksum.unlink()
     objects.data.clear()
     bring(folder, MemoryObjects(objects), base)
 

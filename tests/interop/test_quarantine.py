@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakeward.commit.lock.storage_lock import StorageLockOptions
+from lakeward.execute.clean.cleaner import CleanedTable
 from lakeward.execute.clean.orphans import look, set_orphans_aside
+from lakeward.execute.clean.purging import purge_quarantine
 from lakeward.execute.clean.undoing import undo_clean
 from lakeward.plan.clean.orphans import OrphanKeeper, OrphanProof
 from lakeward.storage.local import LocalStorage
+from lakeward.storage.object_store import ObjectStore
+from lakeward.storage.object_url import parse_object_url
 from lakeward.table.quarantine import load_quarantine
 from tests.crash.metadata_compacting import check_agrees
 from tests.execute.clean.cleaning import clean, completed_cleans, data_files
@@ -21,6 +26,7 @@ from tests.hudi.metadata_table import COLUMNS, INDEXES
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
 from tests.interop.made_once import made_once
+from tests.object_tables import bring, fetch
 from tests.processes import ScriptedProcesses
 
 if TYPE_CHECKING:
@@ -184,6 +190,57 @@ def test_hudi_ends_an_undo_that_we_died_over(spark: SparkSession, made: HudiTabl
     assert files <= data_files(table.path)
     verify(table)
     assert values(table, second) == {"v1"}
+
+
+@pytest.mark.services
+@pytest.mark.parametrize("end", ["undone", pytest.param("purged", marks=pytest.mark.wide)])
+def test_in_an_object_store(spark: SparkSession, made: HudiTable, bucket: str, tmp_path: Path, end: str) -> None:
+    """The files stand in their places, and Hudi, who gets them in a folder, reads what it read. Undone: as of the
+    second commit there are the rows again, and Hudi writes, compacts and cleans what had come back. Purged: the files
+    are gone, and Hudi goes on as after any clean."""
+    store, base, lock = ObjectStore(parse_object_url(bucket)), f"{bucket}/t", StorageLockOptions(wait_seconds=0.0)
+    bring(made.copy_to(tmp_path / "brought").path, store, base)
+    second, files = _second_commit(made), data_files(made.path)
+    (cleaned,) = clean(base, store, lock=lock, keep_seconds=3600.0).cleans
+
+    def fetched(name: str) -> HudiTable:
+        return HudiTable(spark, fetch(store, base, tmp_path / name), made.shape)
+
+    table = fetched("cleaned")
+    by_metadata = {"hoodie.metadata.enable": "true"} if has_metadata(table) else LISTED
+    assert cleaned.files and data_files(table.path) == files
+    assert values(table, **by_metadata) == values(table, **LISTED) == {"v3"}
+    assert values(table, second, **by_metadata) == (set() if has_metadata(table) else {"v1"})
+    exit_code, printed = lakeward("verify", str(table.path), "--all")
+    assert exit_code == 0, printed
+
+    service = serviced_table(base, store, ScriptedProcesses(), lock=lock)
+    if end == "undone":
+        assert undo_clean(service, cleaned.instant).completion_time is not None
+    else:
+        service.clock.sleep(7200.0)
+        assert [each.run for each in purge_quarantine(service, bytes_max=None)] == [cleaned.instant]
+    table = fetched(end)
+    assert load_quarantine(store, base).runs == ()
+    assert files - data_files(table.path) == (set() if end == "undone" else taken(cleaned, files, table))
+    expected = {"v1"} if end == "undone" else set()
+    assert values(table, second, **by_metadata) == values(table, second, **LISTED) == expected
+    assert values(table, **by_metadata) == values(table, **LISTED) == {"v3"}
+    verify(table)
+    write(spark, table, 4)
+    table.compact()
+    write(spark, table, 5, **CLEANS)
+    assert len(completed_cleans(table.path)) == (3 if end == "undone" else 2)
+    assert values(table, **by_metadata) == values(table, **LISTED) == {"v5"}
+    verify(table)
+
+
+def taken(cleaned: CleanedTable, files: set[str], table: HudiTable) -> set[str]:
+    """The files that the clean names, all of them gone."""
+    (metadata,) = (each for name, each in completed_cleans(table.path).items() if name.startswith(cleaned.instant))
+    named = {f"{path}/{name}" for path, each in metadata.partitions.items() for name in each.deleted}
+    assert named <= files and len(named) == cleaned.files
+    return named
 
 
 def _second_commit(table: HudiTable) -> str:
