@@ -156,6 +156,34 @@ def test_hudi_goes_on_after_our_clean(spark: SparkSession, compacted_twice: Path
     assert {row["v"] for row in frame.select("v").collect()} == {"v5"}
 
 
+@pytest.mark.wide
+def test_a_clean_that_hudi_completes_a_second_time(spark: SparkSession, compacted_twice: Path, tmp_path: Path) -> None:
+    """A Hudi writer had begun to carry our clean out when we completed it. Both go on, nothing is refused, and Hudi
+    cleans and archives further."""
+    table = copy(compacted_twice, spark, tmp_path / "table")
+    (cleaned,) = clean(table.path, LocalStorage()).cleans
+    timeline = table.path / ".hoodie/timeline"
+    (ours,) = timeline.glob(f"{cleaned.instant}_*.clean")
+    content = ours.read_bytes()
+    ours.unlink()
+    ours.with_name(f".{ours.name}.crc").unlink(missing_ok=True)
+    write(spark, table, 4, **CLEANS)
+    assert len([*timeline.glob(f"{cleaned.instant}_*.clean")]) == 1, "Hudi took it for pending, and ended it"
+    ours.write_bytes(content)
+
+    verify(table)
+    assert lakeward("inspect", str(table.path))[1]["refusals"] == []
+    assert clean(table.path, LocalStorage()).waiting == ()
+    table.compact()
+    for number in range(5, 8):
+        write(spark, table, number, **CLEANS)
+    numbers = ("--keep-min", "2", "--keep-max", "3", "--commits-retained", "1", "--writers", "stopped")
+    assert lakeward("archive", str(table.path), *numbers)[0] == 0
+    verify(table)
+    write(spark, table, 8, **CLEANS, **{"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"})
+    assert {row["v"] for row in table.frame(**{"hoodie.metadata.enable": "true"}).select("v").collect()} == {"v8"}
+
+
 @pytest.mark.parametrize("place", ["first deletion", "half of the deletions", "metadata table's commit"])
 def test_hudi_ends_a_clean_that_we_died_over(
     spark: SparkSession, compacted_twice: Path, tmp_path: Path, place: str

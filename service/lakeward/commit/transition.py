@@ -19,7 +19,7 @@ Keeps:   1. a next state is created only where the one before it exists;
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from enum import Enum
 
 from lakeward.commit.creation import confirm, create, create_once
@@ -304,12 +304,19 @@ def gone(path: str) -> AttemptLost:
     )
 
 
-def delete_archived(storage: Storage, timeline_folder: str, states: Iterable[Instant]) -> None:
+def delete_archived(storage: Storage, timeline_folder: str, states: Collection[Instant]) -> None:
     """Take an instant that is in the archive off the timeline: first what it was while it was pending, and last its
     completed file, so that it never looks pending again. The caller goes from the oldest instant on.
+
+    Of a clean that was completed twice the later file goes before all: the archive has the first one's row, by which
+    what is left of the instant is known after a crash.
 
     Args:
         states: the instant's files, in any order.
     """
-    for each in sorted(states, key=lambda each: each.state is State.COMPLETED):
+    first, *later = sorted(
+        (each for each in states if each.state is State.COMPLETED), key=lambda each: each.completion_time or ""
+    )
+    pending = (each for each in states if each.state is not State.COMPLETED)
+    for each in (*later, *pending, first):
         storage.delete(join(timeline_folder, each.file_name))

@@ -14,6 +14,8 @@ import pytest
 from lakeward.commit.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
 from lakeward.errors import Cancelled, LockLost, Refused
 from lakeward.execute.archive import archiver as archiving
+from lakeward.format.timeline.clean_metadata import CleanMetadata, write_clean_metadata
+from lakeward.format.timeline.clean_plan import CleanPlan, write_clean_plan
 from lakeward.format.timeline.history import HistoryFile, manifest_name
 from lakeward.plan.archive_settings import ArchiveOptions
 from lakeward.storage.local import LocalStorage
@@ -54,6 +56,25 @@ def test_the_oldest_instants_go(table: Path) -> None:
     assert read_rows(table) == expected_rows("v9")
     assert (Path(folder_of(table)) / "_version_").read_bytes() == b"1"
     assert archive(table).archived == ()
+
+
+def test_a_clean_that_was_completed_twice_is_archived_once(table: Path) -> None:
+    """With the row of its first completed file; the other one goes first, so that a process that dies in between
+    leaves what the archive knows."""
+    folder = table / ".hoodie/timeline"
+    time, first, later = (str(int(FIRST) + number) for number in (1, 2, 3))
+    names = [f"{time}.clean.requested", f"{time}.clean.inflight", f"{time}_{first}.clean", f"{time}_{later}.clean"]
+    (folder / names[0]).write_bytes(write_clean_plan(CleanPlan(None, "", {}), root=str(table)))
+    (folder / names[1]).write_bytes(b"")
+    newest = max(each.time for each in completed(table))
+    content = write_clean_metadata(CleanMetadata(2, {}, time, 1, newest, newest))
+    for name in names[2:]:
+        (folder / name).write_bytes(content)
+    storage = FaultyStorage()
+    archive(table, storage=storage)
+    deleted = [call.rpartition("/")[2] for call in storage.calls if call.startswith("delete") and ".clean" in call]
+    assert deleted == [names[3], names[0], names[1], names[2]]
+    assert [row for row in archived_rows(table) if "clean" in row] == [(time, "clean", first)]
 
 
 def test_levels_are_merged_and_old_manifests_go(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,6 +105,16 @@ def test_an_instant_completed_twice_is_broken() -> None:
     assert f"{A}_{B}.commit" in broken.why
 
 
+def test_a_clean_that_was_completed_twice_is_one() -> None:
+    """Keeps 3 of table/timeline/timeline. Two engines that end one clean at the same moment both complete it; the first
+    counts, in whatever order a listing has them, and nothing is broken."""
+    for names in (f"{A}_{B}.clean", f"{A}_{C}.clean"), (f"{A}_{C}.clean", f"{A}_{B}.clean"):
+        found = timeline(f"{A}.clean.requested", *names)
+        assert found.broken == () and found.pending == () and len(found.instants) == 3
+        assert [(each.time, each.completion_time) for each in found.completed] == [(A, B)]
+        assert found.latest_time == C
+
+
 def test_unknown_actions_are_named() -> None:
     """What has the form of an instant is understood or reported; temporary names of writers are neither."""
     found = timeline(

@@ -5,7 +5,8 @@ deltacommit, clustering as replacecommit). The furthest state of a group is its 
 
 Touches: storage, one listing; no timeline file is opened.
 Keeps:   1. every file that looks like an instant is either understood or named in `unknown`;
-         2. an empty completed file, or two completed files of one instant, is broken, never ignored.
+         2. an empty completed file, or two completed files of one instant, is broken, never ignored;
+         3. but a clean that two engines completed is one clean: its first completed file counts.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ class Timeline:
     def __post_init__(self) -> None:
         furthest: dict[tuple[str, str], Instant] = {}
         for instant in sorted(self.instants, key=lambda i: (comparable_time(i.time), _STATE_ORDER[i.state])):
-            furthest[instant.time, instant.comparable_action] = instant
+            known = furthest.get((instant.time, instant.comparable_action))
+            if known is None or known.state is not State.COMPLETED or _completion(instant) < _completion(known):
+                furthest[instant.time, instant.comparable_action] = instant
         object.__setattr__(self, "_furthest", furthest)
 
     @property
@@ -141,6 +144,11 @@ class Timeline:
         return replace(self, broken=(*self.broken, *broken))
 
 
+def _completion(instant: Instant) -> str:
+    """Sorts the completed files of one instant; in layout 1 there is one."""
+    return comparable_time(instant.completion_time or instant.time)
+
+
 def is_visible_write(instant: Instant) -> bool:
     """True for what can be the base instant of a slice that readers see."""
     if instant.comparable_action not in WRITE_ACTIONS:
@@ -176,7 +184,7 @@ def read_timeline(files: Iterable[FileStatus], base_path: str, layout: int) -> T
             if status.size == 0:
                 broken.append(BrokenInstant(instant, path, "The file is empty."))
             first = completed.setdefault((instant.time, instant.comparable_action), instant)
-            if first is not instant:
+            if first is not instant and instant.action != "clean":
                 broken.append(BrokenInstant(instant, path, f"The instant was completed already by {first.file_name}."))
         elif instant.state is State.REQUESTED and instant.action in _ACTIONS_WITH_PLAN and status.size == 0:
             broken.append(BrokenInstant(instant, path, "The file is empty."))
