@@ -169,16 +169,19 @@ def test_a_clean_that_hudi_completes_a_second_time(spark: SparkSession, compacte
     ours.with_name(f".{ours.name}.crc").unlink(missing_ok=True)
     write(spark, table, 4, **CLEANS)
     assert len([*timeline.glob(f"{cleaned.instant}_*.clean")]) == 1, "Hudi took it for pending, and ended it"
+    in_metadata = (table.path / ".hoodie/metadata/.hoodie/timeline").glob(f"{cleaned.instant}_*.deltacommit")
+    assert len([*in_metadata]) == 1, "Hudi rolled our commit back there, and wrote its own"
     ours.write_bytes(content)
 
-    verify(table)
+    assert lakeward("verify", str(table.path), "--all")[0] == 0
     assert lakeward("inspect", str(table.path))[1]["refusals"] == []
     assert clean(table.path, LocalStorage()).waiting == ()
     table.compact()
     for number in range(5, 8):
-        write(spark, table, number, **CLEANS)
+        write(spark, table, number, **CLEANS, **{"hoodie.metadata.compact.max.delta.commits": "1"})
     numbers = ("--keep-min", "2", "--keep-max", "3", "--commits-retained", "1", "--writers", "stopped")
     assert lakeward("archive", str(table.path), *numbers)[0] == 0
+    assert not [*timeline.glob(f"{cleaned.instant}*")], "both files are gone"
     verify(table)
     write(spark, table, 8, **CLEANS, **{"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"})
     assert {row["v"] for row in table.frame(**{"hoodie.metadata.enable": "true"}).select("v").collect()} == {"v8"}
