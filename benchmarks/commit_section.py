@@ -1,4 +1,4 @@
-"""How long a compaction holds the table lock, by what, and how much memory it takes.
+"""How long a compaction, and an archiving, hold the table lock, by what, and how much memory they take.
 
     python -m benchmarks.commit_section [--groups N] [--runs N] [--seed N] [--folder PATH]
 
@@ -10,6 +10,10 @@ and all file groups, LOG for all.
     schedule   the plan was made before; under the lock the timeline is compared, and the plan written
     claim      the same plan is scanned once more, and begun
     commit     files in, metadata table's commit, commit
+
+and archiving 10 and 100 instants, written before all others, each a delta commit into 2 of 15 file groups:
+
+    batch 1    the choice is made again, the rows published, 50 instants deleted; the next ones likewise
 
 Seconds are those of the lock without the skew wait, in which nothing is done. Bounds: 2 s for each at the largest plan,
 and 1 GB of memory, by the median of the runs. Prints JSON and writes it to `benchmarks/results`; exits 1 when a bound
@@ -29,16 +33,20 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
+from benchmarks.commit_section_process import ARCHIVE
 from benchmarks.indexed_table import COLUMNS, IndexedTable
 from benchmarks.measure import machine, write_report
+from lakeward.format.timeline.instant import State, format_instant_time, instant_file_name, parse_instant_time
 from lakeward.plan.compaction.compaction_type import CompactionType
 
 HELD_SECONDS_MAX = 2.0
 RSS_MB_MAX = 1000.0
 SOME_OPERATIONS = (1, 100)
+ARCHIVED = (10, 100)
 
 
 def main() -> int:
@@ -58,6 +66,11 @@ def main() -> int:
             runs = [run(table.base, Path(folder, "copy"), kind, groups) for _ in range(arguments.runs)]
             cases.append({"kind": kind, **summary(runs)})
             print(json.dumps(cases[-1]), file=sys.stderr)
+        write_earlier_commits(table.base, max(ARCHIVED))
+        for instants in ARCHIVED:
+            runs = [run(table.base, Path(folder, "copy"), ARCHIVE, [str(instants)]) for _ in range(arguments.runs)]
+            cases.append({"kind": ARCHIVE, **summary(runs)})
+            print(json.dumps(cases[-1]), file=sys.stderr)
     within = all(
         case["peak_rss_mb"] <= RSS_MB_MAX and max(each["seconds"] for each in case["held"].values()) <= HELD_SECONDS_MAX
         for case in cases
@@ -75,11 +88,23 @@ def main() -> int:
     return 0 if within else 1
 
 
-def run(table: Path, copy: Path, kind: CompactionType, groups: Sequence[str]) -> dict[str, Any]:
-    """Compact a copy of the table, whose files are the same ones under a second name: nothing is written in place."""
+def write_earlier_commits(base: Path, number: int) -> None:
+    """Delta commits before all others, a second apart, that say what the first one says."""
+    timeline = base / ".hoodie" / "timeline"
+    content = min(timeline.glob("*.deltacommit")).read_bytes()
+    first = parse_instant_time(min(path.name for path in timeline.glob("*_*")).partition("_")[0], UTC)
+    for earlier in range(1, number + 1):
+        instant, completed = (format_instant_time(first - 1000 * earlier + ms, UTC) for ms in (0, 500))
+        for state in (State.REQUESTED, State.INFLIGHT):
+            (timeline / instant_file_name(instant, "deltacommit", state, 2)).touch()
+        (timeline / f"{instant}_{completed}.deltacommit").write_bytes(content)
+
+
+def run(table: Path, copy: Path, kind: str, what: Sequence[str]) -> dict[str, Any]:
+    """Work on a copy of the table, whose files are the same ones under a second name: nothing is written in place."""
     shutil.copytree(table, copy, copy_function=os.link)
     os.sync()
-    command = [sys.executable, "-m", "benchmarks.commit_section_process", str(copy), kind, *groups]
+    command = [sys.executable, "-m", "benchmarks.commit_section_process", str(copy), kind, *what]
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     finally:
@@ -103,7 +128,7 @@ def summary(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {
         "operations": runs[0]["operations"],
         "peak_rss_mb": round(statistics.median(run["peak_rss_mb"] for run in runs), 1),
-        "compaction_seconds": round(statistics.median(run["seconds"] for run in runs), 1),
+        "work_seconds": round(statistics.median(run["seconds"] for run in runs), 1),
         "held": held,
     }
 

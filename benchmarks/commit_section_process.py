@@ -1,9 +1,11 @@
 """The compacting half of `benchmarks.commit_section`, started by it: one compaction of one table.
 
-    python -m benchmarks.commit_section_process TABLE full|log OPERATIONS [--profile FILE]
+    python -m benchmarks.commit_section_process TABLE full|log FILE_IDS [--profile FILE]
+    python -m benchmarks.commit_section_process TABLE archive INSTANTS [--profile FILE]
 
 All is as in `lakeward compact`, but that nothing is merged: each operation gets a file that was made before, and
-statistics of it. Prints, for each time that the table lock was held, how long and by what.
+statistics of it; or as in `lakeward archive`, by numbers by which so many instants go. Prints, for each time that the
+table lock was held, how long and by what.
 
 Touches: the table, which is worn afterwards.
 """
@@ -17,10 +19,10 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -36,15 +38,19 @@ from lakeward.commit.metadata.writer import DeltaCommitWriter
 from lakeward.commit.owner import Processes
 from lakeward.commit.transition import TimelineFiles
 from lakeward.dispatch.in_process import InProcessDispatcher
+from lakeward.execute.archive import archiver
 from lakeward.execute.compaction import claim, publication, scheduling
 from lakeward.execute.compaction.compactor import Compactor
 from lakeward.execute.options import CompactionOptions
 from lakeward.execute.serviced_table import ServicedTable
+from lakeward.plan.archive_settings import ArchiveOptions
 from lakeward.plan.compaction.compaction_type import CompactionType
 from lakeward.plan.compaction.planner import planner_of
 from lakeward.plan.compaction.selection import GroupFilter
 from lakeward.read.slice_input import MergeCounts
 from lakeward.storage.local import LocalStorage
+from lakeward.table.table_config import load_table_config
+from lakeward.table.timeline.timeline import load_timeline
 from lakeward.task.operation_spec import OperationKind, OperationResult, OperationSpec
 from lakeward.task.peak_memory import PeakMemory
 
@@ -65,10 +71,18 @@ STEPS: tuple[tuple[Any, str, str], ...] = (
     (FolderFencing, "complete", "complete"),
     (scheduling, "next_times", SKEW_WAIT),
     (attempt, "next_times", SKEW_WAIT),
+    (archiver, "load_history", "history"),
+    (archiver, "publish_history", "publish"),
+    (archiver, "delete_archived", "delete"),
+    (ServicedTable, "sweep", "sweep"),
 )
 """The place where each is called, and the name under which it is reported."""
 HOLDS = ("recover", "schedule", "claim", "commit")
-"""For what the lock is taken, in this order."""
+"""For what a compaction takes the lock, in this order."""
+ARCHIVE = "archive"
+
+
+OPTIONS = CompactionOptions(writers_stopped=True, lock=FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=0.0))
 
 
 class Spent(NamedTuple):
@@ -189,43 +203,31 @@ class QuietDispatcher(InProcessDispatcher):
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("table", type=Path)
-    parser.add_argument("kind", type=CompactionType, choices=(CompactionType.FULL, CompactionType.LOG))
-    parser.add_argument("groups", nargs="*", help="file ids; all without any")
-    parser.add_argument("--profile", help="where to write what cProfile saw of the time under the lock")
+    parser.add_argument("kind", choices=(CompactionType.FULL, CompactionType.LOG, ARCHIVE))
+    parser.add_argument("what", nargs="*", help="file ids, all without any; of an archiving the number of instants")
+    parser.add_argument("--profile", help="where to write what cProfile saw of the work")
     arguments = parser.parse_args()
     # Not what the system says of this process alone: that counts the one that started it, until it was this one.
     stopwatch, memory = Stopwatch(), PeakMemory()
-    with tempfile.TemporaryDirectory(dir=arguments.table.parent) as folder:
-        made = MadeBefore(Path(folder))
-        dispatcher = QuietDispatcher()
-        compactor = Compactor(
-            LocalStorage(),
-            str(arguments.table),
-            CompactionOptions(writers_stopped=True, lock=FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=0.0)),
-            planner=planner_of(
-                arguments.kind,
-                GroupFilter(file_groups=tuple(arguments.groups)),
-                {} if arguments.kind is CompactionType.FULL else {"planner.budget": "1000000GiB"},
-            ),
-            choose_dispatcher=lambda input_bytes: dispatcher,
-            run_operation=made.run,
-            clock=SystemClock(),
-            processes=Processes(),
-        )
+    with ExitStack() as resources:
+        if arguments.kind == ARCHIVE:
+            work = partial(archive, arguments.table, int(arguments.what[0]))
+        else:
+            folder = resources.enter_context(tempfile.TemporaryDirectory(dir=arguments.table.parent))
+            kind = CompactionType(arguments.kind)
+            work = partial(compact, arguments.table, kind, arguments.what, MadeBefore(Path(folder)))
+        resources.enter_context(stopwatch.running())
+        profile = cProfile.Profile()
+        if arguments.profile:
+            profile.enable()
         started = time.perf_counter()
-        with stopwatch.running():
-            profile = cProfile.Profile()
-            if arguments.profile:
-                profile.enable()
-            report = compactor.compact()
-            if arguments.profile:
-                profile.disable()
-                profile.dump_stats(arguments.profile)
+        operations, names = work()
         seconds = time.perf_counter() - started
-    (plan,) = report.plans
-    assert len(stopwatch.holds) == len(HOLDS)
+        if arguments.profile:
+            profile.disable()
+            profile.dump_stats(arguments.profile)
     figures = {
-        "operations": len(plan.operations),
+        "operations": operations,
         "seconds": seconds,
         "peak_rss_mb": memory.peak_bytes() / 1_000_000,
         "holds": {
@@ -233,11 +235,46 @@ def main() -> int:
                 **hold.spent.minus(hold.steps.get(SKEW_WAIT, NOTHING))._asdict(),
                 "steps": {step: spent._asdict() for step, spent in hold.steps.items()},
             }
-            for name, hold in zip(HOLDS, stopwatch.holds, strict=True)
+            for name, hold in zip(names, stopwatch.holds, strict=True)
         },
     }
     print(json.dumps(figures))
     return 0
+
+
+def compact(table: Path, kind: CompactionType, groups: Sequence[str], made: MadeBefore) -> tuple[int, Sequence[str]]:
+    """Returns the number of operations, and for what the lock was taken."""
+    dispatcher = QuietDispatcher()
+    compactor = Compactor(
+        LocalStorage(),
+        str(table),
+        OPTIONS,
+        planner=planner_of(
+            kind,
+            GroupFilter(file_groups=tuple(groups)),
+            {} if kind is CompactionType.FULL else {"planner.budget": "1000000GiB"},
+        ),
+        choose_dispatcher=lambda input_bytes: dispatcher,
+        run_operation=made.run,
+        clock=SystemClock(),
+        processes=Processes(),
+    )
+    (plan,) = compactor.compact().plans
+    return len(plan.operations), HOLDS
+
+
+def archive(table: Path, instants: int) -> tuple[int, Sequence[str]]:
+    """The same of an archiving of so many."""
+    storage, processes, clock = LocalStorage(), Processes(), SystemClock()
+    serviced = ServicedTable.for_one_attempt(
+        storage, str(table), OPTIONS, clock=clock, processes=processes, observer=None, guard=lambda: None
+    )
+    config = load_table_config(storage, str(table), clock=clock).config
+    stay = len(load_timeline(storage, str(table), config).completed_writes) - instants
+    report = archiver.Archiver(serviced, ArchiveOptions(stay, stay, 1, 1)).archive()
+    assert len(report.archived) == instants, report
+    batches = range(0, instants, archiver.BATCH_INSTANTS)
+    return instants, [f"batch {number}" for number, _ in enumerate(batches, 1)]
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
 CLEANED = {"hoodie.clean.automatic": "true", "hoodie.clean.commits.retained": "1"}
+SHARES = {
+    "hoodie.write.concurrency.mode": "optimistic_concurrency_control",
+    "hoodie.clean.failed.writes.policy": "LAZY",
+    "hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.FileSystemBasedLockProvider",
+    "hoodie.archive.automatic": "true",
+}
 SHAPE = TableShape(
     partition_fields="part",
     options={"hoodie.metadata.enable": "true", "hoodie.metadata.compact.max.delta.commits": "1"},
@@ -243,6 +250,46 @@ def test_levels_as_with_hudi(table: HudiTable, spark: SparkSession, tmp_path: Pa
     assert len({row.time for row in rows}) == len(rows)
     assert {(row.time, row.action) for row in rows} | completed(table) >= known
     assert in_archive(spark, table)
+    assert_verified(table)
+
+
+@pytest.mark.wide
+@pytest.mark.timeout(1800)
+def test_beside_a_writer_that_archives(table: HudiTable, spark: SparkSession) -> None:
+    """A Hudi writer archives with every other of its commits, and ours archives without a pause, the lock shared: each
+    instant is on the timeline or once in the archive, and Hudi reads all of it."""
+    failed: list[BaseException] = []
+
+    def write_all() -> None:
+        try:
+            for ts in range(50, 66):
+                keep = ("2", "3") if ts % 2 else ("20", "30")
+                numbers = dict(zip(("hoodie.keep.min.commits", "hoodie.keep.max.commits"), keep, strict=True))
+                write(table, spark, ts, **SHARES, **CLEANED, **numbers)
+        except BaseException as error:
+            failed.append(error)
+
+    known, ours = completed(table), set()
+    writer = Thread(target=write_all)
+    writer.start()
+    while writer.is_alive():
+        known |= completed(table)
+        numbers = ("--keep-min", "2", "--keep-max", "3", "--commits-retained", "1")
+        code, report = lakeward("archive", str(table.path), "--lock", "filesystem", *numbers)
+        assert code in (0, 5, 75), report
+        ours |= {(each["instant"], each["action"]) for each in report.get("archived", ())}
+    writer.join()
+    assert failed == []
+
+    rows = rows_of(table)
+    archived = {(row.time, row.action) for row in rows}
+    assert len(archived) == len(rows), "an instant is in the archive twice"
+    assert known <= archived | completed(table), "an instant is gone"
+    assert not archived & completed(table)
+    assert ours and ours < archived, "both have archived"
+    assert in_archive(spark, table)
+    assert len(table.snapshot()) == 6
+    assert all('"v":"v65"' in row for row in table.snapshot())
     assert_verified(table)
 
 

@@ -16,9 +16,13 @@ from lakeward.execute.restore.restoring import restore
 from lakeward.format.avro.container import read_record
 from lakeward.storage.local import LocalStorage
 from tests.called_storage import WRITES
+from tests.conftest import IN_CI
 from tests.execute.clean.cleaning import clean
 from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
+from tests.hudi.golden_version_8 import by_default
+from tests.hudi.other_release import OtherRelease
+from tests.hudi.spark import OLDEST_VERSION_OF_8, HudiMissing
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
 from tests.interop.made_once import made_once
@@ -299,3 +303,48 @@ def test_what_our_cleans_set_aside_comes_back_first(
         assert len(table.snapshot()) == 25
         code, printed = lakeward("verify", str(table.path), "--timezone", "UTC")
         assert code == 0, printed
+
+
+@pytest.mark.wide
+@pytest.mark.timeout(900)
+def test_a_table_of_hudi_1_0_2_goes_back_as_it_takes_it_there(spark: SparkSession, tmp_path: Path) -> None:
+    """The same files and rows as on a copy that it restores itself. It writes on, and 1.2.0 makes version 9 of it."""
+    shape = by_default(**METADATA)
+
+    def query(ts: int, first: int, last: int) -> str:
+        return (
+            f"SELECT concat('k', id) AS id, concat('p', id % 2) AS part, {ts}L AS ts, 'v{ts}' AS v "
+            f"FROM range({first}, {last})"
+        )
+
+    try:
+        release = OtherRelease(OLDEST_VERSION_OF_8, tmp_path / "older")
+    except HudiMissing as missing:
+        (pytest.fail if IN_CI else pytest.skip)(str(missing))
+    with release:
+        older = release.table(tmp_path / "table", shape)
+        older.write(query(1, 0, 10), "insert")
+        older.write(query(2, 0, 5), "upsert")
+        table = HudiTable(spark, tmp_path / "table", shape)
+        target, expected = table.completed_instants()[-1][0], older.snapshot()
+        older.procedure(f"create_savepoint(path => '{{path}}', commit_time => '{target}')")
+        older.write(query(3, 5, 12), "upsert")
+        older.compaction("op => 'scheduleAndExecute'")
+        older.write(query(4, 2, 9), "upsert")
+        by_hudi = older.at(table.copy_to(tmp_path / "by-hudi").path)
+        by_hudi.procedure(f"rollback_to_savepoint(path => '{{path}}', instant_time => '{target}')")
+
+        code, done = lakeward("restore", str(table.path), "--to", target, "--writers", "stopped")
+
+        assert code == 0, done
+        assert older.snapshot() == by_hudi.snapshot() == expected
+        assert table.data_files() == HudiTable(spark, by_hudi.path, shape).data_files()
+        for each in (older, by_hudi):
+            each.write(query(5, 3, 25), "upsert")
+            each.compaction("op => 'scheduleAndExecute'")
+        assert older.snapshot() == by_hudi.snapshot() != expected
+    table.write(rows(spark, 6, 3, 25), "upsert")
+    assert "hoodie.table.version=9" in (table.path / ".hoodie" / "hoodie.properties").read_text().splitlines()
+    assert len(table.snapshot()) == 25
+    code, printed = lakeward("verify", str(table.path), "--timezone", "UTC")
+    assert code == 0, printed
