@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from lakeward.cli.main import run
+from lakeward.storage.local import LocalStorage
 from tests.crash.compacting import everything
+from tests.execute.clean.cleaning import clean, compacted
 from tests.golden_tables import copy_golden
 
 SECOND, LAST = "20261121043706178", "20261121043709156"
@@ -43,6 +45,22 @@ def test_what_is_lost_is_told(table: Path, capfd: pytest.CaptureFixture[str]) ->
     assert f"The table is at {SECOND} already." in capfd.readouterr().out
     assert run(["restore", str(table), "--to", SECOND, "--dry-run", "--timezone", "UTC"]) == 0
     assert f"The table is at {SECOND} already." in capfd.readouterr().out
+
+
+def test_which_cleans_are_undone_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Before, with files and bytes, and after."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    table = compacted("v9", tmp_path / "table")
+    (cleaned,) = clean(table, LocalStorage(), keep_seconds=3600.0).cleans
+    assert run(["restore", str(table), "--to", SECOND, "--dry-run", "--timezone", "UTC"]) == 0
+    assert f"Would undo clean {cleaned.instant} first: 4 files of " in capfd.readouterr().out
+
+    assert run(["restore", str(table), "--to", SECOND, *STOPPED]) == 0
+    told = capfd.readouterr()
+    assert f"Clean {cleaned.instant} was undone first: 4 files of " in told.out
+    assert f"undoing clean {cleaned.instant}: files: 4" in told.err
 
 
 @pytest.mark.parametrize(
