@@ -15,13 +15,13 @@ from structlog.testing import capture_logs
 
 from lakeward.config.job_kind import JobKind
 from lakeward.daemon.metrics.specs import TABLE_GAUGES
+from lakeward.daemon.reports import JobReport, PollReport
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling import events as e
 from lakeward.daemon.scheduling.events import TableState
 from lakeward.daemon.status import JobEnd
 from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.web.pages import concerns
-from lakeward.daemon.worker import JobReport, PollReport
 from lakeward.errors import StoreUnavailable, TryLater
 from lakeward.format.timeline.compaction_plan import CompactionPlan, read_compaction_plan, write_compaction_plan
 from lakeward.format.timeline.instant import format_instant_time
@@ -161,7 +161,7 @@ def test_a_table_of_a_kind_that_leaves_no_work_is_quiet(root: Path, tmp_path: Pa
 
 
 def test_each_service_is_refused_by_itself(root: Path, tmp_path: Path) -> None:
-    """Keeps 4 of daemon/worker and 1 of config/standing: change data capture stops compaction, which is told with its
+    """Keeps 1 of daemon/planning and 1 of config/standing: change data capture stops compaction, which is told with its
     reason, in an event, by a gauge, on the page; the table is cleaned all the same. What stops all stops the table."""
     table = copy_golden("v9", root / "orders")
     first = Serving(root, tmp_path / "state", settings={"defaults.services": '["compaction"]'})

@@ -13,6 +13,7 @@ import pytest
 from lakeward.commit.transition import ServiceAction
 from lakeward.config.job_kind import RETIRED, JobKind
 from lakeward.daemon import worker as module
+from lakeward.daemon.reports import JobReport, PlanReport
 from lakeward.daemon.scheduling.events import Job, JobResult
 from lakeward.daemon.scheduling.job_traits import TRAITS
 from lakeward.daemon.served_table import ServedTable, served_table
@@ -49,11 +50,11 @@ class Bench:
             self.serving.settings, "orders", str(self.path), watched_since=self.serving.clock.now()
         )
 
-    def plan(self, excluded: Mapping[GroupId, Reason] | None = None) -> module.PlanReport:
+    def plan(self, excluded: Mapping[GroupId, Reason] | None = None) -> PlanReport:
         self.worker.poll(self.table)
         return self.worker.plan(self.table, excluded or {}, proceed)
 
-    def run(self, service: JobKind, observer: Observer | None = None, **changes: Any) -> module.JobReport:
+    def run(self, service: JobKind, observer: Observer | None = None, **changes: Any) -> JobReport:
         job = replace(Job("j1", "orders", service, {}, 1, 1, 1, 1, deadline=0.0), **changes)
         return self.worker.run(job, self.table, guard=proceed, observer=observer or Silent())
 

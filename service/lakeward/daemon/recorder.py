@@ -25,11 +25,11 @@ from lakeward.clock import Clock
 from lakeward.config.job_summary import summarise_job
 from lakeward.daemon.outbox import Letter, Outbox, Sent, send
 from lakeward.daemon.problem import problem_of
+from lakeward.daemon.reports import PlanReport
 from lakeward.daemon.runner import Lane
 from lakeward.daemon.scheduling import events as e
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import JobEnd, JobFigures, JobStatus, StorageSample
-from lakeward.daemon.worker import PlanReport
 from lakeward.execute.progress import DeletedSoFar
 from lakeward.plan.compaction.decision import Decision
 from lakeward.state.records import (

@@ -42,6 +42,7 @@ from lakeward.daemon.metrics.specs import PollOutcome, VerificationKind, Watched
 from lakeward.daemon.outbox import AWAY
 from lakeward.daemon.problem import is_foreseen, problem_of, problems_of
 from lakeward.daemon.recorder import Recorder, Remembered
+from lakeward.daemon.reports import JobReport, PlanReport, PollReport
 from lakeward.daemon.runner import Lane, Runner
 from lakeward.daemon.scheduling import events as e
 from lakeward.daemon.scheduling.scheduler import Scheduler
@@ -58,7 +59,7 @@ from lakeward.daemon.status import (
     StorageSample,
 )
 from lakeward.daemon.status_report import limitations, table_status
-from lakeward.daemon.worker import JobReport, PlanReport, PollReport, Worker
+from lakeward.daemon.worker import Worker
 from lakeward.errors import Cancelled, EngineLost
 from lakeward.format.timeline.instant import format_instant_time
 from lakeward.state.records import ControlRecord

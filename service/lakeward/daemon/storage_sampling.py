@@ -18,6 +18,7 @@ from lakeward.clock import Clock
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import StorageSample
 from lakeward.daemon.table_cache import TableCache
+from lakeward.errors import LakewardError
 from lakeward.execute.clean.choosing import CleanChoice, find_retention
 from lakeward.plan.clean.decision import CleanOutcome
 from lakeward.plan.clean.policy import CleanPolicy
@@ -53,3 +54,13 @@ def sample_storage(
     took = clock.monotonic() - began
     cache.keep_storage(sample, due_at=began + max(SECONDS_MIN, took * TIMES_ITS_COST))
     return sample
+
+
+def count_storage(
+    storage: Storage, table: ServedTable, snapshot: TableSnapshot, cache: TableCache, *, clock: Clock
+) -> StorageSample | None:
+    """The same; None also where something in it is broken, which plans and jobs say."""
+    try:
+        return sample_storage(storage, table, snapshot, cache, clock=clock)
+    except LakewardError:
+        return None

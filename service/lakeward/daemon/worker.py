@@ -1,7 +1,7 @@
 """Carries out what the scheduler asks for: polls one table, plans for it, or does one job on it.
 
     poll   -> watcher                      -> has the timeline changed, did another service work on the table
-    plan   -> watcher, planner (pure)      -> a decision for every file group, and what it would cost
+    plan   -> watcher, daemon/planning     -> a decision for every file group, and what it would cost
     run    -> execute, through commit      -> committed, nothing, or an error
 
 Every method is called on a thread of its own and returns, or raises, when it is done; nothing here decides what is
@@ -11,8 +11,7 @@ done next. What one call leaves for the next is in two places: the watcher's vie
 Touches: tables, through `execute`; Spark, through a dispatcher.
 Keeps:   1. a job stops before it publishes when its lease is not safe any more, or when it was cancelled;
          2. what a table's settings do not allow is refused before its storage is written;
-         3. a table of a kind that leaves us no work is no failure, unless its services are named;
-         4. what stands against compaction holds no other service of the table back.
+         3. a table of a kind that leaves us no work is no failure, unless its services are named.
 """
 
 from __future__ import annotations
@@ -20,10 +19,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
-from datetime import tzinfo
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from lakeward.clock import Clock
 from lakeward.commit.lock.opening import open_lock
@@ -31,44 +29,38 @@ from lakeward.commit.lock.table_lock import Guard
 from lakeward.commit.owner import Processes
 from lakeward.config.job_kind import JobKind
 from lakeward.config.settings import Writers
-from lakeward.config.standing import Standing, standing_of
-from lakeward.daemon.jobs.archiving import archive, archive_demand
-from lakeward.daemon.jobs.cleaning import clean, clean_demand
-from lakeward.daemon.jobs.rolling_back import roll_back, rollback_demand
+from lakeward.config.standing import standing_of
+from lakeward.daemon.jobs.archiving import archive
+from lakeward.daemon.jobs.cleaning import clean
+from lakeward.daemon.jobs.rolling_back import roll_back
 from lakeward.daemon.log import log_context
-from lakeward.daemon.observation import observe_plans
+from lakeward.daemon.planning import Dispatchers, TablePlanning
 from lakeward.daemon.problem import problem_of
-from lakeward.daemon.scheduling.events import Demand, Job, JobResult, ProblemKind, ServiceDemand, WorkProblem
+from lakeward.daemon.reports import JobReport, PlanReport, PollReport
+from lakeward.daemon.scheduling.events import Job, JobResult, ProblemKind, WorkProblem
 from lakeward.daemon.served_table import ServedTable
 from lakeward.daemon.status import JobFigures, StorageSample
-from lakeward.daemon.storage_sampling import sample_storage
+from lakeward.daemon.storage_sampling import count_storage
 from lakeward.daemon.table_cache import TableCache, TableCaches
 from lakeward.daemon.turn import Turn
 from lakeward.daemon.watcher import Watcher
-from lakeward.dispatch.dispatcher import Dispatcher
-from lakeward.errors import BrokenFile, LakewardError, Refused, Unsupported, VerificationFailed
+from lakeward.errors import LakewardError, Refused, VerificationFailed
 from lakeward.execute.compaction.compactor import CompactionReport, Compactor
 from lakeward.execute.compaction.merging import RunOperation
 from lakeward.execute.compaction.unscheduling import Unscheduled
-from lakeward.execute.metadata.trigger import scan_trigger, service_metadata
+from lakeward.execute.metadata.trigger import service_metadata
 from lakeward.execute.options import CompactionOptions
-from lakeward.execute.pending_work import PendingWork, pending_work
 from lakeward.execute.progress import Observer
-from lakeward.execute.serviced_table import ServicedTable, zone_of
-from lakeward.execute.stuck_services import Judge
-from lakeward.format.timeline.instant import Instant, State, format_instant_time, parse_instant_time
-from lakeward.plan.compaction.decision import PlanOutcome, Reason
-from lakeward.plan.eligibility import TableService
-from lakeward.plan.metadata.trigger import MetadataService, MetadataTrigger
-from lakeward.plan.refusal import refuse
-from lakeward.plan.stuck import is_begun_service
-from lakeward.state.records import ObservedPlan
+from lakeward.execute.serviced_table import ServicedTable
+from lakeward.format.timeline.instant import Instant, State
+from lakeward.plan.compaction.decision import Reason
+from lakeward.plan.metadata.trigger import MetadataService
 from lakeward.storage.storage import Storage
 from lakeward.table.backlog import Backlog
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.listing import listing_source
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.timeline.service_instants import ServiceInstant, ServiceName, foreign_instants
+from lakeward.table.timeline.service_instants import ServiceName, foreign_instants
 from lakeward.table.timeline.writer_conflicts import WriterConflict
 from lakeward.task.operation_spec import OperationKind
 from lakeward.verify.sample_verification import RunCheck, verify_sample
@@ -78,53 +70,6 @@ if TYPE_CHECKING:
 
 TURN_SECONDS = 1.5
 """How long one table keeps others from a first scan or a plan; all threads in a row stay below a poll's deadline."""
-
-
-class Dispatchers(Protocol):
-    """Dispatchers that run data jobs."""
-
-    @property
-    def at_once(self) -> int:
-        """How many operations of a job run at the same time, at most."""
-
-    def choose(self, input_bytes: int) -> Dispatcher:
-        """The dispatcher for a plan that reads so many bytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class PollReport:
-    changed: bool
-    foreign: ServiceInstant | None
-    """The newest instant of another service on the table."""
-    seconds: float
-    writer_bytes: int = 0
-    """Written by writers since the poll before."""
-    writer_conflicts: tuple[WriterConflict, ...] = ()
-    """Writes that were rolled back since then, and that a service of ours may have failed."""
-    storage: StorageSample | None = None
-    """A count of what holds the storage, where one was behind."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlanReport:
-    outcome: PlanOutcome
-    pending: tuple[ObservedPlan, ...]
-    """Plans on the timeline, ours and those of other services."""
-    demand: Demand
-    at: float
-    seconds: float
-    storage: StorageSample | None = None
-    """A count of what holds the storage, where it was time for one."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobReport:
-    result: JobResult
-    figures: JobFigures = field(default_factory=JobFigures)
-    instants: tuple[str, ...] = ()
-    """Instants of the plans that were brought to an end."""
-    problems: tuple[WorkProblem, ...] = ()
-    """File groups that went wrong while the rest went on."""
 
 
 class Worker:
@@ -156,6 +101,13 @@ class Worker:
         self._state_folder = state_folder
         self._clock = clock
         self._turn = Turn()
+        self._planning = TablePlanning(
+            open_storage=open_storage,
+            open_serviced=lambda table, guard: self._opened(table, guard, None),
+            dispatchers=dispatchers,
+            processes=processes,
+            clock=clock,
+        )
         self.caches = TableCaches()
 
     # ------------------------------------------------------------------------------------------------- scans
@@ -191,14 +143,8 @@ class Worker:
     def _count_again(self, table: ServedTable, cache: TableCache) -> StorageSample | None:
         if not cache.storage_is_behind or self._clock.monotonic() < cache.storage_due_at:
             return None
-        return self._count_storage(table, self._watcher.snapshot(table.name), cache)
-
-    def _count_storage(self, table: ServedTable, snapshot: TableSnapshot, cache: TableCache) -> StorageSample | None:
         storage, _ = self._open_storage(table.base_path)
-        try:
-            return sample_storage(storage, table, snapshot, cache, clock=self._clock)
-        except LakewardError:
-            return None  # what is broken in it, plans and jobs say
+        return count_storage(storage, table, self._watcher.snapshot(table.name), cache, clock=self._clock)
 
     def _writer_conflicts(self, table: ServedTable, instants: Iterable[Instant]) -> tuple[WriterConflict, ...]:
         rollbacks = [each for each in instants if each.action == "rollback" and each.state is State.COMPLETED]
@@ -213,151 +159,8 @@ class Worker:
         started, cache = self._clock.monotonic(), self.caches.of(table.name)
         snapshot = self._watcher.snapshot(table.name)
         cache.keep_plan_facts(self._watcher.backlog(table.name), snapshot.zone.zone)
-        now = self._clock.now()
-        standing = standing_of(table.settings, snapshot)
-        counted = self._count_storage(table, snapshot, cache)
-        if standing.is_refused:
-            stopped = (refusal for against in standing.stopped.values() for refusal in against)
-            refuse(table.base_path, tuple(dict.fromkeys(stopped)))
-        services = self._service_demands(table, cache, snapshot, standing, excluded, guard)
-        outcome, pending = PlanOutcome((), ()), tuple(observe_plans(snapshot))
-        if standing.no_work:
-            demand, pending = Demand(0, no_work=standing.no_work), ()
-        elif not standing.may(TableService.COMPACTION):
-            demand = self._demand_beside(table, cache, snapshot, standing, excluded, now)
-        else:
-            guard()
-            at = format_instant_time(int(now * 1000), zone_of(snapshot))
-            slices = snapshot.latest_slices
-            outcome = table.planner(snapshot, at, {**cache.unmergeable(slices), **excluded}, cache.whole(slices))
-            demand = self._demand(table, cache, snapshot, outcome, excluded, now)
-        demand = replace(demand, services=services, refused=standing.told)
-        return PlanReport(outcome, pending, demand, now, self._clock.monotonic() - started, counted)
-
-    def _demand_beside(
-        self,
-        table: ServedTable,
-        cache: TableCache,
-        snapshot: TableSnapshot,
-        standing: Standing,
-        excluded: Mapping[GroupId, Reason],
-        now: float,
-    ) -> Demand:
-        """What compaction brings with it, where only merging is refused: old plans, and the metadata table."""
-        pending = self._work(table, snapshot, excluded) if standing.may(TableService.UNSCHEDULING) else []
-        return Demand(
-            0,
-            oldest_unmerged_at=None if cache.backlog is None else cache.backlog.oldest_unmerged_at,
-            expired_plans=_expired(pending, snapshot, now, after=table.settings.plan_expiry),
-            metadata=self._metadata_trigger(table, cache, snapshot) if standing.may(TableService.METADATA) else None,
-        )
-
-    def _demand(
-        self,
-        table: ServedTable,
-        cache: TableCache,
-        snapshot: TableSnapshot,
-        outcome: PlanOutcome,
-        excluded: Mapping[GroupId, Reason],
-        now: float,
-    ) -> Demand:
-        pending = self._work(table, snapshot, excluded)
-        # Those that expired are work, too: where one cannot be unscheduled, it is to be carried out.
-        operations = [*outcome.operations, *(operation for work in pending for operation in work.plan.operations)]
-        at_once = min(len(operations), self._dispatchers.at_once)
-        backlog = cache.backlog
-        return Demand(
-            operations=len(operations),
-            read_bytes=sum(operation.read_bytes for operation in operations),
-            write_bytes=sum(operation.write_bytes for operation in operations),
-            benefit=float(sum(decision.numbers.get("saved_bytes", 0) for decision in outcome.decisions)),
-            oldest_unmerged_at=backlog.oldest_unmerged_at if backlog is not None else None,
-            due_by_objective_at=None if (left := outcome.objective_seconds_left) is None else now + left,
-            expired_plans=_expired(pending, snapshot, now, after=table.settings.plan_expiry),
-            memory_bytes=at_once * table.settings.memory,
-            metadata=self._metadata_trigger(table, cache, snapshot),
-        )
-
-    def _work(
-        self, table: ServedTable, snapshot: TableSnapshot, excluded: Mapping[GroupId, Reason]
-    ) -> list[PendingWork]:
-        """Pending plans that are work: one of another engine that holds an excluded group is neither carried out nor
-        unscheduled, nor is one that it may be carrying out."""
-        pending = [work for work in pending_work(snapshot) if work.is_ours or excluded.keys().isdisjoint(work.groups)]
-        if not any(is_begun_service(instant) for instant in snapshot.timeline.pending):
-            return pending
-        judge = self._judge(table)
-        return [work for work in pending if judge.why_maybe_at_work(snapshot, work.instant) is None]
-
-    def _judge(self, table: ServedTable) -> Judge:
-        storage, base_path = self._open_storage(table.base_path)
-        return Judge(
-            storage,
-            base_path,
-            self._clock,
-            self._processes,
-            table.settings.rollback.silent_after,
-            writers_stopped=table.locks.writers is Writers.STOPPED,
-        )
-
-    def _service_demands(
-        self,
-        table: ServedTable,
-        cache: TableCache,
-        snapshot: TableSnapshot,
-        standing: Standing,
-        excluded: Mapping[GroupId, Reason],
-        guard: Guard,
-    ) -> Mapping[JobKind, ServiceDemand]:
-        """What the services beside compaction have to do. What goes wrong in asking one is told and holds nothing back;
-        one that is refused is not asked."""
-
-        def of_rollback() -> ServiceDemand:
-            if not table.is_serviced or not snapshot.timeline.pending:
-                return ServiceDemand(False)
-            serviced = self._opened(table, guard, None)
-            return rollback_demand(serviced, snapshot, quiet_seconds=table.settings.rollback.after)
-
-        def of_clean() -> ServiceDemand:
-            storage, _ = self._open_storage(table.base_path)
-            return clean_demand(storage, table, snapshot, cache, excluded.keys(), clock=self._clock)
-
-        def of_archive() -> ServiceDemand:
-            storage, _ = self._open_storage(table.base_path)
-            return archive_demand(storage, table, snapshot, cache, clock=self._clock)
-
-        demands: dict[JobKind, ServiceDemand] = {}
-        for kind, ask in (
-            (JobKind.ROLLBACK, of_rollback),
-            (JobKind.CLEAN, of_clean),
-            (JobKind.ARCHIVE, of_archive),
-        ):
-            if kind not in table.settings.services or kind in standing.stopped:
-                continue
-            try:
-                demands[kind] = ask()
-            except LakewardError as error:
-                demands[kind] = ServiceDemand(False, problem_of(error).text)
-        return demands
-
-    def _metadata_trigger(
-        self, table: ServedTable, cache: TableCache, snapshot: TableSnapshot
-    ) -> MetadataTrigger | None:
-        storage, base_path = self._open_storage(table.base_path)
-        plans = cache.metadata_plans()
-        try:
-            return scan_trigger(
-                storage,
-                base_path,
-                snapshot.config,
-                after=table.settings.metadata_compact_after,
-                clock=self._clock,
-                cache=plans,
-            )
-        except (Unsupported, BrokenFile):
-            return None  # what cannot be read is not compacted; a compaction of the table, which writes to it, says why
-        finally:
-            cache.keep_metadata_plans(plans)
+        report = self._planning.plan(table, cache, snapshot, excluded, guard)
+        return replace(report, seconds=self._clock.monotonic() - started)
 
     def free_dead_locks(self, table: ServedTable) -> None:
         """Free locks of a table that another daemon services: it may not judge processes of this host, and would wait
@@ -618,14 +421,3 @@ def _bytes_of(backlog: Backlog | None, *, file_groups: int) -> int:
     if backlog is None or not backlog.file_groups:
         return 0
     return (backlog.base_bytes + backlog.log_bytes) * file_groups // backlog.file_groups
-
-
-def _expired(pending: Iterable[PendingWork], snapshot: TableSnapshot, now: float, *, after: float) -> tuple[str, ...]:
-    """Instants of our plans that are older than `after` seconds."""
-    zone = zone_of(snapshot)
-    return tuple(work.instant for work in pending if work.is_ours and _age(work.instant, zone, now) > after)
-
-
-def _age(instant: str, zone: tzinfo, now: float) -> float:
-    """Seconds since an instant was requested."""
-    return now - parse_instant_time(instant, zone) / 1000

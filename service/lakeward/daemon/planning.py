@@ -1,0 +1,243 @@
+"""What there is to do for one table, for all of its services: a snapshot in, decisions and a demand out.
+
+    standing            which services may run at all, each by itself (`config/standing.py`)
+    storage             what holds it, counted now and then
+    services            what rollback, clean and archiving have to do (`daemon/jobs`)
+    compaction          a decision for every file group; where only merging is refused, what goes with it all the same
+
+Touches: the table, reading only: what a demand cannot tell from the snapshot.
+Keeps:   1. what stands against one service, or goes wrong in asking it, holds no other service of the table back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import tzinfo
+from typing import Protocol
+
+from lakeward.clock import Clock
+from lakeward.commit.lock.table_lock import Guard
+from lakeward.commit.owner import Processes
+from lakeward.config.job_kind import JobKind
+from lakeward.config.settings import Writers
+from lakeward.config.standing import Standing, standing_of
+from lakeward.daemon.jobs.archiving import archive_demand
+from lakeward.daemon.jobs.cleaning import clean_demand
+from lakeward.daemon.jobs.rolling_back import rollback_demand
+from lakeward.daemon.observation import observe_plans
+from lakeward.daemon.problem import problem_of
+from lakeward.daemon.reports import PlanReport
+from lakeward.daemon.scheduling.events import Demand, ServiceDemand
+from lakeward.daemon.served_table import ServedTable
+from lakeward.daemon.storage_sampling import count_storage
+from lakeward.daemon.table_cache import TableCache
+from lakeward.dispatch.dispatcher import Dispatcher
+from lakeward.errors import BrokenFile, LakewardError, Unsupported
+from lakeward.execute.metadata.trigger import scan_trigger
+from lakeward.execute.pending_work import PendingWork, pending_work
+from lakeward.execute.serviced_table import ServicedTable, zone_of
+from lakeward.execute.stuck_services import Judge
+from lakeward.format.timeline.instant import format_instant_time, parse_instant_time
+from lakeward.plan.compaction.decision import PlanOutcome, Reason
+from lakeward.plan.eligibility import TableService
+from lakeward.plan.metadata.trigger import MetadataTrigger
+from lakeward.plan.refusal import refuse
+from lakeward.plan.stuck import is_begun_service
+from lakeward.storage.storage import Storage
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.snapshot import TableSnapshot
+
+
+class Dispatchers(Protocol):
+    """Dispatchers that run data jobs."""
+
+    @property
+    def at_once(self) -> int:
+        """How many operations of a job run at the same time, at most."""
+
+    def choose(self, input_bytes: int) -> Dispatcher:
+        """The dispatcher for a plan that reads so many bytes."""
+
+
+class TablePlanning:
+    def __init__(
+        self,
+        *,
+        open_storage: Callable[[str], tuple[Storage, str]],
+        open_serviced: Callable[[ServedTable, Guard], ServicedTable],
+        dispatchers: Dispatchers,
+        processes: Processes,
+        clock: Clock,
+    ) -> None:
+        self._open_storage = open_storage
+        self._open_serviced = open_serviced
+        self._dispatchers = dispatchers
+        self._processes = processes
+        self._clock = clock
+
+    def plan(
+        self,
+        table: ServedTable,
+        cache: TableCache,
+        snapshot: TableSnapshot,
+        excluded: Mapping[GroupId, Reason],
+        guard: Guard,
+    ) -> PlanReport:
+        """Raises `Refused` where no service of the table may run."""
+        started, now = self._clock.monotonic(), self._clock.now()
+        standing = standing_of(table.settings, snapshot)
+        counted = count_storage(self._open_storage(table.base_path)[0], table, snapshot, cache, clock=self._clock)
+        if standing.is_refused:
+            stopped = (refusal for against in standing.stopped.values() for refusal in against)
+            refuse(table.base_path, tuple(dict.fromkeys(stopped)))
+        services = self._service_demands(table, cache, snapshot, standing, excluded, guard)
+        outcome, pending = PlanOutcome((), ()), tuple(observe_plans(snapshot))
+        if standing.no_work:
+            demand, pending = Demand(0, no_work=standing.no_work), ()
+        elif not standing.may(TableService.COMPACTION):
+            demand = self._demand_beside(table, cache, snapshot, standing, excluded, now)
+        else:
+            guard()
+            at = format_instant_time(int(now * 1000), zone_of(snapshot))
+            slices = snapshot.latest_slices
+            outcome = table.planner(snapshot, at, {**cache.unmergeable(slices), **excluded}, cache.whole(slices))
+            demand = self._demand(table, cache, snapshot, outcome, excluded, now)
+        demand = replace(demand, services=services, refused=standing.told)
+        return PlanReport(outcome, pending, demand, now, self._clock.monotonic() - started, counted)
+
+    def _demand_beside(
+        self,
+        table: ServedTable,
+        cache: TableCache,
+        snapshot: TableSnapshot,
+        standing: Standing,
+        excluded: Mapping[GroupId, Reason],
+        now: float,
+    ) -> Demand:
+        """What compaction brings with it, where only merging is refused: old plans, and the metadata table."""
+        pending = self._work(table, snapshot, excluded) if standing.may(TableService.UNSCHEDULING) else []
+        return Demand(
+            0,
+            oldest_unmerged_at=None if cache.backlog is None else cache.backlog.oldest_unmerged_at,
+            expired_plans=_expired(pending, snapshot, now, after=table.settings.plan_expiry),
+            metadata=self._metadata_trigger(table, cache, snapshot) if standing.may(TableService.METADATA) else None,
+        )
+
+    def _demand(
+        self,
+        table: ServedTable,
+        cache: TableCache,
+        snapshot: TableSnapshot,
+        outcome: PlanOutcome,
+        excluded: Mapping[GroupId, Reason],
+        now: float,
+    ) -> Demand:
+        pending = self._work(table, snapshot, excluded)
+        # Those that expired are work, too: where one cannot be unscheduled, it is to be carried out.
+        operations = [*outcome.operations, *(operation for work in pending for operation in work.plan.operations)]
+        at_once = min(len(operations), self._dispatchers.at_once)
+        backlog = cache.backlog
+        return Demand(
+            operations=len(operations),
+            read_bytes=sum(operation.read_bytes for operation in operations),
+            write_bytes=sum(operation.write_bytes for operation in operations),
+            benefit=float(sum(decision.numbers.get("saved_bytes", 0) for decision in outcome.decisions)),
+            oldest_unmerged_at=backlog.oldest_unmerged_at if backlog is not None else None,
+            due_by_objective_at=None if (left := outcome.objective_seconds_left) is None else now + left,
+            expired_plans=_expired(pending, snapshot, now, after=table.settings.plan_expiry),
+            memory_bytes=at_once * table.settings.memory,
+            metadata=self._metadata_trigger(table, cache, snapshot),
+        )
+
+    def _work(
+        self, table: ServedTable, snapshot: TableSnapshot, excluded: Mapping[GroupId, Reason]
+    ) -> list[PendingWork]:
+        """Pending plans that are work: one of another engine that holds an excluded group is neither carried out nor
+        unscheduled, nor is one that it may be carrying out."""
+        pending = [work for work in pending_work(snapshot) if work.is_ours or excluded.keys().isdisjoint(work.groups)]
+        if not any(is_begun_service(instant) for instant in snapshot.timeline.pending):
+            return pending
+        judge = self._judge(table)
+        return [work for work in pending if judge.why_maybe_at_work(snapshot, work.instant) is None]
+
+    def _judge(self, table: ServedTable) -> Judge:
+        storage, base_path = self._open_storage(table.base_path)
+        return Judge(
+            storage,
+            base_path,
+            self._clock,
+            self._processes,
+            table.settings.rollback.silent_after,
+            writers_stopped=table.locks.writers is Writers.STOPPED,
+        )
+
+    def _service_demands(
+        self,
+        table: ServedTable,
+        cache: TableCache,
+        snapshot: TableSnapshot,
+        standing: Standing,
+        excluded: Mapping[GroupId, Reason],
+        guard: Guard,
+    ) -> Mapping[JobKind, ServiceDemand]:
+        """What the services beside compaction have to do. What goes wrong in asking one is told and holds nothing back;
+        one that is refused is not asked."""
+
+        def of_rollback() -> ServiceDemand:
+            if not table.is_serviced or not snapshot.timeline.pending:
+                return ServiceDemand(False)
+            serviced = self._open_serviced(table, guard)
+            return rollback_demand(serviced, snapshot, quiet_seconds=table.settings.rollback.after)
+
+        def of_clean() -> ServiceDemand:
+            storage, _ = self._open_storage(table.base_path)
+            return clean_demand(storage, table, snapshot, cache, excluded.keys(), clock=self._clock)
+
+        def of_archive() -> ServiceDemand:
+            storage, _ = self._open_storage(table.base_path)
+            return archive_demand(storage, table, snapshot, cache, clock=self._clock)
+
+        demands: dict[JobKind, ServiceDemand] = {}
+        for kind, ask in (
+            (JobKind.ROLLBACK, of_rollback),
+            (JobKind.CLEAN, of_clean),
+            (JobKind.ARCHIVE, of_archive),
+        ):
+            if kind not in table.settings.services or kind in standing.stopped:
+                continue
+            try:
+                demands[kind] = ask()
+            except LakewardError as error:
+                demands[kind] = ServiceDemand(False, problem_of(error).text)
+        return demands
+
+    def _metadata_trigger(
+        self, table: ServedTable, cache: TableCache, snapshot: TableSnapshot
+    ) -> MetadataTrigger | None:
+        storage, base_path = self._open_storage(table.base_path)
+        plans = cache.metadata_plans()
+        try:
+            return scan_trigger(
+                storage,
+                base_path,
+                snapshot.config,
+                after=table.settings.metadata_compact_after,
+                clock=self._clock,
+                cache=plans,
+            )
+        except (Unsupported, BrokenFile):
+            return None  # what cannot be read is not compacted; a compaction of the table, which writes to it, says why
+        finally:
+            cache.keep_metadata_plans(plans)
+
+
+def _expired(pending: Iterable[PendingWork], snapshot: TableSnapshot, now: float, *, after: float) -> tuple[str, ...]:
+    """Instants of our plans that are older than `after` seconds."""
+    zone = zone_of(snapshot)
+    return tuple(work.instant for work in pending if work.is_ours and _age(work.instant, zone, now) > after)
+
+
+def _age(instant: str, zone: tzinfo, now: float) -> float:
+    """Seconds since an instant was requested."""
+    return now - parse_instant_time(instant, zone) / 1000
