@@ -1,0 +1,226 @@
+"""The keys that sorted runs stand at: compared by eight bytes, and by all of them only on a tie.
+
+Of each run the keys of one batch are here, copied one after the other, and the position of the *head*, the next row to
+come out. Of each head a *prefix* is at hand: the eight bytes behind those that all keys have in common (`skip`), as one
+unsigned number, big-endian, padded with zeros. Keys of other shapes than one text do not exist: Hudi writes a composite
+record key as one.
+
+                     skip        prefix
+    customer:00017.. |----------|~~~~~~~~|............      equal prefixes are compared on, byte by byte
+
+    data     | last key of the batch before | key 0 | key 1 | ... |        a region for each run
+    offsets  first[run] - 1 --^              ^-- first[run]
+
+Touches: nothing.
+Keeps:   1. the order is that of unsigned UTF-8 bytes, and a key comes before a longer one that begins with it: that of
+            `HoodieKey` in RFC-103's sorted files, and not Java's order of UTF-16 units;
+         2. each run is checked while it is read: a key smaller than the one before it is `NotSorted`, in one batch or
+            across two;
+         3. `repeats` is set exactly where a row has the key of the row before it in its run;
+         4. no more than one batch of each run is held, beside what regions have to spare.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from numba import from_dtype
+
+from lakeward.errors import LakewardError
+from lakeward.kernel import I64_IN, U8, U8_IN, kernel, types
+from lakeward.merge.byte_hash import byte_buffers
+
+_T = TypeVar("_T", bound=np.generic)
+
+
+class NotSorted(LakewardError):
+    """A run of records is not in the order of its keys."""
+
+    def __init__(self, run: int, row: int) -> None:
+        super().__init__(f"Run {run} is not sorted: the key of row {row} of a batch is smaller than the one before it.")
+        self.run = run
+
+
+HEAD = np.dtype([("row", np.int64), ("end", np.int64), ("begin", np.int64), ("batch", np.int64), ("prefix", np.uint64)])
+"""Where a run is: rows are places in `offsets`, from `begin`, the first of its batch, to before `end`.
+
+A run that has ended has `row` and `end` 0. `batch` is the batch's number: they are counted as they come, over all runs.
+"""
+HEADS = types.Array(from_dtype(HEAD), 1, "C")
+
+
+@kernel(types.int64(U8_IN, types.int64, types.int64, types.int64, types.int64))
+def compare_bytes(data: npt.NDArray[np.uint8], start: int, end: int, other_start: int, other_end: int) -> int:
+    """Negative, 0 or positive as `data[start:end]` comes before, is or comes after `data[other_start:other_end]`."""
+    common = min(end - start, other_end - other_start)
+    for i in range(common):
+        if data[start + i] != data[other_start + i]:
+            return int(data[start + i]) - int(data[other_start + i])
+    return (end - start) - (other_end - other_start)
+
+
+@kernel(types.uint64(U8_IN, types.int64, types.int64))
+def prefix_of(data: npt.NDArray[np.uint8], start: int, end: int) -> np.uint64:
+    """The first eight bytes of `data[start:end]` as a number that compares as they do; what is missing counts as 0."""
+    if start + 8 <= end:
+        return (
+            (np.uint64(data[start]) << np.uint64(56))
+            | (np.uint64(data[start + 1]) << np.uint64(48))
+            | (np.uint64(data[start + 2]) << np.uint64(40))
+            | (np.uint64(data[start + 3]) << np.uint64(32))
+            | (np.uint64(data[start + 4]) << np.uint64(24))
+            | (np.uint64(data[start + 5]) << np.uint64(16))
+            | (np.uint64(data[start + 6]) << np.uint64(8))
+            | np.uint64(data[start + 7])
+        )
+    prefix = np.uint64(0)
+    shift = np.uint64(56)
+    for i in range(start, end):
+        prefix |= np.uint64(data[i]) << shift
+        shift -= np.uint64(8)
+    return prefix
+
+
+@kernel(types.int64(U8_IN, types.int64, types.int64, types.int64, types.int64))
+def _common_bytes(data: npt.NDArray[np.uint8], start: int, end: int, other_start: int, other_end: int) -> int:
+    """How many bytes two keys begin with in common."""
+    most = min(end - start, other_end - other_start)
+    for i in range(most):
+        if data[start + i] != data[other_start + i]:
+            return i
+    return most
+
+
+@kernel(types.int64(U8_IN, I64_IN, types.int64, types.int64, types.int64, U8))
+def _check(
+    data: npt.NDArray[np.uint8],
+    offsets: npt.NDArray[np.int64],
+    first: int,
+    rows: int,
+    has_last: int,
+    repeats: npt.NDArray[np.uint8],
+) -> int:
+    """The first row with a smaller key than the row before it, or -1. Marks the repeats on the way.
+
+    Row i is `data[offsets[first + i]:offsets[first + i + 1]]`; the row before row 0 counts where `has_last` is 1.
+    """
+    repeats[first] = 0
+    for i in range(first + 1 - has_last, first + rows):
+        start, middle, end = offsets[i - 1], offsets[i], offsets[i + 1]
+        # Neighbours mostly agree in their first words: eight bytes at a time as long as they do.
+        common = min(middle - start, end - middle)
+        at = 0
+        while at + 8 <= common and prefix_of(data, start + at, middle) == prefix_of(data, middle + at, end):
+            at += 8
+        order = compare_bytes(data, start + at, middle, middle + at, end)
+        if order > 0:
+            return i - first
+        repeats[i] = np.uint8(order == 0)
+    return -1
+
+
+@kernel(types.void(U8_IN, I64_IN, HEADS, types.int64))
+def _load_prefixes(
+    data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], heads: npt.NDArray[np.void], skip: int
+) -> None:
+    """The prefix of every run's head."""
+    for run in range(len(heads)):
+        if heads[run]["row"] < heads[run]["end"]:
+            row = heads[run]["row"]
+            heads[run]["prefix"] = prefix_of(data, offsets[row] + skip, offsets[row + 1])
+
+
+class RunKeys:
+    """The batches at which `runs` sorted runs are. Kernels read its arrays and move the heads; it fills them."""
+
+    def __init__(self, runs: int) -> None:
+        self.heads = np.zeros(runs, dtype=HEAD)
+        self.heads["batch"] = -1
+        self.data: npt.NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
+        self.offsets: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self.repeats: npt.NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)
+        self.skip = 0
+        self._batches = 0
+        self._data_regions = _Regions(runs)
+        self._row_regions = _Regions(runs)
+        self._reference: bytes | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return self.data.nbytes + self.offsets.nbytes + self.repeats.nbytes + self.heads.nbytes
+
+    def refill(self, run: int, keys: pa.Array) -> int:
+        """Put the run's next batch in the place of the one that is through; the batch's number.
+
+        Raises `NotSorted`. The batch holds rows, and no null among their keys.
+        """
+        head = self.heads[run]
+        assert len(keys) and keys.null_count == 0 and head["row"] == head["end"]
+        offsets, data = byte_buffers(keys)
+        last = self._last_key(run)
+        size = int(offsets[-1] - offsets[0])
+        start = self._data_regions.place(run, len(last) + size)
+        self.data = _with_room(self.data, self._data_regions.end)
+        first = self._row_regions.place(run, len(keys) + 2) + 1
+        self.offsets = _with_room(self.offsets, self._row_regions.end)
+        self.repeats = _with_room(self.repeats, self._row_regions.end)
+        self.data[start : start + len(last)] = last
+        self.data[start + len(last) : start + len(last) + size] = data[int(offsets[0]) : int(offsets[-1])]
+        self.offsets[first - 1] = start
+        self.offsets[first : first + len(keys) + 1] = offsets + (start + len(last) - offsets[0])
+        wrong = int(_check(self.data, self.offsets, first, len(keys), int(head["batch"] >= 0), self.repeats))
+        if wrong >= 0:
+            raise NotSorted(run, wrong)
+        head["row"] = head["begin"] = first
+        head["end"] = first + len(keys)
+        head["batch"] = self._batches
+        self._batches += 1
+        self._shorten_skip(first, first + len(keys) - 1)
+        _load_prefixes(self.data, self.offsets, self.heads, self.skip)
+        return self._batches - 1
+
+    def end(self, run: int) -> None:
+        """The run has no more batches."""
+        head = self.heads[run]
+        assert head["row"] == head["end"]
+        head["row"] = head["end"] = 0
+
+    def _last_key(self, run: int) -> npt.NDArray[np.uint8]:
+        end = int(self.heads[run]["end"])
+        return self.data[int(self.offsets[end - 1]) : int(self.offsets[end])].copy() if end else self.data[:0]
+
+    def _shorten_skip(self, *rows: int) -> None:
+        """Keep what all keys begin with: since a batch is sorted, its first and last row say it of all."""
+        for row in rows:
+            key = self.data[int(self.offsets[row]) : int(self.offsets[row + 1])].tobytes()
+            if self._reference is None:
+                self._reference, self.skip = key, len(key)
+            both = np.frombuffer(self._reference[: self.skip] + key, dtype=np.uint8)
+            self.skip = int(_common_bytes(both, 0, self.skip, self.skip, len(both)))
+
+
+class _Regions:
+    """Places for one changing thing a run in one array: a thing that outgrows its place gets one at the end."""
+
+    def __init__(self, runs: int) -> None:
+        self._starts = [0] * runs
+        self._rooms = [0] * runs
+        self.end = 0
+
+    def place(self, run: int, size: int) -> int:
+        """Where the run's thing of this size goes."""
+        if size > self._rooms[run]:
+            self._starts[run], self._rooms[run] = self.end, size + size // 2
+            self.end += self._rooms[run]
+        return self._starts[run]
+
+
+def _with_room(array: npt.NDArray[_T], room: int) -> npt.NDArray[_T]:
+    if room <= len(array):
+        return array
+    larger = np.empty(max(room, 2 * len(array)), dtype=array.dtype)
+    larger[: len(array)] = array
+    return larger
