@@ -17,6 +17,7 @@ from lakeward.merge.log_fold import LogFold
 from lakeward.merge.merge_rules import MergeMode, MergeRules
 from lakeward.merge.ordering_type import default_is_comparable
 from lakeward.merge.reference import LogRecord, merge_key
+from lakeward.merge.sorted_merge import SortedMerge
 from tests.runs import runs
 
 SMALL = st.integers(-2, 4)
@@ -138,7 +139,7 @@ def delete_arrays(block, ordering):
     return keys, None if all_default else ordering_values, None if all_default else wrapper
 
 
-def fast_merge(slice_, *, base_rows=2, log_rows=2, memory_bytes=10**9):
+def fast_merge(slice_, *, base_rows=2, log_rows=2, memory_bytes=10**9, is_sorted=False):
     schema = slice_.schema
     logs = LogFold(schema, slice_.rules, memory_bytes=memory_bytes)
     try:
@@ -152,9 +153,12 @@ def fast_merge(slice_, *, base_rows=2, log_rows=2, memory_bytes=10**9):
             for start in range(0, len(block), log_rows):
                 logs.append_data(whole.slice(start, log_rows), source=source)
         logs.finish()
-        merge = HashMerge(logs, slice_.rules, base_name="base.parquet")
         whole = pa.RecordBatch.from_pylist(slice_.base, schema)
         base = [whole.slice(start, base_rows) for start in range(0, len(slice_.base), base_rows)]
+        if is_sorted:
+            by_order = SortedMerge(logs, slice_.rules, base_name="base.parquet")
+            return [row for batch in by_order.batches(base) for row in batch.to_pylist()], by_order, logs
+        merge = HashMerge(logs, slice_.rules, base_name="base.parquet")
         out = list(merge.batches(base, lambda: [whole.column("_hoodie_record_key")]))
         keys = {row["_hoodie_record_key"] for row in slice_.base}
         of_base = [batch for batch in out if batch["_hoodie_record_key"][0].as_py() in keys]

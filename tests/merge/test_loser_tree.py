@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeward.merge.loser_tree import DONE, FULL, LeafState, LoserTree, Spans
-from lakeward.merge.sort_key import NotSorted, RunKeys
+from lakeward.merge.sort_key import NotSorted, RunKeys, order_of
 
 
 def merged(runs, *, batch_rows=3, room=5):
     """[(key, run, row of the run, joins)] as the tree gives them, and the tree."""
-    keys = RunKeys(len(runs))
+    keys = RunKeys(["run"] * len(runs))
     where = {}
     at = [0] * len(runs)
 
@@ -116,7 +116,7 @@ def test_the_number_of_comparisons(runs):
 
 
 def test_disjoint_runs_gallop():
-    """Where runs do not overlap, comparisons are few, and spans are as long as batches."""
+    """Runs that do not overlap cost few comparisons."""
     made = [[f"{number:09}" for number in range(start, start + 4000)] for start in range(0, 32_000, 4000)]
     rows, tree = merged(made, batch_rows=1000, room=100)
     assert [row[0] for row in rows] == [key for run in made for key in run]
@@ -139,7 +139,7 @@ def test_a_run_out_of_order(runs, batch_rows):
 
 
 def tree_of(*heads):
-    keys = RunKeys(len(heads))
+    keys = RunKeys(["run"] * len(heads))
     for run, batch in enumerate(heads):
         if batch:
             keys.refill(run, pa.array(batch))
@@ -205,12 +205,21 @@ assert merged(made)[0] == heap_merged(made)
     subprocess.run([sys.executable, "-c", script], check=True, env=environment, cwd=Path(__file__).parents[2])
 
 
+@given(st.lists(KEYS | st.text(alphabet="xy", min_size=14, max_size=30), max_size=40))
+def test_the_order_of_keys(keys):
+    """Keys are ordered by all of their bytes, word after word, and equal ones stay as they are."""
+    data = "".join(keys).encode()
+    offsets = np.cumsum([0, *(len(key.encode()) for key in keys)])
+    order = order_of(np.frombuffer(data, dtype=np.uint8), offsets)
+    assert order.tolist() == sorted(range(len(keys)), key=lambda place: keys[place].encode())
+
+
 def test_memory_is_one_batch_a_run():
     """However long the runs, the keys of one batch of each are held. Keeps 4 of merge/sort_key.
 
     Keeps 4 of merge/loser_tree.
     """
-    keys = RunKeys(2)
+    keys = RunKeys(["run"] * 2)
     sizes = set()
     for _ in range(50):
         for run in range(2):

@@ -14,11 +14,11 @@ import pytest
 
 from lakeward.errors import AlreadyExists, NotFound, VerificationFailed
 from lakeward.format.metadata.base_file_stats import read_bloom_filter
-from lakeward.format.parquet.base_file import BaseFileWriter
+from lakeward.format.parquet.base_file import SORTED_BY_KEY, BaseFileWriter, read_shape
 from lakeward.format.stats.stats_value import StatsVersion
 from lakeward.merge.hash_merge import HashMerge
 from lakeward.read import file_slice as file_slice_module
-from lakeward.read.slice_input import SliceInput
+from lakeward.read.slice_input import MergedBy, SliceInput
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.local import LocalStorage
 from lakeward.table.index_definitions import IndexedColumns
@@ -105,6 +105,53 @@ def test_a_task_whose_folder_is_gone_writes_nothing(spec: OperationSpec) -> None
     """The folder is never made by a task."""
     with pytest.raises(NotFound):
         run_operation(LocalStorage(), replace(spec, attempt_folder=spec.attempt_folder + "-fenced-off"), 0)
+
+
+def say_sorted(spec: OperationSpec, *, and_be: bool) -> None:
+    """The footer of the base file says that its rows are sorted by their keys."""
+    path = Path(spec.slice.base_path) / str(spec.slice.base_file)
+    rows = pq.read_table(path)
+    metadata = {**(rows.schema.metadata or {}), SORTED_BY_KEY: "_hoodie_record_key"}
+    order = "ascending" if and_be else "descending"
+    pq.write_table(rows.sort_by([("_hoodie_record_key", order)]).replace_schema_metadata(metadata), path)
+
+
+def is_sorted(path: Path) -> bool:
+    keys = pq.read_table(path).column("_hoodie_record_key").to_pylist()
+    with path.open("rb") as source:
+        says = read_shape(source, name=path.name).is_sorted
+    assert not says or keys == sorted(keys)
+    return says
+
+
+@pytest.mark.parametrize("sorted_base", [True, None])
+def test_what_was_merged_by_order_says_so(spec: OperationSpec, sorted_base: bool | None) -> None:
+    """A sorted base file, or none, makes a base file that is sorted, which the next compaction relies on."""
+    if sorted_base:
+        say_sorted(spec, and_be=True)
+    else:
+        spec = replace(spec, slice=replace(spec.slice, base_file=None))
+    result = run_operation(LocalStorage(), spec, 0)
+    assert result.counts.merged_by is MergedBy.ORDER
+    assert is_sorted(Path(spec.attempt_folder) / result.file_name)
+
+
+def test_a_base_file_that_is_not_sorted_stays_so(spec: OperationSpec) -> None:
+    """Without the word of its footer rows are merged by their hashes, and stay in the order in which they are."""
+    result = run_operation(LocalStorage(), spec, 0)
+    assert result.counts.merged_by is MergedBy.HASHES
+    assert not is_sorted(Path(spec.attempt_folder) / result.file_name)
+
+
+def test_a_footer_that_is_wrong_about_the_order(spec: OperationSpec) -> None:
+    """What was written by then is thrown away, and the rows are merged without relying on any order."""
+    say_sorted(spec, and_be=False)
+    result = run_operation(LocalStorage(), spec, 0)
+    assert result.counts.merged_by is MergedBy.HASHES_AFTER_ORDER
+    path = Path(spec.attempt_folder) / result.file_name
+    assert not is_sorted(path)
+    rows = pq.read_table(path).drop_columns("_hoodie_file_name").sort_by("_hoodie_record_key").to_pylist()
+    assert rows == expected_rows("v9")
 
 
 class ForgetfulWriter(BaseFileWriter):

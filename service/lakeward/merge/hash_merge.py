@@ -130,7 +130,7 @@ class HashMerge:
             numbers, counts = np.unique(ids, return_counts=True)
             again = numbers[counts > 1]
         if len(again):
-            raise self._repeated(self._logs.key(int(again[0])))
+            raise repeated_key(self._base_name, self._logs.key(int(again[0])))
 
     def _watch(self, hashes: npt.NDArray[np.uint64]) -> None:
         """Remember the keys' hashes. A hash seen twice is most likely a key seen twice, which a second read decides."""
@@ -144,12 +144,14 @@ class HashMerge:
             for row in np.flatnonzero(np.isin(hash_keys(keys) >> np.uint64(1), wanted)):
                 key = keys[int(row)].as_py()
                 if key in seen:
-                    raise self._repeated(key)
+                    raise repeated_key(self._base_name, key)
                 seen.add(key)
 
-    def _repeated(self, key: str) -> BrokenFile:
-        return BrokenFile(
-            f"The base file {self._base_name} holds the record key {key!r} more than once.",
-            why=f"{RECORD_KEY_FIELD} must be unique in a file group, or an update reaches only one of the rows.",
-            remedy="Remove the duplicates with a writer, for example by deleting and inserting the key again.",
-        )
+
+def repeated_key(base_name: str, key: str) -> BrokenFile:
+    """A base file with a key in two rows, as an error."""
+    return BrokenFile(
+        f"The base file {base_name} holds the record key {key!r} more than once.",
+        why=f"{RECORD_KEY_FIELD} must be unique in a file group, or an update reaches only one of the rows.",
+        remedy="Remove the duplicates with a writer, for example by deleting and inserting the key again.",
+    )

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from lakeward.kernel import I64, I64_IN, U8, U8_IN, U64, U64_IN, kernel, types
 from lakeward.merge.byte_hash import byte_buffers, hash_bytes
+from lakeward.merge.sort_key import order_of
 
 _SEED = np.uint64(0x1B873593CC9E2D51)
 _FREE = -1
@@ -195,6 +196,10 @@ class KeyIndex:
     def key(self, key_id: int) -> str:
         assert 0 <= key_id < self._count
         return bytes(self._bytes[self._offsets[key_id] : self._offsets[key_id + 1]]).decode(errors="replace")
+
+    def ids_by_key(self) -> npt.NDArray[np.int64]:
+        """All ids, in the order of the keys' bytes."""
+        return order_of(self._bytes, self._offsets[: self._count + 1])
 
     def keys(self, key_ids: npt.NDArray[np.int64]) -> pa.Array:
         """The keys with these ids, as strings."""

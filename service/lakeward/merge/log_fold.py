@@ -191,6 +191,18 @@ class LogFold:
         assert self._is_finished
         return self._rows.take(self._states.positions[ids])
 
+    def are_data(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Whether the winning records of these keys are data."""
+        return np.asarray(self._states.kinds[ids] == LogRecordKind.DATA)
+
+    def ids_by_key(self) -> npt.NDArray[np.int64]:
+        """The ids of all keys, in the order of their bytes."""
+        return self._keys.ids_by_key()
+
+    def keys_of(self, ids: npt.NDArray[np.int64]) -> pa.Array:
+        """The keys with these ids, as strings."""
+        return self._keys.keys(ids)
+
     def data_ids(self) -> npt.NDArray[np.int64]:
         """The keys whose winning record is data, in the order of their first appearance."""
         return np.flatnonzero(self._states.kinds[: len(self._keys)] == LogRecordKind.DATA)

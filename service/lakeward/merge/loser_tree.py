@@ -53,7 +53,7 @@ from lakeward.merge.sort_key import HEADS, RunKeys, compare_bytes, prefix_of
 
 
 class LeafState(IntEnum):
-    """Where a leaf stands in the match."""
+    """A leaf's place in the match."""
 
     WINNER_NEW_KEY = 0
     WINNER_SAME_KEY = 1
@@ -74,7 +74,7 @@ _WINNER_POPPED: Final = int(LeafState.WINNER_POPPED)
 _LOSER_NEW: Final = int(LeafState.LOSER_NEW_KEY)
 _LOSER_SAME: Final = int(LeafState.LOSER_SAME_KEY)
 _LOSER_POPPED: Final = int(LeafState.LOSER_POPPED)
-_NOBODY: Final = -1
+_NO_RUN: Final = -1
 # Wins in a row after which rows are looked for in one go: less often pays no more than it costs.
 _GALLOP_AFTER: Final = 7
 # What `control` holds.
@@ -139,11 +139,11 @@ def _replay(
         other = leaves[node]["tree"]
         state = leaves[leaf]["state"]
         loses = False
-        if other == _NOBODY:
+        if other == _NO_RUN:
             # The tree is being built: the leaf waits for the one that the other side of this node sends.
             leaves[leaf]["state"] = _LOSER_NEW
             leaves[node]["tree"] = leaf
-            return _NOBODY
+            return _NO_RUN
         if state == _WINNER_POPPED:
             node = leaves[leaf]["first_same"]
             if node < 0:
@@ -156,7 +156,7 @@ def _replay(
             if state == _WINNER_NEW:
                 leaves[leaf]["state"] = _LOSER_NEW
                 leaves[other]["state"] = _WINNER_POPPED
-                leaves[other]["first_same"] = _NOBODY
+                leaves[other]["first_same"] = _NO_RUN
                 loses = True
         elif state == _WINNER_NEW:
             control[_COMPARES] += 1
@@ -193,15 +193,15 @@ def _runner_up(
     offsets: npt.NDArray[np.int64],
     skip: int,
 ) -> int:
-    """The best of those that lost to the champion, which are on its path; nobody where all other runs have ended."""
-    best = _NOBODY
+    """The best of those that lost to the champion, which are on its path; `_NO_RUN` where all others have ended."""
+    best = _NO_RUN
     node = (run + len(leaves)) // 2
     while node > 0:
         other = leaves[node]["tree"]
         node //= 2
         if heads[other]["end"] == 0:
             continue
-        if best == _NOBODY:
+        if best == _NO_RUN:
             best = other
             continue
         control[_COMPARES] += 1
@@ -225,7 +225,7 @@ def _rows_before_others(
     other = _runner_up(run, leaves, control, heads, data, offsets, skip)
     head = heads[run]["row"]
     low, high = head, heads[run]["end"]
-    if other != _NOBODY:
+    if other != _NO_RUN:
         start, end = offsets[heads[other]["row"]] + skip, offsets[heads[other]["row"] + 1]
         # The rows before `low` come before the other's key, those from `high` on do not.
         step = 1
@@ -282,7 +282,7 @@ def _pop(
     """(spans, why it stopped): a run whose next batch is wanted, DONE or FULL."""
     while count + 2 <= len(spans):
         run = control[_OPEN]
-        if run == _NOBODY:
+        if run == _NO_RUN:
             run = leaves[0]["tree"]
             while leaves[run]["state"] == _WINNER_POPPED:
                 # All rows of the last key are out: the runs that had it go on, one after the other.
@@ -290,7 +290,7 @@ def _pop(
                 if heads[run]["end"] > 0:
                     heads[run]["prefix"] = prefix_of(data, offsets[row] + skip, offsets[row + 1])
                 leaves[run]["state"] = _WINNER_NEW
-                leaves[run]["first_same"] = _NOBODY
+                leaves[run]["first_same"] = _NO_RUN
                 run = _replay(run, leaves, control, heads, data, offsets, skip)
             if heads[run]["end"] == 0:
                 return count, DONE
@@ -314,7 +314,7 @@ def _pop(
         if end > 0 and row == end:
             control[_OPEN] = run
             return count, run
-        control[_OPEN] = _NOBODY
+        control[_OPEN] = _NO_RUN
         leaves[run]["state"] = _WINNER_POPPED
         _replay(run, leaves, control, heads, data, offsets, skip)
     return count, FULL
@@ -335,9 +335,9 @@ class LoserTree:
     def __init__(self, keys: RunKeys) -> None:
         self._keys = keys
         self._leaves = np.zeros(len(keys.heads), dtype=LEAF)
-        self._leaves["tree"] = _NOBODY
-        self._leaves["first_same"] = _NOBODY
-        self._control = np.array([_NOBODY, 0, _NOBODY, 0], dtype=np.int64)
+        self._leaves["tree"] = _NO_RUN
+        self._leaves["first_same"] = _NO_RUN
+        self._control = np.array([_NO_RUN, 0, _NO_RUN, 0], dtype=np.int64)
         for run in reversed(range(len(keys.heads))):
             _replay(run, self._leaves, self._control, keys.heads, keys.data, keys.offsets, keys.skip)
 
@@ -347,8 +347,16 @@ class LoserTree:
         return int(self._control[_COMPARES])
 
     @property
+    def has_same_key(self) -> bool:
+        """Another run's head has the key of the row that came out last."""
+        run = int(self._control[_OPEN])
+        if run != _NO_RUN:
+            return bool(self._leaves[run]["first_same"] >= 0)
+        return bool(self._leaves[self._leaves[0]["tree"]]["state"] == _WINNER_SAME)
+
+    @property
     def states(self) -> list[LeafState]:
-        """Where each leaf stands."""
+        """The state of each leaf."""
         return [LeafState(state) for state in self._leaves["state"]]
 
     def pop(self, spans: Spans) -> int:

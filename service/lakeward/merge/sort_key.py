@@ -22,6 +22,7 @@ Keeps:   1. the order is that of unsigned UTF-8 bytes, and a key comes before a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -29,23 +30,19 @@ import numpy.typing as npt
 import pyarrow as pa
 from numba import from_dtype
 
-from lakeward.errors import LakewardError
-from lakeward.kernel import I64_IN, U8, U8_IN, kernel, types
+from lakeward.errors import BrokenFile
+from lakeward.kernel import I64, I64_IN, U8, U8_IN, U64, kernel, types
 from lakeward.merge.byte_hash import byte_buffers
 
 _T = TypeVar("_T", bound=np.generic)
 
 
-class NotSorted(LakewardError):
-    """A run of records is not in the order of its keys."""
-
-    def __init__(self, run: int, row: int) -> None:
-        super().__init__(f"Run {run} is not sorted: the key of row {row} of a batch is smaller than the one before it.")
-        self.run = run
+class NotSorted(BrokenFile):
+    """Records that are said to be in the order of their keys are not."""
 
 
 HEAD = np.dtype([("row", np.int64), ("end", np.int64), ("begin", np.int64), ("batch", np.int64), ("prefix", np.uint64)])
-"""Where a run is: rows are places in `offsets`, from `begin`, the first of its batch, to before `end`.
+"""The place at which a run is: rows are places in `offsets`, from `begin`, the first of its batch, to before `end`.
 
 A run that has ended has `row` and `end` 0. `batch` is the batch's number: they are counted as they come, over all runs.
 """
@@ -133,10 +130,68 @@ def _load_prefixes(
             heads[run]["prefix"] = prefix_of(data, offsets[row] + skip, offsets[row + 1])
 
 
-class RunKeys:
-    """The batches at which `runs` sorted runs are. Kernels read its arrays and move the heads; it fills them."""
+@kernel(types.void(U8_IN, I64_IN, I64_IN, types.int64, U64, I64))
+def _words(
+    data: npt.NDArray[np.uint8],
+    offsets: npt.NDArray[np.int64],
+    places: npt.NDArray[np.int64],
+    skip: int,
+    words: npt.NDArray[np.uint64],
+    lengths: npt.NDArray[np.int64],
+) -> None:
+    """The eight bytes behind the first `skip` of the keys at these places, and how many of them the keys have."""
+    for i in range(len(places)):
+        start, end = offsets[places[i]], offsets[places[i] + 1]
+        words[i] = prefix_of(data, min(start + skip, end), end)
+        lengths[i] = min(max(end - start - skip, 0), 8)
 
-    def __init__(self, runs: int) -> None:
+
+@kernel(types.int64(U8_IN, I64_IN))
+def _common_of_all(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> int:
+    """How many bytes all keys begin with in common."""
+    common = offsets[1] - offsets[0]
+    for i in range(1, len(offsets) - 1):
+        common = _common_bytes(data, offsets[0], offsets[0] + common, offsets[i], offsets[i + 1])
+    return int(common)
+
+
+def order_of(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The places of keys in the order of their bytes. Key i is `data[offsets[i]:offsets[i + 1]]`; equal ones stay.
+
+    All are sorted by one word, those that it leaves equal by the next, and so on.
+    """
+    places = np.arange(len(offsets) - 1)
+    if len(places) == 0:
+        return places
+    skip = int(_common_of_all(data, offsets))
+    order = places.copy()
+    groups = np.zeros(len(places), dtype=np.int64)
+    while len(places):
+        # `places` are positions in `order` whose keys are equal so far to those of their group.
+        words = np.empty(len(places), dtype=np.uint64)
+        lengths = np.empty(len(places), dtype=np.int64)
+        _words(data, offsets, order[places], skip, words, lengths)
+        within = np.lexsort((lengths, words, groups))
+        order[places] = order[places][within]
+        words, lengths = words[within], lengths[within]
+        equal = (groups[1:] == groups[:-1]) & (words[1:] == words[:-1]) & (lengths[1:] == 8) & (lengths[:-1] == 8)
+        in_group = np.concatenate([equal, [False]]) | np.concatenate([[False], equal])
+        groups = np.cumsum(~np.concatenate([[False], equal]))[in_group]
+        places = places[in_group]
+        skip += 8
+    return order
+
+
+class RunKeys:
+    """The batches at which sorted runs are. Kernels read its arrays and move the heads; it fills them."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        """
+        Args:
+            names: how errors call the runs.
+        """
+        runs = len(names)
+        self._names = names
         self.heads = np.zeros(runs, dtype=HEAD)
         self.heads["batch"] = -1
         self.data: npt.NDArray[np.uint8] = np.empty(0, dtype=np.uint8)
@@ -173,7 +228,11 @@ class RunKeys:
         self.offsets[first : first + len(keys) + 1] = offsets + (start + len(last) - offsets[0])
         wrong = int(_check(self.data, self.offsets, first, len(keys), int(head["batch"] >= 0), self.repeats))
         if wrong >= 0:
-            raise NotSorted(run, wrong)
+            raise NotSorted(
+                f"{self._names[run]} is not sorted by its keys.",
+                why=f"It says that it is, but {keys[wrong].as_py()!r} comes after a greater key.",
+                remedy="Compact the file group, which writes the file anew.",
+            )
         head["row"] = head["begin"] = first
         head["end"] = first + len(keys)
         head["batch"] = self._batches
@@ -211,7 +270,7 @@ class _Regions:
         self.end = 0
 
     def place(self, run: int, size: int) -> int:
-        """Where the run's thing of this size goes."""
+        """The start of the place for the run's thing of this size."""
         if size > self._rooms[run]:
             self._starts[run], self._rooms[run] = self.end, size + size // 2
             self.end += self._rooms[run]

@@ -1,23 +1,26 @@
 """One file slice as merged rows: base file and logs in, Arrow batches out.
 
 The logs are read first and folded to one record per key (`read/log_run.py`), then the base file streams by and the
-two are merged (`merge/hash_merge.py`).
+two are merged: by the order of their keys where the base file's footer says that it is sorted, or there is none
+(`merge/sorted_merge.py`), else by their hashes (`merge/hash_merge.py`).
 
 The budget bounds the rows of logs (beyond a quarter of it they are spilled) and a batch of the base file (another
-quarter). It does not bound what grows by the row: the hashes of the base file's keys (`merge/hash_merge.py`), the index
+quarter). It does not bound what grows by the row: the hashes of the keys of a base file that is not sorted, the index
 and the states of the logs' keys, and ordering values that wait to be ranked (`merge/log_fold.py`).
 
 Touches: reads the slice's files; a spill file of its own outside of the table.
 Keeps:   1. the rows are those that Hudi's snapshot query at the slice's instant returns, with their commit times and
             sequence numbers; only `_hoodie_file_name` is left for the writer to set;
          2. the counts add up: rows == base_rows + inserted - deleted;
-         3. every file and temporary file is closed when the batches are exhausted or the reader stops early.
+         3. where `is_sorted`, the rows are in the order of their keys' bytes;
+         4. every file and temporary file is closed when the batches are exhausted or the reader stops early.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import cached_property
 from types import TracebackType
 from typing import Self
 
@@ -26,14 +29,15 @@ import pyarrow as pa
 from lakeward.errors import BrokenFile
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.file_name import resolve
-from lakeward.format.parquet.base_file import count_rows, open_base_file
+from lakeward.format.parquet.base_file import BaseFileShape, open_base_file, read_shape
 from lakeward.merge.hash_merge import HashMerge
 from lakeward.merge.merge_rules import RECORD_KEY_FIELD
 from lakeward.merge.records import record_keys
+from lakeward.merge.sorted_merge import SortedMerge
 from lakeward.read.log_run import LogRun
 from lakeward.read.log_scan import LogScan
 from lakeward.read.sample import SampleTap
-from lakeward.read.slice_input import MergeCounts, SliceInput
+from lakeward.read.slice_input import MergeCounts, MergedBy, SliceInput
 from lakeward.storage.storage import Storage
 
 SHARE_OF_LOG_ROWS = 4  # a quarter of the budget; the rest is the interpreter, the index, batches and row groups
@@ -43,8 +47,11 @@ SHARE_OF_BATCH = 4  # a batch of the base file, decoded, at most; most have a te
 class MergedSlice:
     """The merged rows of a slice, to be read once. A context manager, for readers that may stop early."""
 
-    def __init__(self, storage: Storage, slice_input: SliceInput, *, spill_folder: str | None = None) -> None:
+    def __init__(
+        self, storage: Storage, slice_input: SliceInput, *, spill_folder: str | None = None, by_order: bool = True
+    ) -> None:
         self._storage = storage
+        self._by_order = by_order
         self._input = slice_input
         self._resources = ExitStack()
         self._counts: MergeCounts | None = None
@@ -89,19 +96,32 @@ class MergedSlice:
         assert self._counts is not None, "the batches are not exhausted"
         return self._counts
 
+    @property
+    def is_sorted(self) -> bool:
+        """The rows come in the order of their keys' bytes."""
+        return self._by_order and self._base.is_sorted
+
     def fold_logs(self) -> int:
         """Read the logs. Returns how many rows the slice can have at most; called before `batches`."""
         self._run.read()
-        return self._base_rows() + self._run.fold.keys
+        return self._base.rows + self._run.fold.keys
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The merged rows: those of the base file in its order, then those that only the logs have."""
+        """The merged rows: by their keys, or those of the base file in its order, then those that only the logs have.
+
+        Raises `NotSorted` where the base file's footer is wrong.
+        """
         assert self._counts is None
         try:
             self._run.read()
             base_name = self._input.base_file or "(no base file)"
-            merge = HashMerge(self._run.fold, self._input.rules, base_name=base_name)
-            yield from merge.batches(self._base_batches(), self._base_keys)
+            merge: SortedMerge | HashMerge
+            if self.is_sorted:
+                merge = SortedMerge(self._run.fold, self._input.rules, base_name=base_name)
+                yield from merge.batches(self._base_batches())
+            else:
+                merge = HashMerge(self._run.fold, self._input.rules, base_name=base_name)
+                yield from merge.batches(self._base_batches(), self._base_keys)
             self._counts = MergeCounts(
                 base_rows=merge.base_rows,
                 log_files=self._run.scan.log_files,
@@ -114,15 +134,23 @@ class MergedSlice:
                 inserted=merge.inserted,
                 deleted=merge.deleted,
                 rows=merge.rows,
+                merged_by=self._merged_by,
             )
         finally:
             self.close()
 
-    def _base_rows(self) -> int:
+    @property
+    def _merged_by(self) -> MergedBy:
+        if self.is_sorted:
+            return MergedBy.ORDER
+        return MergedBy.HASHES_AFTER_ORDER if self._base.is_sorted else MergedBy.HASHES
+
+    @cached_property
+    def _base(self) -> BaseFileShape:
         if self._input.base_file is None:
-            return 0
+            return BaseFileShape(0, is_sorted=True)
         with self._storage.open_input(resolve(self._input.base_path, self._input.base_file)) as file:
-            return count_rows(file, name=self._input.base_file)
+            return read_shape(file, name=self._input.base_file)
 
     def _base_batches(self) -> Iterator[pa.RecordBatch]:
         for batch in self._read_base(self.schema):
@@ -144,10 +172,16 @@ class MergedSlice:
         yield from open_base_file(file, schema, name=self._input.base_file, bytes_max=bytes_max)
 
 
-def open_slice(storage: Storage, slice_input: SliceInput, *, spill_folder: str | None = None) -> MergedSlice:
-    """Scan the slice's logs and be ready to merge. Raises `Unsupported`, `BrokenFile`, `NotFound`, `UntrustedName`."""
+def open_slice(
+    storage: Storage, slice_input: SliceInput, *, spill_folder: str | None = None, by_order: bool = True
+) -> MergedSlice:
+    """Scan the slice's logs and be ready to merge. Raises `Unsupported`, `BrokenFile`, `NotFound`, `UntrustedName`.
+
+    Args:
+        by_order: rely on the order of a base file whose footer says that it is sorted.
+    """
     if slice_input.base_file is not None:
         resolve(slice_input.base_path, slice_input.base_file)
     if slice_input.base_file is None and not slice_input.log_files:
         raise BrokenFile(f"The file slice of {slice_input.file_id} has no files.")
-    return MergedSlice(storage, slice_input, spill_folder=spill_folder)
+    return MergedSlice(storage, slice_input, spill_folder=spill_folder, by_order=by_order)

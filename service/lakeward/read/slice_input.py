@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from lakeward.merge.merge_rules import MergeRules
 
@@ -36,6 +37,17 @@ class SliceInput:
     """Paths among the logs that need not be opened, with the instants that each stands for itself."""
 
 
+class MergedBy(StrEnum):
+    """How the base file's rows met those of the logs."""
+
+    ORDER = "order"
+    """Both in the order of their keys, in which the rows come out."""
+    HASHES = "hashes"
+    """The base file is not sorted."""
+    HASHES_AFTER_ORDER = "hashes, after order"
+    """The base file says that it is sorted, and is not: what was merged by order was thrown away."""
+
+
 @dataclass(frozen=True, slots=True)
 class MergeCounts:
     base_rows: int
@@ -51,3 +63,4 @@ class MergeCounts:
     deleted: int
     """Base rows that a log record deleted."""
     rows: int
+    merged_by: MergedBy = MergedBy.HASHES

@@ -8,7 +8,9 @@ A LOG operation is `task/log_operation.py`'s. These modules and `read` are all t
 know neither SQL nor Spark.
 
 Touches: reads the slice's files; writes one file, where `task/operation_output` says.
-Keeps:   a result is returned only for a file that reads back as what was merged.
+Keeps:   1. a result is returned only for a file that reads back as what was merged;
+         2. where a base file's footer is wrong about its order, what was written by then is no result, and the slice is
+            merged once more without relying on any order.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from lakeward.format.parquet.base_file import (
 )
 from lakeward.format.stats.column_range import ColumnRange, ColumnRangeAccumulator
 from lakeward.merge.digest import Digest
+from lakeward.merge.sort_key import NotSorted
 from lakeward.read.file_slice import SHARE_OF_BATCH, MergedSlice, open_slice
 from lakeward.storage.storage import Storage, join
 from lakeward.task.log_operation import run_log_operation
@@ -37,6 +40,9 @@ from lakeward.task.operation_output import open_operation_output, output_path
 from lakeward.task.operation_spec import OperationKind, OperationResult, OperationSpec
 from lakeward.task.peak_memory import PeakMemory
 from lakeward.task.verification import OutputSample, check_counts, check_digest, check_sample
+
+_ATTEMPTS_MAX = 1_000
+"""More than any dispatcher makes of one task."""
 
 
 def run_operation(storage: Storage, spec: OperationSpec, task_attempt: int) -> OperationResult:
@@ -48,11 +54,19 @@ def run_operation(storage: Storage, spec: OperationSpec, task_attempt: int) -> O
 
 def run_full_operation(storage: Storage, spec: OperationSpec, task_attempt: int) -> OperationResult:
     """Merge the slice into one new base file."""
+    try:
+        return _run(storage, spec, task_attempt, by_order=True)
+    except NotSorted:
+        # A second attempt of the same task, as far as names go: what the first one left no commit will name.
+        return _run(storage, spec, task_attempt + _ATTEMPTS_MAX, by_order=False)
+
+
+def _run(storage: Storage, spec: OperationSpec, task_attempt: int, *, by_order: bool) -> OperationResult:
     started = time.monotonic()
     memory = PeakMemory()
     path = output_path(storage, spec, task_attempt)
     digest = Digest()
-    with open_slice(storage, spec.slice) as merged:
+    with open_slice(storage, spec.slice, by_order=by_order) as merged:
         stats, ranges = _write(storage, spec, merged, digest, task_attempt)
     if spec.verify:
         _verify(storage, path, spec, merged, stats, digest)
@@ -97,7 +111,7 @@ def _write(
                 digest.update(batch)
             ranges.add(batch)
             writer.write(batch)
-        return writer.close(), ranges.ranges
+        return writer.close(is_sorted=merged.is_sorted), ranges.ranges
 
 
 @dataclass(frozen=True, slots=True)

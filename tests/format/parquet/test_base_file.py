@@ -18,12 +18,13 @@ from lakeward.format.avro.schema import META_COLUMNS
 from lakeward.format.metadata.base_file_stats import read_bloom_filter
 from lakeward.format.parquet import base_file
 from lakeward.format.parquet.base_file import (
+    BaseFileShape,
     BaseFileStats,
     BaseFileWriter,
-    count_rows,
     key_range,
     open_base_file,
     read_required,
+    read_shape,
 )
 
 COLUMNS = [
@@ -96,7 +97,7 @@ def test_rows_come_back_with_the_new_file_name():
     found = pa.Table.from_batches(open_base_file(sink, SCHEMA, name="me.parquet"), schema=SCHEMA)
     renamed = [{**written, "_hoodie_file_name": "me.parquet"} for written in rows]
     assert found.equals(pa.Table.from_pylist(renamed, schema=SCHEMA))
-    assert count_rows(sink, name="me.parquet") == 8
+    assert read_shape(sink, name="me.parquet") == BaseFileShape(8, is_sorted=False)
 
 
 def test_physical_types_are_those_hudi_writes():
@@ -273,7 +274,7 @@ def test_not_a_parquet_file(data: bytes):
     with pytest.raises(BrokenFile, match=r"me\.parquet"):
         list(open_base_file(io.BytesIO(data), SCHEMA, name="me.parquet"))
     with pytest.raises(BrokenFile, match=r"me\.parquet"):
-        count_rows(io.BytesIO(data), name="me.parquet")
+        read_shape(io.BytesIO(data), name="me.parquet")
 
 
 def test_damaged_page_is_broken():

@@ -35,6 +35,8 @@ BLOOM_KEY = "org.apache.hudi.bloomfilter"
 BLOOM_TYPE_KEY = "hoodie_bloom_filter_type_code"
 MIN_KEY = "hoodie_min_record_key"
 MAX_KEY = "hoodie_max_record_key"
+SORTED_BY_KEY = "lakeward.sorted.by"
+"""The entry names the column by which the rows are sorted. Hudi passes over entries that it does not know."""
 
 ROW_GROUP_ROWS = 122_880
 ROW_GROUP_BYTES = 128 * 1024 * 1024
@@ -109,8 +111,12 @@ class BaseFileWriter:
         for start in range(0, batch.num_rows, ROW_GROUP_ROWS):
             self._write_part(batch.slice(start, ROW_GROUP_ROWS))
 
-    def close(self) -> BaseFileStats:
-        """Write what is left, then the footer. The sink stays open, since it is the caller's."""
+    def close(self, *, is_sorted: bool = False) -> BaseFileStats:
+        """Write what is left, then the footer. The sink stays open, since it is the caller's.
+
+        Args:
+            is_sorted: the rows were written in the order of their keys' bytes, which the footer then says.
+        """
         if self._pending or self._writer is None:
             self._flush()
         assert self._writer is not None
@@ -124,6 +130,8 @@ class BaseFileWriter:
             entries[BLOOM_TYPE_KEY] = self._bloom_type
         if self._min_key is not None and self._max_key is not None:
             entries |= {MIN_KEY: self._min_key, MAX_KEY: self._max_key}
+        if is_sorted:
+            entries[SORTED_BY_KEY] = _KEY_COLUMN
         self._writer.add_key_value_metadata(entries)
         self._writer.close()
         return BaseFileStats(
@@ -227,10 +235,20 @@ def read_required(source: BinaryIO, *, name: str) -> frozenset[str]:
         raise _broken(name, broken) from broken
 
 
-def count_rows(source: BinaryIO, *, name: str) -> int:
-    """How many rows a base file has, from its footer."""
+@dataclass(frozen=True, slots=True)
+class BaseFileShape:
+    """What the footer says of the rows as a whole."""
+
+    rows: int
+    is_sorted: bool
+    """Its writer says that they are in the order of their keys' bytes, no key twice."""
+
+
+def read_shape(source: BinaryIO, *, name: str) -> BaseFileShape:
     try:
-        return int(_open(source).metadata.num_rows)
+        metadata = _open(source).metadata
+        entries = metadata.metadata or {}
+        return BaseFileShape(int(metadata.num_rows), entries.get(SORTED_BY_KEY.encode()) == _KEY_COLUMN.encode())
     except (pa.ArrowException, OSError) as broken:
         if is_of_storage(broken):
             raise
