@@ -10,6 +10,8 @@ import pytest
 
 from lakeward.cli.main import run
 from tests.crash.compacting import everything
+from tests.execute.metadata.test_aborting import INSTANT as INDEXING
+from tests.execute.metadata.test_aborting import begin_indexing
 from tests.golden_tables import copy_golden
 
 STOPPED = ("--writers", "stopped")
@@ -195,3 +197,25 @@ def test_what_stands_against_the_metadata_tables_services_does_not_fail_a_compac
     assert "pending-metadata-compaction" in printed["metadata_left"]
     assert run(compact) == 0
     assert "The metadata table was left as it is" in capfd.readouterr().out
+
+
+def test_an_indexing_that_died(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A dry run says what would go; without one there is nothing to do."""
+    assert run(["metadata", "abort-indexing", str(table), *STOPPED, "--timezone", "UTC"]) == 0
+    assert "No indexing is pending." in capfd.readouterr().out
+    begin_indexing(table)
+    before = everything(table)
+    assert run(["metadata", "abort-indexing", str(table), "--dry-run", "--timezone", "UTC"]) == 2
+    assert f"Indexing {INDEXING} is left." in capfd.readouterr().err
+    assert run(["metadata", "abort-indexing", str(table), *STOPPED, "--dry-run", "--timezone", "UTC"]) == 0
+    out = capfd.readouterr().out
+    assert f"Would abort indexing {INDEXING}, because no writer is at work" in out
+    assert "Would take column_stats out of" in out
+    assert everything(table) == before
+    assert run(["compact", str(table), *STOPPED, "--timezone", "UTC"]) == 2
+    assert "`lakeward metadata abort-indexing`" in capfd.readouterr().err
+
+    assert run(["metadata", "abort-indexing", str(table), INDEXING, *STOPPED, "--timezone", "UTC", "--json"]) == 0
+    aborted = json.loads(capfd.readouterr().out)["aborted"]
+    assert (aborted["instant"], aborted["removed"][0]["partition"]) == (INDEXING, "column_stats")
+    assert run(["verify", str(table), "--timezone", "UTC"]) == 0

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
-from tests.hudi.client import carry_out_log_compaction, schedule_log_compaction
+from tests.hudi.client import carry_out_log_compaction, hudi_client, schedule_log_compaction
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import lakeward
-from tests.interop.test_rollback import CLEANED, SHAPES, check_right, rows
+from tests.interop.test_rollback import CLEANED, LAZY, SHAPES, check_right, rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -162,4 +163,45 @@ def test_a_clustering_that_was_silent_is_rolled_back(spark: SparkSession, tmp_pa
     assert (code, [each["reason"] for each in done["rolled_back"]]) == (0, ["silent"]), done
     assert (table.data_files(), table.snapshot(), table.pending_instants()) == (before, expected, ())
     table.write(rows(spark, 0, 5, 2), "upsert")
+    check_right(table)
+
+
+@WIDE
+def test_an_indexing_that_failed_is_aborted(spark: SparkSession, tmp_path: Path) -> None:
+    """Hudi leaves it for good: to index again fails, to drop the index and to write leave it. Without it the table is
+    serviced, and Hudi builds the index with its next write."""
+    options = {**LAZY, "hoodie.metadata.enable": "true", "hoodie.datasource.write.precombine.field": "ts"}
+    table = HudiTable(spark, tmp_path / "table", TableShape(partition_fields="part", options=options))
+    table.write(rows(spark, 0, 10, 1), "bulk_insert")
+    table.write(rows(spark, 0, 6, 2), "upsert")
+    indexed = {
+        "hoodie.metadata.record.index.enable": "true",
+        "hoodie.metadata.global.record.level.index.enable": "true",
+    }
+    hudi: Any = spark._jvm.org.apache.hudi  # type: ignore[union-attr]
+    partitions: Any = spark._jvm.java.util.Collections  # type: ignore[union-attr]
+    with hudi_client(spark, table, **indexed) as client:
+        wanted = partitions.singletonList(hudi.metadata.MetadataPartitionType.RECORD_INDEX)
+        instant = str(client.scheduleIndexing(wanted, partitions.emptyList()).get())
+        for _ in range(2):
+            with pytest.raises(Py4JJavaError):
+                client.index(instant)  # the client's schema lacks the ordering field
+    with hudi_client(spark, table) as client:
+        client.dropIndex(partitions.singletonList("record_index"))
+    assert table.pending_instants() == (instant,)
+    table.write(rows(spark, 3, 8, 3), "upsert")
+    expected = table.snapshot()
+    assert table.pending_instants() == (instant,)
+    assert lakeward("compact", str(table.path), *STOPPED)[0] == 2
+
+    code, left = lakeward("metadata", "abort-indexing", str(table.path), *SHARED)
+    assert code == 2, left
+    code, done = lakeward("metadata", "abort-indexing", str(table.path), *STOPPED)
+
+    assert (code, done["aborted"]["instant"]) == (0, instant), done
+    assert (table.pending_instants(), table.snapshot()) == ((), expected)
+    assert lakeward("compact", str(table.path), *STOPPED)[0] == 0
+    table.write(rows(spark, 6, 12, 4), "upsert", **indexed)
+    assert "record_index" in (table.path / ".hoodie/hoodie.properties").read_text()
+    assert table.frame().count() == 12
     check_right(table)

@@ -1,6 +1,7 @@
-"""`lakeward metadata compact|clean|disable|rebuild TABLE`: service the metadata table, or take it or a part of it away.
+"""`lakeward metadata compact|clean|disable|rebuild|abort-indexing TABLE`: service the metadata table, or take it or a
+part of it away.
 
-Touches: stdout, stderr; the table, through `execute/metadata/services.py` and `execute/metadata/removal.py`.
+Touches: stdout, stderr; the table, through `services.py`, `removal.py` and `aborting.py` of `execute/metadata`.
 Keeps:   nothing is written without a statement about the table's other writers, nor with --dry-run.
 """
 
@@ -135,6 +136,74 @@ def rebuild(
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
     _remove(opened, partition, locks, dry_run=dry_run, as_json=as_json)
+
+
+@metadata_app.command("abort-indexing")
+@with_option_groups
+def abort_indexing(
+    *,
+    table: TableArgument,
+    instant: Annotated[
+        str | None, typer.Argument(metavar="[INSTANT]", help="Of the indexing; without it the oldest that is pending.")
+    ] = None,
+    config: ConfigOption = None,
+    stated: StatedLocks,
+    dry_run: DryRunOption = False,
+    timezone: TimezoneOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """End an indexing that was begun and whose process is gone: what it was building goes, with its plan.
+
+    Hudi goes on with no indexing that it has begun, and until it is gone the table is refused to what writes. An index
+    that is built already stays. It counts as gone with --writers stopped, or once nothing of it has changed for
+    rollback.silent_after.
+    """
+    from lakeward.commit.owner import Processes
+    from lakeward.config.settings import Writers
+    from lakeward.execute.metadata.aborting import abort_indexing as abort
+    from lakeward.execute.metadata.aborting import preview_aborting
+    from lakeward.execute.stuck_services import Judge
+
+    opened = open_table(table, config)
+    locks = stated.over(opened, dry_run=dry_run)
+    judge = Judge(
+        opened.storage,
+        opened.base_path,
+        SystemClock(),
+        Processes(),
+        opened.table.rollback.silent_after,
+        writers_stopped=locks.writers is Writers.STOPPED,
+    )
+    zone = timezone or opened.table.timezone
+    if dry_run:
+        done = preview_aborting(judge, instant, timezone=zone)
+    else:
+        done = abort(judge, instant, timezone=zone, lock=locks.options)
+    if as_json:
+        aborted = (
+            None
+            if done is None
+            else {
+                "instant": done.decision.instant,
+                "reason": done.decision.reason.value,
+                "why": done.decision.why,
+                "removed": [asdict(removal) for removal in done.removals],
+                "kept": list(done.kept),
+            }
+        )
+        print_json({"aborted": aborted, "dry_run": dry_run})
+        return
+    if done is None:
+        typer.echo("No indexing is pending.")
+        return
+    would = "Would abort" if dry_run else "Aborted"
+    typer.echo(f"{would} indexing {done.decision.instant}, because {done.decision.why}.")
+    for removal in done.removals:
+        for line in _told(removal, dry_run=dry_run):
+            typer.echo(f"  {line}")
+    if done.kept:
+        typer.echo(f"  Built, or of which nothing was there: {', '.join(done.kept)}.")
 
 
 def _remove(

@@ -54,6 +54,7 @@ class ServiceAction(TimelineAction):
     COMPACTION = ("compaction", "commit")
     LOG_COMPACTION = ("logcompaction", "deltacommit")
     CLEAN = ("clean", "clean")
+    INDEXING = ("indexing", "indexing")
 
 
 class WriteAction(TimelineAction):

@@ -1,6 +1,6 @@
 """What is known of the table services that are begun on a table and not completed, and what the rule says of each.
 
-Touches: reads heartbeats, and where a service has none the times of its markers.
+Touches: reads heartbeats, and where a service has none the times of its markers, and of what an indexing is building.
 Keeps:   a service of which any heartbeat beats, the table's or its metadata table's, is alive.
 """
 
@@ -14,9 +14,10 @@ from lakeward.commit.attempt_files import temp_folder
 from lakeward.commit.heartbeat import Life, read_liveness
 from lakeward.commit.owner import Processes
 from lakeward.execute.serviced_table import ServicedTable
+from lakeward.format.timeline.instant import Instant
 from lakeward.plan.rollback import Beat, RollbackDecision, RollbackReason
 from lakeward.plan.stuck import Deadline, ServiceFacts, decide_services, is_begun_service
-from lakeward.storage.storage import Storage
+from lakeward.storage.storage import Storage, join, parent
 from lakeward.table.metadata.metadata_table import has_metadata_table, metadata_base_path
 from lakeward.table.snapshot import TableSnapshot
 
@@ -46,12 +47,12 @@ class Judge:
 
     def services(self, snapshot: TableSnapshot) -> tuple[RollbackDecision, ...]:
         """What becomes of each pending instant that is neither a write nor a rollback, the newest first."""
-        begun = [instant.time for instant in snapshot.timeline.pending if is_begun_service(instant)]
+        begun = [instant for instant in snapshot.timeline.pending if is_begun_service(instant)]
         places = heartbeat_places(self.base_path, snapshot)
         deadline = Deadline(self.clock.now(), self.silent_after, writers_stopped=self.writers_stopped)
         return decide_services(
             snapshot.timeline,
-            {time: self._facts(snapshot, places, time) for time in begun},
+            {instant.time: self._facts(snapshot, places, instant) for instant in begun},
             deadline,
             rolled_back=frozenset(snapshot.rollback_targets.values()),
         )
@@ -71,13 +72,19 @@ class Judge:
             return Beat.ALIVE
         return Beat.ABSENT if lives == {Life.ABSENT} else Beat.DEAD
 
-    def _facts(self, snapshot: TableSnapshot, places: Iterable[str], instant: str) -> ServiceFacts:
-        beat = self.beat(places, instant)
+    def _facts(self, snapshot: TableSnapshot, places: Iterable[str], instant: Instant) -> ServiceFacts:
+        beat = self.beat(places, instant.time)
         if beat is not Beat.ABSENT or self.writers_stopped:
             return ServiceFacts(beat)  # nothing else counts then
         timeline = snapshot.timeline
-        signs = [timeline.modified[each.file_name] for each in timeline.instants if each.time == instant]
-        return ServiceFacts(beat, max([*signs, *_modified(self.storage, temp_folder(self.base_path, instant))]))
+        signs = [timeline.modified[each.file_name] for each in timeline.instants if each.time == instant.time]
+        folders = [temp_folder(self.base_path, instant.time)]
+        if instant.action == "indexing":
+            metadata = metadata_base_path(self.base_path)
+            folders += [parent(temp_folder(metadata, "0"))]
+            folders += [join(metadata, name) for name in snapshot.config.inflight_metadata_partitions]
+        signs += [at for folder in folders for at in _modified(self.storage, folder)]
+        return ServiceFacts(beat, max(signs))
 
 
 def heartbeat_places(base_path: str, snapshot: TableSnapshot) -> tuple[str, ...]:

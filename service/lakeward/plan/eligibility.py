@@ -453,7 +453,7 @@ ROWS: tuple[RefusalRow, ...] = (
         _WRITES,
         findings.pending("indexing"),
         "An indexing is under way or was interrupted.",
-        "Wait for it, or let Hudi finish it.",
+        "Wait for it; where its process is gone: `lakeward metadata abort-indexing`.",
     ),
     RefusalRow(
         "pending-rollback",

@@ -50,6 +50,8 @@ class Step(StrEnum):
     """What an attempt left goes, and its plan stays for the next one."""
     UNSCHEDULE = "unschedule"
     """The plan goes, too."""
+    ABORT = "abort"
+    """What an indexing was building goes, with its plan: `lakeward metadata abort-indexing`."""
     LEAVE = "leave"
 
 

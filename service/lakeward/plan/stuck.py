@@ -6,7 +6,9 @@ instants of a timeline that are no writes, with what is known of their processes
     log compaction      unscheduled: its plan goes too, since another one is made of the logs as they are then
     clustering          rolled back as a write is, with its plan: it has replaced nothing, and holds its file groups
     clean               left to the next clean, which ends it: what it deleted stays so
-    indexing, restore   left to what ends them, which is named
+    indexing            aborted: what it was building goes, with its plan. No Hudi goes on with one that is begun; one
+                        that is not, too, when it waits for as long
+    restore             left to the command that ends it
     a plan not begun    left: to carry it out loses nothing
 
 Which engine began it is not asked; a plan of ours may be in another engine's hands. Its process counts as
@@ -14,7 +16,8 @@ Which engine began it is not asked; a plan of ours may be in another engine's ha
     alive      a heartbeat beats, whatever else is said
     dead       a heartbeat stopped (decision 0017); or there is none, and the operator says that no writer is at work;
                or there is none, and nothing of it has changed for `silent_after`: neither its files on the timeline nor
-               its markers, of which an engine makes one for each file that it writes
+               its markers, of which an engine makes one for each file that it writes; nor, of an indexing, what it is
+               building
     may live   there is none, and none of that holds
 
 Without a heartbeat nothing else tells of a death: Hudi 1.2 has one for compactions where writers share a lock, 1.0 and
@@ -42,6 +45,7 @@ _STEPS: Mapping[str, Step] = {
     "compaction": Step.RELEASE,
     "logcompaction": Step.UNSCHEDULE,
     "clustering": Step.ROLL_BACK,
+    "indexing": Step.ABORT,
 }
 
 _COMPACTS = "`lakeward compact` carries it out; `lakeward unschedule` removes it"
@@ -53,7 +57,6 @@ _WAITING: Mapping[str, str] = {
 _ENDED_BY: Mapping[str, str] = {
     "clean": "the next clean takes it over and ends it, another engine's once it is an hour old; what it deletes was "
     "dead when it was planned",
-    "indexing": "its indexer ends it, where that is still at work",
     "restore": "`lakeward restore` to the same commit ends it",
 }
 
@@ -80,8 +83,9 @@ class Deadline:
 
 
 def is_begun_service(instant: Instant) -> bool:
-    """Whether its process matters: one that does not live leaves something to do."""
-    return instant.action in _STEPS and instant.state is State.INFLIGHT
+    """Whether its process matters: one that does not live leaves something to do. A plan to index counts as begun, for
+    it keeps every service that writes from the table."""
+    return instant.action in _STEPS and (instant.state is State.INFLIGHT or instant.action == "indexing")
 
 
 def decide_services(

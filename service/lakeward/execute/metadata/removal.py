@@ -23,7 +23,7 @@ Keeps:   1. nothing is removed while a writer is at work on it as far as that ca
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lakeward.clock import Clock
@@ -125,6 +125,41 @@ def remove_beside_restore(storage: Storage, base_path: str, *, clock: Clock, att
     return removal
 
 
+def find_unbuilt(
+    storage: Storage, base_path: str, partitions: Sequence[str], *, clock: Clock, processes: Processes
+) -> tuple[Removal, ...]:
+    """What there is of partitions that an indexing was building, for one that is aborted: those that are built stay.
+    Raises like `preview_removal`."""
+    config = load_table_config(storage, base_path, clock=clock).config
+    folders = {each.name for each in storage.list(metadata_base_path(base_path)) if each.is_folder}
+    has_aside = any(_is_aside(each.name) for each in storage.list(_temp_folder(base_path)))
+    return tuple(
+        _find_removal(storage, base_path, name, clock=clock, processes=processes, is_aborted=True)
+        for name in partitions
+        if name not in config.built_metadata_partitions
+        if has_aside or name in folders or name in config.inflight_metadata_partitions
+    )
+
+
+def remove_unbuilt(
+    storage: Storage,
+    base_path: str,
+    partitions: Sequence[str],
+    *,
+    clock: Clock,
+    processes: Processes,
+    attempt: int,
+    fence: Fence,
+) -> tuple[Removal, ...]:
+    """Take these away, for a process that holds the lock. Idempotent."""
+    recover_properties(storage, base_path, fence=fence)
+    removals = find_unbuilt(storage, base_path, partitions, clock=clock, processes=processes)
+    for removal in removals:
+        for folder in _take_all_away(storage, removal, clock=clock, attempt=attempt, fence=fence):
+            storage.delete_folder(folder)
+    return removals
+
+
 def _take_all_away(storage: Storage, removal: Removal, *, clock: Clock, attempt: int, fence: Fence) -> list[str]:
     """Returns the folders that are left to delete, which no reader looks for any more."""
     if removal.is_empty:
@@ -139,7 +174,13 @@ def _take_all_away(storage: Storage, removal: Removal, *, clock: Clock, attempt:
 
 
 def _find_removal(
-    storage: Storage, base_path: str, partition: str | None, *, clock: Clock, processes: Processes
+    storage: Storage,
+    base_path: str,
+    partition: str | None,
+    *,
+    clock: Clock,
+    processes: Processes,
+    is_aborted: bool = False,
 ) -> Removal:
     loaded = load_table_config(storage, base_path, clock=clock)
     config = loaded.config
@@ -158,7 +199,8 @@ def _find_removal(
         )
     removal = _removal(storage, base_path, config, partition)
     if not removal.is_empty:
-        refuse(base_path, tuple(_refusals(storage, base_path, config, removal)))
+        refusals = _refusals(storage, base_path, config, removal)
+        refuse(base_path, tuple(each for each in refusals if not (is_aborted and each.id == "pending-indexing")))
         _check_no_writer(storage, base_path, config, clock, processes)
     return removal
 
@@ -205,7 +247,7 @@ def _refusals(storage: Storage, base_path: str, config: TableConfig, removal: Re
                 f"pending-{instant.action}",
                 instant.file_name,
                 "It works with the metadata table, is under way or was interrupted.",
-                "Wait for it, or let Hudi finish it.",
+                "Wait for it; where its process is gone, `lakeward metadata abort-indexing` or `restore` ends it.",
             )
     if removal.partition is None:
         return

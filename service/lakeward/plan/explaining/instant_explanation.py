@@ -131,6 +131,8 @@ def _decision(decision: RollbackDecision) -> str:
         Step.UNSCHEDULE: "unschedules it",
         Step.ROLL_BACK: "rolls it back",
     }.get(decision.step, "leaves it")
+    if decision.step is Step.ABORT:
+        return f"`lakeward metadata abort-indexing` ends it: {decision.why}."
     return f"`lakeward rollback` {what}: {decision.why}{until}."
 
 
