@@ -12,7 +12,7 @@ import pytest
 from lakeward.errors import LakewardError, Refused, TryLater
 from lakeward.execute.clean import clean_run
 from lakeward.execute.clean.cleaner import Cleaner
-from lakeward.execute.progress import Silent
+from lakeward.execute.progress import DeletedSoFar, Silent
 from lakeward.format.timeline.clean_plan import Retained, clean_plan_root, write_clean_plan
 from lakeward.format.timeline.savepoint_metadata import SavepointMetadata, write_savepoint_metadata
 from lakeward.plan.clean.due import FOREIGN_QUIET_SECONDS
@@ -200,6 +200,25 @@ def test_deletions_stop_at_a_savepoint_that_appears(base: Path, monkeypatch: pyt
     assert len(left) == len(dead) - 1
     (cleaned,) = clean(base, LocalStorage()).cleans
     assert set(cleaned.kept) == left and left <= data_files(base)
+
+
+@pytest.mark.parametrize("keep_seconds", [0.0, 3600.0], ids=["deleted", "set aside"])
+def test_nothing_goes_where_a_savepoint_came_after_the_claim(base: Path, keep_seconds: float):
+    """The clean was proved right under the lock, and Hudi makes a savepoint, which asks for no pending clean, before
+    the first file goes."""
+    dead, before, processes = old_files(base), data_files(base), ScriptedProcesses()
+
+    class Saving(Silent):
+        def deleted(self, state: DeletedSoFar) -> None:
+            if state.files == 0:
+                savepoint(base, *dead)
+
+    table = replace(serviced_table(str(base), LocalStorage(), processes), observer=Saving())
+    with pytest.raises(TryLater, match="savepoint"):
+        Cleaner(table, {}, keep_seconds=keep_seconds).clean(choose_old)
+    assert data_files(base) == before and not completed_cleans(base)
+    (cleaned,) = clean(base, LocalStorage(), processes).cleans
+    assert set(cleaned.kept) == dead and data_files(base) == before
 
 
 @pytest.mark.parametrize("keep_seconds", [0.0, 3600.0], ids=["deleted", "set aside"])
