@@ -66,7 +66,7 @@ def test_which_cleans_are_undone_is_told(
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (("--to", SECOND), "Say how the table's other writers behave"),
+        (("--to", SECOND), "Stop all writers and table services, and say so: --writers stopped."),
         (("--to", SECOND, "--lock", "filesystem"), "A restore is refused beside writers."),
         (("--to", "20260101000000000", *STOPPED), "not on the active timeline"),
         (("--to", "20261121043710038", *STOPPED), "this one is requested, not completed"),

@@ -64,6 +64,15 @@ def test_one_run_rolls_back_compacts_and_cleans(tmp_path: Path) -> None:
     assert not again["rollback"]["rolled_back"] and not again["clean"]["cleans"]  # type: ignore[index]
 
 
+def test_for_people_each_step_has_its_name(tmp_path: Path) -> None:
+    """What a line is about is told by the step that it stands under."""
+    base, config = copy_golden("v9", tmp_path / "table"), configured(tmp_path)
+    lines = CliRunner().invoke(app, ["service", str(base), "--config", str(config), "--dry-run"]).stdout.splitlines()
+    steps = [line for line in lines if line in ("recovery", "rollback", "compaction", "clean", "archive")]
+    assert steps == ["rollback", "compaction", "clean", "archive"]
+    assert lines.index("compaction") < next(i for i, line in enumerate(lines) if "What compact would do" in line)
+
+
 def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
     """Keeps 1 of cli/service_command: it says what each step would do, with no word about writers needed."""
     base = copy_golden("v9", tmp_path / "table")

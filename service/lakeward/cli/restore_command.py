@@ -54,13 +54,14 @@ def restore(
     from lakeward.execute.restore.restoring import restore as restore_table
 
     opened = open_table(table, config)
-    locks = stated.over(opened, dry_run=dry_run)
-    if not dry_run and locks.writers is not Writers.STOPPED:
+    is_stopped = stated.writers is not None or (stated.lock is None and opened.locks.writers is Writers.STOPPED)
+    if not dry_run and not is_stopped:
         raise UsageError(
             "A restore is refused beside writers.",
             why="What a writer based on a commit that goes would be lost or wrong, and no lock keeps it from that.",
             remedy="Stop all writers and table services, and say so: --writers stopped.",
         )
+    locks = stated.over(opened, dry_run=dry_run)
     with serviced_table(opened, locks, timezone=timezone) as serviced:
         if dry_run:
             _tell_preview(preview_restore(serviced, to), as_json=as_json)

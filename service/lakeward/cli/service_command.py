@@ -101,6 +101,7 @@ def service(
                     continue
                 report[name], is_any, failed = done.document, is_any or done.is_any, failed or done.error
                 if not as_json:
+                    console.print(f"[bold]{name}[/bold]", highlight=False)
                     done.render(console)
                 if done.error is not None and not isinstance(done.error, Refused):
                     parked.park(done.error)

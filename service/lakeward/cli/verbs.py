@@ -30,7 +30,9 @@ from lakeward.cli.unschedule_command import unschedule as unschedule_plan
 from lakeward.cli.verb_group import Verb, new_group
 from lakeward.cli.verify_command import verify as verify_table
 
-app = new_group("Table services for Apache Hudi tables: inspect a table, compact it, know why.")
+app = new_group(
+    "Table services for Apache Hudi tables: inspect a table, compact, clean and archive it, go back, and know why."
+)
 
 
 app.command(name="inspect")(inspect_table)

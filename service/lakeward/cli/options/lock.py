@@ -151,7 +151,7 @@ def _refuse_statement(what: str, locks: LockSettings) -> NoReturn:
         )
     raise UsageError(
         what,
-        why="A compaction beside a writer that does not share its lock can lose that writer's rows; "
+        why="A service that writes beside a writer that does not share its lock can lose that writer's rows; "
         "that no writer is seen proves nothing.",
         remedy="Stop the writers and pass --writers stopped; or let all of them share a lock, with "
         f"{_options_text(SHARING_OPTIONS)} and {'; or '.join(ways)}.",
