@@ -80,17 +80,18 @@ def test_what_happened_is_told_in_order_when_it_is_sent(told: Told, store: Store
 
 
 def test_what_a_job_achieved_or_why_it_failed_is_an_event(told: Told, store: Store) -> None:
-    """Compactions stand among the events, with what they did; a job that found nothing, or that is tried again, is no
-    event."""
+    """Compactions stand among the events, with what they did, and why where a job says so; a job that found nothing, or
+    that is tried again, is no event."""
     ends = {JobEnd.COMMITTED: "", JobEnd.NOTHING: "", JobEnd.TEMPORARY: "the lock is held", JobEnd.FAILED: "It broke."}
     for end, error in ends.items():
         job = synthetic.job(end=end, error=error, job_id=end.value)
-        told.recorder.job_ended(job, job.figures)
+        told.recorder.job_ended(job, job.figures, ["compaction 7, release: it was silent"])
     told.recorder.send()
 
     failed, done = store.events.latest("orders")
     assert (done.kind, done.instant, done.job_id) == ("compaction", "20270115075640123", "committed")
-    assert done.text == f"20270115075640123: {summarise_job(asdict(synthetic.job().figures))}"
+    summary = summarise_job(asdict(synthetic.job().figures))
+    assert done.text == f"20270115075640123: {summary}. compaction 7, release: it was silent"
     assert "9 LOG · 62 logs of 180.0 MiB merged" in done.text
     assert (failed.kind, failed.text) == ("job-failed", "compaction: It broke.")
 

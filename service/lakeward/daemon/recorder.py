@@ -185,7 +185,7 @@ class Recorder:
         record = partial(self._store.jobs.record_progress, progress)
         self._remember("progress", record, key=f"progress {job_id} {state.instant}")
 
-    def job_ended(self, ended: JobStatus, figures: JobFigures) -> None:
+    def job_ended(self, ended: JobStatus, figures: JobFigures, reasons: Sequence[str] = ()) -> None:
         assert ended.ended_at is not None and ended.end is not None, "only ended jobs are remembered as such"
         for number, instant in enumerate(ended.instants):
             attempt = AttemptRecord(
@@ -210,14 +210,14 @@ class Recorder:
                 figures=asdict(figures),
             ),
         )
-        self._tell_end(ended)
+        self._tell_end(ended, reasons)
 
-    def _tell_end(self, ended: JobStatus) -> None:
+    def _tell_end(self, ended: JobStatus, reasons: Sequence[str]) -> None:
         """What a job achieved, or that it failed, is an event; that there was nothing to do, or that it is tried again
         soon, is none."""
         assert ended.ended_at is not None and ended.end is not None, "only ended jobs are told of"
         if ended.end is JobEnd.COMMITTED:
-            done = summarise_job(asdict(ended.figures))
+            done = ". ".join(each for each in (summarise_job(asdict(ended.figures)), *reasons) if each)
             kind, text = ended.service.value, f"{' and '.join(ended.instants)}{': ' if done else ''}{done}"
         elif ended.end in _FAILURES:
             kind, text = "job-failed", f"{ended.service.value}: {ended.error}"

@@ -49,3 +49,5 @@ class JobReport:
     """Instants of the plans that were brought to an end."""
     problems: tuple[WorkProblem, ...] = ()
     """File groups that went wrong while the rest went on."""
+    reasons: tuple[str, ...] = ()
+    """Why each of these instants was ended, where a job may end several for reasons of their own."""

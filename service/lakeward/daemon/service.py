@@ -698,7 +698,7 @@ class Service:
         else:
             self._forget(job.table)
         self._log_job_end(ended)
-        self._recorder.job_ended(ended, report.figures)
+        self._recorder.job_ended(ended, report.figures, report.reasons)
 
     def _log_job_end(self, ended: JobStatus) -> None:
         assert ended.ended_at is not None and ended.end is not None, "it has ended"

@@ -217,7 +217,7 @@ class Worker:
 
     def _roll_back(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
         serviced = self._opened_to_write(table, guard, observer)
-        return JobReport(*roll_back(serviced, quiet_seconds=table.settings.rollback.after))
+        return roll_back(serviced, quiet_seconds=table.settings.rollback.after)
 
     def _clean(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:
         serviced, cache = self._opened_to_write(table, guard, observer), self.caches.of(table.name)

@@ -96,6 +96,7 @@ def test_one_that_was_silent_is_released_and_carried_out(tmp_path: Path) -> None
     assert due.is_due and PENDING in due.why and "rollback.silent_after" in due.why
     report = bench.run(JobKind.ROLLBACK)
     assert (report.result, report.instants) == (JobResult.COMMITTED, (PENDING,))
+    assert report.reasons[0].startswith(f"compaction {PENDING}, release: it has no heartbeat")
     assert not demand(bench).is_due
     assert bench.plan().demand.operations == 1
     assert bench.run(JobKind.COMPACTION).instants == (PENDING,)

@@ -8,13 +8,14 @@ Keeps:   a write of which the timeline has changed lately is left alone, whateve
 
 from __future__ import annotations
 
+from lakeward.daemon.reports import JobReport
 from lakeward.daemon.scheduling.events import JobResult, ServiceDemand
 from lakeward.daemon.status import JobFigures
 from lakeward.execute.rollback.failed_writes import judge_quiet
 from lakeward.execute.rollback.rolling_back import find_quiet, roll_back_writes
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.execute.stuck_services import Judge
-from lakeward.plan.rollback import RollbackReason
+from lakeward.plan.rollback import RollbackDecision, RollbackReason
 from lakeward.plan.stuck import is_begun_service
 from lakeward.quantities import format_time
 from lakeward.table.snapshot import TableSnapshot
@@ -29,9 +30,8 @@ def rollback_demand(serviced: ServicedTable, snapshot: TableSnapshot, *, quiet_s
     return ServiceDemand(True, f"{newest.action} {newest.instant} failed{more}: {newest.why}", instants=len(found))
 
 
-def roll_back(serviced: ServicedTable, *, quiet_seconds: float) -> tuple[JobResult, JobFigures, tuple[str, ...]]:
-    """Roll back what failed. Returns how it ended, in figures, and the instants of the rollbacks, or of what was
-    released."""
+def roll_back(serviced: ServicedTable, *, quiet_seconds: float) -> JobReport:
+    """Roll back what failed; with the instants of the rollbacks, or of what was released."""
     found = find_quiet(serviced, quiet_seconds=quiet_seconds)
     report = roll_back_writes(serviced, [each.instant for each in found])
     plans = [each.planned.plan for each in report.rolled_back]
@@ -40,7 +40,16 @@ def roll_back(serviced: ServicedTable, *, quiet_seconds: float) -> tuple[JobResu
         files_deleted=sum(len(names) for plan in plans for names in plan.files.values()),
     )
     result = JobResult.COMMITTED if report.rolled_back else JobResult.NOTHING
-    return result, figures, tuple(each.rollback or each.planned.plan.instant for each in report.rolled_back)
+    return JobReport(
+        result,
+        figures,
+        tuple(each.rollback or each.planned.plan.instant for each in report.rolled_back),
+        reasons=tuple(_reason(each.planned.decision) for each in report.rolled_back),
+    )
+
+
+def _reason(decision: RollbackDecision) -> str:
+    return f"{decision.action} {decision.instant}, {decision.step.value}: {decision.why}"
 
 
 def _left(serviced: ServicedTable, snapshot: TableSnapshot) -> str:
