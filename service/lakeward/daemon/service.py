@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -33,17 +33,19 @@ from lakeward.config.job_kind import JobKind
 from lakeward.config.settings import Settings
 from lakeward.config.short_name import short_name
 from lakeward.daemon.control_registry import ControlRegistry
+from lakeward.daemon.dead_locks import DeadLocks
 from lakeward.daemon.discovery import Discovered
 from lakeward.daemon.jobs.registry import JobRegistry
 from lakeward.daemon.jobs.watch import JobWatch
 from lakeward.daemon.leases import LeaseChanges, Leases
 from lakeward.daemon.metrics.metrics import OTHER, Metrics
-from lakeward.daemon.metrics.specs import PollOutcome, VerificationKind, WatchedStep
+from lakeward.daemon.metrics.specs import PollOutcome, VerificationKind
 from lakeward.daemon.outbox import AWAY
 from lakeward.daemon.problem import is_foreseen, problem_of, problems_of
 from lakeward.daemon.recorder import Recorder, Remembered
 from lakeward.daemon.reports import JobReport, PlanReport, PollReport
 from lakeward.daemon.runner import Lane, Runner
+from lakeward.daemon.scan_watch import Scans
 from lakeward.daemon.scheduling import events as e
 from lakeward.daemon.scheduling.scheduler import Scheduler
 from lakeward.daemon.served_table import ServedTable, served_table
@@ -85,19 +87,6 @@ class _Written:
         return (self.by_writers + self.by_us) / self.by_writers if self.by_writers else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Scan:
-    """A poll or plan under way; the switch ends it at its next question."""
-
-    table: str
-    is_plan: bool
-    stopped: list[str] = field(default_factory=list)
-
-    def guard(self) -> None:
-        if self.stopped:
-            raise Cancelled("The scan was stopped.", why=self.stopped[0], remedy="It is repeated.")
-
-
 class Service:
     """One daemon's loop. All methods but `post` belong to one thread."""
 
@@ -136,11 +125,11 @@ class Service:
         self._found: Mapping[str, str] = {}
         """Name to base path of all tables that the last search found."""
         self._missing_once: set[str] = set()
-        self._scans: dict[str, _Scan] = {}
+        self._scans = Scans()
         self._written: dict[str, _Written] = {}
         self._discovery = SingleFlight()
         self._controls_reading = SingleFlight()
-        self._lock_freeing = SingleFlight()
+        self._dead_locks = DeadLocks(worker.free_dead_locks, submit=self._submit, problem=self._problem)
         self._lease_keeping = SingleFlight()
         self._daemons = 1
         self._held_by: Mapping[str, str] = {}
@@ -229,7 +218,13 @@ class Service:
     @property
     def is_settled(self) -> bool:
         """Every table was planned for, or cannot be, and nothing is left to do now: the end of a single pass."""
-        if not self.has_begun or self._adding or not self.is_idle or self._lease_keeping.is_under_way or self._scans:
+        if (
+            not self.has_begun
+            or self._adding
+            or not self.is_idle
+            or self._lease_keeping.is_under_way
+            or self._scans.are_any
+        ):
             return False
         if self._watching_leases:
             return False
@@ -371,7 +366,7 @@ class Service:
         for name in sorted(removed):
             self._remove(name)
         self.keep_leases()
-        self._free_dead_locks()
+        self._dead_locks.free(table for name, table in self._tables.items() if name not in self._leases.held)
 
     def _short_name(self, name: str) -> str:
         """Free among all tables that are there, and among those that keep theirs."""
@@ -381,38 +376,6 @@ class Service:
 
     def _is_serviced(self, name: str, base_path: str) -> bool:
         return served_table(self._settings, name, base_path, watched_since=0.0).is_serviced
-
-    def _free_dead_locks(self) -> None:
-        """A process of this host that died may have left the lock of a table which now is another host's to service,
-        and only we can know that it died."""
-        others = [
-            table
-            for name, table in self._tables.items()
-            if name not in self._leases.held and table.settings.enabled and table.schedule.shadow is None
-        ]
-        if others and self._lock_freeing.begin():
-            self._submit(
-                Lane.SCAN, partial(self._free_locks_of, others), then=self._locks_freed, failed=self._locks_not_freed
-            )
-
-    def _free_locks_of(self, tables: Sequence[ServedTable]) -> Mapping[str, Exception]:
-        """Returns what went wrong, by table."""
-        problems: dict[str, Exception] = {}
-        for table in tables:
-            try:
-                self._worker.free_dead_locks(table)
-            except Exception as error:  # one table's, and to be logged on the loop's thread
-                problems[table.name] = error
-        return problems
-
-    def _locks_freed(self, problems: Mapping[str, Exception]) -> None:
-        self._lock_freeing.end()
-        for table, error in problems.items():
-            self._problem(error, what="locks", table=table)
-
-    def _locks_not_freed(self, error: Exception) -> None:
-        self._lock_freeing.end()
-        self._problem(error, what="locks")
 
     def _unconfigured(self, gone: Iterable[str], wanted: Mapping[str, str]) -> set[str]:
         """Names among `gone` that are out because the configuration does not name them any more, or names what is there
@@ -560,7 +523,7 @@ class Service:
             problem = self._problem(error, what=type(instruction).__name__)
             match instruction:
                 case e.Poll() | e.Plan():
-                    self._scans.pop(instruction.work_id, None)
+                    self._scans.end(instruction.work_id)
                     self._inbox.append(e.WorkFailed(instruction.table, instruction.work_id, problem))
                 case e.Run():
                     self._job_failed(instruction.job, error)
@@ -580,7 +543,7 @@ class Service:
 
     def _poll(self, poll: e.Poll) -> None:
         table = self._table(poll.table)
-        self._scans[poll.work_id] = _Scan(poll.table, is_plan=False)
+        self._scans.begin(poll.work_id, poll.table, is_plan=False)
         self._submit(
             Lane.SCAN,
             partial(self._worker.poll, table),
@@ -589,7 +552,7 @@ class Service:
         )
 
     def _polled(self, poll: e.Poll, report: PollReport) -> None:
-        self._scans.pop(poll.work_id, None)
+        self._scans.end(poll.work_id)
         if poll.table not in self._tables:
             self._forget(poll.table)
             return
@@ -619,8 +582,8 @@ class Service:
         self._drop_unless_held(poll.table)
 
     def _plan(self, plan: e.Plan) -> None:
-        table, scan = self._table(plan.table), _Scan(plan.table, is_plan=True)
-        self._scans[plan.work_id] = scan
+        table = self._table(plan.table)
+        scan = self._scans.begin(plan.work_id, plan.table, is_plan=True)
         self._submit(
             Lane.SCAN,
             partial(self._worker.plan, table, plan.excluded, scan.guard),
@@ -629,7 +592,7 @@ class Service:
         )
 
     def _planned(self, plan: e.Plan, report: PlanReport) -> None:
-        self._scans.pop(plan.work_id, None)
+        self._scans.end(plan.work_id)
         if plan.table not in self._tables:
             self._forget(plan.table)
             return
@@ -642,7 +605,7 @@ class Service:
         self._drop_unless_held(plan.table)
 
     def _scan_failed(self, scan: e.Poll | e.Plan, error: Exception) -> None:
-        self._scans.pop(scan.work_id, None)
+        self._scans.end(scan.work_id)
         if scan.table not in self._tables:
             self._forget(scan.table)
             return
@@ -721,21 +684,15 @@ class Service:
     def _stop_work(self, cancel: e.Cancel) -> None:
         if (watch := self.jobs.watch(cancel.work_id)) is not None:
             watch.stop(cancel.why)
-        elif (scan := self._scans.get(cancel.work_id)) is not None:
-            scan.stopped.append(cancel.why)
+        else:
+            self._scans.stop(cancel.work_id, cancel.why)
 
     def _record(self, record: e.Record, now: float) -> None:
         level = self._log.warning if record.kind in _WARNINGS else self._log.info
         level(record.kind.value, table=record.table, text=record.text)
         self._recorder.happened(record, at=now)
         if record.kind is e.FactKind.STUCK:
-            self._metrics.watchdog_fired(record.table, self._stuck_step(record.table))
-
-    def _stuck_step(self, table: str) -> WatchedStep:
-        scan = next((scan for scan in self._scans.values() if scan.table == table and scan.stopped), None)
-        if scan is None:
-            return WatchedStep.JOB
-        return WatchedStep.PLAN if scan.is_plan else WatchedStep.POLL
+            self._metrics.watchdog_fired(record.table, self._scans.stuck_step(record.table))
 
     # ---------------------------------------------------------------------------------------------- failures
 
