@@ -6,7 +6,10 @@ Keeps:   1. readers of now find every row of every completed write, and no other
          3. every file that a pending plan reads or a savepoint names is there, and no file of no instant counts as
             committed;
          4. what is completed stays as it is, byte for byte, until it is in the history; it leaves oldest first, so that
-            the timeline has no hole.
+            the timeline has no hole;
+         5. every file that a write or compaction names is there when it completes;
+         6. the metadata table, where there is one, lists the files of what is committed and no others;
+         7. after a restore readers find what they found when that commit had just completed.
 """
 
 from __future__ import annotations
@@ -19,9 +22,11 @@ from datetime import UTC
 
 from lakeward.format.timeline.instant import format_instant_time
 from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
+from lakeward.table.metadata.listing import compare_with_storage, load_listing
 from tests.life.reader import WRITES, Readers, look
+from tests.life.rows import present
 from tests.life.small_table import BASE, TIMELINE, SmallTable, Write
-from tests.simulation.reader import read_avro, read_timeline
+from tests.simulation.reader import BASE_FILE, read_avro, read_timeline
 
 
 class Broken(AssertionError):
@@ -32,8 +37,11 @@ class Broken(AssertionError):
 class Life:
     table: SmallTable = field(default_factory=SmallTable)
     rows: dict[int, int] = field(default_factory=dict)
+    """The number of the last write by key, with a minus where it deleted the row."""
     past: dict[str, dict[int, int]] = field(default_factory=dict)
     """Rows as of each completed write or compaction."""
+    then: dict[str, dict[int, int]] = field(default_factory=dict)
+    """All rows, deleted ones with them, when a write or compaction had just completed."""
     floor: str = ""
     """The oldest instant that is promised."""
     saved: set[str] = field(default_factory=set)
@@ -60,14 +68,14 @@ class Life:
 
     # What writers do
 
-    def write(self, keys: Iterable[int]) -> Write:
-        write = self.begin(keys)
+    def write(self, keys: Iterable[int], *, deletes: bool = False) -> Write:
+        write = self.begin(keys, deletes=deletes)
         self.complete(write)
         return write
 
-    def begin(self, keys: Iterable[int], *, replaces: str | None = None) -> Write:
+    def begin(self, keys: Iterable[int], *, deletes: bool = False, replaces: str | None = None) -> Write:
         self.last_number += 1
-        return self.table.begin(self.last_number, set(keys), replaces=replaces)
+        return self.table.begin(self.last_number, set(keys), deletes=deletes, replaces=replaces)
 
     def complete(self, write: Write) -> None:
         self.expect(write)
@@ -80,7 +88,7 @@ class Life:
             kept = {key: number for key, number in self.rows.items() if self.table.partition_of(key) != write.replaces}
             self.rows = kept
         for key, number in write.rows.items():
-            self.rows[key] = max(number, self.rows.get(key, 0))
+            self.rows[key] = max(number, self.rows.get(key, 0), key=abs)
 
     def overwrite(self, partition: str) -> None:
         """All rows of a partition, in new file groups."""
@@ -89,8 +97,12 @@ class Life:
 
     # What services may do
 
-    def will_clean(self, policy: CleanPolicy) -> None:
-        """A clean begins now, and may be ended by any later one."""
+    def will_clean(self, policy: CleanPolicy, window: float = 0.0) -> None:
+        """A clean begins now, and may be ended by any later one.
+
+        Args:
+            window: seconds for which a query may run: one that began then read what was the newest instant.
+        """
         instants = read_timeline(self.table.storage, BASE)
         completed = look(self.table.storage, BASE, self.table.partitions).completed
         commits = sorted(completed)
@@ -112,6 +124,9 @@ class Life:
                 earliest = commits[-policy.retain] if len(commits) > policy.retain else None
                 if earliest is not None and pending and pending[0] < earliest:
                     earliest = max((commit for commit in commits if commit < pending[0]), default=None)
+        if window and earliest is not None:
+            since = format_instant_time(round((self.table.clock.now() - window) * 1000), UTC)
+            earliest = min(earliest, max((time for time, at in completed.items() if at < since), default=""))
         self.before_clean, self.undoable = (self.floor, dict(self.past)), ""
         self.floor = max(self.floor, earliest or "")
         self._forget()
@@ -121,6 +136,24 @@ class Life:
         self.floor, past = self.before_clean
         self.past = {**past, **self.past}
         self.undoable = ""
+
+    def will_restore(self, instant: str) -> None:
+        """It is known that the table will be taken back to this commit."""
+        self.table.storage.watch = lambda change, path: None  # until then readers find something in between
+        self.rows = dict(self.then[instant])
+
+    def restored(self) -> None:
+        """What came later is gone, also from what readers find as of earlier instants."""
+        self.table.storage.watch = self._changed
+        there = self._look().completed
+        self.then = {time: rows for time, rows in self.then.items() if time in there}
+        self.past = {time: rows for time, rows in self.past.items() if time in there}
+        on_timeline = {f"{TIMELINE}/{name}" for name in self.table.storage.names(TIMELINE)}
+        self.forgotten |= {path for path in self.completed if path not in on_timeline}
+        self.undoable = ""
+        # A savepoint may be older than what the cleans since have left; now it is the newest commit.
+        self.floor = min(self.floor, max(there))
+        self.learn(late="")
 
     def note_savepoints(self) -> None:
         """Savepoints that are there are promised from now on, also where a process died right after it made one."""
@@ -159,8 +192,9 @@ class Life:
         opened = [plan for plans in readers.opened.values() for plan in plans]
         newest = max([*readers.completed, *opened], default="")
         for time in sorted(readers.completed):
+            self.then.setdefault(time, dict(self.rows))
             if time not in self.past or time >= late:
-                self.past[time] = dict(self.rows) if time == newest else readers.rows(time)
+                self.past[time] = present(self.rows) if time == newest else readers.rows(time)
         self._forget()
 
     def _forget(self) -> None:
@@ -177,6 +211,17 @@ class Life:
         for path in self._needed():
             if self.table.storage.stat(path) is None:
                 raise Broken(f"{path} is needed, and gone")
+        if self.table.metadata.is_there:
+            self._check_metadata_table()
+
+    def _check_metadata_table(self) -> None:
+        storage, snapshot = self.table.storage, self.table.snapshot()
+        if any(each.action in ("clean", "rollback") for each in snapshot.timeline.pending):
+            return  # files go before that is said
+        listing = load_listing(storage, BASE, snapshot.config, snapshot.timeline, clock=self.table.clock)
+        found = compare_with_storage(storage, BASE, listing, self.table.partitions, snapshot.timeline)
+        if found:
+            raise Broken("; ".join(f"in the metadata table {each}" for each in found))
 
     def _look(self) -> Readers:
         return look(self.table.storage, BASE, self.table.partitions)
@@ -184,8 +229,8 @@ class Life:
     def _check_now(self, readers: Readers) -> None:
         if readers.problems:
             raise Broken("; ".join(readers.problems))
-        if (found := readers.rows()) != self.rows:
-            raise Broken(f"readers should find {self.rows}, and find {found}")
+        if (found := readers.rows()) != present(self.rows):
+            raise Broken(f"readers should find {present(self.rows)}, and find {found}")
         gone = readers.archived.keys() - readers.completed.keys()
         if gone and readers.completed and max(gone) > min(readers.completed):
             raise Broken(f"{max(gone)} has left the timeline, and {min(readers.completed)} has not")
@@ -198,8 +243,17 @@ class Life:
                 raise Broken(f"{path} is gone, and not in the history")
         instants = read_timeline(self.table.storage, BASE)
         for each in instants.completed.values():
-            for _, _, path in each:
-                self.completed.setdefault(path, self.table.storage.read(path))
+            for _, action, path in each:
+                if path not in self.completed:
+                    self.completed[path] = self.table.storage.read(path)
+                    self._check_named(action, path)
+
+    def _check_named(self, action: str, path: str) -> None:
+        """It has just completed."""
+        stats = read_avro(self.completed[path])["partitionToWriteStats"] if action in WRITES else {}
+        for stat in (stat for each in stats.values() for stat in each):
+            if self.table.storage.stat(f"{BASE}/{stat['path']}") is None:
+                raise Broken(f"{path} is completed, and {stat['path']}, which it names, is not there")
 
     def _is_archived(self, path: str, readers: Readers) -> bool:
         time, _, completed = posixpath.basename(path).partition(".")[0].partition("_")
@@ -209,7 +263,8 @@ class Life:
 
     def _needed(self) -> Iterable[str]:
         """Files that are read later, whatever readers do."""
-        storage = self.table.storage
+        storage, readers = self.table.storage, self._look()
+        counting = {**readers.completed, **readers.archived}
         instants = read_timeline(storage, BASE)
         for time, states in instants.pending.items():
             for action in ("compaction", "logcompaction"):
@@ -221,7 +276,12 @@ class Life:
             for _, action, path in each:
                 if action == "savepoint":
                     for partition, of in read_avro(storage.read(path))["partitionMetadata"].items():
-                        yield from (f"{BASE}/{partition}/{name}" for name in of["savepointDataFile"])
+                        yield from (
+                            f"{BASE}/{partition}/{name}"
+                            for name in of["savepointDataFile"]
+                            # Logs of later commits are among them, which a restore takes away.
+                            if _instant_of(name) in counting
+                        )
 
     def _changed(self, change: str, path: str) -> None:
         """Called by the storage after each change."""
@@ -233,3 +293,8 @@ class Life:
             self._check_now(self._look())
         except Broken as error:
             self.broken = f"after {change} {path}: {error}"
+
+
+def _instant_of(name: str) -> str:
+    match = BASE_FILE.fullmatch(name)
+    return match[3] if match is not None else name.split("_")[1].partition(".")[0]

@@ -18,7 +18,7 @@ from functools import lru_cache
 
 import pyarrow.parquet as pq
 
-from tests.life.rows import newest
+from tests.life.rows import newest, present
 from tests.simulation.data_files import Content, fold, read_base_file, read_log_file
 from tests.simulation.memory_storage import MemoryStorage
 from tests.simulation.reader import BASE_FILE, LOG_FILE, Instants, planned_groups, read_avro, read_timeline
@@ -53,7 +53,7 @@ class Readers:
             replaced_at = self.replaced.get(group_id)
             if replaced_at is None or (as_of is not None and replaced_at > as_of):
                 ids |= _read(group, self.opened.get(group_id, []), as_of)
-        return newest(ids)
+        return present(newest(ids))
 
 
 def look(storage: MemoryStorage, base_path: str, partitions: tuple[str, ...]) -> Readers:

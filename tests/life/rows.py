@@ -1,6 +1,7 @@
 """Rows as the ids that simulated data files hold: a record key and the number of the write that wrote it last.
 
-Of equal keys the row of the later write wins, whichever file it is in, as with an ordering column.
+Of equal keys the row of the later write wins, whichever file it is in, as with an ordering column. A row that a write
+deleted has its number with a minus, and stays in files as such: so one that is written late does not come back.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Collection, Mapping
 
 from lakeward.format.file_name import parse_log_file
 from lakeward.storage.storage import Storage, join
+from lakeward.task.operation_output import open_operation_output
 from lakeward.task.operation_spec import OperationKind, OperationResult, OperationSpec
 from tests.simulation.data_files import base_file, fold, log_file, read_base_file, read_log_file
 from tests.simulation.dispatcher import no_counts
@@ -18,12 +20,18 @@ WRITES_MAX = 1_000_000
 
 
 def to_ids(rows: Mapping[int, int]) -> list[int]:
-    return [key * WRITES_MAX + write for key, write in sorted(rows.items())]
+    return [(key * WRITES_MAX + abs(write)) * 2 + (write < 0) for key, write in sorted(rows.items())]
 
 
 def newest(ids: Collection[int]) -> dict[int, int]:
-    """The write by key."""
-    return {id_ // WRITES_MAX: id_ % WRITES_MAX for id_ in sorted(ids)}
+    """The write by key, deleted rows with them."""
+    rows = ((id_ // 2 // WRITES_MAX, id_ // 2 % WRITES_MAX, id_ % 2) for id_ in sorted(ids))
+    return {key: -write if is_deleted else write for key, write, is_deleted in rows}
+
+
+def present(rows: Mapping[int, int]) -> dict[int, int]:
+    """The rows that readers find."""
+    return {key: write for key, write in rows.items() if write > 0}
 
 
 def merge_rows(storage: Storage, spec: OperationSpec, task_attempt: int) -> OperationResult:
@@ -44,7 +52,7 @@ def merge_rows(storage: Storage, spec: OperationSpec, task_attempt: int) -> Oper
     is_log = spec.kind is OperationKind.LOG
     data = log_file(slice_.instant, merged, sources=sources) if is_log else base_file(merged)
     name_text = spec.file_name(task_attempt)
-    with storage.open_output(join(spec.attempt_folder, name_text)) as file:
+    with open_operation_output(storage, spec, task_attempt) as file:
         file.write(data)
     storage.create(spec.done_path(task_attempt, rows=len(merged)), b"")
     return OperationResult(

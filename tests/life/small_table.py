@@ -1,8 +1,8 @@
 """A table of a few rows in memory with every service at hand, and a writer whose writes begin, complete and fail.
 
 Services are the real plan, execute and commit code; only what merges rows is replaced (`rows.py`). The clock stands but
-where a service waits. Writers are Hudi's: an instant requested, begun, files written, completed, with a heartbeat that
-beats for as long as the writer lives.
+where a service waits. It is of one of five kinds. Writers are Hudi's: an instant requested, begun, files written,
+completed, with a heartbeat that beats for as long as the writer lives.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -20,35 +21,46 @@ from unittest.mock import patch
 
 from lakeward.commit.heartbeat_line import heartbeat_path
 from lakeward.commit.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
+from lakeward.commit.lock.storage_lock import StorageLockOptions
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.errors import AlreadyExists
 from lakeward.execute.archive.archiver import Archiver, ArchiveReport
+from lakeward.execute.clean.choosing import CleanChoice
 from lakeward.execute.clean.cleaner import Cleaner, CleanReport
+from lakeward.execute.clean.orphans import OrphanReport, set_orphans_aside
 from lakeward.execute.clean.undoing import UndoneClean, undo_clean
 from lakeward.execute.compaction.compactor import CompactionReport, Compactor
+from lakeward.execute.metadata.services import MetadataDone, MetadataServices
 from lakeward.execute.options import CompactionOptions
+from lakeward.execute.restore.restoring import Restored, restore
 from lakeward.execute.rollback.rolling_back import RollbackReport, find_decisions, roll_back_writes
 from lakeward.execute.savepoint.saving import create_savepoint, delete_savepoint
 from lakeward.execute.serviced_table import ServicedTable
-from lakeward.format.timeline.clean_plan import CleanPlan
+from lakeward.format.file_name import parse_data_file
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
 from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.format.timeline.instant import format_instant_time
 from lakeward.plan.archive_settings import ArchiveOptions
-from lakeward.plan.clean.planner import plan_clean
+from lakeward.plan.clean.options import CleanOptions
 from lakeward.plan.clean.policy import CleanPolicy
 from lakeward.plan.compaction.compaction_type import CompactionType
 from lakeward.plan.compaction.planner import planner_of
 from lakeward.plan.compaction.selection import GroupFilter
 from lakeward.plan.rollback import Step
-from lakeward.storage.storage import RenamingStorage
+from lakeward.storage.storage import RenamingStorage, Storage, VersionedStorage
 from lakeward.table.snapshot import TableSnapshot, take_snapshot
 from tests.clocks import SettableClock
-from tests.life.rows import merge_rows, to_ids
+from tests.faults import Fault
+from tests.life.faulty_memory import FaultyMemory
+from tests.life.faulty_objects import LAKE, FaultyObjects
+from tests.life.hudis_metadata_table import Files, HudisMetadataTable
+from tests.life.reader import look
+from tests.life.rows import WRITES_MAX, merge_rows, newest, to_ids
 from tests.processes import LookedOn, ScriptedProcesses
 from tests.simulation.data_files import SCHEMA, base_file, log_file
 from tests.simulation.memory_storage import MemoryStorage
 from tests.simulation.reader import read_timeline
+from tests.simulation.world import decoding_once
 from tests.simulation.writer import table_properties
 from tests.table.table_history import replace_metadata
 
@@ -76,6 +88,22 @@ PLANNERS = {
 GroupId = tuple[str, str]
 
 
+class Kind(StrEnum):
+    MERGE_ON_READ = "merge-on-read"
+    COPY_ON_WRITE = "copy-on-write"
+    WITH_METADATA = "with a metadata table"
+    COPY_ON_WRITE_WITH_METADATA = "copy-on-write with a metadata table"
+    OBJECTS = "in an object store"
+
+    @property
+    def copies(self) -> bool:
+        return self in (Kind.COPY_ON_WRITE, Kind.COPY_ON_WRITE_WITH_METADATA)
+
+    @property
+    def has_metadata(self) -> bool:
+        return self in (Kind.WITH_METADATA, Kind.COPY_ON_WRITE_WITH_METADATA)
+
+
 class BeatingClock(SettableClock):
     """Whenever it moves, live writers beat."""
 
@@ -99,17 +127,23 @@ class Write:
     stats: dict[str, list[WriteStat]]
     new: dict[GroupId, int]
     """File groups that it makes, and the slot of each."""
+    slots: set[int]
+    """The slots of all file groups that it writes to."""
     replaces: str | None = None
     """A partition whose rows it takes the place of."""
     replaced: dict[str, list[str]] = field(default_factory=dict)
+    action: str = "deltacommit"
 
 
 class SmallTable:
-    def __init__(self, *, partitions: int = 2, slots: int = 2, keys: int = 8) -> None:
+    def __init__(self, kind: Kind = Kind.MERGE_ON_READ, *, partitions: int = 2, slots: int = 2, keys: int = 8) -> None:
         """
         Args:
             slots: file groups of a partition at any time; every second one begins with a log instead of a base file.
         """
+        self.kind = kind
+        self.base = f"{LAKE}{BASE}" if kind is Kind.OBJECTS else BASE
+        """What our services call it."""
         self.clock = BeatingClock()
         self.clock.beat = self._beat
         self.storage = MemoryStorage(self.clock.now)
@@ -118,14 +152,23 @@ class SmallTable:
         self.keys = keys
         self.processes = ScriptedProcesses()
         self.processes.stillness = LookedOn()
+        self._strays: list[str] = []
         self.live: list[Write] = []
         """Writes whose writers live."""
-        self.lock = FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=30.0)
+        self.lock: FileSystemLockOptions | StorageLockOptions = (
+            StorageLockOptions(wait_seconds=30.0)
+            if kind is Kind.OBJECTS
+            else FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=30.0)
+        )
+        self.metadata = HudisMetadataTable(self.storage, BASE)
         self._groups: dict[int, str] = {}
         """The file group of a slot."""
+        self._slots: dict[str, int] = {}
+        """The slot of each file group that was ever made."""
         self._made = 0
         self.storage.make_folder(TIMELINE)
-        self.storage.create(f"{BASE}/.hoodie/hoodie.properties", table_properties())
+        table_type = "COPY_ON_WRITE" if kind.copies else "MERGE_ON_READ"
+        self.storage.create(f"{BASE}/.hoodie/hoodie.properties", table_properties(table_type))
         for name in self.partitions:
             self.storage.make_folder(f"{BASE}/{name}")
             self.storage.create(
@@ -142,6 +185,7 @@ class SmallTable:
         number: int,
         keys: set[int],
         *,
+        deletes: bool = False,
         replaces: str | None = None,
         storage: RenamingStorage | None = None,
         wait: Callable[[float], None] | None = None,
@@ -150,29 +194,40 @@ class SmallTable:
 
         Args:
             number: of the write; keys with a greater one stay as they are.
+            deletes: it deletes these keys.
             replaces: the partition that is overwritten; all keys are of it.
         """
         storage = storage or self.storage
+        if self.kind.has_metadata and not self.metadata.is_there:
+            self.metadata.build(self._committed_files(), self.next_time())
+        action = "replacecommit" if replaces is not None else "commit" if self.kind.copies else "deltacommit"
         with self._writers_lock(storage, wait):
             instant = self.next_time()
             storage.make_folder(posixpath.dirname(heartbeat_path(BASE, instant)))
             storage.create(heartbeat_path(BASE, instant), b"")
-            action = "deltacommit" if replaces is None else "replacecommit"
             storage.create(f"{TIMELINE}/{instant}.{action}.requested", b"")
-        write = Write(instant, number, {}, {}, {}, replaces)
+        write = Write(instant, number, {}, {}, {}, set(), replaces, action=action)
         self.live.append(write)
-        storage.create(f"{TIMELINE}/{instant}.{action}.inflight", b"")
+        inflight = f"{instant}.inflight" if action == "commit" else f"{instant}.{action}.inflight"
+        storage.create(f"{TIMELINE}/{inflight}", b"")
         if replaces is not None:
             write.replaced = {
                 replaces: [group for slot, group in self._groups.items() if self.partition_of(slot) == replaces]
             }
-        being_made = {slot for each in self.live if each is not write for slot in each.new.values()}
+        # Two writes that copy a base file would conflict, and so would two that make a file group.
+        busy = {
+            slot
+            for each in self.live
+            if each is not write
+            for slot in (each.slots if self.kind.copies else each.new.values())
+        }
         by_slot: dict[int, dict[int, int]] = defaultdict(dict)
         for key in sorted(keys):
-            by_slot[key % self.slots][key] = number
+            by_slot[key % self.slots][key] = -number if deletes else number
         for slot, rows in by_slot.items():
-            if slot in being_made:
+            if slot in busy:
                 continue
+            write.slots.add(slot)
             write.rows |= rows
             self._write_files(storage, write, slot, rows)
         return write
@@ -185,8 +240,11 @@ class SmallTable:
             file_id = f"g{self._made}"
             self._made += 1
             write.new[partition, file_id] = slot
-        if is_new and (slot // len(self.partitions) % 2 == 0 or write.replaces is not None):
-            name, data = f"{file_id}_{slot}-7-0_{write.instant}.parquet", base_file(to_ids(rows))
+            self._slots[file_id] = slot
+        begins_with_base = slot // len(self.partitions) % 2 == 0 or write.replaces is not None
+        if self.kind.copies or (is_new and begins_with_base):
+            ids = {*to_ids(rows), *(set() if is_new else self._ids_of(partition, file_id))}
+            name, data = f"{file_id}_{slot}-7-0_{write.instant}.parquet", base_file(to_ids(newest(ids)))
         else:
             name = f".{file_id}_{write.instant}.log.1_{slot}-7-0"
             data = log_file(write.instant, to_ids(rows))
@@ -210,15 +268,24 @@ class SmallTable:
     ) -> None:
         storage = storage or self.storage
         with self._writers_lock(storage, wait):
+            if self.metadata.is_there:
+                files = {
+                    partition: {posixpath.basename(each.path or ""): each.file_size_in_bytes or 0 for each in stats}
+                    for partition, stats in write.stats.items()
+                }
+                self.metadata.commit(write.instant, self.next_time(), files)
+                self.clock.sleep(1.0)
             completed = self.next_time()
             if write.replaces is None:
                 stats = {partition: tuple(each) for partition, each in write.stats.items()}
                 metadata = CommitMetadata(
                     stats, compacted=False, extra_metadata={"schema": SCHEMA}, operation_type="UPSERT"
                 )
-                storage.create(f"{TIMELINE}/{write.instant}_{completed}.deltacommit", write_commit_metadata(metadata))
+                storage.create(
+                    f"{TIMELINE}/{write.instant}_{completed}.{write.action}", write_commit_metadata(metadata)
+                )
             else:
-                content = replace_metadata(write.stats, write.replaced)
+                content = replace_metadata(write.stats, write.replaced, {"schema": SCHEMA})
                 storage.create(f"{TIMELINE}/{write.instant}_{completed}.replacecommit", content)
         storage.delete(heartbeat_path(BASE, write.instant))
         self.live.remove(write)
@@ -232,6 +299,36 @@ class SmallTable:
         """Its writer dies, and everybody can tell."""
         self.live.remove(write)
         self.clock.sleep(200.0)
+
+    def stray(self, key: int) -> None:
+        """A task of a write of which nothing else is left wrote a file."""
+        partition, file_id = self.partition_of(key), self._groups.get(key % self.slots, "g0")
+        instant = self.next_time()
+        path = f"{BASE}/{partition}/{file_id}_9-9-9_{instant}.parquet"
+        self.storage.create(path, base_file(to_ids({key: WRITES_MAX - 1})))
+        self._strays.append(path)
+        self.clock.sleep(1.0)
+
+    @property
+    def has_strays(self) -> bool:
+        """Files are there of which nothing else is left."""
+        return any(self.storage.stat(path) is not None for path in self._strays)
+
+    def _ids_of(self, partition: str, file_id: str) -> frozenset[int]:
+        """What the newest base file of the group holds."""
+        bases = look(self.storage, BASE, self.partitions).groups[partition, file_id].bases
+        return bases[max(bases)].ids
+
+    def _committed_files(self) -> Files:
+        """What a metadata table is built of."""
+        found: dict[str, dict[str, int]] = {}
+        readers = look(self.storage, BASE, self.partitions)
+        for partition in self.partitions:
+            for status in self.storage.list(f"{BASE}/{partition}"):
+                name = parse_data_file(status.name)
+                if name is not None and name.instant in {**readers.completed, **readers.archived}:
+                    found.setdefault(partition, {})[status.name] = status.size
+        return found
 
     def plan_by_hudi(self, groups: Callable[[GroupId], bool] = lambda group: True) -> str | None:
         """Hudi schedules a compaction, and leaves it to the service that comes first."""
@@ -247,10 +344,18 @@ class SmallTable:
 
     # Services
 
-    def serviced(self, storage: RenamingStorage | None = None, *, is_alone: bool = False) -> ServicedTable:
+    def process(self, fault: Fault | None = None) -> FaultyMemory | FaultyObjects:
+        """The storage as one process of ours reaches it."""
+        if self.kind is not Kind.OBJECTS:
+            return FaultyMemory(self.storage, fault)
+        objects = FaultyObjects(self.storage, fault)
+        assert isinstance(objects, VersionedStorage), "or every service would refuse the table"
+        return objects
+
+    def serviced(self, storage: Storage | None = None, *, is_alone: bool = False) -> ServicedTable:
         return ServicedTable.for_one_attempt(
-            storage or self.storage,
-            BASE,
+            storage or self.process(),
+            self.base,
             self._options(is_alone),
             clock=self.clock,
             processes=self.processes,
@@ -258,21 +363,21 @@ class SmallTable:
             guard=lambda: None,
         )
 
-    def compact(self, kind: CompactionType, storage: RenamingStorage | None = None) -> CompactionReport:
-        return self._compactor(kind, storage or self.storage).compact()
+    def compact(self, kind: CompactionType, storage: Storage | None = None) -> CompactionReport:
+        return self._compactor(kind, storage or self.process()).compact()
 
     def unschedule(self) -> None:
         """An operator removes every plan of a compaction, also Hudi's."""
         instants = read_timeline(self.storage, BASE)
         for time in sorted(instants.pending.keys() - instants.completed.keys()):
             if instants.pending_actions(time) & {"compaction", "logcompaction"}:
-                self._compactor(CompactionType.FULL, self.storage).unschedule(time, foreign=True)
+                self._compactor(CompactionType.FULL, self.process()).unschedule(time, foreign=True)
 
-    def _compactor(self, kind: CompactionType, storage: RenamingStorage) -> Compactor:
+    def _compactor(self, kind: CompactionType, storage: Storage) -> Compactor:
         dispatcher = InProcessDispatcher()
         return Compactor(
             storage,
-            BASE,
+            self.base,
             self._options(is_alone=False),
             planner=PLANNERS[kind],
             choose_dispatcher=lambda input_bytes: dispatcher,
@@ -282,30 +387,53 @@ class SmallTable:
         )
 
     def clean(
-        self, policy: CleanPolicy, storage: RenamingStorage | None = None, *, keep_seconds: float = 0.0
+        self, policy: CleanPolicy, storage: Storage | None = None, *, keep_seconds: float = 0.0, window: float = 0.0
     ) -> CleanReport:
-        def choose(snapshot: TableSnapshot) -> CleanPlan | None:
-            outcome = plan_clean(snapshot, policy, now=self.clock.now())
-            return outcome.plan({}) if any(outcome.dead) else None
+        """
+        Args:
+            window: seconds for which a query may run.
+        """
+        storage = storage or self.process()
+        choice = CleanChoice(storage, self.base, CleanOptions(policy, reader_window=window), clock=self.clock)
+        return Cleaner(self.serviced(storage), {}, keep_seconds=keep_seconds).clean(choice.plan, choice.where)
 
-        return Cleaner(self.serviced(storage), {}, keep_seconds=keep_seconds).clean(choose)
-
-    def archive(self, options: ArchiveOptions, storage: RenamingStorage | None = None) -> ArchiveReport:
+    def archive(self, options: ArchiveOptions, storage: Storage | None = None) -> ArchiveReport:
         return Archiver(self.serviced(storage), options).archive()
 
-    def undo(self, clean: str, storage: RenamingStorage | None = None) -> UndoneClean:
+    def undo(self, clean: str, storage: Storage | None = None) -> UndoneClean:
         return undo_clean(self.serviced(storage), clean)
 
-    def roll_back(self, storage: RenamingStorage | None = None) -> RollbackReport:
+    def roll_back(self, storage: Storage | None = None) -> RollbackReport:
         table = self.serviced(storage)
         todo = [each.instant for each in find_decisions(table) if each.step is not Step.LEAVE]
         return roll_back_writes(table, todo)
 
-    def savepoint(self, instant: str | None, storage: RenamingStorage | None = None) -> str:
+    def savepoint(self, instant: str | None, storage: Storage | None = None) -> str:
         return create_savepoint(self.serviced(storage), instant, user="me", comment="").instant
 
-    def delete_savepoint(self, instant: str, storage: RenamingStorage | None = None) -> None:
+    def delete_savepoint(self, instant: str, storage: Storage | None = None) -> None:
         delete_savepoint(self.serviced(storage), instant)
+
+    def restore(self, instant: str, storage: Storage | None = None) -> Restored:
+        """No writer is at work."""
+        assert not self.live
+        restored = restore(self.serviced(storage, is_alone=True), instant)
+        readers = look(self.storage, BASE, self.partitions)
+        self._groups = {self._slots[group[1]]: group[1] for group in readers.groups if group not in readers.replaced}
+        return restored
+
+    def set_orphans_aside(self, age_seconds: float, storage: Storage | None = None) -> OrphanReport:
+        return set_orphans_aside(self.serviced(storage), age_seconds=age_seconds, keep_seconds=0.0)
+
+    def service_metadata(self, storage: Storage | None = None) -> MetadataDone:
+        """Clean and compact the metadata table."""
+        return MetadataServices(
+            storage or self.process(),
+            self.base,
+            self._options(is_alone=False),
+            clock=self.clock,
+            processes=self.processes,
+        ).run()
 
     def snapshot(self) -> TableSnapshot:
         return take_snapshot(self.storage, BASE, timezone="UTC", clock=self.clock)
@@ -314,7 +442,7 @@ class SmallTable:
         instants = read_timeline(self.storage, BASE)
         times = {*instants.pending, *instants.completed}
         times |= {completed for each in instants.completed.values() for completed, _, _ in each}
-        latest = max(times, default="")
+        latest = max(*times, self.metadata.latest_time(), "")
         while (time := format_instant_time(round(self.clock.now() * 1000), UTC)) <= latest:
             self.clock.sleep(1.0)
         return time
@@ -377,5 +505,6 @@ def without_threads() -> Iterator[None]:
     with (
         patch("lakeward.commit.lock.table_lock.Renewal", NoRenewal),
         patch("lakeward.execute.life_cycle.Renewal", NoRenewal),
+        decoding_once(),
     ):
         yield

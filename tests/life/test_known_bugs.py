@@ -2,23 +2,33 @@
 
     14365   completion times of archived instants were not found, and logs were put into the wrong slice
     19290   a clean took logs that a pending compaction was to read
+    7826    a pull request: a write that completed after it was found pending had no heartbeat any more, so it was taken
+            for dead and rolled back
+    4863    a compaction was rolled back, and then completed with what it had written before
     6938    a replacecommit was archived before its files were cleaned: they were read again
     10325   archived instants were deleted out of order: readers met a hole
     8783    a pull request: a write that is pending for long was passed by the archiver, and counted as committed
 
 Of the issues that 15 names, 9019 (a pending compaction that never ends holds the archiver) is no mistake that a mutant
 could make: it is the price of what 8783 demands, and `lakeward unschedule` is what is done about it (decision 0009).
-What 7503, 7826 and 4863 tell could not be looked up when this was written.
+What 7503 tells could not be looked up when this was written.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from lakeward.commit import attempt
+from lakeward.commit.folder_fencing import FolderFencing
+from lakeward.commit.heartbeat_line import heartbeat_path
+from lakeward.commit.transition import TimelineFiles
+from lakeward.errors import AttemptLost
 from lakeward.execute.archive import archiver
+from lakeward.execute.rollback import rolling_back
 from lakeward.plan import archiving
 from lakeward.plan.archive_settings import ArchiveOptions
 from lakeward.plan.archiving import KeptFor
@@ -27,8 +37,9 @@ from lakeward.plan.clean.decision import Keeper, KeepReason
 from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
 from lakeward.plan.compaction.compaction_type import CompactionType
 from lakeward.table import file_system_view
+from tests.life.faulty_memory import FaultyMemory
 from tests.life.model import Broken, Life
-from tests.life.small_table import without_threads
+from tests.life.small_table import BASE, without_threads
 
 ALL_BUT_ONE = ArchiveOptions(commits_min=1, commits_max=2, commits_cleaned=1, delta_commits=1)
 ONE_VERSION = CleanPolicy(CleanPolicyKind.VERSIONS, 1)
@@ -113,6 +124,59 @@ def planned_late_log(life: Life) -> None:
     clean(life)
 
 
+def judge_once(patch: Patch) -> None:
+    """What was pending at first is what is rolled back; the timeline is not read again."""
+    snapshot = rolling_back._snapshot
+    seen: dict[int, Any] = {}  # with the table, so that its id is no other's
+    patch.setattr(rolling_back, "_snapshot", lambda table: seen.setdefault(id(table), (snapshot(table), table))[0])
+    patch.setattr(TimelineFiles, "check_uncompleted", lambda files: None)
+
+
+def completed_while_judged(life: Life) -> None:
+    """A write completes just before one of the looks at its heartbeat."""
+    life.write(range(8))
+    late = life.begin({0, 1})
+    look = f" {heartbeat_path(BASE, late.instant)}"
+    tried = FaultyMemory(life.copy().table.storage)
+    life.copy().table.roll_back(tried)
+    for number in range(1, sum(call.endswith(look) for call in tried.calls) + 1):
+        other = life.copy()
+        storage = FaultyMemory(other.table.storage)
+        looks = iter(range(1, number + 1))
+
+        def before(call: str, life: Life = other, looks: Iterator[int] = looks, number: int = number) -> None:
+            if call.endswith(look) and next(looks, None) == number:
+                life.complete(life.table.live[0])
+
+        storage.before = before
+        other.table.roll_back(storage)
+        other.learn()
+        other.check()
+
+
+def let_fenced_attempts_publish(patch: Patch) -> None:
+    patch.setattr(FolderFencing, "_put_aside", lambda *given, **options: None)
+    patch.setattr(attempt, "delete_staged", lambda *given: None)
+
+
+def rolled_back_while_it_completes(life: Life) -> None:
+    """The process of a compaction is taken for dead just before it completes it, and an operator unschedules it."""
+    life.write(range(8))
+    life.write({0, 1})
+    storage = FaultyMemory(life.table.storage)
+
+    def before(call: str) -> None:
+        if call.startswith("link ") and call.endswith(".commit"):
+            life.table.processes.kill_all()
+            life.table.unschedule()
+
+    storage.before = before
+    with suppress(AttemptLost):
+        life.table.compact(CompactionType.FULL, storage)
+    life.learn()
+    life.check()
+
+
 def archive_uncleaned(patch: Patch) -> None:
     patch.setattr(archiving, "_for_replaced_files", lambda timeline, facts: iter(()))
 
@@ -167,6 +231,8 @@ def long_write(life: Life) -> None:
     [
         pytest.param(archived_late_log, guess_archived_times, id="14365"),
         pytest.param(planned_late_log, clean_by_requested_times, id="19290"),
+        pytest.param(completed_while_judged, judge_once, id="7826"),
+        pytest.param(rolled_back_while_it_completes, let_fenced_attempts_publish, id="4863"),
         pytest.param(overwritten, archive_uncleaned, id="6938"),
         pytest.param(many_writes, delete_newest_first, id="10325"),
         pytest.param(long_write, pass_pending, id="8783"),

@@ -418,6 +418,15 @@ def simulated(world: World) -> Iterator[None]:
     with (
         patch("lakeward.commit.lock.table_lock.Renewal", SimulatedRenewal),
         patch("lakeward.execute.life_cycle.Renewal", SimulatedRenewal),
+        decoding_once(),
+    ):
+        yield
+
+
+@contextmanager
+def decoding_once() -> Iterator[None]:
+    """Equal bytes of a timeline file are decoded once: many runs read the same ones over and over."""
+    with (
         patch("lakeward.table.timeline.reader.read_commit_metadata", _read_commit_metadata_once),
         patch("lakeward.table.timeline.timeline.parse_instant", _parse_instant_once),
         patch("lakeward.format.timeline.commit_metadata.read_record", _read_record_once),

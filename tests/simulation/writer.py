@@ -372,6 +372,7 @@ _RECORD = _record()
 """What our service never opens of rollbacks and cleans."""
 
 
-def table_properties() -> bytes:
-    checksum = TableConfig(parse_properties(PROPERTIES.encode())).checksum
-    return f"{PROPERTIES}hoodie.table.checksum={checksum}\n".encode()
+def table_properties(table_type: str = "MERGE_ON_READ") -> bytes:
+    properties = PROPERTIES.replace("MERGE_ON_READ", table_type)
+    checksum = TableConfig(parse_properties(properties.encode())).checksum
+    return f"{properties}hoodie.table.checksum={checksum}\n".encode()

@@ -408,7 +408,9 @@ def clean_metadata(deleted: dict[str, list[str]], failed: dict[str, list[str]], 
     return write_record(schema, {"partitionMetadata": cleaned, "version": version})
 
 
-def replace_metadata(stats: dict[str, list[WriteStat]], replaced: dict[str, list[str]]) -> bytes:
+def replace_metadata(
+    stats: dict[str, list[WriteStat]], replaced: dict[str, list[str]], extra_metadata: dict[str, str] | None = None
+) -> bytes:
     stat = {
         "type": "record",
         "name": "HoodieWriteStat",
@@ -420,13 +422,19 @@ def replace_metadata(stats: dict[str, list[WriteStat]], replaced: dict[str, list
         "fields": [
             {"name": "partitionToWriteStats", "type": {"type": "map", "values": {"type": "array", "items": stat}}},
             {"name": "partitionToReplaceFileIds", "type": {"type": "map", "values": _TEXTS}},
+            {"name": "extraMetadata", "type": {"type": "map", "values": "string"}},
         ],
     }
     written = {
         path: [{"fileId": s.file_id, "path": s.path, "partitionPath": path} for s in each]
         for path, each in stats.items()
     }
-    return write_record(schema, {"partitionToWriteStats": written, "partitionToReplaceFileIds": replaced})
+    record = {
+        "partitionToWriteStats": written,
+        "partitionToReplaceFileIds": replaced,
+        "extraMetadata": extra_metadata or {},
+    }
+    return write_record(schema, record)
 
 
 def _retried(stat: WriteStat) -> WriteStat:
