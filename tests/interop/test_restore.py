@@ -273,8 +273,11 @@ def test_what_our_cleans_set_aside_comes_back_first(
     name: str, spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Two cleans took the slices before. To the second commit the newer clean is undone, to the first both: Hudi then
-    reads what it read as of it, goes back in time as far as no clean stands in between, and lives on."""
-    shape = TableShape(partition_fields="part", options=SHAPES[name])
+    reads what it read as of it, goes back in time as far as no clean stands in between, and lives on. Where the logs of
+    the second commit were compacted, both are needed for it, too."""
+    # With statistics of columns a clean of version 8 is refused.
+    plain = {"hoodie.metadata.index.column.stats.enable": "false"} if name == "version-8" else {}
+    shape = TableShape(partition_fields="part", options=SHAPES[name] | plain)
     is_merged = not name.startswith("copy-on-write")
 
     def make(folder: Path) -> None:
@@ -298,7 +301,9 @@ def test_what_our_cleans_set_aside_comes_back_first(
 def _comes_back_to_each(spark: SparkSession, made: Path, shape: TableShape, tmp_path: Path, *, is_merged: bool) -> None:
     commits = (made / "commits").read_text().split()
     expected = [tuple(each.split("\n")) for each in (made / "rows").read_text().split("\n\n")]
-    for cleans, commit, was in ((1, commits[1], expected[1]), (2, commits[0], expected[0])):
+    # The compaction goes as well, and the logs that it merged went with the older clean.
+    to_second = 2 if is_merged else 1
+    for cleans, commit, was in ((to_second, commits[1], expected[1]), (2, commits[0], expected[0])):
         table = HudiTable(spark, made / "table", shape).copy_to(tmp_path / commit)
         assert table.as_of(commit) != was
         code, told = lakeward("restore", str(table.path), "--to", commit, "--dry-run")
@@ -308,8 +313,7 @@ def _comes_back_to_each(spark: SparkSession, made: Path, shape: TableShape, tmp_
 
         assert (code, done["cleans_undone"]) == (0, told["cleans_undone"]), done
         assert table.snapshot() == table.as_of(commit) == was
-        if cleans == 1:
-            assert table.as_of(commits[0]) != expected[0]
+        assert (table.as_of(commits[0]) == expected[0]) is (cleans == 2)
         table.write(rows(spark, 20, 3, 25), "upsert")
         assert table.as_of(commit) == was
         if is_merged:

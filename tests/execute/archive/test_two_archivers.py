@@ -133,7 +133,12 @@ def test_hudi_dies_after_any_of_its_steps_and_ours_goes_on(table: Path, rows: di
     assert steps == 4 + 3 * GOES
 
 
-def test_hudi_archives_between_any_two_of_our_calls(table: Path, rows: dict[str, HistoryRow]) -> None:
+EVERY = pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.wide)])
+"""Which of our calls: CI has time for each fifth."""
+
+
+@EVERY
+def test_hudi_archives_between_any_two_of_our_calls(table: Path, rows: dict[str, HistoryRow], every: int) -> None:
     """Our lock is taken from us there; ours stops at its next fence, or has lost nothing by going on. Keeps 1 and 3 of
     execute/archive/archiver."""
     before = all_instants(table)
@@ -144,30 +149,31 @@ def test_hudi_archives_between_any_two_of_our_calls(table: Path, rows: dict[str,
         (base / ".hoodie" / "lock").unlink(missing_ok=True)
         hudi_archives(base, rows)
 
-    at_each_call(table, before, rows, meanwhile, is_killed=False)
+    at_each_call(table, before, rows, meanwhile, every)
 
 
-def test_ours_dies_at_any_call_and_hudi_goes_on(table: Path, rows: dict[str, HistoryRow]) -> None:
+@EVERY
+def test_ours_dies_at_any_call_and_hudi_goes_on(table: Path, rows: dict[str, HistoryRow], every: int) -> None:
     """It archives what it finds on the timeline a second time, and our next run ends it. Keeps 4 of
     execute/archive/archiver."""
     before = all_instants(table)
-    at_each_call(table, before, rows, lambda base: None, is_killed=True)
+    at_each_call(table, before, rows, None, every)
 
 
 def at_each_call(
     table: Path,
     before: set[tuple[str, str, str | None]],
     rows: dict[str, HistoryRow],
-    meanwhile: Callable[[Path], None],
-    *,
-    is_killed: bool,
+    meanwhile: Callable[[Path], None] | None,
+    every: int,
 ) -> None:
+    """Stop ours at each of these calls: something happens before it, or, where that is None, our process dies at it."""
     unhurt = FaultyStorage()
     archive(Path(shutil.copytree(table, table.with_name("unhurt"))), unhurt, lock=LOCK)
-    for call in spread(range(len(unhurt.calls))):
+    for call in spread(range(0, len(unhurt.calls), every)):
         base, processes = Path(shutil.copytree(table, table.with_name("struck"))), ScriptedProcesses()
-        fault, interrupt = Fault(FaultKind.KILL, call), partial(meanwhile, base)
-        storage = FaultyStorage(fault) if is_killed else _Interrupted(call, interrupt)
+        dies = meanwhile is None
+        storage = FaultyStorage(Fault(FaultKind.KILL, call)) if dies else _Interrupted(call, partial(meanwhile, base))
         try:
             with suppress(LakewardError, OSError, Killed):
                 archive(base, storage, processes, lock=LOCK)
