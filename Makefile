@@ -86,7 +86,7 @@ bench-clean: .venv/ready ## Plan a clean of 1,000,000 files, and clean 10,000 be
 bench-watching: .venv/ready ## Watch 100 tables x 1,000 file groups: idle CPU, memory, refresh, commit to plan
 	$(BIN)/python -m benchmarks.watching
 
-bench-commit-section: .venv/ready ## Measure how long a compaction of 1, 100, 5,000 file groups holds the table lock
+bench-commit-section: .venv/ready ## Measure how long a compaction of 1, 100, 5,000 file groups, and an archiving, hold the table lock
 	$(BIN)/python -m benchmarks.commit_section
 
 bench-start: .venv/ready ## Time how long --help and small commands take to answer
