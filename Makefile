@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run check test simulate fuzz soak soak-locks test-services lint format interop bench bench-planner bench-clean bench-watching bench-commit-section bench-start write-amplification metrics-page config-page compatibility-page image-dry-run \
+.PHONY: help setup demo run check test simulate interleavings long-life fuzz soak soak-locks test-services lint format interop bench bench-planner bench-clean bench-watching bench-commit-section bench-start write-amplification metrics-page config-page compatibility-page image-dry-run \
 	executor-env lock clean
 
 help: ## Say what there is to do
@@ -47,8 +47,16 @@ check: lint ## Check in three minutes what one changes: lint, types, contracts, 
 interop: .venv/ready ## Run the larger interop set against real Hudi, and what else takes long
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "interop or wide"
 
-simulate: .venv/ready ## Run the simulations over more seeds: make simulate SEEDS=10000
-	LAKEWARD_RUNS=$(or $(SEEDS),10000) $(BIN)/python -m pytest -n 2 --timeout=0 tests/simulation tests/life
+simulate: .venv/ready ## Run simulations and model over more seeds, some 20 minutes: make simulate SEEDS=10000 HISTORIES=5000
+	LAKEWARD_RUNS=$(or $(SEEDS),800) $(BIN)/python -m pytest -n 2 --timeout=0 tests/simulation
+	LAKEWARD_RUNS=$(or $(HISTORIES),300) $(BIN)/python -m pytest -n 2 --timeout=0 tests/life/test_services.py \
+		tests/life/test_interleavings.py::test_two_preemptions
+
+interleavings: .venv/ready ## Interrupt each service by each other one at every storage call, 14,000 times
+	LAKEWARD_RUNS=100000 $(BIN)/python -m pytest -v -n 2 --timeout=0 tests/life/test_interleavings.py -k one_preemption
+
+long-life: .venv/ready ## Service a table for 10,000 commits on a clock that is moved: make long-life COMMITS=10000
+	LAKEWARD_RUNS=$(or $(COMMITS),10000) $(BIN)/python -m pytest --timeout=0 tests/life/test_long_life.py
 
 fuzz: .venv/ready ## Feed bytes by chance to the decoders, 10 minutes each: make fuzz SECONDS=600
 	LAKEWARD_FUZZ_SECONDS=$(or $(SECONDS),600) $(BIN)/python -m pytest -s -n 2 --timeout=0 tests/fuzz

@@ -2,8 +2,9 @@
 
 For each ordered pair of services, and of a service and a writer, the first is stopped before its n-th call, the second
 runs to its end (where it waits for the lock the first goes on, as in life), then the first goes on. That is every
-interleaving with one preemption; with `LAKEWARD_RUNS=100000` it is made at every call, else at some writes of each
-pair, spread from the first to the last. `test_two_preemptions` stops the second as well, at calls drawn by a seed.
+interleaving with one preemption; with `LAKEWARD_RUNS=100000`, as `make interleavings` has it, it is made at every call,
+else at some writes of each pair, spread from the first to the last. `test_two_preemptions` stops the second as well, at
+calls drawn by a seed.
 
 Every mistake that two services can make of each other's work shows in the model: rows that readers lose, a file that
 goes while something needs it, an instant that changes, a hole in the timeline.

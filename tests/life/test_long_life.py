@@ -1,6 +1,6 @@
 """A table that is serviced for thousands of commits: what it holds stays bounded, and every row is right.
 
-CI has time for some hundred; `LAKEWARD_RUNS=10000` (`make simulate`) runs as many.
+CI has time for some hundred; `LAKEWARD_RUNS=10000` (`make long-life`) runs as many.
 """
 
 from __future__ import annotations
