@@ -165,17 +165,39 @@ def _clean(
 def _undo(
     opened: ConfiguredTable, locks: LockSettings, run: str, timezone: str | None, *, dry_run: bool, as_json: bool
 ) -> None:
+    from lakeward.cli.metadata_compact import metadata_report_as_json, render_metadata_report
     from lakeward.cli.serviced import serviced_table
     from lakeward.cli.views.cleaned import render_undone, undone_as_json
     from lakeward.cli.views.terminal import Terminal
     from lakeward.execute.clean.undoing import preview_undo, undo_clean
+    from lakeward.execute.metadata.trigger import MetadataReport, service_metadata
+    from lakeward.plan.metadata.trigger import MetadataService
 
+    metadata = MetadataReport()
     with serviced_table(opened, locks, timezone=timezone) as serviced:
         undone = preview_undo(serviced, run) if dry_run else undo_clean(serviced, run)
+        if not dry_run:
+            # Gone, back and gone again come to nothing among the logs of the metadata table, by Hudi's rule for them,
+            # whose base file would then go on listing a file that is gone: so "back" must not stay a log.
+            metadata = service_metadata(
+                opened.storage,
+                opened.base_path,
+                serviced.options,
+                after=1,
+                clock=serviced.clock,
+                processes=serviced.processes,
+                observer=serviced.observer,
+                guard=serviced.guard,
+                only=MetadataService.COMPACTION,
+            )
     if as_json:
-        print_json(undone_as_json(undone))
-    else:
-        render_undone(undone, Terminal())
+        print_json({**undone_as_json(undone), **metadata_report_as_json(metadata)})
+        return
+    console = Terminal()
+    render_undone(undone, console)
+    render_metadata_report(metadata, console)
+    if metadata.left is not None:
+        console.print("Clean nothing before it is compacted: lakeward metadata compact.", highlight=False)
 
 
 def _partitions(snapshot: TableSnapshot, patterns: Sequence[str] | None) -> frozenset[str] | None:

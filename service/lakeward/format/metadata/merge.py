@@ -8,7 +8,8 @@
 
 Touches: nothing.
 Keeps:   how records are grouped does not matter, as long as they keep their order and no file is listed twice, which
-         since table version 8 none is. One that is (older tables append to logs) and then deleted comes back where the
+         since table version 8 none is. One that is (older tables append to logs; a clean was undone, and the table not
+         compacted since) and then deleted comes back where the
          two are merged before the first: so fold from the oldest on. Hudi does not, and has it back.
 """
 
