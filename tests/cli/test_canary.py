@@ -69,6 +69,7 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "metadata compact": [("TABLE", "--writers", "stopped")],
     "metadata clean": [("TABLE", "--dry-run")],
     "metadata disable": [("TABLE", "--dry-run")],
+    "metadata abort-indexing": [("TABLE", "--dry-run"), ("TABLE", "--writers", "stopped")],
     "metadata rebuild": [("TABLE", "column_stats", "--dry-run")],
     "version": [()],
     "pause": [("orders", "--reason", "x"), ("orders", "--reason", "x", "--url", AWAY)],
