@@ -1,15 +1,15 @@
 """Hudi's cleaner on a copy of each table deletes what our plan names, by each policy.
 
 What we keep beyond that (decision 0030) Hudi's defaults do not bring about; `tests/plan/clean/clean.cases` has it.
-By hours only what is younger than an hour can be written here, and nothing of it goes: the rule itself is held by
-`tests/plan/clean/clean.cases`.
+For the policy by hours the instants of the first writes are moved into the past, in names and in what names them.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -275,3 +275,56 @@ def test_hudi_deletes_what_we_would(
         assert theirs == ours, (name, policy)
         gone |= ours
     assert gone, "this history says nothing"
+
+
+def age(table: HudiTable, instants: int, hours: int) -> None:
+    """The oldest completed instants happened earlier by so many hours: all that bears their times is told so."""
+    times = [time for pair in sorted(table.completed_instants())[:instants] for time in pair]
+    earlier = {time.encode(): _earlier(time, hours).encode() for time in times}
+    for path in sorted(table.path.rglob("*")):
+        if path.suffix == ".crc":  # of what was there before
+            path.unlink()
+        elif path.is_file():
+            content = path.read_bytes()
+            if ".hoodie" in path.relative_to(table.path).parts:
+                path.write_bytes(_replaced(content, earlier))
+            path.rename(path.with_name(_replaced(path.name.encode(), earlier).decode()))
+
+
+def _earlier(instant: str, hours: int) -> str:
+    moment = datetime.strptime(instant[:14], "%Y%m%d%H%M%S") - timedelta(hours=hours)
+    return f"{moment:%Y%m%d%H%M%S}{instant[14:]}"
+
+
+def _replaced(content: bytes, words: Mapping[bytes, bytes]) -> bytes:
+    for word, by in words.items():
+        content = content.replace(word, by)
+    return content
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("name", ["compacted", "clustered", "partition deleted"])
+@pytest.mark.parametrize("instants", [3, 5])
+def test_hudi_deletes_what_we_would_by_hours(
+    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, name: str, instants: int
+) -> None:
+    """The same where some writes are two days old."""
+    history, table_shape = SHAPES[name]
+
+    def make(folder: Path) -> None:
+        history(Story(spark, folder / "table", table_shape))
+
+    made = HudiTable(spark, made_once(tmp_path_factory, f"clean {name}".replace(" ", "_"), make) / "table", table_shape)
+    gone: set[str] = set()
+    for hours in (24, 72):
+        table = made.copy_to(tmp_path / str(hours))
+        age(table, instants, hours=48)
+        policy = CleanPolicy(CleanPolicyKind.HOURS, hours)
+        ours = planned(table, policy)
+        before = set(table.data_files())
+        hudi_cleans(spark, table, policy)
+        theirs = before - set(table.data_files())
+        assert theirs == ours, policy
+        assert not ours or hours == 24
+        gone |= ours
+    assert gone or instants == 3, "this history says nothing"
