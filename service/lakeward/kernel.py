@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from numba import njit
+import numpy as np
+from numba import from_dtype, njit
 from numba import types as types
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -38,6 +39,11 @@ U64 = types.Array(types.uint64, 1, "C")
 
 TWO_I64 = types.UniTuple(types.int64, 2)  # type: ignore[no-untyped-call]
 TWO_U64 = types.UniTuple(types.uint64, 2)  # type: ignore[no-untyped-call]
+
+
+def records(kind: np.dtype[np.void]) -> Any:
+    """The type of an array of such records, which a kernel may write to: `array[i]["field"]`."""
+    return types.Array(from_dtype(kind), 1, "C")
 
 
 def kernel(signature: Any) -> Callable[[F], F]:

@@ -180,7 +180,7 @@ def goes_on(spark: SparkSession, told: Told) -> None:
     assert code == 0, printed
 
 
-@over_shapes("merge-on-read", "copy-on-write")
+@over_shapes("merge-on-read")
 def test_as_hudi_takes_it_there(told: Told, spark: SparkSession) -> None:
     """The same files go, in the same order; Hudi reads the table, and goes on with it by its default settings."""
     table = told.table
@@ -202,7 +202,7 @@ def test_as_hudi_takes_it_there(told: Told, spark: SparkSession) -> None:
     goes_on(spark, told)
 
 
-@over_shapes("merge-on-read")
+@over_shapes()
 def test_hudi_ends_what_we_began(told: Told, spark: SparkSession, tmp_path: Path) -> None:
     """A process of ours dies in the middle, and Hudi restores to the same savepoint: it ends our restore."""
     for number in interrupted_at(told, tmp_path):

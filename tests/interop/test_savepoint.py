@@ -67,10 +67,10 @@ def cleans(table: HudiTable) -> tuple[Clean, ...]:
 @pytest.mark.parametrize(
     ("table_type", "version", "metadata"),
     [
-        ("MERGE_ON_READ", 9, True),
+        ("MERGE_ON_READ", 9, False),
         pytest.param("COPY_ON_WRITE", 8, False, marks=pytest.mark.wide),
         pytest.param("MERGE_ON_READ", 8, False, marks=pytest.mark.wide),
-        pytest.param("MERGE_ON_READ", 9, False, marks=pytest.mark.wide),
+        pytest.param("MERGE_ON_READ", 9, True, marks=pytest.mark.wide),
         pytest.param("COPY_ON_WRITE", 9, True, marks=pytest.mark.wide),
     ],
 )

@@ -46,9 +46,8 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-from numba import from_dtype
 
-from lakeward.kernel import I64, I64_IN, TWO_I64, U8_IN, kernel, types
+from lakeward.kernel import I64, I64_IN, TWO_I64, U8_IN, kernel, records, types
 from lakeward.merge.sort_key import HEADS, RunKeys, compare_bytes, prefix_of
 
 
@@ -85,14 +84,14 @@ _COMPARES: Final = 3
 
 LEAF: Final = np.dtype([("state", np.int64), ("first_same", np.int64), ("tree", np.int64)])
 """A leaf's state and its first node of the same key; and `tree[i]`, which has as many entries as there are leaves."""
-LEAVES: Final = types.Array(from_dtype(LEAF), 1, "C")
+LEAVES: Final = records(LEAF)
 
 SPAN: Final = np.dtype([("batch", np.int64), ("start", np.int64), ("length", np.int64), ("joins", np.int64)])
 """`length` rows of a batch from its row `start` on.
 
 Each has a key of its own where `joins` is 0; where it is 1, all have the key of the row that came out before.
 """
-SPANS: Final = types.Array(from_dtype(SPAN), 1, "C")
+SPANS: Final = records(SPAN)
 
 
 @kernel(types.void(LEAVES, types.int64, types.int64))

@@ -28,10 +28,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from numba import from_dtype
 
 from lakeward.errors import BrokenFile
-from lakeward.kernel import I64, I64_IN, U8, U8_IN, U64, kernel, types
+from lakeward.kernel import I64, I64_IN, U8, U8_IN, U64, kernel, records, types
 from lakeward.merge.byte_hash import byte_buffers
 
 _T = TypeVar("_T", bound=np.generic)
@@ -46,7 +45,7 @@ HEAD = np.dtype([("row", np.int64), ("end", np.int64), ("begin", np.int64), ("ba
 
 A run that has ended has `row` and `end` 0. `batch` is the batch's number: they are counted as they come, over all runs.
 """
-HEADS = types.Array(from_dtype(HEAD), 1, "C")
+HEADS = records(HEAD)
 
 
 @kernel(types.int64(U8_IN, types.int64, types.int64, types.int64, types.int64))
