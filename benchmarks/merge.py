@@ -5,8 +5,8 @@
 A sorted base file and Avro logs, 15 columns; four of five log rows update rows all over the base, the others are new.
 Each side is a process of its own, in turn, `--times` times, and the best is kept: the merge that relies on the base
 file's order, the one that does not, each with the checks of the output and without. The floor decodes the same inputs
-and encodes the rows that survive, with the same readers and writers and no merge; its memory says nothing, since it holds these rows before. All sides
-write equal rows.
+and encodes the rows that survive, with the same readers and writers and no merge; its memory says nothing, since it
+holds these rows before. All sides write equal rows.
 
 Touches: a temporary folder; writes `benchmarks/results/merge-<time>.json`.
 """

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeward.errors import BrokenFile, Unsupported
+from lakeward.merge import sorted_merge as module
 from lakeward.merge.log_fold import LogFold
 from lakeward.merge.merge_rules import MergeMode, MergeRules
 from lakeward.merge.sort_key import NotSorted
@@ -78,12 +79,14 @@ def wide_merge(base_keys, log_keys, *, base_rows):
     return list(SortedMerge(logs, rules, base_name="base").batches(base))
 
 
+@pytest.mark.parametrize("spans", [300, 65_536])
 @pytest.mark.parametrize("every", [1, 2, 7, 3000])
-def test_few_and_many_updates(every):
+def test_few_and_many_updates(every, spans, monkeypatch):
     """Slices or single rows, the result is the same, and no batch is larger than what went in.
 
     Keeps 4 of merge/sorted_merge.
     """
+    monkeypatch.setattr(module, "_SPANS", spans)
     random = np.random.default_rng(every)
     log_keys = random.permutation(np.arange(0, 40_000, every))
     out = wide_merge(np.arange(0, 40_000, 2), log_keys, base_rows=5000)

@@ -37,7 +37,9 @@ from lakeward.merge.winner import Action
 
 _BASE = 0
 _LOGS = 1
-_SPANS = 8_192
+_SPANS = 65_536
+_LOG_BATCHES_MAX = 4
+"""As many batches of log keys may wait for the end of a base batch: each output costs, however small."""
 _SLICE_ROWS_MIN = 1_000
 """Rows from which on a slice costs less than taking them one by one: a tenth of a millisecond for each."""
 
@@ -83,6 +85,9 @@ class SortedMerge:
         wanted = _BASE
         while wanted != DONE:
             wanted = tree.pop(spans)
+            if wanted == _LOGS and len(self._log_batches) < _LOG_BATCHES_MAX:
+                self._read_logs(from_logs)
+                continue
             for batch in self._merge(spans, hold_last=tree.has_same_key):
                 self.rows += batch.num_rows
                 yield batch
