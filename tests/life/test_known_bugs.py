@@ -5,13 +5,13 @@
     7826    a pull request: a write that completed after it was found pending had no heartbeat any more, so it was taken
             for dead and rolled back
     4863    a compaction was rolled back, and then completed with what it had written before
+    7503    two processes carried out one plan of a compaction: the second rolled back what the first was writing
     6938    a replacecommit was archived before its files were cleaned: they were read again
     10325   archived instants were deleted out of order: readers met a hole
     8783    a pull request: a write that is pending for long was passed by the archiver, and counted as committed
 
 Of the issues that 15 names, 9019 (a pending compaction that never ends holds the archiver) is no mistake that a mutant
 could make: it is the price of what 8783 demands, and `lakeward unschedule` is what is done about it (decision 0009).
-What 7503 tells could not be looked up when this was written.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lakeward.commit import attempt
 from lakeward.commit.folder_fencing import FolderFencing
 from lakeward.commit.heartbeat_line import heartbeat_path
 from lakeward.commit.transition import TimelineFiles
-from lakeward.errors import AttemptLost
+from lakeward.errors import AttemptLost, LockHeld, Refused, TryLater
 from lakeward.execute.archive import archiver
 from lakeward.execute.rollback import rolling_back
 from lakeward.plan import archiving
@@ -40,6 +40,7 @@ from lakeward.table import file_system_view
 from tests.life.faulty_memory import FaultyMemory
 from tests.life.model import Broken, Life
 from tests.life.small_table import BASE, without_threads
+from tests.processes import ScriptedProcesses
 
 ALL_BUT_ONE = ArchiveOptions(commits_min=1, commits_max=2, commits_cleaned=1, delta_commits=1)
 ONE_VERSION = CleanPolicy(CleanPolicyKind.VERSIONS, 1)
@@ -177,6 +178,34 @@ def rolled_back_while_it_completes(life: Life) -> None:
     life.check()
 
 
+def take_the_living_for_dead(patch: Patch) -> None:
+    let_fenced_attempts_publish(patch)
+    patch.setattr(ScriptedProcesses, "is_provably_dead", lambda processes, owner: True)
+
+
+def carried_out_twice(life: Life) -> None:
+    """Another process compacts, too, just before the first completes the plan."""
+    life.write(range(8))
+    life.write({0, 1})
+    assert life.table.plan_by_hudi() is not None
+    storage = FaultyMemory(life.table.storage)
+
+    def before(call: str) -> None:
+        if call.startswith("link ") and call.endswith(".commit"):
+            storage.before = lambda call: None
+            with suppress(LockHeld, TryLater):
+                life.table.compact(CompactionType.FULL)
+
+    storage.before = before
+    try:
+        with suppress(AttemptLost):
+            life.table.compact(CompactionType.FULL, storage)
+        life.learn()
+    except Refused as error:
+        raise Broken("the table can be serviced no more") from error
+    life.check()
+
+
 def archive_uncleaned(patch: Patch) -> None:
     patch.setattr(archiving, "_for_replaced_files", lambda timeline, facts: iter(()))
 
@@ -233,6 +262,7 @@ def long_write(life: Life) -> None:
         pytest.param(planned_late_log, clean_by_requested_times, id="19290"),
         pytest.param(completed_while_judged, judge_once, id="7826"),
         pytest.param(rolled_back_while_it_completes, let_fenced_attempts_publish, id="4863"),
+        pytest.param(carried_out_twice, take_the_living_for_dead, id="7503"),
         pytest.param(overwritten, archive_uncleaned, id="6938"),
         pytest.param(many_writes, delete_newest_first, id="10325"),
         pytest.param(long_write, pass_pending, id="8783"),
