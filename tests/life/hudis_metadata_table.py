@@ -6,7 +6,11 @@ Our services do with it what they do with any other: only these first files and 
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from lakeward.format.file_name import LogFileName
 from lakeward.format.java_properties import dump_properties, parse_properties
@@ -16,6 +20,7 @@ from lakeward.format.metadata.key import ALL_PARTITIONS, files_key
 from lakeward.format.metadata.log_file import write_metadata_log
 from lakeward.format.metadata.record import FileEntry, FilesRecord
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
+from lakeward.format.timeline.instant import parse_instant
 from lakeward.table.table_config import TableConfig
 from tests.format.metadata.metadata_schemas import metadata_schema_json
 from tests.simulation.memory_storage import MemoryStorage
@@ -36,6 +41,8 @@ PROPERTIES = {
     "hoodie.timeline.layout.version": "2",
 }
 
+KEPT_MIN, KEPT_MAX = 20, 30
+
 Files = Mapping[str, Mapping[str, int]]
 """Sizes of files by name, by partition path."""
 
@@ -46,6 +53,7 @@ class HudisMetadataTable:
         self._properties = f"{table}/.hoodie/hoodie.properties"
         self.path = f"{table}/.hoodie/metadata"
         self.timeline = f"{self.path}/.hoodie/timeline"
+        self._archived = 0
 
     @property
     def is_there(self) -> bool:
@@ -90,10 +98,49 @@ class HudisMetadataTable:
         self._storage.create(f"{self.path}/files/{name}", sink.getvalue())
         self._complete(instant, completed, name, len(sink.getvalue()))
 
+    def archive(self) -> None:
+        """What Hudi's writers do at the beginning of a write: above thirty completed commits the oldest go, to twenty,
+        but none from the last compaction on."""
+        found = [
+            parsed for name in self._storage.names(self.timeline) if (parsed := parse_instant(name, 2)) is not None
+        ]
+        completed = sorted((each for each in found if each.completion_time), key=lambda each: each.time)
+        writes = [each.time for each in completed if each.action != "clean"]
+        compacted = max((each.time for each in completed if each.action == "commit"), default="")
+        if len(writes) <= KEPT_MAX:
+            return
+        first = min(writes[-KEPT_MIN], compacted)
+        goes = [each for each in completed if each.time < first]
+        rows = {
+            "instantTime": [each.time for each in goes],
+            "completionTime": [each.completion_time for each in goes],
+            "action": [each.action for each in goes],
+        }
+        if goes:
+            self._archived += 1
+            self._put_archive(pa.table(rows), f"{goes[0].time}_{goes[-1].time}_0.parquet")
+            for each in found:
+                if each.time < first:
+                    self._storage.delete(f"{self.timeline}/{each.file_name}")
+
+    def _put_archive(self, rows: pa.Table, name: str) -> None:
+        storage, history, sink = self._storage, f"{self.timeline}/history", io.BytesIO()
+        storage.make_folder(history)
+        pq.write_table(rows, sink)
+        storage.create(f"{history}/{name}", sink.getvalue())
+        files = [
+            {"fileName": status.name, "fileLen": status.size}
+            for status in storage.list(history)
+            if status.name.endswith(".parquet")
+        ]
+        storage.create(f"{history}/manifest_{self._archived}", json.dumps({"files": files}).encode())
+        storage.delete(f"{history}/_version_")
+        storage.create(f"{history}/_version_", str(self._archived).encode())
+
     def latest_time(self) -> str:
         """The greatest time on its timeline."""
         names = self._storage.names(self.timeline)
-        return max((time for name in names for time in name.partition(".")[0].split("_")), default="")
+        return max((time for name in names if "." in name for time in name.partition(".")[0].split("_")), default="")
 
     def _complete(self, instant: str, completed: str, name: str, size: int) -> None:
         stat = WriteStat(

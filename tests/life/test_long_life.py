@@ -13,7 +13,7 @@ from lakeward.plan.archive_settings import ArchiveOptions
 from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
 from lakeward.plan.compaction.compaction_type import CompactionType
 from tests.life.model import Life
-from tests.life.small_table import BASE, TIMELINE, without_threads
+from tests.life.small_table import BASE, TIMELINE, Kind, SmallTable, without_threads
 from tests.runs import runs
 
 COMMITS = 200
@@ -28,6 +28,8 @@ FILES_MAX = 250
 them and now and then more: up to 144 were seen in 3,300 commits."""
 TIMELINE_MAX = 220
 """Files of the active timeline: three for each of some 40 commits, and as many of the services beside them."""
+METADATA_MAX = 400
+"""Files of the metadata table and its timeline, which its writers archive from 30 commits on."""
 
 
 def bytes_of_data(life: Life) -> tuple[int, int]:
@@ -37,11 +39,18 @@ def bytes_of_data(life: Life) -> tuple[int, int]:
     return len(sizes), sum(sizes)
 
 
+def metadata_files(life: Life) -> int:
+    """Files of the metadata table, those of its timeline among them."""
+    metadata, storage = life.table.metadata, life.table.storage
+    return len(storage.names(metadata.timeline)) + len(storage.names(f"{metadata.path}/files"))
+
+
 @pytest.mark.slow
-def test_storage_is_bounded() -> None:
+@pytest.mark.parametrize("kind", [Kind.MERGE_ON_READ, Kind.WITH_METADATA])
+def test_storage_is_bounded(kind: Kind) -> None:
     """After every round there is no more than after the first few, whatever was written meanwhile."""
     chance = random.Random(1)
-    life = Life()
+    life = Life(SmallTable(kind))
     life.table.storage.watch = lambda change, path: None  # held against the model after each round
     policy = CleanPolicy(CleanPolicyKind.COMMITS, RETAINED)
     early = 0
@@ -58,6 +67,10 @@ def test_storage_is_bounded() -> None:
             life.table.clean(policy)
             life.learn()
             life.table.archive(ArchiveOptions())
+            if life.table.metadata.is_there:
+                life.table.metadata.archive()
+                life.table.service_metadata()
+                assert metadata_files(life) <= METADATA_MAX, (number, metadata_files(life))
             life.check()
             instants = len(life.table.storage.names(TIMELINE))
             assert instants <= TIMELINE_MAX, (number, instants)
