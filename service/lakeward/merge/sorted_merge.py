@@ -39,7 +39,7 @@ _BASE = 0
 _LOGS = 1
 _SPANS = 65_536
 _LOG_BATCHES_MAX = 4
-"""As many batches of log keys may wait for the end of a base batch: each output costs, however small."""
+"""Batches of log keys that wait for the end of a base batch, at most: each output costs, however small."""
 _SLICE_ROWS_MIN = 1_000
 """Rows from which on a slice costs less than taking them one by one: a tenth of a millisecond for each."""
 
