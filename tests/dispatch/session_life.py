@@ -60,6 +60,8 @@ in_thread(lambda: seen.update(started_in_a_thread=run(tasks.double, [1, 2, 3])))
 seen["signal handler kept"] = signal.getsignal(signal.SIGINT) is before
 first = java().pid
 
+seen["loaded in a worker"] = run(tasks.which_are_loaded, [["lakeward.task.operation", "pandas"]])
+
 # Jobs of several threads on one session, each with its own description, all in the pool.
 threads = [
     in_thread(lambda n=n: seen.update({f"job {n}": run(tasks.pool_of_my_job, [0], f"job {n}")}))  # type: ignore[misc]

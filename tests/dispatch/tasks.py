@@ -69,3 +69,9 @@ def pool_of_my_job(spec: int, task_attempt: int) -> tuple[str, str]:
     context = TaskContext.get()
     assert context is not None
     return str(context.getLocalProperty("spark.scheduler.pool")), str(context.getLocalProperty("spark.job.description"))
+
+
+def which_are_loaded(spec: list[str], task_attempt: int) -> list[str]:
+    import sys
+
+    return [name for name in spec if name in sys.modules]

@@ -33,6 +33,11 @@ def test_it_is_started_by_whichever_thread_needs_it(seen: dict[str, Any]) -> Non
     assert seen["signal handler kept"] is True
 
 
+def test_its_workers_begin_with_what_an_operation_needs(seen: dict[str, Any]) -> None:
+    """They are forked from a process that has loaded the kernels once for all; none loads pandas."""
+    assert seen["loaded in a worker"] == [["lakeward.task.operation"]]
+
+
 def test_threads_share_it(seen: dict[str, Any]) -> None:
     """Each job has its description, and all are in the pool of a fair scheduler."""
     assert seen["one session"] is True

@@ -1,8 +1,7 @@
-"""Run the work on Spark: one spec = one task, through the DataFrame API.
+"""Run the work on Spark: one spec = one task; each spec goes out as bytes and each outcome comes back as bytes.
 
-`spark.range(0, n, 1, numPartitions=n)` puts the number i into partition i and nothing else, and `mapInArrow` runs
-the task there; a repartitioned DataFrame would spread n rows over n partitions at random. Specs travel inside the
-function. Results come back as rows. No Hudi jar is needed.
+How a session of either kind puts one spec into one task is its own (`spark_session`, `spark_connect`). No Hudi jar is
+needed.
 
     no session --first need--> running --died--> (the jobs on it fail, `EngineLost`) --next need--> running
                                   |--stop--> no session
@@ -18,9 +17,9 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from lakeward.dispatch.dispatcher import (
     Done,
@@ -37,24 +36,20 @@ from lakeward.dispatch.spark_failure import mark, marked_index, what_happened
 from lakeward.errors import EngineLost, LakewardError, Refused, TaskFailed
 from lakeward.printable import SPARK_REDACTION, printable_url
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-    from pyspark.sql import DataFrame
-
-OUTCOME_COLUMNS = "index long, outcome binary"
-
 LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 
 POOL = "lakeward"
 
+JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""The driver hands out tasks and moves no rows: compiling its code twice, and collecting on all cores, was half of the
+CPU that a session took (benchmarks/README.md). `spark.driver.extraJavaOptions` of the operator replaces all of it."""
+
 DEFAULT_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()}",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()} {JAVA_OPTIONS}",
     # Jobs of several tables share the executors instead of queueing behind the first.
     "spark.scheduler.mode": "FAIR",
-    # A task's reply is one small row; a batch of its input is one number.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
     # For the event log and whatever else Spark shows of its settings.
     "spark.redaction.regex": SPARK_REDACTION,
 }
@@ -68,13 +63,19 @@ class Session(Protocol):
 
     def setting(self, key: str) -> str | None: ...
 
-    def tasks(self, number: int) -> DataFrame: ...
-
     def is_alive(self) -> bool: ...
 
-    def collect(
-        self, frame: DataFrame, *, description: str, pool: str, on_finished: Callable[[int], None]
-    ) -> list[Any]: ...
+    def run_tasks(
+        self,
+        work: Callable[[bytes, int], bytes],
+        specs: Sequence[bytes],
+        *,
+        description: str,
+        pool: str,
+        on_finished: Callable[[int], None],
+    ) -> list[bytes]:
+        """What `work(spec, task attempt)` gives for each spec, each in a task of its own, in any order; what
+        `on_finished` raises, called with how many tasks are finished, cancels them."""
 
     def stop(self) -> None: ...
 
@@ -193,8 +194,10 @@ class SparkDispatcher:
                 raise
 
         try:
-            frame = session.tasks(total).mapInArrow(_runner(task, list(specs)), OUTCOME_COLUMNS)
-            rows = session.collect(frame, description=description, pool=self._pool, on_finished=report)
+            pickled = [pickle.dumps((index, spec)) for index, spec in enumerate(specs)]
+            answers = session.run_tasks(
+                _runner(task), pickled, description=description, pool=self._pool, on_finished=report
+            )
         except LakewardError:
             raise
         except Exception as error:
@@ -203,7 +206,7 @@ class SparkDispatcher:
             raise _failed(session, error, description) from error
         on_progress(Progress(total, total))
         # Pickled by our own function in our own executors: the same trust as the function that Spark ships there.
-        outcomes: list[Done[Result] | Failure] = [pickle.loads(row["outcome"]) for row in rows]
+        outcomes: list[Done[Result] | Failure] = [pickle.loads(answer) for answer in answers]
         outcomes.sort(key=lambda outcome: outcome.index)
         assert [outcome.index for outcome in outcomes] == list(range(total)), "one outcome a spec"
         return outcomes
@@ -233,30 +236,20 @@ class SparkDispatcher:
         return LocalSession.start(self._master, self._settings)
 
 
-def _runner(
-    task: Callable[[Spec, int], Result], specs: list[Spec]
-) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
-        import pyarrow as pa
-        from pyspark import TaskContext
+def _runner(task: Callable[[Spec, int], Result]) -> Callable[[bytes, int], bytes]:
+    def work(pickled: bytes, task_attempt: int) -> bytes:
+        index, spec = pickle.loads(pickled)
+        outcome: Done[Any] | Failure
+        try:
+            outcome = Done(index, task(spec, task_attempt))
+        except LakewardError as error:
+            outcome = Failure(index, error)
+        except Exception as error:
+            mark(error, index)
+            raise
+        return pickle.dumps(outcome)
 
-        context = TaskContext.get()
-        assert context is not None, "runs inside a Spark task"
-        for batch in batches:
-            for index in batch.column(0).to_pylist():
-                outcome: Done[Any] | Failure
-                try:
-                    outcome = Done(index, task(specs[index], context.attemptNumber()))
-                except LakewardError as error:
-                    outcome = Failure(index, error)
-                except Exception as error:
-                    mark(error, index)
-                    raise
-                yield pa.RecordBatch.from_pydict(
-                    {"index": pa.array([index], pa.int64()), "outcome": pa.array([pickle.dumps(outcome)], pa.binary())}
-                )
-
-    return run
+    return work
 
 
 def _versions(index: int, task_attempt: int) -> Versions:

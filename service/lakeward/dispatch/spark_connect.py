@@ -3,13 +3,17 @@
 Needs the extra `connect`. How many tasks of a job are finished cannot be asked there, so progress is known only from
 what the tasks leave on storage; cancelling works by the job's tag.
 
+There is no RDD there. `range(0, n, 1, numPartitions=n)` puts the number i into partition i and nothing else, and
+`mapInArrow` runs the task there; a repartitioned DataFrame would spread n rows over n partitions at random. Specs
+travel inside the function.
+
 Touches: the server, over gRPC.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import wait
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +29,9 @@ from lakeward.errors import LakewardError, UsageError
 from lakeward.printable import encodings, printable, printable_url, secrets_in
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    import pyarrow as pa
 
+ANSWER_COLUMNS = "answer binary"
 PROBES = 8
 """Tasks of a version probe: how many executors the server has cannot be asked."""
 
@@ -51,7 +56,8 @@ class ConnectSession:
         try:
             # The builder of `pyspark.sql` would turn the whole process to Connect by an environment variable.
             session = SparkSession.builder.remote(remote).getOrCreate()
-            for key, value in settings.items():
+            # A task's answer is one small row; a batch of its input is one number.
+            for key, value in {"spark.sql.execution.arrow.maxRecordsPerBatch": "1", **settings}.items():
                 if session.conf.isModifiable(key):
                     session.conf.set(key, value)
         except Exception as error:
@@ -70,39 +76,60 @@ class ConnectSession:
         value = self._session.conf.get(key, None)
         return None if value is None else str(value)
 
-    def tasks(self, number: int) -> DataFrame:
-        frame: DataFrame = self._session.range(0, number, 1, numPartitions=number)
-        return frame
-
     def is_alive(self) -> bool:
         try:
             return bool(answered(lambda: self._session.version, ANSWER_TIMEOUT_SECONDS))
         except Exception:
             return False  # whatever gRPC says, it is not an answer
 
-    def collect(
-        self, frame: DataFrame, *, description: str, pool: str, on_finished: Callable[[int], None]
-    ) -> list[Any]:
-        """The rows of `frame`. What `on_finished` raises cancels the job."""
+    def run_tasks(
+        self,
+        work: Callable[[bytes, int], bytes],
+        specs: Sequence[bytes],
+        *,
+        description: str,
+        pool: str,
+        on_finished: Callable[[int], None],
+    ) -> list[bytes]:
+        """What `work` gives for each spec. What `on_finished` raises cancels the job."""
         tag = f"lakeward-{uuid.uuid4()}"
+        numbers = self._session.range(0, len(specs), 1, numPartitions=len(specs))
+        frame = numbers.mapInArrow(_in_batches(work, list(specs)), ANSWER_COLUMNS)
 
-        def collect() -> list[Any]:
+        def collect() -> list[bytes]:
             # Tags belong to the thread that submits the job; this one does nothing else.
             self._session.addTag(tag)
-            return frame.collect()
+            return [bytes(row["answer"]) for row in frame.collect()]
 
-        rows = in_thread(collect)
+        answers = in_thread(collect)
         try:
-            while not rows.done():
-                wait([rows], timeout=POLL_SECONDS)
+            while not answers.done():
+                wait([answers], timeout=POLL_SECONDS)
                 on_finished(0)
         except BaseException:
-            cancel_until_done(lambda: self._session.interruptTag(tag), rows)
+            cancel_until_done(lambda: self._session.interruptTag(tag), answers)
             raise
-        return rows.result()
+        return answers.result()
 
     def stop(self) -> None:
         self._session.stop()
 
     def forget(self) -> None:
         """A session that does not answer leaves nothing in this process that a new one would meet."""
+
+
+def _in_batches(
+    work: Callable[[bytes, int], bytes], specs: list[bytes]
+) -> Callable[[Iterable[pa.RecordBatch]], Iterable[pa.RecordBatch]]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
+        import pyarrow as pa
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None, "runs inside a Spark task"
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                answer = work(specs[index], context.attemptNumber())
+                yield pa.RecordBatch.from_pydict({"answer": pa.array([answer], pa.binary())})
+
+    return run

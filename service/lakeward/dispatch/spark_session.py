@@ -3,6 +3,10 @@
 Several threads may collect at once; each job has a group of its own, by which it is followed and cancelled, and a
 scheduler pool, so that the jobs share the executors fairly (`spark.scheduler.mode` FAIR) instead of queueing.
 
+Specs are an RDD of as many partitions. Spark cuts a list into equal parts, so each partition has one spec and each task
+gets its own only. Through SQL the same work took three times the CPU in the driver, to plan and to compile a query, and
+each worker loaded pandas (benchmarks/README.md).
+
 Touches: a JVM that PySpark starts as a child process; the environment of this process (PYSPARK_PYTHON, local only).
 Keeps:   1. a session that was already running in this process is used and never stopped;
          2. a job that is told to stop has been cancelled before the caller hears of it, if the driver still answers.
@@ -15,15 +19,14 @@ import subprocess
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext, TaskContext
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.dispatch.spark_failure import what_happened
 from lakeward.errors import LakewardError
@@ -32,6 +35,8 @@ from lakeward.printable import printable, printable_url
 POLL_SECONDS = 0.25
 ANSWER_TIMEOUT_SECONDS = 15.0
 """A driver that has not answered for so long counts as dead: it is stopped, or out of memory and collecting garbage."""
+WORKERS_MODULE = "lakeward.task.spark_workers"
+"""What a local master forks its Python workers from."""
 CANCEL_SECONDS = 30.0
 """How long to wait for a cancelled job to end; its tasks find no folder to write to afterwards."""
 
@@ -41,9 +46,9 @@ T = TypeVar("T")
 class LocalSession:
     """A driver in a JVM of this process's own; its executors are wherever `master` says."""
 
-    def __init__(self, session: SparkSession, *, is_ours: bool) -> None:
-        self._session = session
-        self._context = session.sparkContext
+    def __init__(self, context: SparkContext, *, is_ours: bool) -> None:
+        self._context = context
+        self._settings = dict(context.getConf().getAll())
         self._is_ours = is_ours
         # Asked once: a caller that plans for a session that has died since gets an answer, too.
         self._parallelism = max(1, self._context.defaultParallelism)
@@ -52,18 +57,17 @@ class LocalSession:
     @classmethod
     def start(cls, master: str, settings: Mapping[str, str]) -> LocalSession:
         """Start a session, or use the one that runs in this process. Raises `LakewardError` when it does not start."""
-        # Not `getActiveSession`, which knows only the sessions of the calling thread.
         if SparkContext._active_spark_context is not None:
-            return cls(SparkSession.builder.getOrCreate(), is_ours=False)
+            return cls(SparkContext.getOrCreate(), is_ours=False)
+        configured = SparkConf().setMaster(master).setAppName("lakeward")
         if master.startswith("local"):
             # Workers of a local master are children of this process: the same interpreter, the same packages.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        builder = SparkSession.builder.master(master).appName("lakeward")
-        for key, value in settings.items():
-            builder = builder.config(key, value)
+            configured.set("spark.python.daemon.module", WORKERS_MODULE)
+        configured.setAll(list(settings.items()))
         try:
-            return cls(builder.getOrCreate(), is_ours=True)
+            return cls(SparkContext.getOrCreate(configured), is_ours=True)
         except (PySparkException, Py4JError) as error:
             raise LakewardError(
                 f"Spark did not start on {printable_url(master)}.",
@@ -76,11 +80,7 @@ class LocalSession:
         return self._parallelism
 
     def setting(self, key: str) -> str | None:
-        return self._session.conf.get(key, None)
-
-    def tasks(self, number: int) -> DataFrame:
-        """One row in each of so many partitions."""
-        return self._session.range(0, number, 1, numPartitions=number)
+        return self._settings.get(key)
 
     def is_alive(self) -> bool:
         if self._process is not None and self._process.poll() is not None:
@@ -93,33 +93,40 @@ class LocalSession:
         except (Py4JError, OSError, TimeoutError):
             return False
 
-    def collect(
-        self, frame: DataFrame, *, description: str, pool: str, on_finished: Callable[[int], None]
-    ) -> list[Any]:
-        """The rows of `frame`, while saying how many tasks are finished; what `on_finished` raises cancels the job."""
+    def run_tasks(
+        self,
+        work: Callable[[bytes, int], bytes],
+        specs: Sequence[bytes],
+        *,
+        description: str,
+        pool: str,
+        on_finished: Callable[[int], None],
+    ) -> list[bytes]:
+        """What `work` gives for each spec, while saying how many tasks are finished; what `on_finished` raises cancels
+        the job."""
         context = self._context
         group = f"lakeward-{uuid.uuid4()}"
 
-        def collect() -> list[Any]:
+        def collect() -> list[bytes]:
             # Groups and pools belong to the thread that submits the job; this one does nothing else.
             context.setJobGroup(group, description, interruptOnCancel=True)
             context.setLocalProperty("spark.scheduler.pool", pool)
-            return frame.collect()
+            return context.parallelize(specs, len(specs)).mapPartitions(_in_partition(work)).collect()
 
-        rows = in_thread(collect)
+        answers = in_thread(collect)
         try:
-            while not rows.done():
-                wait([rows], timeout=POLL_SECONDS)
+            while not answers.done():
+                wait([answers], timeout=POLL_SECONDS)
                 on_finished(_finished_tasks(context.statusTracker(), group))
         except BaseException:
-            cancel_until_done(lambda: context.cancelJobGroup(group), rows)
+            cancel_until_done(lambda: context.cancelJobGroup(group), answers)
             raise
-        return rows.result()
+        return answers.result()
 
     def stop(self) -> None:
         """Stops the session, unless it is another process's."""
         if self._is_ours:
-            self._session.stop()
+            self._context.stop()
 
     def forget(self) -> None:
         """After it died: let PySpark, which keeps the dead JVM in class variables, start another one."""
@@ -134,8 +141,16 @@ class LocalSession:
         SparkContext._gateway = None
         SparkContext._jvm = None
         SparkContext._active_spark_context = None
-        SparkSession._instantiatedSession = None
-        SparkSession._activeSession = None
+
+
+def _in_partition(work: Callable[[bytes, int], bytes]) -> Callable[[Iterable[bytes]], Iterator[bytes]]:
+    def run(specs: Iterable[bytes]) -> Iterator[bytes]:
+        context = TaskContext.get()
+        assert context is not None, "runs inside a Spark task"
+        for spec in specs:
+            yield work(spec, context.attemptNumber())
+
+    return run
 
 
 def in_thread(act: Callable[[], T]) -> Future[T]:
@@ -157,15 +172,15 @@ def answered(ask: Callable[[], T], seconds: float) -> T:
     return in_thread(ask).result(timeout=seconds)
 
 
-def cancel_until_done(cancel: Callable[[], object], rows: Future[list[Any]]) -> None:
+def cancel_until_done(cancel: Callable[[], object], answers: Future[list[Any]]) -> None:
     """Cancel again and again: a job that is just being submitted does not notice the first time."""
     waited = 0.0
-    while not rows.done() and waited < CANCEL_SECONDS:
+    while not answers.done() and waited < CANCEL_SECONDS:
         try:
             answered(cancel, ANSWER_TIMEOUT_SECONDS)
         except Exception:
             return  # the driver is gone or hangs, and with it goes the job
-        wait([rows], timeout=POLL_SECONDS)
+        wait([answers], timeout=POLL_SECONDS)
         waited += POLL_SECONDS
 
 
