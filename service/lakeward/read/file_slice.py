@@ -13,12 +13,14 @@ Keeps:   1. the rows are those that Hudi's snapshot query at the slice's instant
             sequence numbers; only `_hoodie_file_name` is left for the writer to set;
          2. the counts add up: rows == base_rows + inserted - deleted;
          3. where `is_sorted`, the rows are in the order of their keys' bytes;
-         4. every file and temporary file is closed when the batches are exhausted or the reader stops early.
+         4. every file and temporary file is closed when the batches are exhausted or the reader stops early;
+         5. with a query, the rows are those of 1 that it chooses, with the columns that it names.
+See:     docs/decisions/0046-what-may-be-left-unread.md for what is not read then
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from types import TracebackType
@@ -30,14 +32,19 @@ from lakeward.errors import BrokenFile
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.file_name import resolve
 from lakeward.format.parquet.base_file import BaseFileShape, open_base_file, read_shape
+from lakeward.format.parquet.batches import ParquetBatches
+from lakeward.format.parquet.read_meter import ReadMeter
+from lakeward.format.parquet.row_groups import row_groups
 from lakeward.merge.hash_merge import HashMerge
 from lakeward.merge.merge_rules import RECORD_KEY_FIELD
 from lakeward.merge.records import record_keys
 from lakeward.merge.sorted_merge import SortedMerge
 from lakeward.read.log_run import LogRun
 from lakeward.read.log_scan import LogScan
+from lakeward.read.pruning import LogSide, choose_row_groups
 from lakeward.read.sample import SampleTap
 from lakeward.read.slice_input import MergeCounts, MergedBy, SliceInput
+from lakeward.read.slice_query import EVERYTHING, SliceQuery
 from lakeward.storage.storage import Storage
 
 SHARE_OF_LOG_ROWS = 4  # a quarter of the budget; the rest is the interpreter, the index, batches and row groups
@@ -48,24 +55,37 @@ class MergedSlice:
     """The merged rows of a slice, to be read once. A context manager, for readers that may stop early."""
 
     def __init__(
-        self, storage: Storage, slice_input: SliceInput, *, spill_folder: str | None = None, by_order: bool = True
+        self,
+        storage: Storage,
+        slice_input: SliceInput,
+        *,
+        spill_folder: str | None = None,
+        by_order: bool = True,
+        query: SliceQuery = EVERYTHING,
     ) -> None:
         self._storage = storage
         self._by_order = by_order
         self._input = slice_input
         self._resources = ExitStack()
         self._counts: MergeCounts | None = None
-        self.schema = table_schema(slice_input.schema)
+        table = table_schema(slice_input.schema)
+        self._query = query
+        self._read_schema = query.read_schema(table, slice_input.rules)
+        self.schema = query.chosen_schema(table)
+        self.meter = ReadMeter()
+        """What was read of the slice's files so far."""
         self._run = LogRun(
             storage,
             slice_input.base_path,
             slice_input.log_files,
             instant=slice_input.instant,
-            schema=self.schema,
+            schema=self._read_schema,
             rules=slice_input.rules,
             memory_bytes=slice_input.memory_bytes // SHARE_OF_LOG_ROWS,
             spill_folder=spill_folder,
             accept_damaged_logs=slice_input.accept_damaged_logs,
+            query=query,
+            meter=self.meter,
         )
         self._resources.callback(self._run.close)
 
@@ -92,7 +112,8 @@ class MergedSlice:
 
     @property
     def counts(self) -> MergeCounts:
-        """Known once the batches are exhausted."""
+        """Known once the batches are exhausted. With a query they are those of what was read, before its rows were
+        chosen by values."""
         assert self._counts is not None, "the batches are not exhausted"
         return self._counts
 
@@ -118,10 +139,10 @@ class MergedSlice:
             merge: SortedMerge | HashMerge
             if self.is_sorted:
                 merge = SortedMerge(self._run.fold, self._input.rules, base_name=base_name)
-                yield from merge.batches(self._base_batches())
+                yield from self._chosen(merge.batches(self._base_batches()))
             else:
                 merge = HashMerge(self._run.fold, self._input.rules, base_name=base_name)
-                yield from merge.batches(self._base_batches(), self._base_keys)
+                yield from self._chosen(merge.batches(self._base_batches(), self._base_keys))
             self._counts = MergeCounts(
                 base_rows=merge.base_rows,
                 log_files=self._run.scan.log_files,
@@ -153,13 +174,13 @@ class MergedSlice:
             return read_shape(file, name=self._input.base_file)
 
     def _base_batches(self) -> Iterator[pa.RecordBatch]:
-        for batch in self._read_base(self.schema):
+        for batch in self._read_base(self._read_schema):
             record_keys(batch, source=self._input.base_file or "")
             self.sample.see_base(batch)
             yield batch
 
     def _base_keys(self) -> Iterator[pa.Array]:
-        for batch in self._read_base(pa.schema([self.schema.field(RECORD_KEY_FIELD)])):
+        for batch in self._read_base(pa.schema([self._read_schema.field(RECORD_KEY_FIELD)])):
             yield batch.column(0)
 
     def _read_base(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -168,20 +189,46 @@ class MergedSlice:
         path = resolve(self._input.base_path, self._input.base_file)
         # Not a `with` of this generator: a reader that stops early closes the slice, not its iterators.
         file = self._resources.enter_context(self._storage.open_input(path))
-        bytes_max = self._input.memory_bytes // SHARE_OF_BATCH
-        yield from open_base_file(file, schema, name=self._input.base_file, bytes_max=bytes_max)
+        batches = open_base_file(
+            file,
+            schema,
+            name=self._input.base_file,
+            bytes_max=self._input.memory_bytes // SHARE_OF_BATCH,
+            choose=self._choose if self._query.prunes else None,
+            meter=self.meter,
+        )
+        yield from map(self._query.predicate.on_keys.chosen, batches)
+
+    def _choose(self, file: ParquetBatches) -> Sequence[int]:
+        """The row groups of the base file that are read; the logs were read before."""
+        groups = row_groups(file, self._query.ranged_schema(self._read_schema))
+        logs = LogSide(self._input.rules.mode, self._run.data_keys)
+        return choose_row_groups(groups, self._query.predicate, logs)
+
+    def _chosen(self, merged: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        on_values = self._query.predicate.on_values
+        for batch in merged:
+            chosen = on_values.chosen(batch)
+            if chosen.num_rows:
+                yield chosen if self._query.columns is None else chosen.select(self.schema.names)
 
 
 def open_slice(
-    storage: Storage, slice_input: SliceInput, *, spill_folder: str | None = None, by_order: bool = True
+    storage: Storage,
+    slice_input: SliceInput,
+    *,
+    spill_folder: str | None = None,
+    by_order: bool = True,
+    query: SliceQuery = EVERYTHING,
 ) -> MergedSlice:
     """Scan the slice's logs and be ready to merge. Raises `Unsupported`, `BrokenFile`, `NotFound`, `UntrustedName`.
 
     Args:
         by_order: rely on the order of a base file whose footer says that it is sorted.
+        query: what of the slice is wanted.
     """
     if slice_input.base_file is not None:
         resolve(slice_input.base_path, slice_input.base_file)
     if slice_input.base_file is None and not slice_input.log_files:
         raise BrokenFile(f"The file slice of {slice_input.file_id} has no files.")
-    return MergedSlice(storage, slice_input, spill_folder=spill_folder, by_order=by_order)
+    return MergedSlice(storage, slice_input, spill_folder=spill_folder, by_order=by_order, query=query)

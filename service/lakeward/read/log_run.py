@@ -6,13 +6,15 @@ LOG compaction writes it down as it is, into one larger log.
 Touches: the log files; the spill file of `LogFold`.
 Keeps:   1. records are folded oldest first, as the blocks that count come out of the scan;
          2. a record keeps its commit time and sequence number, a delete its ordering value;
-         3. a row that says that it is in another partition is never merged.
+         3. a row that says that it is in another partition is never merged;
+         4. a query leaves records out by their keys alone, data and deletes alike.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import BinaryIO
 
 import numpy as np
@@ -24,17 +26,21 @@ from lakeward.errors import BrokenFile
 from lakeward.format.file_name import resolve
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock
 from lakeward.format.log.data_block import read_data_block
-from lakeward.format.log.delete_block import read_delete_block
+from lakeward.format.log.delete_block import DeletedKeys, read_delete_block
+from lakeward.format.parquet.batches import ParquetBatches
+from lakeward.format.parquet.read_meter import ReadMeter
+from lakeward.format.parquet.row_groups import ValueRange, row_groups
 from lakeward.format.projection import project
 from lakeward.merge.log_fold import LogFold, Tombstones
-from lakeward.merge.merge_rules import MergeRules
+from lakeward.merge.merge_rules import RECORD_KEY_FIELD, MergeRules
 from lakeward.merge.ordering_type import ordering_type
 from lakeward.merge.records import delete_ordering
 from lakeward.read.log_scan import LogScan, check_sound, scan_slice_heads
+from lakeward.read.pruning import choose_log_row_groups
 from lakeward.read.sample import SampleTap
+from lakeward.read.slice_query import EVERYTHING, PARTITION_FIELD, SliceQuery
 from lakeward.storage.storage import Storage, parent
 
-_PARTITION_FIELD = "_hoodie_partition_path"
 _ROWS_AT_ONCE = 16_384
 _TOMBSTONES_AT_ONCE = 262_144
 
@@ -56,16 +62,19 @@ class LogRun:
         unpublished: str | None = None,
         accept_damaged_logs: bool = False,
         superseded: Mapping[str, Sequence[str]] | None = None,
+        query: SliceQuery = EVERYTHING,
+        meter: ReadMeter | None = None,
     ) -> None:
         """
         Args:
             log_files: relative to the base path, in comparator order.
             instant: blocks of later instants are left out.
-            schema: of the table, meta columns first.
+            schema: the table's, meta columns first, or of it what the query needs.
             memory_bytes: for the records; beyond it they are spilled. As much again for the batch that is read.
             unpublished: path of a log that is read behind the others as if it were in the slice already.
             superseded: paths among the logs that need not be opened, with the instants that each stands for itself.
             accept_damaged_logs: go on without corrupt blocks, as Hudi's readers do, instead of raising `DamagedFiles`.
+            meter: counts what is read.
         """
         self._storage = storage
         self._base_path = base_path
@@ -81,6 +90,12 @@ class LogRun:
             check_sound(self.scan)
         self.fold = LogFold(schema, rules, memory_bytes=memory_bytes, spill_folder=spill_folder)
         self.sample = SampleTap()
+        self.data_keys: ValueRange | None = None
+        """From which key to which the data records reach that were read; kept where the query asks for values."""
+        self._query = query
+        self._keys = query.predicate.on_keys
+        self._watches_keys = bool(query.predicate.on_values.conditions)
+        self._meter = ReadMeter() if meter is None else meter
         self._is_read = False
 
     @property
@@ -127,7 +142,9 @@ class LogRun:
 
     def _read_block(self, file: BinaryIO, block: LogBlock) -> None:
         if block.type is BlockType.DELETE:
-            deleted = read_delete_block(file, block)
+            deleted = self._wanted(read_delete_block(file, block))
+            self._meter.bytes_read += block.content_length
+            self._meter.bytes_stored += block.content_length
             values = delete_ordering(
                 deleted.ordering,
                 ordering_type(self._rules, self.schema),
@@ -138,18 +155,45 @@ class LogRun:
             self.fold.append_deletes(deleted.keys, deleted.ordering, wrapper=deleted.wrapper, source=block.where)
             self.sample.see_log_deletes(deleted.keys, values)
             return
-        for batch in read_data_block(file, block, bytes_max=self._batch_bytes_max):
-            projected = project(batch, self.schema, where=block.where)
+        for batch in read_data_block(
+            file,
+            block,
+            bytes_max=self._batch_bytes_max,
+            columns=None if self._query.columns is None else self.schema.names,
+            choose=self._choose if self._query.prunes else None,
+            meter=self._meter,
+        ):
+            projected = self._keys.chosen(project(batch, self.schema, where=block.where))
             self._check_partition(projected, block)
             self.fold.append_data(projected, source=block.where)
+            self._watch_keys(projected)
             self.sample.see_log_data(projected)
+
+    def _choose(self, file: ParquetBatches) -> Sequence[int]:
+        return choose_log_row_groups(row_groups(file, self._query.ranged_schema(self.schema)), self._query.predicate)
+
+    def _wanted(self, deleted: DeletedKeys) -> DeletedKeys:
+        self._meter.rows += len(deleted.keys)
+        mask = self._keys.mask(pa.RecordBatch.from_arrays([deleted.keys], [RECORD_KEY_FIELD]))
+        if mask is None:
+            return deleted
+        ordering = None if deleted.ordering is None else deleted.ordering.filter(mask)
+        is_default = deleted.is_default[mask.to_numpy(zero_copy_only=False)]
+        return replace(deleted, keys=deleted.keys.filter(mask), ordering=ordering, is_default=is_default)
+
+    def _watch_keys(self, batch: pa.RecordBatch) -> None:
+        if not self._watches_keys or batch.num_rows == 0:
+            return
+        found = pc.min_max(batch.column(RECORD_KEY_FIELD)).as_py()
+        here = ValueRange(found["min"], found["max"])
+        self.data_keys = here if self.data_keys is None else self.data_keys.joined(here)
 
     def _check_partition(self, batch: pa.RecordBatch, block: LogBlock) -> None:
         """A row says which partition it is in, so a log that was copied here from another one is found out."""
         if block.file == self._unpublished:
             return
         here = parent(block.file)
-        paths = batch.column(batch.schema.get_field_index(_PARTITION_FIELD))
+        paths = batch.column(batch.schema.get_field_index(PARTITION_FIELD))
         foreign = paths.filter(pc.not_equal(paths, here))
         if len(foreign):  # to Hudi a path with a slash before or behind it is the same
             foreign = foreign.filter(pc.not_equal(pc.utf8_trim(foreign, "/"), here))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import random
 from pathlib import Path
 from typing import BinaryIO
@@ -17,6 +16,7 @@ from lakeward.format.metadata.partition import FILES, RECORD_INDEX
 from lakeward.format.metadata.record import FileEntry, FilesRecord, MetadataRecord
 from lakeward.storage.local import LocalStorage
 from lakeward.table.metadata import reader as metadata_reader
+from tests.counting_storage import CountingStorage
 from tests.table.metadata.metadata_files import SCHEMA, MetadataFiles, Records, all_partitions, files, location, sizes
 
 META_COLUMN = '{"name": "_hoodie_commit_time", "type": ["null", "string"], "default": null}, '
@@ -193,28 +193,6 @@ def test_a_secondary_index_is_asked_in_every_group(tmp_path: Path):
 
     assert set(table.reader().lookup("secondary_index_v", keys)) == set(keys)
     assert {key for key, _ in table.reader().with_prefixes("secondary_index_v", ["value$"])} == set(keys)
-
-
-class CountingStorage(LocalStorage):
-    """Counts the bytes read of files that are opened in place."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.bytes_read = 0
-
-    def open_input(self, path: str) -> BinaryIO:
-        return _CountingFile(super().open_input(path), self)
-
-
-class _CountingFile(io.BufferedReader):
-    def __init__(self, file: BinaryIO, storage: CountingStorage) -> None:
-        super().__init__(file)  # type: ignore[arg-type]
-        self._storage = storage
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        data = super().read(size)
-        self._storage.bytes_read += len(data)
-        return data
 
 
 def test_only_the_blocks_that_matter_are_read(tmp_path: Path):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import BinaryIO, cast
 
 import numpy as np
@@ -24,9 +24,10 @@ from lakeward.errors import BrokenFile, Unsupported
 from lakeward.format.avro.decoder import BadRecord, compile_schema, decode_records
 from lakeward.format.avro.schema import block_schema, parse_schema
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock, read_content_range
-from lakeward.format.parquet.batches import BATCH_BYTES_MAX, BATCH_ROWS, ParquetBatches
+from lakeward.format.parquet.batches import BATCH_BYTES_MAX, BATCH_ROWS, ChooseGroups, ParquetBatches
 from lakeward.format.parquet.footer import TAIL_BYTES, footer_bytes, is_encrypted
 from lakeward.format.parquet.pages import BadPage
+from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.projection import project
 from lakeward.storage.storage import is_of_storage
 
@@ -37,20 +38,37 @@ _COLUMN_BYTES_MAX = 256 * 1024 * 1024
 
 
 def read_data_block(
-    file: BinaryIO, block: LogBlock, *, batch_rows: int = BATCH_ROWS, bytes_max: int = BATCH_BYTES_MAX
+    file: BinaryIO,
+    block: LogBlock,
+    *,
+    batch_rows: int = BATCH_ROWS,
+    bytes_max: int = BATCH_BYTES_MAX,
+    columns: Collection[str] | None = None,
+    choose: ChooseGroups | None = None,
+    meter: ReadMeter | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of an Avro or Parquet data block, in block order and in the schema of its header.
 
     No batch of a Parquet block takes more than `bytes_max` when it is decoded; a row that does is `Unsupported`. Avro
     records are as large as they are stored.
+
+    Args:
+        columns: the names of those that are asked for. An Avro record is decoded whole, and has the others, too.
+        choose: the row groups of a Parquet block to read, by its footer; without it all of them.
     """
     schema_json = block.headers.get(HeaderKey.SCHEMA)
     if schema_json is None:
         raise _broken(block, "it has no schema header")
     if block.type is BlockType.AVRO_DATA:
-        yield from _read_avro(file, block, schema_json, batch_rows)
+        if meter is not None:
+            meter.bytes_read += block.content_length
+            meter.bytes_stored += block.content_length
+        for batch in _read_avro(file, block, schema_json, batch_rows):
+            if meter is not None:
+                meter.rows += batch.num_rows
+            yield batch
     elif block.type is BlockType.PARQUET_DATA:
-        yield from _read_parquet(file, block, schema_json, batch_rows, bytes_max)
+        yield from _read_parquet(file, block, schema_json, batch_rows, bytes_max, columns, choose, meter)
     else:
         raise Unsupported(
             f"{block.where} is of type {block.type.name}.",
@@ -111,13 +129,24 @@ def _check_text(batch: pa.RecordBatch, block: LogBlock) -> None:
 
 
 def _read_parquet(
-    file: BinaryIO, block: LogBlock, schema_json: str, batch_rows: int, bytes_max: int
+    file: BinaryIO,
+    block: LogBlock,
+    schema_json: str,
+    batch_rows: int,
+    bytes_max: int,
+    columns: Collection[str] | None,
+    choose: ChooseGroups | None,
+    meter: ReadMeter | None,
 ) -> Iterator[pa.RecordBatch]:
     schema = block_schema(schema_json, where=block.where)
+    if columns is not None:
+        schema = pa.schema([column for column in schema if column.name in columns])
     _check_plain(file, block)
     try:
         source = ParquetBatches(cast(BinaryIO, _Section(file, block)), where=block.where, bytes_max=bytes_max)
-        for batch in source.read(source.schema.names, rows_max=batch_rows):
+        names = [name for name in source.schema.names if columns is None or name in columns]
+        groups = None if choose is None else choose(source)
+        for batch in source.read(names, rows_max=batch_rows, groups=groups, meter=meter):
             yield project(batch, schema, where=block.where)
     except (pa.ArrowException, OSError, BadPage) as broken:
         if is_of_storage(broken):

@@ -26,8 +26,9 @@ import pyarrow.parquet as pq
 from lakeward.errors import BrokenFile
 from lakeward.format.avro.schema import META_COLUMNS
 from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE, TYPE_CODE, BloomFilter, key_buffers
-from lakeward.format.parquet.batches import BATCH_BYTES_MAX, BATCH_ROWS, ParquetBatches
+from lakeward.format.parquet.batches import BATCH_BYTES_MAX, BATCH_ROWS, ChooseGroups, ParquetBatches
 from lakeward.format.parquet.pages import BadPage
+from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.projection import project
 from lakeward.storage.storage import is_of_storage
 
@@ -199,11 +200,21 @@ class BaseFileWriter:
 
 
 def open_base_file(
-    source: BinaryIO, schema: pa.Schema, *, name: str, batch_rows: int = BATCH_ROWS, bytes_max: int = BATCH_BYTES_MAX
+    source: BinaryIO,
+    schema: pa.Schema,
+    *,
+    name: str,
+    batch_rows: int = BATCH_ROWS,
+    bytes_max: int = BATCH_BYTES_MAX,
+    choose: ChooseGroups | None = None,
+    meter: ReadMeter | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a base file in file order, in `schema`: columns the file does not have are null.
 
     No batch takes more than `bytes_max` when it is decoded; a row that does is `Unsupported`.
+
+    Args:
+        choose: without it all row groups are read.
     """
     where = f"the base file {name}"
     try:
@@ -212,12 +223,14 @@ def open_base_file(
         wanted = set(schema.names)
         columns = [column for column in file.schema.names if column in wanted]
         naive_is_utc = any(metadata.schema.column(i).physical_type == "INT96" for i in range(metadata.num_columns))
+        groups = range(metadata.num_row_groups) if choose is None else choose(file)
         if not columns:
-            for start in range(0, metadata.num_rows, batch_rows):
-                length = min(batch_rows, metadata.num_rows - start)
+            rows = sum(metadata.row_group(group).num_rows for group in groups)
+            for start in range(0, rows, batch_rows):
+                length = min(batch_rows, rows - start)
                 yield pa.RecordBatch.from_arrays([pa.nulls(length, column.type) for column in schema], schema=schema)
             return
-        for batch in file.read(columns, rows_max=batch_rows):
+        for batch in file.read(columns, rows_max=batch_rows, groups=groups, meter=meter):
             yield project(batch, schema, where=where, naive_is_utc=naive_is_utc)
     except (pa.ArrowException, OSError, BadPage) as broken:
         if is_of_storage(broken):

@@ -12,7 +12,7 @@ Keeps:   1. no batch, decoded, takes more than the budget; nor do the pages that
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from lakeward.errors import Unsupported
 from lakeward.format.parquet.pages import Chunk, PageWatch, TooMuch, chunks_of, longest_value
+from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.quantities import format_size
 
 BATCH_ROWS = 16_384
@@ -55,11 +56,35 @@ class ParquetBatches:
         self.schema = file.schema_arrow
 
     def read(
-        self, columns: Sequence[str], *, rows_max: int = BATCH_ROWS, groups: Sequence[int] | None = None
+        self,
+        columns: Sequence[str],
+        *,
+        rows_max: int = BATCH_ROWS,
+        groups: Sequence[int] | None = None,
+        meter: ReadMeter | None = None,
     ) -> Iterator[pa.RecordBatch]:
-        """The columns, batch by batch. Values of lists may be in dictionaries."""
-        for group in range(self.metadata.num_row_groups) if groups is None else groups:
-            yield from self._read_group(group, columns, rows_max)
+        """The columns, batch by batch. Values of lists may be in dictionaries.
+
+        Args:
+            groups: numbers of row groups; None for all.
+            meter: counts what is read, and what is not.
+        """
+        groups = range(self.metadata.num_row_groups) if groups is None else groups
+        if meter is not None:
+            meter.row_groups_skipped += self.metadata.num_row_groups - len(groups)
+            meter.bytes_stored += sum(self._stored_bytes(group) for group in range(self.metadata.num_row_groups))
+        for group in groups:
+            if meter is not None:
+                meter.row_groups += 1
+                meter.bytes_read += sum(each.end - each.start for each in chunks_of(self.metadata, group, columns))
+            for batch in self._read_group(group, columns, rows_max):
+                if meter is not None:
+                    meter.rows += batch.num_rows
+                yield batch
+
+    def _stored_bytes(self, group: int) -> int:
+        facts = self.metadata.row_group(group)
+        return sum(int(facts.column(at).total_compressed_size) for at in range(facts.num_columns))
 
     def _read_group(self, group: int, columns: Sequence[str], rows_max: int) -> Iterator[pa.RecordBatch]:
         chunks = chunks_of(self.metadata, group, columns)
@@ -161,6 +186,10 @@ class ParquetBatches:
         except TooMuch:
             pass
         return None
+
+
+ChooseGroups = Callable[[ParquetBatches], Sequence[int]]
+"""Looks at an open file's footer and says which row groups are read, by their numbers."""
 
 
 def _row_bytes(array: pa.Array) -> npt.NDArray[np.int64]:

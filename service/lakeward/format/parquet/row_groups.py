@@ -1,0 +1,86 @@
+"""What the footer of a Parquet file says of the values in its row groups: from which to which they reach.
+
+Touches: nothing; the footer was read already.
+Keeps:   1. a range holds each value of the row group, as the wanted type has it and in the order of its kind: whole
+            numbers, or text by its UTF-8 bytes. Nulls are no values;
+         2. where that is not certain nothing is said: another kind of type in the file than wanted, no statistics, text
+            that was cut within a character, bounds that contradict each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from lakeward.format.parquet.batches import ParquetBatches
+
+Value = str | int
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRange:
+    """Both bounds may be among the values; in text they need not be."""
+
+    low: Value
+    high: Value
+
+    def joined(self, other: ValueRange) -> ValueRange:
+        """The range that holds both; their values are of one kind."""
+        return ValueRange(min(self.low, other.low), max(self.high, other.high))
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    number: int
+    rows: int
+    ranges: Mapping[str, ValueRange | None]
+    """The range of each column; None where it holds nulls alone. A column of which nothing is known is not there."""
+
+
+def row_groups(file: ParquetBatches, wanted: pa.Schema) -> list[RowGroup]:
+    """The row groups of an open file with the ranges of these columns, which have these types when they are read."""
+    leaves = {file.metadata.schema.column(at).path: at for at in range(file.metadata.num_columns)}
+    groups = []
+    for number in range(file.metadata.num_row_groups):
+        group = file.metadata.row_group(number)
+        ranges: dict[str, ValueRange | None] = {}
+        for column in wanted:
+            if column.name not in file.schema.names:
+                ranges[column.name] = None  # the file is older than the column, which is null in all its rows
+            elif column.name in leaves and _are_alike(file.schema.field(column.name).type, column.type):
+                ranges |= _range(column.name, group.column(leaves[column.name]))
+        groups.append(RowGroup(number, int(group.num_rows), ranges))
+    return groups
+
+
+def _are_alike(written: pa.DataType, wanted: pa.DataType) -> bool:
+    """Text, or whole numbers that are at most made wider: bringing them to the wanted type leaves their order alone."""
+    if pa.types.is_signed_integer(written):
+        return bool(pa.types.is_signed_integer(wanted) and wanted.bit_width >= written.bit_width)
+    return bool(pa.types.is_string(written) and pa.types.is_string(wanted))
+
+
+def _range(name: str, chunk: Any) -> dict[str, ValueRange | None]:
+    statistics = chunk.statistics
+    if statistics is None:
+        return {}
+    if not statistics.has_min_max:
+        nulls_alone = statistics.has_null_count and statistics.null_count == chunk.num_values
+        return {name: None} if nulls_alone else {}
+    low, high = _decoded(statistics.min_raw), _decoded(statistics.max_raw)
+    if low is None or high is None or low > high:  # type: ignore[operator]
+        return {}
+    return {name: ValueRange(low, high)}
+
+
+def _decoded(raw: object) -> Value | None:
+    if isinstance(raw, int):
+        return raw
+    assert isinstance(raw, bytes), type(raw)
+    try:
+        return raw.decode()  # code points have the order of their UTF-8 bytes
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,66 @@
+"""What of a file slice is wanted, and what must be read for it.
+
+A merge compares records by their keys and ordering values and asks columns of them whether they are deleted, so these
+columns are read whether they are wanted or not; and a log says by its partition path that it belongs here.
+
+Touches: nothing.
+Keeps:   a projection changes no row that comes out, but for the columns that it leaves out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from lakeward.merge.merge_rules import IS_DELETED_FIELD, RECORD_KEY_FIELD, MergeRules
+from lakeward.read.predicate import Predicate
+
+PARTITION_FIELD = "_hoodie_partition_path"
+
+
+@dataclass(frozen=True, slots=True)
+class SliceQuery:
+    """All of a slice, if nothing else is said."""
+
+    columns: Collection[str] | None = None
+    """Names of columns at the top of the table's schema, others are passed over; None for all."""
+    predicate: Predicate = field(default_factory=Predicate)
+    by_statistics: bool = True
+    """Row groups are skipped by what footers say. False where that is just what is in doubt."""
+
+    @property
+    def prunes(self) -> bool:
+        """True where footers are asked at all; what compacts asks for every row."""
+        return self.by_statistics and bool(self.predicate.conditions)
+
+    def chosen_schema(self, table: pa.Schema) -> pa.Schema:
+        """The columns that come out, in the table's order."""
+        return table if self.columns is None else _only(table, self.columns)
+
+    def read_schema(self, table: pa.Schema, rules: MergeRules) -> pa.Schema:
+        """The columns that are read for it."""
+        missing = set(self.predicate.columns) - set(table.names)
+        assert not missing, f"the table has no column {sorted(missing)}"
+        if self.columns is None:
+            return table
+        for_the_merge = (
+            RECORD_KEY_FIELD,
+            PARTITION_FIELD,
+            IS_DELETED_FIELD,
+            rules.ordering_field,
+            rules.delete_field,
+        )
+        return _only(table, {*self.columns, *self.predicate.columns, *for_the_merge})
+
+    def ranged_schema(self, table: pa.Schema) -> pa.Schema:
+        """The columns whose ranges pruning asks for."""
+        return _only(table, {RECORD_KEY_FIELD, *self.predicate.columns})
+
+
+EVERYTHING = SliceQuery()
+
+
+def _only(table: pa.Schema, names: Collection[str | None]) -> pa.Schema:
+    return pa.schema([column for column in table if column.name in names])
