@@ -13,8 +13,8 @@ that no later call sees.
     groups to take whole      a compaction            the group's base file is another one
     compacted instants        a compaction            a verification took its sample of them
     metadata plans            a plan                  their instants leave the metadata table's timeline
-    what could be cleaned     a plan, now and then    a clean, or enough commits
-    what could be archived    the same                it was archived, or enough commits
+    what could be cleaned     a plan, now and then    a clean, enough commits, or time that makes slices dead
+    what could be archived    the same                it was archived, enough commits, or minutes
     what cleans say           a plan                  they leave the timeline
     what holds the storage    a plan or poll          the next count
 
@@ -57,6 +57,8 @@ class CleanLook:
 
     at: str
     """The newest commit then."""
+    until: float
+    """When more may be dead although no commit has come, in seconds since the epoch."""
     files: int
     bytes: int
 
@@ -78,6 +80,8 @@ class ArchiveLook:
 
     at: str
     """The newest commit then."""
+    until: float
+    """When it is asked again although no commit has come, in seconds since the epoch."""
     instants: int
     why: str
     """What held the rest; empty where nothing did."""

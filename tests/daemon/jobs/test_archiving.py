@@ -77,6 +77,19 @@ def test_what_holds_the_timeline_is_told_and_no_job_begun(tmp_path: Path) -> Non
     assert demand(bench) == held and bench.worker.caches.of("orders").archive_look is look
 
 
+def test_what_let_go_of_the_timeline_is_noticed_without_a_commit(tmp_path: Path) -> None:
+    """Its writers may have stopped, and a rollback or clean come since."""
+    bench = bench_of(tmp_path, timezone='"UTC"')
+    savepoint = bench.path / ".hoodie" / "timeline" / f"{completed(bench.path)[0].time}.savepoint.inflight"
+    savepoint.touch()
+    assert not demand(bench).is_due
+    savepoint.unlink()
+    bench.serving.clock.sleep(300.0)
+    assert not demand(bench).is_due
+    bench.serving.clock.sleep(400.0)
+    assert demand(bench).is_due
+
+
 def test_without_a_word_about_writers_nothing_is_archived(tmp_path: Path) -> None:
     """This is the rule for every service."""
     bench = bench_of(tmp_path)

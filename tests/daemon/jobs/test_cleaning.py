@@ -84,6 +84,18 @@ def test_a_table_whose_writers_clean_is_left_to_them(tmp_path: Path) -> None:
     assert bench.worker.caches.of("orders").clean_look is None
 
 
+def test_a_table_whose_writers_have_stopped_is_cleaned_to_the_end(tmp_path: Path) -> None:
+    """What a query may still read is due once none can, without a commit that would make it so."""
+    bench = compacted(tmp_path, AT_ONCE | {"defaults.clean.reader_window": "2h", "defaults.timezone": "UTC"})
+    assert not demand(bench).is_due
+    bench.serving.clock.sleep(3600.0)
+    assert not demand(bench).is_due
+    bench.serving.clock.sleep(3700.0)
+    assert demand(bench).is_due
+    assert bench.run(JobKind.CLEAN).result is JobResult.COMMITTED
+    assert not demand(bench).is_due
+
+
 def test_without_a_word_about_writers_nothing_is_deleted(tmp_path: Path) -> None:
     """This is the rule for every service."""
     bench = compacted(tmp_path)

@@ -3,6 +3,9 @@
 Hudi's writers archive at each commit, by default, once there are more commits than may be. Ours waits for as long as
 theirs would not have left so many.
 
+Where something holds the timeline, what it is is asked again after enough commits, and at times without any: a clean or
+rollback, or the metadata table, may have let go of it, and the writers may have stopped.
+
 Touches: the table, through `execute/archive/archiver.py`; to tell what could go it reads cleans, and the timeline of
          the metadata table, once in some commits and only where the table's own is too long.
 Keeps:   where something holds the timeline, no job is begun for it, and what it is is told.
@@ -25,6 +28,9 @@ from lakeward.storage.storage import Storage
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.archived import history_folder, load_history
 
+_LOOK_SECONDS = 600.0
+"""What holds the timeline is asked again no sooner than this without commits."""
+
 
 def archive_demand(
     storage: Storage, table: ServedTable, snapshot: TableSnapshot, cache: TableCache, *, clock: Clock
@@ -34,13 +40,13 @@ def archive_demand(
     commits = len(timeline.completed_writes)
     if commits < options.commits_max + after:
         return ServiceDemand(False)
-    look = cache.archive_look
-    if look is None or commits_since(timeline, look.at) >= after:
+    look, now = cache.archive_look, clock.now()
+    if look is None or now >= look.until or commits_since(timeline, look.at) >= after:
         history = load_history(storage, history_folder(snapshot.base_path, snapshot.config))
         facts = read_archive_facts(storage, snapshot.base_path, snapshot, history, clock=clock)
         plan = plan_archive(timeline, facts, options)
         why = "" if plan.blocked_by is None else plan.blocked_by.why
-        look = ArchiveLook(timeline.completed_writes[-1].time, len(plan.archived), why)
+        look = ArchiveLook(timeline.completed_writes[-1].time, now + _LOOK_SECONDS, len(plan.archived), why)
         cache.keep_archive_look(look)
     if not look.instants:
         return ServiceDemand(False, f"Not archived, with {commits} commits on the timeline: {look.why}")

@@ -3,6 +3,9 @@
 Whether one is due is told by what the last poll saw, so that no poll lists more for it: `plan/clean/due.py`. The job
 scans the table itself.
 
+What could go is asked again after enough commits; and where time alone makes slices dead, as once no query can read
+them any more, at times without any, so that a table whose writers have stopped is cleaned to the end.
+
 What the quarantine holds is listed once for each clean, and every ten minutes; what is due of it is a demand, too.
 
 Touches: the table, through `execute/clean/cleaner.py`; to tell whether a clean is due it reads one clean of the
@@ -14,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from lakeward.clock import Clock
@@ -25,6 +29,8 @@ from lakeward.execute.clean.choosing import CleanChoice, choose_overdue, find_re
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.timeline.clean_plan import CleanPlan
 from lakeward.plan.clean.due import FOREIGN_QUIET_SECONDS, commits_since, newest_clean
+from lakeward.plan.clean.options import CleanOptions
+from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
 from lakeward.plan.clean.purging import PurgeReason, find_due
 from lakeward.quantities import format_size
 from lakeward.storage.storage import Storage
@@ -38,6 +44,8 @@ if TYPE_CHECKING:
 
 _QUARANTINE_SECONDS = 600.0
 """After so long the quarantine is listed again: a command may have changed it."""
+_LOOK_SECONDS = 600.0
+"""What could go by now is asked again no sooner than this without commits."""
 
 
 def clean_demand(
@@ -78,9 +86,9 @@ def _clean_demand(
         names = [each.file_name for each in timeline.instants if each.time == pending.time]
         if clock.now() - max(timeline.modified[name] for name in names) >= FOREIGN_QUIET_SECONDS:
             return ServiceDemand(True, f"clean {pending.time} was begun and not completed")
-    settings, look = table.settings.clean, cache.clean_look
+    settings, look, now = table.settings.clean, cache.clean_look, clock.now()
     cleaned = newest_clean(timeline)
-    if look is None or look.at <= cleaned or commits_since(timeline, look.at) >= settings.after:
+    if look is None or look.at <= cleaned or now >= look.until or commits_since(timeline, look.at) >= settings.after:
         if commits_since(timeline, cleaned) < settings.after:
             return ServiceDemand(False)
         options, known = settings.options, cache.retentions()
@@ -100,11 +108,17 @@ def _clean_demand(
         )
         newest = snapshot.timeline.completed_writes[-1].time
         files, size = sum(len(each.file_names) for each in overdue), sum(each.bytes for each in overdue)
-        look = CleanLook(newest, files, size)
+        look = CleanLook(newest, now + _counts_for(options, retention.policy), files, size)
         cache.keep_clean_look(look)
     if not look.files:
         return ServiceDemand(False)
     return ServiceDemand(True, f"{look.files:,} files of {format_size(look.bytes)} could go", look.files, look.bytes)
+
+
+def _counts_for(options: CleanOptions, policy: CleanPolicy) -> float:
+    """Seconds for which what could go stays the same without commits."""
+    passes = policy.kind is CleanPolicyKind.HOURS or options.reader_window or options.consumers
+    return max(options.reader_window, _LOOK_SECONDS) if passes else inf
 
 
 def clean(
