@@ -23,10 +23,10 @@ from datetime import UTC
 from lakeward.format.timeline.instant import format_instant_time
 from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
 from lakeward.table.metadata.listing import compare_with_storage, load_listing
-from tests.life.reader import WRITES, Readers, look
+from tests.life.reader import Readers, look
 from tests.life.rows import present
 from tests.life.small_table import BASE, TIMELINE, SmallTable, Write
-from tests.simulation.reader import BASE_FILE, read_avro, read_timeline
+from tests.simulation.reader import BASE_FILE, WRITES, read_avro, read_timeline
 
 
 class Broken(AssertionError):

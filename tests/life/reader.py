@@ -8,22 +8,16 @@ whatever is older than the active timeline counts as committed, *also what the h
 
 from __future__ import annotations
 
-import io
-import json
 import posixpath
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-
-import pyarrow.parquet as pq
 
 from tests.life.rows import newest, present
 from tests.simulation.data_files import Content, fold, read_base_file, read_log_file
 from tests.simulation.memory_storage import MemoryStorage
-from tests.simulation.reader import BASE_FILE, LOG_FILE, Instants, planned_groups, read_avro, read_timeline
+from tests.simulation.reader import BASE_FILE, LOG_FILE, WRITES, Instants, planned_groups, read_avro, read_timeline
 
-WRITES = ("commit", "deltacommit", "replacecommit")
 GroupId = tuple[str, str]
 
 
@@ -66,7 +60,7 @@ def look(storage: MemoryStorage, base_path: str, partitions: tuple[str, ...]) ->
             problems.append(f"{time} is completed more than once: {each}")
         if of_writes:
             completed[time] = of_writes[0]
-    archived = read_history(storage, base_path)
+    archived = instants.archived
     start = min(completed, default="")
 
     def committed_at(instant: str, path: str) -> str | None:
@@ -97,28 +91,6 @@ def look(storage: MemoryStorage, base_path: str, partitions: tuple[str, ...]) ->
     return Readers(
         groups, planned_groups(storage, base_path, instants, "compaction"), replaced, completed, archived, problems
     )
-
-
-def read_history(storage: MemoryStorage, base_path: str) -> dict[str, str]:
-    """Completion times of archived writes."""
-    folder = f"{base_path}/.hoodie/timeline/history"
-    # `_version_` is not there while it is replaced; readers take the newest manifest then.
-    manifests = [int(name.rpartition("_")[2]) for name in storage.names(folder) if name.startswith("manifest_")]
-    if not manifests:
-        return {}
-    is_told = storage.stat(f"{folder}/_version_") is not None
-    version = int(storage.read(f"{folder}/_version_")) if is_told else max(manifests)
-    manifest = json.loads(storage.read(f"{folder}/manifest_{version}"))
-    times: dict[str, str] = {}
-    for file in manifest["files"]:
-        times |= _history_file(storage.read(f"{folder}/{file['fileName']}"))
-    return times
-
-
-@lru_cache(maxsize=256)
-def _history_file(data: bytes) -> dict[str, str]:
-    rows = pq.read_table(io.BytesIO(data), columns=["instantTime", "completionTime", "action"]).to_pylist()
-    return {row["instantTime"]: row["completionTime"] for row in rows if row["action"] in WRITES}
 
 
 def _replaced(storage: MemoryStorage, instants: Instants) -> Iterator[tuple[GroupId, str]]:

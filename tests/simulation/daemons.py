@@ -4,6 +4,8 @@
                             pause and resume tables, configurations are reloaded
     then peace              faults stop, writers finish; the daemons bring every table to rest by themselves
 
+Writers do the services beside compaction, or leave all of them to the daemons.
+
 What is simulated: storage, clock, threads, the work of an operation, and the calls of the store may fail. The store
 itself is SQLite in memory; scheduler, watcher, planner, leases and all that touches tables are the real ones.
 """
@@ -22,10 +24,13 @@ from typing import Any, TypeVar
 from sqlalchemy import delete
 
 from lakeward.config.foreign_services import ForeignServices
-from lakeward.config.job_kind import JobKind
+from lakeward.config.job_kind import TABLE_SERVICES, JobKind
 from lakeward.config.settings import (
+    ArchiveSettings,
+    CleanSettings,
     DiscoverySettings,
     LockSettings,
+    RollbackSettings,
     ServiceSettings,
     Settings,
     StateSettings,
@@ -34,16 +39,20 @@ from lakeward.config.settings import (
     Writers,
 )
 from lakeward.daemon.discovery import find_tables
+from lakeward.daemon.jobs.archiving import archive_demand
+from lakeward.daemon.jobs.cleaning import clean_demand
 from lakeward.daemon.leases import Leases
 from lakeward.daemon.runner import SCANS_AT_ONCE, Lane
 from lakeward.daemon.scheduling import events as e
 from lakeward.daemon.scheduling.scheduler import Scheduler
 from lakeward.daemon.served_table import ServedTable, served_table
 from lakeward.daemon.service import Service, limits_of
+from lakeward.daemon.table_cache import TableCache
 from lakeward.daemon.watcher import Watcher
 from lakeward.daemon.worker import Worker
 from lakeward.errors import StoreUnavailable
 from lakeward.format.timeline.instant import format_instant_time
+from lakeward.plan.clean.policy import CleanPolicyKind
 from lakeward.plan.compaction.compaction_type import CompactionType
 from lakeward.plan.compaction.decision import Choice
 from lakeward.state.records import ControlKind, ControlRecord, DaemonRecord, TargetKind
@@ -373,9 +382,17 @@ def _no_check(check: object, task_attempt: int) -> object:
 class DaemonsRun:
     """What a seed stands for: the tables, the daemons, the operator, and what goes wrong."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, all_services: bool = False) -> None:
+        """
+        Args:
+            all_services: writers leave it to the daemons to roll back, clean and archive, too.
+        """
         self.world = world = World(seed)
         random = world.random
+        self.all_services = all_services
+        self.retained = random.choice([1, 2, 3]) if all_services else None
+        self.done: Counter[JobKind] = Counter()
+        """Jobs that came to something, as the store says."""
         self.storage = MemoryStorage(lambda: world.wall)
         self.store = empty_store()
         self.store_id = self.store.store_id()
@@ -423,7 +440,7 @@ class DaemonsRun:
             locks=LockSettings(writers=Writers.SHARE, wait=random.choice([0.0, 30.0]), expire=self.expire),
             discovery=DiscoverySettings(roots=("/lake",), interval=60.0),
             defaults=TableSettings(
-                services=(JobKind.COMPACTION,),
+                services=TABLE_SERVICES if self.all_services else (JobKind.COMPACTION,),
                 type=kind,
                 planner=({} if kind is CompactionType.FULL else SETTINGS)
                 | {"hoodie.compact.inline.max.delta.commits": random.choice(["1", "1", "5"])},
@@ -436,9 +453,30 @@ class DaemonsRun:
                 failures_max=random.choice([2, 5]),
                 parked_for=120.0,
                 job_deadline=random.choice([120.0, 1200.0]),
+                **self._settings_of_services(random),
             ),
             tables=(TableOverride(match="*/shadow", locks=LockSettings(writers=None)),),
         )
+
+    def _settings_of_services(self, random: Random) -> dict[str, Any]:
+        if self.retained is None:
+            return {}
+        return {
+            "clean": CleanSettings(
+                policy=CleanPolicyKind.COMMITS,
+                retain=self.retained,
+                reader_window=random.choice([0.0, 20.0]),
+                keep_deleted=random.choice([0.0, 60.0]),
+                after=random.choice([1, 3]),
+            ),
+            "archive": ArchiveSettings(
+                min_commits=self.retained + 1,
+                max_commits=self.retained + 2,
+                hudi={"hoodie.timeline.compaction.batch.size": "2"},
+                after=1,
+            ),
+            "rollback": RollbackSettings(after=random.choice([20.0, 100.0]), silent_after=300.0),
+        }
 
     def _tables(self, number: int) -> list[Table]:
         world = self.world
@@ -450,6 +488,7 @@ class DaemonsRun:
         ]
         for table in tables:
             table.watch.shadow = table.base_path == "/lake/shadow"
+            table.watch.retained = self.retained
         watches = {table.base_path: table.watch for table in tables}
 
         def changed(change: str, path: str) -> None:
@@ -476,6 +515,7 @@ class DaemonsRun:
                         busy=(1.0, 30.0),
                         stop=lambda: self.peace,
                         plans=0.0 if table.watch.shadow else 0.3,
+                        services=not self.all_services,
                     )
                     world.spawn(process.name, process, write)
                 for number, host in enumerate(self.hosts):
@@ -607,7 +647,7 @@ class DaemonsRun:
 
         def finish() -> None:
             for table in self.tables:
-                while table.dead_writes:
+                while table.dead_writes and not self.all_services:
                     Writer(table, cleaner).roll_back()
 
         def writers() -> list[str]:
@@ -665,7 +705,13 @@ class DaemonsRun:
         served = served_table(self.settings, table.base_path, table.base_path, watched_since=0.0)
         now = format_instant_time(int(self.world.wall * 1000) + 1000, UTC)
         outcome = served.planner(snapshot, now, {})
-        return [f"{each.file_id} wants {each.choice}" for each in outcome.decisions if each.choice is not Choice.NONE]
+        wanted = [f"{each.file_id} wants {each.choice}" for each in outcome.decisions if each.choice is not Choice.NONE]
+        if self.all_services:
+            cache, clock = TableCache(), SimulatedClock(self.world, self._judge)
+            clean = clean_demand(self.storage, served, snapshot, cache, (), clock=clock)
+            archive = archive_demand(self.storage, served, snapshot, cache, clock=clock)
+            wanted += [each.why for each in (clean, archive) if each.is_due]
+        return wanted
 
     def _watch_the_scans(self) -> None:
         """In peace every table is scanned, interval after interval, once leases have found their holders."""
@@ -685,6 +731,7 @@ class DaemonsRun:
             instants = read_timeline(self.storage, table.base_path)
             for job in self.store.jobs.latest(table.base_path, limit=10_000):
                 self.jobs += 1
+                self.done[job.service] += job.result == e.JobResult.COMMITTED
                 if job.service != JobKind.COMPACTION or job.result != e.JobResult.COMMITTED:
                     continue
                 for attempt in self.store.jobs.attempts(job.id):
@@ -696,9 +743,9 @@ class DaemonsRun:
                 self.world.broken(f"the store shows plans at rest: {observed}")
 
 
-def run_seed(seed: int) -> DaemonsRun:
+def run_seed(seed: int, *, all_services: bool = False) -> DaemonsRun:
     """One run. A failure carries the seed, and the end of what happened."""
-    run = DaemonsRun(seed)
+    run = DaemonsRun(seed, all_services=all_services)
     try:
         run.run()
     except BaseException as error:

@@ -4,27 +4,34 @@ Keeps:   1. every committed write id is visible, and nothing else is;
          2. an instant is completed at most once, after it was requested and begun, at a time after both;
          3. a pending plan holds no group that another one holds;
          4. a process of ours deletes no file of another process, and no file that a completed commit of ours names
-            goes but by a clean;
+            goes, but by a plan of a clean; and what a writer left that is dead, by a rollback;
          5. no process ends the heartbeat of a living process that is fresh, whatever clocks are set to; and none on
             its own host for the time that the host slept;
          6. every timeline name fits the grammar; at rest nothing of ours is left over;
-         7. no write fails for what a service of ours published, under default settings.
+         7. no write fails for what a service of ours published, under default settings;
+         8. a clean of ours plans only what no reader as of the retained commits needs, and no pending plan; a rollback
+            of ours only what a dead writer left;
+         9. a completed instant leaves the timeline only once it is in the history, the oldest ones first.
 """
 
 from __future__ import annotations
 
 import posixpath
+import re
 from collections import defaultdict
 
 from lakeward.commit.folder_fencing import ENDED
 from lakeward.commit.heartbeat import EXPIRY_SECONDS, INTERVAL_SECONDS
 from lakeward.commit.lock.file_system_lock import FLINK_LOCK, RELEASED, SPARK_LOCK
+from lakeward.format.timeline.clean_plan import read_clean_plan
 from tests.simulation.memory_storage import MemoryStorage
 from tests.simulation.reader import (
     BASE_FILE,
     LOG_FILE,
     TIMELINE_FILE,
+    planned_files,
     planned_groups,
+    read_archived,
     read_avro,
     read_table,
     read_timeline,
@@ -32,6 +39,7 @@ from tests.simulation.reader import (
 from tests.simulation.world import World
 
 WRITER = "writer"
+INSTANT = re.compile(r"\d{17}")
 WAKING_SECONDS = 60.0
 
 
@@ -47,6 +55,10 @@ class TableWatch:
         """Write ids that readers must see."""
         self.cleaned: set[str] = set()
         """Paths that a clean may delete."""
+        self.retained: int | None = None
+        """How many commits cleans of ours retain; None: none is done."""
+        self.dead_writes: set[str] = set()
+        """Instants of all writers that died."""
         self.unscheduled: set[str] = set()
         """Foreign plans that an operator had removed."""
         self.has_late_plan = False
@@ -117,6 +129,10 @@ class TableWatch:
         for path in self._referenced - self.cleaned:
             if self.storage.stat(path) is None:
                 self.world.broken(f"{path} is named by a commit and gone")
+        on_timeline = [time for time in instants.completed if instants.completion_time(time) is not None]
+        gone = instants.archived.keys() - on_timeline
+        if gone and on_timeline and max(gone) > min(on_timeline):
+            self.world.broken(f"{self.base_path}: {max(gone)} has left the timeline, and {min(on_timeline)} has not")
 
     def check_at_rest(self) -> None:
         """Nothing is pending, nothing is left over."""
@@ -147,7 +163,7 @@ class TableWatch:
                 if match is None or not self._owner.get(status.path, WRITER).startswith("daemon"):
                     continue
                 instant = match.groups()[-1] if status.name.endswith(".parquet") else match.group(2)
-                if instant not in instants.completed:
+                if instants.completion_time(instant) is None:
                     self.world.broken(f"{status.path} was left by an instant that never completed")
 
     def _check_instant(self, name: str, by: str) -> None:
@@ -169,6 +185,8 @@ class TableWatch:
                     self.world.broken(f"{self.base_path}: {by} requested {time} after {max(others)}")
             if state == "requested" and action in ("compaction", "logcompaction"):
                 self._check_plans()
+            if state == "requested" and by.startswith("daemon"):
+                self._check_plan_of_ours(name, action)
             return
         if completed <= time:
             self.world.broken(f"{self.base_path}: {name} completed before it was requested")
@@ -180,7 +198,41 @@ class TableWatch:
                 self._published_late.add(time)
             self._check_completed_by_us(name, instants.pending_actions(time))
 
+    def _check_plan_of_ours(self, name: str, action: str) -> None:
+        path = f"{self._timeline}/{name}"
+        if action == "clean":
+            plan = read_clean_plan(self.storage.read(path), file=path, root=self.base_path)
+            for partition, names in plan.files.items():
+                self._check_dead(name, partition, names)
+        if action == "rollback":
+            failed = read_avro(self.storage.read(path))["instantToRollback"]["commitTime"]
+            if failed not in self.dead_writes:
+                self.world.broken(f"{self.base_path}: {name} is of {failed}, whose writer lives")
+
+    def _check_dead(self, name: str, partition: str, file_names: tuple[str, ...]) -> None:
+        """Readers as of any retained commit find a newer base file, and so does who carries a pending plan out."""
+        assert self.retained is not None
+        instants = read_timeline(self.storage, self.base_path)
+        commits = sorted(time for time in instants.completed if instants.completion_time(time) is not None)
+        oldest = commits[-self.retained] if len(commits) >= self.retained else ""
+        bases = read_table(self.storage, self.base_path, (partition,)).completed_bases
+        planned = planned_files(self.storage, self.base_path, instants)
+        for each in file_names:
+            if match := BASE_FILE.fullmatch(each):
+                file_id, since = match[1], match[3]
+            else:
+                log = LOG_FILE.fullmatch(each)
+                assert log is not None, each
+                file_id, since = log[1], instants.completion_time(log[2]) or "~"
+            if not any(since < base <= oldest for base in bases.get((partition, file_id), ())):
+                self.world.broken(f"{self.base_path}: {name} takes {each}, which readers as of {oldest} need")
+            if each in planned:
+                self.world.broken(f"{self.base_path}: {name} takes {each}, which a pending plan needs")
+            self.cleaned.add(posixpath.join(self.base_path, partition, each))
+
     def _check_completed_by_us(self, name: str, actions: set[str]) -> None:
+        if self.retained is not None and actions & {"clean", "rollback"}:
+            return
         if not actions & {"compaction", "logcompaction"}:
             self.world.broken(f"{self.base_path}: {name} completes no plan of a compaction")
         stats = read_avro(self.storage.read(f"{self._timeline}/{name}"))["partitionToWriteStats"]
@@ -209,13 +261,22 @@ class TableWatch:
         if not by.startswith("daemon"):
             return
         below = path.removeprefix(f"{self.base_path}/")
+        if path in self.cleaned and self.retained is not None:
+            return
         if path in self._referenced:
             self.world.broken(f"{by} deleted {path}, which a commit names")
+        if self.retained is not None and posixpath.dirname(path) == self._timeline:
+            if posixpath.basename(path)[:17] in read_archived(self.storage, self.base_path):
+                return
+            if "_" in posixpath.basename(path):
+                self.world.broken(f"{by} deleted {path}, which is not in the history")
         if "/.heartbeat/" in path and by != owner:
             self._check_end_of_heartbeat(path, owner, by)
         if owner.startswith("daemon"):
             return
         if posixpath.basename(path).partition(".")[0] in self.unscheduled:
+            return
+        if any(time in self.dead_writes for time in INSTANT.findall(below)):
             return
         # A folder of an attempt is renamed as a whole, so the world did not see who made the files under its new name.
         if not below.startswith((SPARK_LOCK, FLINK_LOCK)) and "/dead-attempt-" not in below:

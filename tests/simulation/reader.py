@@ -1,20 +1,24 @@
 """What a reader sees of a simulated table, slowly and without a line of the service's code.
 
-Hudi's rules for layout 2: a base file counts when its instant is completed; a log belongs to the newest slice that
-began before the log's instant completed; a pending compaction opens a slice, and readers merge it with the one before.
+Hudi's rules for layout 2: a base file counts when its instant is completed, also where that has left for the history;
+a log belongs to the newest slice that began before the log's instant completed; a pending compaction opens a slice, and
+readers merge it with the one before.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import posixpath
 import re
 from collections import defaultdict
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
 import fastavro
+import pyarrow.parquet as pq
 
 from tests.simulation.data_files import Content, fold, read_base_file, read_log_file
 from tests.simulation.memory_storage import MemoryStorage
@@ -22,7 +26,8 @@ from tests.simulation.memory_storage import MemoryStorage
 TIMELINE_FILE = re.compile(r"(\d{17})(?:_(\d{17}))?\.([a-z]+)(?:\.(requested|inflight))?")
 BASE_FILE = re.compile(r"([^._]+)_([0-9-]+)_(\d{17})\.parquet")
 LOG_FILE = re.compile(r"\.([^._]+)_(\d{17})\.log\.1_([0-9-]+)")
-WRITES = ("commit", "deltacommit")
+HISTORY = "history"
+WRITES = ("commit", "deltacommit", "replacecommit")
 
 
 @dataclass
@@ -36,9 +41,12 @@ class Instants:
     names: dict[str, str] = field(default_factory=dict)
     """Maps a path to its parsed name, if that fits the grammar; the others are unknown."""
     unknown: list[str] = field(default_factory=list)
+    archived: Mapping[str, str] = field(default_factory=dict)
+    """Completion times of the writes in the history."""
 
     def completion_time(self, instant: str) -> str | None:
-        return next((at for at, action, _ in self.completed.get(instant, ()) if action in WRITES), None)
+        on_timeline = (at for at, action, _ in self.completed.get(instant, ()) if action in WRITES)
+        return next(on_timeline, self.archived.get(instant))
 
     def pending_actions(self, instant: str) -> set[str]:
         return {action for action, _ in self.pending.get(instant, ())}
@@ -46,7 +54,9 @@ class Instants:
 
 def read_timeline(storage: MemoryStorage, base_path: str) -> Instants:
     folder = f"{base_path}/.hoodie/timeline"
-    return _instants_of(folder, tuple(storage.names(folder)))
+    instants = _instants_of(folder, tuple(name for name in storage.names(folder) if name != HISTORY))
+    archived = read_history(storage, base_path)
+    return replace(instants, archived=archived) if archived else instants
 
 
 @lru_cache(maxsize=64)
@@ -69,9 +79,52 @@ def _instants_of(folder: str, names: tuple[str, ...]) -> Instants:
     return instants
 
 
+def read_history(storage: MemoryStorage, base_path: str) -> dict[str, str]:
+    """Completion times of archived writes."""
+    return {time: at for time, at, action in _history_rows(storage, base_path) if action in WRITES}
+
+
+def read_archived(storage: MemoryStorage, base_path: str) -> set[str]:
+    """Requested times of archived instants, whatever they did."""
+    return {time for time, _, _ in _history_rows(storage, base_path)}
+
+
+def _history_rows(storage: MemoryStorage, base_path: str) -> Iterator[tuple[str, str, str]]:
+    """Requested time, completion time and action of each row."""
+    folder = f"{base_path}/.hoodie/timeline/{HISTORY}"
+    # `_version_` is not there while it is replaced; readers take the newest manifest then.
+    manifests = [int(name.rpartition("_")[2]) for name in storage.names(folder) if name.startswith("manifest_")]
+    if not manifests:
+        return
+    is_told = storage.stat(f"{folder}/_version_") is not None
+    version = int(storage.read(f"{folder}/_version_")) if is_told else max(manifests)
+    for file in json.loads(storage.read(f"{folder}/manifest_{version}"))["files"]:
+        yield from _history_file(storage.read(f"{folder}/{file['fileName']}"))
+
+
+@lru_cache(maxsize=256)
+def _history_file(data: bytes) -> tuple[tuple[str, str, str], ...]:
+    rows = pq.read_table(io.BytesIO(data), columns=["instantTime", "completionTime", "action"]).to_pylist()
+    return tuple((row["instantTime"], row["completionTime"], row["action"]) for row in rows)
+
+
 @lru_cache(maxsize=4096)
 def read_avro(data: bytes) -> dict[str, Any]:
     return next(fastavro.reader(io.BytesIO(data)))  # type: ignore[return-value]
+
+
+def planned_files(storage: MemoryStorage, base_path: str, instants: Instants) -> set[str]:
+    """Names of all files that pending plans of compactions and log compactions read."""
+    names: set[str] = set()
+    for time in instants.pending.keys() - instants.completed.keys():
+        for action in instants.pending_actions(time) & {"compaction", "logcompaction"}:
+            if (action, "requested") in instants.pending[time]:
+                plan = read_avro(storage.read(f"{base_path}/.hoodie/timeline/{time}.{action}.requested"))
+                for each in plan["operations"]:
+                    names |= {
+                        posixpath.basename(path) for path in (each["dataFilePath"], *each["deltaFilePaths"]) if path
+                    }
+    return names
 
 
 def planned_groups(storage: MemoryStorage, base_path: str, instants: Instants, action: str) -> dict[Any, list[str]]:

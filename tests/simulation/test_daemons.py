@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
+from lakeward.config.job_kind import TABLE_SERVICES
 from tests.simulation.daemons import run_seed
 from tests.simulation.seeds import EACH_CHUNK, run_chunk
 
-RUNS = 48
+RUNS = 40
+RUNS_OF_ALL_SERVICES = 8
+BUSY = 18
+"""A seed by which every service has something to do, and processes die over it."""
 
 
 @pytest.mark.parametrize("chunk", EACH_CHUNK)
@@ -15,6 +21,18 @@ def test_two_daemons_several_tables(chunk: int) -> None:
     """All of `invariants.py` is true at every moment, and a lease has one safe holder; in the end no work is left,
     every table is polled, and the store says what the timelines say."""
     run_chunk(chunk, RUNS, run_seed)
+
+
+@pytest.mark.parametrize("chunk", EACH_CHUNK)
+def test_all_services(chunk: int) -> None:
+    """The same where writers leave it to the daemons to roll failed writes back, to clean and to archive."""
+    run_chunk(chunk, RUNS_OF_ALL_SERVICES, partial(run_seed, all_services=True))
+
+
+def test_each_service_has_something_to_do() -> None:
+    """Or the test above proves nothing."""
+    done = run_seed(BUSY, all_services=True).done
+    assert all(done[service] for service in TABLE_SERVICES), done
 
 
 def test_a_seed_is_a_run() -> None:

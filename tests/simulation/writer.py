@@ -162,6 +162,7 @@ class Writer:
         """It fails, and says so, or its process is killed."""
         self._world.say(self._process, f"gives {instant} up")
         self._table.dead_writes.append(instant)
+        self._table.watch.dead_writes.add(instant)
         if self._world.random.random() < 0.5:
             self._end_heartbeat(instant, heartbeat)
         else:
@@ -323,14 +324,24 @@ class Writer:
 
 
 def write_for_ever(
-    writer: Writer, *, dies: float, busy: tuple[float, float], stop: Callable[[], bool], plans: float = 0.5
+    writer: Writer,
+    *,
+    dies: float,
+    busy: tuple[float, float],
+    stop: Callable[[], bool],
+    plans: float = 0.5,
+    services: bool = True,
 ) -> None:
-    """One thing after the other, with pauses."""
+    """One thing after the other, with pauses.
+
+    Args:
+        services: it rolls back and cleans, too.
+    """
     while not stop():
         writer._sleep(*busy)
         act = writer._world.random.choices(
             [lambda: writer.upsert(dies=dies), writer.roll_back, writer.plan_compaction, writer.clean],
-            weights=[8, 2 if writer._table.dead_writes else 0, plans, 0.7],
+            weights=[8, 2 if writer._table.dead_writes and services else 0, plans, 0.7 if services else 0],
         )[0]
         act()
 
