@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run check test simulate interleavings long-life fuzz soak soak-locks test-services lint format interop bench bench-planner bench-clean bench-watching bench-commit-section bench-start write-amplification metrics-page config-page compatibility-page image-dry-run \
+.PHONY: help setup demo run check test simulate interleavings long-life fuzz soak soak-locks test-services lint format interop bench bench-compaction bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-start write-amplification metrics-page config-page compatibility-page image-dry-run \
 	executor-env lock clean
 
 help: ## Say what there is to do
@@ -81,8 +81,18 @@ format: .venv/ready ## Lay out the code as lint wants it
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: .venv/ready ## Measure a compaction against Hudi's own; figures go to benchmarks/results/
+.venv/bench: .venv/ready requirements-bench.lock
+	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements-bench.lock && touch $@ \
+		|| echo "DataFusion and DuckDB cannot be had here; the comparison goes on without them, and says so"
+
+bench: .venv/bench ## Measure merges of many shapes beside Hudi, Paimon, DataFusion, DuckDB: make bench ARGS="--scale 0.01"
+	$(BIN)/python -m benchmarks.merge $(ARGS)
+
+bench-compaction: .venv/ready ## Measure a compaction, Spark included, against Hudi's own; figures go to benchmarks/results/
 	$(BIN)/python -m benchmarks.compaction
+
+bench-memory: .venv/ready ## Draw the peak memory of a merge over slices up to 5 GB, many runs, rows, large rows, large logs
+	$(BIN)/python -m benchmarks.merge_memory $(ARGS)
 
 bench-planner: .venv/ready ## Time the planner over 100,000 file groups
 	$(BIN)/python -m benchmarks.planner
@@ -120,6 +130,7 @@ executor-env: .venv/ready ## Pack what Spark executors need into dist/, for spar
 
 COMPILE = $(BIN)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras --no-header --no-annotate \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
+EXTRA_BENCH = import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["bench"], sep="\n")
 EXTRA_JRE = import tomllib; print(tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["jre"][0])
 # What the image is built with: what this package asks for, and what PySpark, which comes as source, is built with.
 BUILD_REQUIRES = import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], "setuptools", "wheel", sep="\n")
@@ -127,6 +138,7 @@ BUILD_REQUIRES = import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"
 lock: .venv/ready ## Resolve the lock files anew (for newer versions: make lock ARGS=--upgrade)
 	$(COMPILE) $(ARGS) --extra dev --output-file requirements.lock pyproject.toml
 	$(BIN)/python -c '$(EXTRA_JRE)' | $(COMPILE) $(ARGS) --output-file requirements-jre.lock -
+	$(BIN)/python -c '$(EXTRA_BENCH)' | $(COMPILE) $(ARGS) --constraint requirements.lock --output-file requirements-bench.lock -
 	$(COMPILE) --constraint requirements.lock --output-file requirements-run.lock pyproject.toml
 	$(BIN)/python -c '$(BUILD_REQUIRES)' | $(COMPILE) --constraint requirements.lock --output-file requirements-build.lock -
 

@@ -1,4 +1,4 @@
-"""`make bench`: a FULL compaction by Lakeward against Hudi's own, of copies of one table, in one run.
+"""`make bench-compaction`: a FULL compaction by Lakeward against Hudi's own, of copies of one table, in one run.
 
 The table: 2 M base rows and 20 logs of 30 k rows, 15 columns, two bucketed file groups, event-time ordering; every log
 updates rows all over the base. Each side is a process of its own, Spark included, on as many cores as there are, and
@@ -33,7 +33,7 @@ CODEC = "zstd"
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser = argparse.ArgumentParser(prog="make bench-compaction", description=__doc__)
     parser.add_argument("--base-rows", type=int, default=2_000_000)
     parser.add_argument("--logs", type=int, default=20)
     parser.add_argument("--log-rows", type=int, default=30_000)

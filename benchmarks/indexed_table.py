@@ -168,7 +168,7 @@ class IndexedTable:
         for path in sorted({path for path, _ in self.groups}):
             (base / path).mkdir(parents=True)
             (base / path / ".hoodie_partition_metadata").touch()
-        _write_properties(base, PROPERTIES)
+        write_properties(base, PROPERTIES)
         definitions = base / ".hoodie" / ".index_defs" / "index.json"
         definitions.parent.mkdir()
         definitions.write_text(json.dumps({"indexDefinitions": {COLUMN_STATS: DEFINITION}}))
@@ -219,7 +219,7 @@ class WrittenMetadata:
 
     def __init__(self, base: Path) -> None:
         self.base = base
-        _write_properties(base, METADATA_PROPERTIES)
+        write_properties(base, METADATA_PROPERTIES)
         for partition in FILE_GROUPS:
             (base / partition).mkdir()
         self._schema_json = _metadata_schema()
@@ -271,12 +271,13 @@ def complete(
     action: str,
     stats: Mapping[str, Sequence[WriteStat]],
     operation: str = "UPSERT_PREPPED",
+    schema: str = SCHEMA,
 ) -> None:
     timeline = base / ".hoodie" / "timeline"
     for state in (State.REQUESTED, State.INFLIGHT):
         (timeline / instant_file_name(instant, pending, state, 2)).touch()
     metadata = CommitMetadata(
-        {path: tuple(each) for path, each in stats.items()}, extra_metadata={"schema": SCHEMA}, operation_type=operation
+        {path: tuple(each) for path, each in stats.items()}, extra_metadata={"schema": schema}, operation_type=operation
     )
     (timeline / f"{instant}_{completion_time}.{action}").write_bytes(write_commit_metadata(metadata))
 
@@ -330,7 +331,7 @@ def _stat(file: NewFile) -> WriteStat:
     )
 
 
-def _write_properties(base: Path, properties: Mapping[str, str]) -> None:
+def write_properties(base: Path, properties: Mapping[str, str]) -> None:
     (base / ".hoodie" / "timeline").mkdir(parents=True)
     properties = {**properties, "hoodie.table.checksum": str(TableConfig(properties).checksum)}
     lines = "".join(f"{key}={value}\n" for key, value in properties.items())

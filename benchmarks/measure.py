@@ -78,12 +78,17 @@ def machine() -> dict[str, Any]:
 
 def write_report(benchmark: str, machine: Mapping[str, Any], figures: Mapping[str, Any]) -> None:
     """Print the report, and keep it in `benchmarks/results`. `machine` is as of before the benchmark."""
+    print(keep_report(benchmark, machine, figures).read_text(), end="")
+
+
+def keep_report(benchmark: str, machine: Mapping[str, Any], figures: Mapping[str, Any]) -> Path:
+    """Write the report to `benchmarks/results`."""
     now = datetime.now(UTC)
     report = {"benchmark": benchmark, "time": now.isoformat(timespec="seconds"), **figures, "machine": machine}
-    text = json.dumps(report, indent=2)
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{benchmark}-{now:%Y-%m-%dT%H%M%S%z}.json").write_text(f"{text}\n")
-    print(text)
+    path = RESULTS / f"{benchmark}-{now:%Y-%m-%dT%H%M%S%z}.json"
+    path.write_text(f"{json.dumps(report, indent=2)}\n")
+    return path
 
 
 def _lines(path: str) -> list[str]:

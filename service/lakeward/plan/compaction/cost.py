@@ -21,8 +21,9 @@ OPEN_BYTES = 4 * MIB
 """Bytes that could be read while a file is opened: Spark's own estimate (spark.sql.files.openCostInBytes)."""
 
 BYTES_PER_SECOND = 35 * MIB
-"""Input bytes that one core merges in a second, with reading, writing and verifying. Measured by `make bench` (in
-process: 287 MiB in 8.2 s on a two-core virtual machine); it depends on the rows far more than on the disk."""
+"""Input bytes that one core merges in a second, with reading, writing and verifying. Measured by
+`make bench-compaction` (in process: 287 MiB in 8.2 s on a two-core virtual machine); it depends on the rows far more
+than on the disk."""
 
 OPERATION_SECONDS = 0.2
 """What an operation takes however small it is: a task is started, files are opened and closed. Assumed, too."""
