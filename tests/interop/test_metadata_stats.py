@@ -394,7 +394,6 @@ def log_stats_of(served: Served, partition: str) -> list[ColumnStatsRecord]:
         instant=instant,
         schema=arrow_schema,
         rules=merge_rules(scan(served.path)),
-        memory_bytes=100_000_000,
     )
     with closing(run):
         run.read()

@@ -3,7 +3,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.merge.key_index import KeyIndex, RepeatedHashes, hash_keys
+from lakeward.merge.key_index import KeyIndex, hash_keys
 
 
 def find(index, keys):
@@ -59,31 +59,6 @@ def test_it_grows():
         index.intern(pa.array(keys[start : start + 3_000]))
         assert 2 * len(index) <= len(index._slots)
     assert find(index, pa.array(keys)) == list(range(20_000))
-
-
-@given(st.lists(KEYS, max_size=5))
-def test_repeated_hashes_are_all_found(batches):
-    """Every key that was shown before is reported, in its own batch or in a later one."""
-    watch = RepeatedHashes()
-    seen: set[str] = set()
-    for batch in batches:
-        expected = []
-        for row, key in enumerate(batch):
-            if key in seen:
-                expected.append(row)
-            seen.add(key)
-        assert watch.add(hash_keys(pa.array(batch, pa.string()))).tolist() == expected
-
-
-def test_repeated_hashes_grow():
-    """The set remembers while it grows."""
-    watch = RepeatedHashes()
-    keys = pa.array([f"key-{number}" for number in range(5_000)])
-    for start in range(0, 5_000, 700):
-        assert len(watch.add(hash_keys(keys[start : start + 700]))) == 0
-        held = start + len(keys[start : start + 700])
-        assert watch._slots.nbytes <= max(8 * 1024, 32 * held), "the figure of merge/hash_merge and docs/operations.md"
-    assert len(watch.add(hash_keys(keys))) == 5_000
 
 
 @given(st.lists(st.text(max_size=6), min_size=1, max_size=40), st.data())

@@ -1,4 +1,3 @@
-import os
 from decimal import Decimal
 
 import numpy as np
@@ -21,26 +20,18 @@ def batch(rows, kind):
 
 
 def test_only_winners_are_kept_in_memory():
-    """Rows that lost are dropped before anything is spilled: a thousand versions of one key fit a small budget."""
-    fold = LogFold(schema(), EVENT, memory_bytes=2_000)
-    for version in range(1_000):
+    """Rows that lost are dropped before it is full: a thousand versions of one key fit a small budget.
+
+    Keeps 4 of merge/log_fold.
+    """
+    empty = LogFold(schema(), EVENT, memory_bytes=0).nbytes
+    fold = LogFold(schema(), EVENT, memory_bytes=4 * empty)
+    for version in range(3_000):
         fold.append_data(batch([("k", version, "x" * 20)], schema()), source="log")
+        assert not fold.is_full
     fold.finish()
-    assert not fold.has_spilled
-    assert fold.records == 1_000 and fold.keys == 1
-    assert fold.take(fold.data_ids()).to_pylist() == [{"_hoodie_record_key": "k", "ts": 999, "v": "x" * 20}]
-
-
-def test_what_does_not_fit_is_spilled(tmp_path):
-    """Beyond the budget rows go to a file outside of the table, which close removes."""
-    fold = LogFold(schema(), EVENT, memory_bytes=500, spill_folder=str(tmp_path))
-    for number in range(50):
-        fold.append_data(batch([(f"k{number}", 1, "x" * 20)], schema()), source="log")
-    assert fold.has_spilled and len(os.listdir(tmp_path)) == 1
-    fold.finish()
-    assert fold.take(fold.data_ids()).column(0).to_pylist() == [f"k{number}" for number in range(50)]
-    fold.close()
-    assert os.listdir(tmp_path) == []
+    assert fold.records == 3_000 and fold.keys == 1
+    assert fold.take(fold.data_ids()).to_pylist() == [{"_hoodie_record_key": "k", "ts": 2999, "v": "x" * 20}]
 
 
 def test_a_refusal_names_key_and_block():

@@ -1,5 +1,7 @@
 """The sorted merge against the slow twin, over random slices whose base is sorted; and what only it can be wrong in."""
 
+from contextlib import closing
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -7,50 +9,107 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeward.errors import BrokenFile, Unsupported
-from lakeward.merge import sorted_merge as module
+from lakeward.merge import record_sorter, run_windows
+from lakeward.merge.folded_run import FoldedRun
 from lakeward.merge.log_fold import LogFold
+from lakeward.merge.log_records import LogRecords
 from lakeward.merge.merge_rules import MergeMode, MergeRules
+from lakeward.merge.ordering_type import ordering_type
+from lakeward.merge.record_sorter import RecordSorter, spilled_batch_bytes
+from lakeward.merge.run_windows import WINDOW_BYTES
 from lakeward.merge.sort_key import NotSorted
 from lakeward.merge.sorted_merge import SortedMerge
-from tests.merge.test_hash_merge import Slice, data, fast_merge, schema_of, slices, slow_merge, texts
+from lakeward.merge.sorted_run import BaseRun
+from lakeward.merge.spilled_run import data_records, record_schema
+from lakeward.merge.winner import LogRecordKind
+from tests.merge.test_hash_merge import Slice, append_logs, base_batches, data, schema_of, slices, slow_merge, texts
 from tests.runs import runs
+
+BASE_NAME = "the base file base.parquet"
 
 
 def by_key(rows):
     return sorted(rows, key=lambda row: row["_hoodie_record_key"].encode())
 
 
-def sorted_merge(slice_, **more):
-    return fast_merge(slice_, is_sorted=True, **more)
+def base_runs(slice_, base, memory_bytes):
+    """The base as one run where that is said to be sorted, else as runs in files."""
+    if memory_bytes is None:
+        return [BaseRun(BASE_NAME, base, slice_.rules.ordering_field)], None
+    kind = ordering_type(slice_.rules, slice_.schema)
+    schema = record_schema(slice_.schema, kind)
+    sorter = RecordSorter(schema, name=BASE_NAME, is_base=True, memory_bytes=memory_bytes, folder=None)
+    for batch in base:
+        kinds = np.full(batch.num_rows, LogRecordKind.DATA, dtype=np.int8)
+        sorter.add(data_records(batch, kinds, None if kind is None else batch.column("ts"), schema))
+    return sorter.finish(), sorter
 
 
-@settings(max_examples=runs(300))
-@given(slices(), st.integers(1, 4), st.integers(1, 4), st.sampled_from([10**9, 600, 0]))
-def test_it_agrees_with_the_slow_twin(slice_, base_rows, log_rows, memory_bytes):
-    """Both give the same rows, by their keys, or both refuse. Keeps 1 of merge/sorted_merge."""
-    slice_.base = by_key(slice_.base)
+def sorted_merge(slice_, *, base_rows=2, log_rows=2, memory_bytes=10**9, base_memory=None, **more):
+    logs = LogRecords(slice_.schema, slice_.rules, memory_bytes=memory_bytes)
+    sorter = None
     try:
-        expected = by_key(slow_merge(slice_))
-    except Unsupported:
-        with pytest.raises(Unsupported):
-            sorted_merge(slice_, base_rows=base_rows, log_rows=log_rows, memory_bytes=memory_bytes)
-        return
-    rows, merge, _ = sorted_merge(slice_, base_rows=base_rows, log_rows=log_rows, memory_bytes=memory_bytes)
-    assert texts(rows) == texts(pa.RecordBatch.from_pylist(expected, slice_.schema).to_pylist())
+        append_logs(slice_, logs, log_rows=log_rows)
+        base, sorter = base_runs(slice_, base_batches(slice_, base_rows), base_memory)
+        merge = SortedMerge([*base, *logs.runs], slice_.rules, slice_.schema, **more)
+        return [row for batch in merge.batches() for row in batch.to_pylist()], merge, logs
+    finally:
+        logs.close()
+        if sorter is not None:
+            sorter.close()
+
+
+def counted(slice_, **more):
+    """The rows of a merge, whose counts are held against them."""
+    rows, merge, logs = sorted_merge(slice_, **more)
     base_keys = {row["_hoodie_record_key"] for row in slice_.base}
     kept = {row["_hoodie_record_key"] for row in rows}
     assert merge.base_rows == len(slice_.base)
     assert merge.rows == len(rows) == merge.base_rows + merge.inserted - merge.deleted
     assert merge.inserted == len(kept - base_keys)
     assert merge.deleted == len(base_keys - kept)
+    assert logs.records == sum(len(block) for block in slice_.blocks)
+    return rows
+
+
+@settings(max_examples=runs(400))
+@given(
+    slices(),
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.sampled_from([10**9, 600, 0]),
+    st.sampled_from([None, 600, 0]),
+    st.sampled_from([1, 300, 10**6]),
+)
+def test_it_agrees_with_the_slow_twin(slice_, base_rows, log_rows, memory_bytes, base_memory, window_bytes):
+    """Both give the same rows, by their keys, or both refuse, whatever waits in files.
+
+    Keeps 1 and 5 of merge/sorted_merge; Keeps 1 of merge/log_records; Keeps 1 of merge/record_sorter; Keeps 1 of
+    merge/spilled_run; Keeps 1 and 3 of merge/run_windows.
+    """
+    if base_memory is None:
+        slice_.base = by_key(slice_.base)
+    more = {"base_rows": base_rows, "log_rows": log_rows, "memory_bytes": memory_bytes, "base_memory": base_memory}
+    try:
+        expected = by_key(slow_merge(slice_))
+    except Unsupported:
+        with pytest.raises(Unsupported):
+            sorted_merge(slice_, window_bytes=window_bytes, **more)
+        return
+    rows = counted(slice_, window_bytes=window_bytes, **more)
+    assert texts(rows) == texts(pa.RecordBatch.from_pylist(expected, slice_.schema).to_pylist())
 
 
 @pytest.mark.parametrize("base_rows", [1, 2, 3])
-def test_a_key_in_two_base_rows(base_rows):
-    """A base file with a key twice is refused by name, also where batches meet. Keeps 2 of merge/sorted_merge."""
+@pytest.mark.parametrize("base_memory", [None, 10**6, 0])
+def test_a_key_in_two_base_rows(base_rows, base_memory):
+    """A base file with a key twice is refused by name, also where batches or runs meet.
+
+    Keeps 2 of merge/sorted_merge.
+    """
     slice_ = Slice("long", [data("a", 1), data("b", 2), data("b", 3), data("c", 4)], [[data("b", 5)]])
     with pytest.raises(BrokenFile, match=r"base\.parquet holds the record key 'b' more than once"):
-        sorted_merge(slice_, base_rows=base_rows)
+        sorted_merge(slice_, base_rows=base_rows, base_memory=base_memory)
 
 
 def test_a_base_out_of_order():
@@ -76,17 +135,17 @@ def wide_merge(base_keys, log_keys, *, base_rows):
     logs.finish()
     whole = batch(base_keys, "1")
     base = [whole.slice(start, base_rows) for start in range(0, whole.num_rows, base_rows)]
-    return list(SortedMerge(logs, rules, base_name="base").batches(base))
+    return list(SortedMerge([BaseRun("the base", base, None), FoldedRun(logs)], rules, schema).batches())
 
 
 @pytest.mark.parametrize("spans", [300, 65_536])
 @pytest.mark.parametrize("every", [1, 2, 7, 3000])
 def test_few_and_many_updates(every, spans, monkeypatch):
-    """Slices or single rows, the result is the same, and no batch is larger than what went in.
+    """Slices or single rows, the result is the same, and no batch is larger than a window and what went in.
 
-    Keeps 4 of merge/sorted_merge.
+    Keeps 2 of merge/run_windows.
     """
-    monkeypatch.setattr(module, "_SPANS", spans)
+    monkeypatch.setattr(run_windows, "SPANS", spans)
     random = np.random.default_rng(every)
     log_keys = random.permutation(np.arange(0, 40_000, every))
     out = wide_merge(np.arange(0, 40_000, 2), log_keys, base_rows=5000)
@@ -94,4 +153,76 @@ def test_few_and_many_updates(every, spans, monkeypatch):
     updated = set(log_keys.tolist())
     expected = sorted(updated | set(range(0, 40_000, 2)))
     assert rows == [(f"{key:09}", "2" if key in updated else "1") for key in expected]
-    assert max(batch.num_rows for batch in out) <= 5000 + 1 + 16_384
+    rows_in_window = WINDOW_BYTES // (out[0].nbytes // out[0].num_rows)
+    assert max(batch.num_rows for batch in out) <= rows_in_window + 2 * 16_384
+
+
+def test_more_runs_than_are_open_at_once(monkeypatch):
+    """Runs beyond the limit are merged with their neighbours first, and nothing else changes.
+
+    Keeps 3 of merge/record_sorter.
+    """
+    monkeypatch.setattr(record_sorter, "OPEN_RUNS_MAX", 3)
+    blocks = [[data("abcdefgh"[number % 8], number % 5, _hoodie_commit_time=str(number))] for number in range(40)]
+    slice_ = Slice("long", [data(key, 2) for key in "ace"], blocks)
+    rows, _, logs = sorted_merge(slice_, memory_bytes=0)
+    assert len(logs.runs) <= 3
+    assert texts(rows) == texts(pa.RecordBatch.from_pylist(by_key(slow_merge(slice_)), slice_.schema).to_pylist())
+
+
+def test_a_key_with_very_many_records():
+    """A hundred thousand versions of a key cost two records beside the window.
+
+    Keeps 4 of merge/sorted_merge and Keeps 2 of merge/log_records.
+    """
+    block = [data("hot", number % 1000, _hoodie_commit_time=str(number)) for number in range(5_000)]
+    slice_ = Slice("long", [data("hot", 500), data("other", 1)], [[("hot", 3)], *[block] * 20])
+    held = []
+    kept = SortedMerge._winners
+
+    def watch(merge, window):
+        won = kept(merge, window)
+        held.append(0 if merge._held is None else len(merge._held.order))
+        return won
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SortedMerge, "_winners", watch)
+        rows, _, logs = sorted_merge(slice_, memory_bytes=40_000, log_rows=1000, window_bytes=1000)
+    assert [(row["_hoodie_record_key"], row["ts"]) for row in rows] == [("hot", 999), ("other", 1)]
+    assert len(logs.runs) > 5 and max(held) == 2
+
+
+@pytest.mark.parametrize(("base_is_first", "expected"), [(False, 10), (True, 5)])
+@pytest.mark.parametrize("memory_bytes", [10**9, 0])
+@pytest.mark.parametrize("window_bytes", [1, 10**6])
+def test_the_two_folds(base_is_first, expected, memory_bytes, window_bytes):
+    """An unconditional delete between a base row and a later, smaller one: the logs first, or the base row first.
+
+    Keeps 2 of merge/winner.
+    """
+    slice_ = Slice("long", [data("a", 10)], [[("a", None)], [data("a", 5)]])
+    rows, merge, _ = sorted_merge(
+        slice_, memory_bytes=memory_bytes, window_bytes=window_bytes, base_is_first=base_is_first
+    )
+    if base_is_first and memory_bytes:
+        # The folded logs are one record already, as no reader of lsm_tree folds them.
+        return
+    assert [row["ts"] for row in rows] == [expected]
+    assert (merge.updated, merge.inserted, merge.deleted) == (int(base_is_first), 0, 0)
+
+
+def test_what_is_spilled_comes_back_in_small_batches(tmp_path):
+    """No run is written before the budget is full, none with larger batches than were asked for, and none has a name.
+
+    Keeps 2 of merge/record_sorter and Keeps 2 of merge/spilled_run.
+    """
+    slice_ = Slice("long", [], [[data(f"{number * 7919 % 5000:05}", 1) for number in range(5000)]])
+    budget = 64_000
+    logs = LogRecords(slice_.schema, slice_.rules, memory_bytes=budget, spill_folder=str(tmp_path))
+    with closing(logs):
+        append_logs(slice_, logs, log_rows=100)
+        sizes = [batch.nbytes for run in logs.runs for batch in run.batches()]
+        rows = [len(batch.keys) for run in logs.runs for batch in run.batches()]
+        assert len(logs.runs) > 3 and sum(rows) == 5000
+        assert max(sizes) <= 1.5 * spilled_batch_bytes(budget)
+        assert list(tmp_path.iterdir()) == []

@@ -25,7 +25,7 @@ def make(folder: Path, *logs: bytes, names: tuple[str, ...] = (), **more: Any) -
     for number, data in enumerate(logs):
         paths.append(f".fg_{100 * number + 100}.log.1_0-0-0")
         (folder / paths[-1]).write_bytes(data)
-    given = {"instant": "999", "memory_bytes": 10**6, "rules": EVENT, "schema": table_schema(json.dumps(TABLE_SCHEMA))}
+    given = {"instant": "999", "rules": EVENT, "schema": table_schema(json.dumps(TABLE_SCHEMA))}
     return LogRun(LocalStorage(), str(folder), paths, **(given | more))
 
 
@@ -110,4 +110,4 @@ def test_reading_again_reads_nothing(tmp_path: Path):
     run = make(tmp_path, data_block("100", [row("a", 1, "")]))
     run.read()
     assert winners(run) == ([("a", 1, "100")], [])
-    assert run.fold.records == 1
+    assert run.records.records == 1

@@ -19,9 +19,10 @@ from lakeward.format.avro.schema import table_schema
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock, scan_blocks
 from lakeward.format.log.writer import LogFileWriter, log_block_schema
 from lakeward.format.stats.stats_value import StatsVersion
-from lakeward.merge.log_fold import LogFold, Tombstones
+from lakeward.merge import log_records as log_records_module
+from lakeward.merge.log_fold import LogFold
 from lakeward.merge.merge_rules import MergeMode, MergeRules
-from lakeward.read import log_run as log_run_module
+from lakeward.merge.tombstones import Tombstones
 from lakeward.read.file_slice import open_slice
 from lakeward.read.log_scan import scan_slice_heads
 from lakeward.read.slice_input import SliceInput
@@ -352,7 +353,7 @@ class DroppingFold(LogFold):
 @pytest.mark.parametrize("fold", [StaleFold, DroppingFold])
 def test_a_planted_merge_bug_is_caught(table: Table, fold: type[LogFold], monkeypatch: pytest.MonkeyPatch) -> None:
     """The file reads back as it was merged, and still the merge was wrong: counts or the sample say so."""
-    monkeypatch.setattr(log_run_module, "LogFold", fold)
+    monkeypatch.setattr(log_records_module, "LogFold", fold)
     with pytest.raises(VerificationFailed):
         run_operation(STORAGE, table.spec("400"), 0)
 

@@ -4,11 +4,10 @@ The base's rows are streamed and never held: for each batch the hash of the keys
 `LogFold` decides between the two records, and the batch goes on with replaced rows where they were and removed rows
 left out. When the base is through, the keys it did not have follow in the order of their first appearance in the logs.
 
-Memory grows with the base file all the same: the watch over repeated keys holds a hash of every base row, 16 to 32
-bytes a row and up to 56 while its table grows, and no budget bounds that. Beside it are one byte a
-log key, one base batch, and what `LogFold` holds.
+In memory are one byte a log key, one base batch, what `LogFold` holds, and, within their own budget, the hashes of the
+base's keys (`merge/hash_watch`).
 
-Touches: nothing but what `LogFold` keeps.
+Touches: the files of the watch over repeated keys.
 Keeps:   1. rows out = base rows + inserted - deleted;
          2. no key comes out twice: a base file with a key in two rows is refused, for Hudi updates only the first
             of them and the two drift apart;
@@ -18,13 +17,15 @@ Keeps:   1. rows out = base rows + inserted - deleted;
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.errors import BrokenFile
-from lakeward.merge.key_index import RepeatedHashes, hash_keys
+from lakeward.merge.hash_watch import HashWatch
+from lakeward.merge.key_index import hash_keys
 from lakeward.merge.log_fold import LogFold
 from lakeward.merge.log_rows import join_batches
 from lakeward.merge.merge_rules import RECORD_KEY_FIELD, MergeRules
@@ -32,18 +33,30 @@ from lakeward.merge.records import record_keys
 from lakeward.merge.winner import Action
 
 INSERT_BATCH_ROWS = 16_384
+HASHES_BYTES = 64 * 1024 * 1024
 
 
 class HashMerge:
     """One merge of one slice. The counts are final when `batches` is exhausted."""
 
-    def __init__(self, logs: LogFold, rules: MergeRules, *, base_name: str) -> None:
+    def __init__(
+        self,
+        logs: LogFold,
+        rules: MergeRules,
+        *,
+        base_name: str,
+        memory_bytes: int = HASHES_BYTES,
+        spill_folder: str | None = None,
+    ) -> None:
+        """
+        Args:
+            memory_bytes: for the hashes of the base file's keys.
+        """
         self._logs = logs
         self._rules = rules
         self._base_name = base_name
         self._in_base = np.zeros(logs.keys, dtype=np.bool_)
-        self._base_hashes = RepeatedHashes()
-        self._suspects: set[int] = set()
+        self._base_hashes = HashWatch(memory_bytes=memory_bytes, folder=spill_folder)
         self.base_rows = 0
         self.updated = 0
         self.inserted = 0
@@ -54,25 +67,33 @@ class HashMerge:
         self, base: Iterable[pa.RecordBatch], read_base_keys: Callable[[], Iterable[pa.Array]]
     ) -> Iterator[pa.RecordBatch]:
         """The merged rows. `read_base_keys` reads the base's keys once more, in the one case that it is needed."""
+        with closing(self._base_hashes):
+            yield from self._batches(base, read_base_keys)
+        assert self.rows == self.base_rows + self.inserted - self.deleted
+
+    def _batches(
+        self, base: Iterable[pa.RecordBatch], read_base_keys: Callable[[], Iterable[pa.Array]]
+    ) -> Iterator[pa.RecordBatch]:
         for batch in base:
             merged = self._lay_over(batch)
             for part in merged:
                 self.rows += part.num_rows
                 if part.num_rows:
                     yield part
-        if self._suspects:
-            self._clear_suspects(read_base_keys())
+        # A hash seen twice is most likely a key seen twice, which a second read decides.
+        suspects = self._base_hashes.repeats()
+        if len(suspects):
+            self._clear(suspects, read_base_keys())
         for part in self._inserts():
             self.inserted += part.num_rows
             self.rows += part.num_rows
             yield part
-        assert self.rows == self.base_rows + self.inserted - self.deleted
 
     def _lay_over(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         self.base_rows += batch.num_rows
         keys = record_keys(batch, source=self._base_name)
         hashes = hash_keys(keys)
-        self._watch(hashes)
+        self._base_hashes.add(hashes)
         ids = self._logs.find(keys, hashes)
         matched = np.flatnonzero(ids >= 0)
         if len(matched) == 0:
@@ -130,28 +151,22 @@ class HashMerge:
             numbers, counts = np.unique(ids, return_counts=True)
             again = numbers[counts > 1]
         if len(again):
-            raise repeated_key(self._base_name, self._logs.key(int(again[0])))
+            raise repeated_key(f"the base file {self._base_name}", self._logs.key(int(again[0])))
 
-    def _watch(self, hashes: npt.NDArray[np.uint64]) -> None:
-        """Remember the keys' hashes. A hash seen twice is most likely a key seen twice, which a second read decides."""
-        self._suspects.update(int(hashes[row]) for row in self._base_hashes.add(hashes))
-
-    def _clear_suspects(self, base_keys: Iterable[pa.Array]) -> None:
-        # The lowest bit is not compared by `RepeatedHashes`.
-        wanted = np.array(sorted({suspect >> 1 for suspect in self._suspects}), dtype=np.uint64)
+    def _clear(self, suspects: npt.NDArray[np.uint64], base_keys: Iterable[pa.Array]) -> None:
         seen: set[str] = set()
         for keys in base_keys:
-            for row in np.flatnonzero(np.isin(hash_keys(keys) >> np.uint64(1), wanted)):
+            for row in np.flatnonzero(np.isin(hash_keys(keys), suspects)):
                 key = keys[int(row)].as_py()
                 if key in seen:
-                    raise repeated_key(self._base_name, key)
+                    raise repeated_key(f"the base file {self._base_name}", key)
                 seen.add(key)
 
 
-def repeated_key(base_name: str, key: str) -> BrokenFile:
-    """A base file with a key in two rows, as an error."""
+def repeated_key(source: str, key: str) -> BrokenFile:
+    """A base file with a key in two rows, as an error; `source` is "the base file ..."."""
     return BrokenFile(
-        f"The base file {base_name} holds the record key {key!r} more than once.",
+        f"{source[:1].upper()}{source[1:]} holds the record key {key!r} more than once.",
         why=f"{RECORD_KEY_FIELD} must be unique in a file group, or an update reaches only one of the rows.",
         remedy="Remove the duplicates with a writer, for example by deleting and inserting the key again.",
     )

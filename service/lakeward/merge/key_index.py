@@ -122,29 +122,6 @@ def _place_all(key_hashes: npt.NDArray[np.uint64], count: int, slots: npt.NDArra
         slots[slot] = key
 
 
-@kernel(types.int64(U64_IN, U64, types.int64, I64))
-def _add_hashes(
-    hashes: npt.NDArray[np.uint64], slots: npt.NDArray[np.uint64], first_repeat: int, repeats: npt.NDArray[np.int64]
-) -> int:
-    """Add hashes to a set in which 0 marks a free slot; the rows of those already there go into `repeats`."""
-    mask = np.uint64(len(slots) - 1)
-    count = first_repeat
-    for i in range(len(hashes)):
-        wanted = hashes[i] | np.uint64(1)
-        slot = np.int64((hashes[i] >> np.uint64(1)) & mask)
-        while True:
-            found = slots[slot]
-            if found == np.uint64(0):
-                slots[slot] = wanted
-                break
-            if found == wanted:
-                repeats[count] = i
-                count += 1
-                break
-            slot = np.int64((np.uint64(slot) + np.uint64(1)) & mask)
-    return count
-
-
 def hash_keys(keys: pa.Array) -> npt.NDArray[np.uint64]:
     """The 64-bit hash of each key, the same wherever the key is met."""
     offsets, data = byte_buffers(keys)
@@ -220,34 +197,6 @@ class KeyIndex:
             self._slots = np.full(_power_of_two(2 * wanted), _FREE, dtype=np.int64)
             with np.errstate(over="ignore"):
                 _place_all(self._hashes, self._count, self._slots)
-
-
-class RepeatedHashes:
-    """Says which of the hashes shown to it were shown before (the lowest bit is not looked at)."""
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._slots = np.zeros(1024, dtype=np.uint64)
-
-    def add(self, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-        """Remember the hashes; the positions of those that were known already."""
-        wanted = self._count + len(hashes)
-        if 2 * wanted > len(self._slots):
-            known = self._slots[self._slots != 0]
-            self._slots = np.zeros(_power_of_two(2 * wanted), dtype=np.uint64)
-            # What is stored has its lowest bit set, which placing does not look at: no repeats come out of this.
-            moved = _add(known, self._slots)
-            assert len(moved) == 0
-        repeats = _add(hashes, self._slots)
-        self._count = wanted - len(repeats)
-        return repeats
-
-
-def _add(hashes: npt.NDArray[np.uint64], slots: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-    repeats = np.empty(len(hashes), dtype=np.int64)
-    with np.errstate(over="ignore"):
-        count = int(_add_hashes(hashes, slots, 0, repeats))
-    return repeats[:count]
 
 
 def _power_of_two(least: int) -> int:

@@ -4,14 +4,15 @@ Hudi folds the logs before it looks at the base file, and by event time the orde
 keep a state: which record won so far, whether it is a delete, and its ordering value as a code. `merge/winner` has the
 rules for a new record over a state, and for a folded record over a base row.
 
-Rows of data are spilled beyond the budget (`LogRows`). In memory stay, whatever the budget: the key index, 32 to 64
-bytes a key and its text once or twice; the states, 18 to 36 bytes a key; and where ordering values are strings or
-decimals, every record's value and 17 bytes until all are ranked at the end, and then each distinct value once.
+All of it is in memory: the rows that have not lost, the key index, 32 to 64 bytes a key and its text once or twice, the
+states, 18 to 36 bytes a key, and where ordering values are strings or decimals, every record's value and 17 bytes until
+all are ranked. The caller looks at `is_full`, and takes what has come so far out of memory (`merge/log_records`).
 
-Touches: the spill file of `LogRows`.
+Touches: nothing.
 Keeps:   1. records are folded in the order they are appended;
          2. where Java would throw because a missing ordering value meets a present one, so do we (`Unsupported`);
-         3. a tombstone keeps its ordering value, so that a later but older record does not resurrect the row.
+         3. a tombstone keeps its ordering value, so that a later but older record does not resurrect the row;
+         4. rows that lost are dropped before it is full.
 """
 
 from __future__ import annotations
@@ -27,10 +28,15 @@ from lakeward.errors import Unsupported
 from lakeward.merge.key_index import KeyIndex
 from lakeward.merge.log_rows import LogRows
 from lakeward.merge.merge_rules import MergeMode, MergeRules
-from lakeward.merge.ordering import OrderingCodes, decode_ordering, encode_ordering, needs_ranks
+from lakeward.merge.ordering import OrderingCodes, decode_ordering, encode_ordering, needs_ranks, values_for_codes
 from lakeward.merge.ordering_type import default_is_comparable, ordering_type
 from lakeward.merge.records import delete_ordering, find_deleted, keyless, record_keys
+from lakeward.merge.tombstones import Tombstones
 from lakeward.merge.winner import LogRecordKind, decide_base_rows, fold_records
+
+_RANKED_BYTES = 17
+_ORDER_BYTES = 48
+"""What `sort_key.order_of` takes for each key while it works."""
 
 
 @dataclass(slots=True)
@@ -41,6 +47,10 @@ class _States:
     codes: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(512, dtype=np.int64))
     is_default: npt.NDArray[np.int8] = field(default_factory=lambda: np.zeros(512, dtype=np.int8))
     positions: npt.NDArray[np.int64] = field(default_factory=lambda: np.full(512, -1, dtype=np.int64))
+
+    @property
+    def nbytes(self) -> int:
+        return self.kinds.nbytes + self.codes.nbytes + self.is_default.nbytes + self.positions.nbytes
 
     def make_room(self, keys: int) -> None:
         more = max(keys, 2 * len(self.kinds)) - len(self.kinds)
@@ -62,29 +72,18 @@ class _Run:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class Tombstones:
-    """Deletes that won their keys."""
-
-    keys: pa.Array
-    ordering: pa.Array | None
-    """Values of the ordering column, null where the delete has the default; None where there is no such column."""
-
-
 class LogFold:
     """Append records oldest first, `finish`, then ask. `schema` is that of every data batch."""
 
-    def __init__(
-        self, schema: pa.Schema, rules: MergeRules, *, memory_bytes: int, spill_folder: str | None = None
-    ) -> None:
-        self._schema = schema
+    def __init__(self, schema: pa.Schema, rules: MergeRules, *, memory_bytes: int) -> None:
+        self._memory_bytes = memory_bytes
         self._rules = rules
         self._by_event_time = rules.mode is MergeMode.EVENT_TIME_ORDERING
         self._ordering_type = ordering_type(rules, schema)
         self._ranked = needs_ranks(self._ordering_type)
         self._default_compares = default_is_comparable(self._ordering_type)
         self._keys = KeyIndex()
-        self._rows = LogRows(schema, memory_bytes=memory_bytes, spill_folder=spill_folder)
+        self._rows = LogRows(schema)
         self._states = _States()
         self._runs: list[_Run] = []
         self._ranked_values: pa.Array | None = None
@@ -102,8 +101,22 @@ class LogFold:
         return len(self._keys)
 
     @property
-    def has_spilled(self) -> bool:
-        return self._rows.has_spilled
+    def nbytes(self) -> int:
+        """What is held, and what putting the keys in order will take."""
+        ranked = sum(run.values.nbytes + _RANKED_BYTES * len(run.ids) for run in self._runs)
+        keys = self._keys.nbytes + self._states.nbytes + _ORDER_BYTES * len(self._keys)
+        return int(self._rows.nbytes + keys + ranked)
+
+    @property
+    def is_full(self) -> bool:
+        """More is held than the budget allows, though what lost was dropped."""
+        if self.nbytes <= self._memory_bytes:
+            return False
+        # Ranked records are folded at the end only, so no record has lost yet.
+        if not self._runs and self._rows.nbytes:
+            self._drop_losers()
+        # Under half of the budget is worth waiting for more; otherwise we would drop again after every batch.
+        return 2 * self.nbytes > self._memory_bytes
 
     def append_data(self, batch: pa.RecordBatch, *, source: str) -> None:
         """Records of a data block in the slice's schema. `source` is how errors call the block."""
@@ -111,14 +124,11 @@ class LogFold:
         if batch.num_rows == 0:
             return
         ids = self._keys.intern(record_keys(batch, source=source))
-        deleted = find_deleted(batch, self._rules)
-        kinds = np.where(deleted, np.int8(LogRecordKind.COLUMN_DELETE), np.int8(LogRecordKind.DATA)).astype(np.int8)
+        kinds = data_kinds(batch, self._rules)
         first = self._rows.append(batch)
         positions = np.arange(first, first + batch.num_rows, dtype=np.int64)
         values = None if self._ordering_type is None else batch.column(self._rules.ordering_field)
         self._append(ids, kinds, positions, values, source)
-        if self._rows.is_over_budget:
-            self._give_memory_back()
 
     def append_deletes(self, keys: pa.Array, ordering: pa.Array | None, *, wrapper: str | None, source: str) -> None:
         """Records of a delete block: `ordering` is null where the delete has the default, None where all have.
@@ -142,8 +152,7 @@ class LogFold:
         self._is_finished = True
         if self._runs:
             self._fold_ranked()
-        if not self._rows.has_spilled:
-            self._drop_losers()
+        self._drop_losers()
         self._rows.seal()
 
     def find(self, keys: pa.Array, hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
@@ -163,7 +172,7 @@ class LogFold:
             # Ranks of the logs say nothing about the base's values: rank the two sides of this batch together.
             assert self._ranked_values is not None
             winners = self._ranked_values.take(pa.array(log.codes - 1, mask=log.is_default != 0))
-            both = pa.concat_arrays([_large(winners), _large(values)])
+            both = pa.concat_arrays([winners, values_for_codes(values, values.type, len(ids))])
             codes = encode_ordering(both, both.type, len(both))
             log = OrderingCodes(codes.codes[: len(ids)], codes.is_default[: len(ids)])
             row = OrderingCodes(codes.codes[len(ids) :], codes.is_default[len(ids) :])
@@ -183,17 +192,13 @@ class LogFold:
             )
         )
         if failed >= 0:
-            raise self._not_comparable(int(ids[failed]), base)
+            raise not_comparable(self.key(int(ids[failed])), base, self._rules)
         return out
 
     def take(self, ids: npt.NDArray[np.int64]) -> pa.RecordBatch:
         """The winning data records of these keys, in this order; their states must be data."""
         assert self._is_finished
         return self._rows.take(self._states.positions[ids])
-
-    def are_data(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """Whether the winning records of these keys are data."""
-        return np.asarray(self._states.kinds[ids] == LogRecordKind.DATA)
 
     def ids_by_key(self) -> npt.NDArray[np.int64]:
         """The ids of all keys, in the order of their bytes."""
@@ -214,17 +219,23 @@ class LogFold:
     def tombstones(self, ids: npt.NDArray[np.int64]) -> Tombstones:
         """The deletes that won these keys."""
         assert self._is_finished
-        return Tombstones(self._keys.keys(ids), self._ordering(ids))
+        return Tombstones(self._keys.keys(ids), self.ordering(ids))
+
+    def kinds(self, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:
+        """The `LogRecordKind` of the winners of these keys."""
+        return self._states.kinds[ids]
+
+    @property
+    def row_bytes(self) -> int:
+        """What a row takes, on average."""
+        return self._rows.row_bytes
 
     @property
     def rows_at_once_max(self) -> int:
         return self._rows.rows_at_once_max
 
-    def close(self) -> None:
-        self._rows.close()
-
-    def _ordering(self, ids: npt.NDArray[np.int64]) -> pa.Array | None:
-        """The winners' ordering values."""
+    def ordering(self, ids: npt.NDArray[np.int64]) -> pa.Array | None:
+        """The winners' values of the ordering column, null where they have the default; None where there is none."""
         kind = self._ordering_type
         if kind is None:
             return None
@@ -245,8 +256,8 @@ class LogFold:
         self._records += len(ids)
         self._states.make_room(len(self._keys))
         if self._ranked:
-            values = pa.nulls(len(ids), self._ordering_type) if values is None else values
-            self._runs.append(_Run(ids, kinds, positions, _large(values), source))
+            values = values_for_codes(values, self._ordering_type, len(ids))
+            self._runs.append(_Run(ids, kinds, positions, values, source))
             return
         self._fold(ids, kinds, positions, encode_ordering(values, self._ordering_type, len(ids)), source)
 
@@ -275,7 +286,7 @@ class LogFold:
             )
         )
         if failed >= 0:
-            raise self._not_comparable(int(ids[failed]), source)
+            raise not_comparable(self.key(int(ids[failed])), source, self._rules)
 
     def _fold_ranked(self) -> None:
         values = pa.concat_arrays([run.values for run in self._runs])
@@ -295,14 +306,6 @@ class LogFold:
         self._ranked_values = distinct.take(pc.array_sort_indices(distinct))
         self._runs = []
 
-    def _give_memory_back(self) -> None:
-        # Ranked records are folded at the end only, so no record has lost yet.
-        if not self._runs:
-            self._drop_losers()
-        # Under half of the budget is worth waiting for more; otherwise we would drop again after every batch.
-        if 2 * self._rows.bytes_in_memory > self._rows.memory_bytes:
-            self._rows.spill()
-
     def _drop_losers(self) -> None:
         count = len(self._keys)
         positions = self._states.positions[:count]
@@ -313,14 +316,17 @@ class LogFold:
         positions[:] = -1
         positions[order] = self._rows.drop_others(alive)
 
-    def _not_comparable(self, key_id: int, source: str) -> Unsupported:
-        return Unsupported(
-            f"The key {self.key(key_id)!r} has records with and without a value of {self._rules.ordering_field}.",
-            why=f"They cannot be ordered, and Hudi fails on them, too; seen in {source}.",
-            remedy=f"Write the key again with a value in {self._rules.ordering_field}.",
-        )
+
+def data_kinds(batch: pa.RecordBatch, rules: MergeRules) -> npt.NDArray[np.int8]:
+    """The `LogRecordKind` of each record of a data block."""
+    deleted = find_deleted(batch, rules)
+    return np.where(deleted, np.int8(LogRecordKind.COLUMN_DELETE), np.int8(LogRecordKind.DATA)).astype(np.int8)
 
 
-def _large(values: pa.Array) -> pa.Array:
-    """Strings with 64-bit offsets, which any number of them fits."""
-    return values.cast(pa.large_string()) if pa.types.is_string(values.type) else values
+def not_comparable(key: str, source: str, rules: MergeRules) -> Unsupported:
+    """Records of one key that Java would throw on."""
+    return Unsupported(
+        f"The key {key!r} has records with and without a value of {rules.ordering_field}.",
+        why=f"They cannot be ordered, and Hudi fails on them, too; seen in {source}.",
+        remedy=f"Write the key again with a value in {rules.ordering_field}.",
+    )

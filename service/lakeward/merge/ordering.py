@@ -55,6 +55,15 @@ def encode_ordering(values: pa.Array | None, kind: pa.DataType | None, rows: int
     return OrderingCodes(codes, is_default)
 
 
+def values_for_codes(values: pa.Array | None, kind: pa.DataType, rows: int) -> pa.Array:
+    """`rows` values that can be joined with others and coded together: all null where there are none.
+
+    Strings get 64-bit offsets, which any number of them fits.
+    """
+    values = pa.nulls(rows, kind) if values is None else values
+    return values.cast(pa.large_string()) if pa.types.is_string(values.type) else values
+
+
 def decode_ordering(codes: OrderingCodes, kind: pa.DataType) -> pa.Array:
     """The values that `encode_ordering` gave these codes, null where default; not for types whose codes are ranks."""
     assert not needs_ranks(kind)

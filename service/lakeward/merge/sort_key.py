@@ -187,7 +187,7 @@ class RunKeys:
     def __init__(self, names: Sequence[str]) -> None:
         """
         Args:
-            names: how errors call the runs.
+            names: how errors call the runs: "the base file ...".
         """
         runs = len(names)
         self._names = names
@@ -228,7 +228,7 @@ class RunKeys:
         wrong = int(_check(self.data, self.offsets, first, len(keys), int(head["batch"] >= 0), self.repeats))
         if wrong >= 0:
             raise NotSorted(
-                f"{self._names[run]} is not sorted by its keys.",
+                f"{self._names[run][:1].upper()}{self._names[run][1:]} is not sorted by its keys.",
                 why=f"It says that it is, but {keys[wrong].as_py()!r} comes after a greater key.",
                 remedy="Compact the file group, which writes the file anew.",
             )

@@ -11,7 +11,11 @@ state of its key are:
       by a column      anything else          if it is a commit-time delete, or if new >= state
 
 By commit time the last one wins. The rules for data, with ties for the log, then decide between the folded record and
-the base row, which is never a delete, whatever its columns say.
+the base row, which is never a delete, whatever its columns say. So does Hudi read the default layout. Its reader of
+`lsm_tree` begins with the base row as the oldest record; the two differ where an unconditional delete stands between a
+base row and a later record of a smaller ordering value:
+
+    base 10, delete, 5      logs first: 5, which loses to 10        base first: the delete, then 5
 
 Ordering values come as codes (`merge/ordering`), so the rules know no types. `is_default` is 1 where a record has no
 value of its own. `default_compares` says whether the default can be compared with values that are present; where it
@@ -50,12 +54,69 @@ class Action(IntEnum):
     REMOVE = 2
 
 
+class Role(IntEnum):
+    """What a record of a group is to the rest of it."""
+
+    LOG = 0
+    BASE = 1
+    LOST_BASE = 2
+    """A base row that cannot win any more."""
+
+
+class GroupCount(IntEnum):
+    """Places in the counts of `fold_groups`."""
+
+    UPDATED = 0
+    INSERTED = 1
+    DELETED = 2
+    LOG_KEYS = 3
+
+
+_THROWS: Final = -1
 _NOTHING: Final = int(LogRecordKind.NOTHING)
 _DATA: Final = int(LogRecordKind.DATA)
 _BLOCK_DELETE: Final = int(LogRecordKind.BLOCK_DELETE)
 _KEEP: Final = int(Action.KEEP)
 _REPLACE: Final = int(Action.REPLACE)
 _REMOVE: Final = int(Action.REMOVE)
+_LOG: Final = int(Role.LOG)
+_BASE: Final = int(Role.BASE)
+_LOST_BASE: Final = int(Role.LOST_BASE)
+_UPDATED: Final = int(GroupCount.UPDATED)
+_INSERTED: Final = int(GroupCount.INSERTED)
+_DELETED: Final = int(GroupCount.DELETED)
+_LOG_KEYS: Final = int(GroupCount.LOG_KEYS)
+
+_WINS: Final = types.int64(types.boolean, types.boolean, *(types.int64 for _ in range(6)))
+_DECIDE: Final = types.int64(types.boolean, types.boolean, *(types.int64 for _ in range(5)))
+
+
+@kernel(_WINS)
+def _wins(
+    by_event_time: bool,
+    default_compares: bool,
+    old_kind: int,
+    old_code: int,
+    old_is_default: int,
+    kind: int,
+    code: int,
+    is_default: int,
+) -> int:
+    """1 where a record wins over the state of its key, 0 where it does not, and `_THROWS`."""
+    if not by_event_time or old_kind == _NOTHING:
+        return 1
+    old_wins_always = old_kind != _DATA and old_is_default != 0
+    new_wins_always = kind != _DATA and is_default != 0
+    if kind == _BLOCK_DELETE:
+        if old_wins_always:
+            return 0
+        same_class = default_compares or old_is_default == is_default
+        return int(new_wins_always or not same_class or old_code <= code)
+    if old_wins_always or new_wins_always:
+        return 1
+    if not default_compares and old_is_default != is_default:
+        return _THROWS
+    return int(code >= old_code)
 
 
 @kernel(
@@ -77,27 +138,42 @@ def fold_records(
     """Fold a run of records into the states of their keys; the row at which Java would throw, or -1."""
     for i in range(len(ids)):
         key = ids[i]
-        old = state_kinds[key]
-        if by_event_time and old != _NOTHING:
-            old_wins_always = old != _DATA and state_is_default[key] != 0
-            new_wins_always = kinds[i] != _DATA and is_default[i] != 0
-            if kinds[i] == _BLOCK_DELETE:
-                if old_wins_always:
-                    continue
-                if not new_wins_always:
-                    same_class = default_compares or state_is_default[key] == is_default[i]
-                    if same_class and state_codes[key] > codes[i]:
-                        continue
-            elif not (old_wins_always or new_wins_always):
-                if not default_compares and state_is_default[key] != is_default[i]:
-                    return i
-                if codes[i] < state_codes[key]:
-                    continue
-        state_kinds[key] = kinds[i]
-        state_codes[key] = codes[i]
-        state_is_default[key] = is_default[i]
-        state_positions[key] = positions[i]
+        wins = _wins(
+            by_event_time,
+            default_compares,
+            state_kinds[key],
+            state_codes[key],
+            state_is_default[key],
+            kinds[i],
+            codes[i],
+            is_default[i],
+        )
+        if wins == _THROWS:
+            return i
+        if wins == 1:
+            state_kinds[key] = kinds[i]
+            state_codes[key] = codes[i]
+            state_is_default[key] = is_default[i]
+            state_positions[key] = positions[i]
     return -1
+
+
+@kernel(_DECIDE)
+def _beats_base(
+    by_event_time: bool,
+    default_compares: bool,
+    kind: int,
+    code: int,
+    is_default: int,
+    base_code: int,
+    base_is_default: int,
+) -> int:
+    """1 where a folded log record wins over the base row of its key, 0 where it does not, and `_THROWS`."""
+    if by_event_time and not (kind != _DATA and is_default != 0):
+        if not default_compares and is_default != base_is_default:
+            return _THROWS
+        return int(code >= base_code)
+    return 1
 
 
 @kernel(types.int64(types.boolean, types.boolean, I8_IN, I64_IN, I8_IN, I64_IN, I8_IN, I8))
@@ -113,15 +189,125 @@ def decide_base_rows(
 ) -> int:
     """What becomes of base rows that have a folded log record; the row at which Java would throw, or -1."""
     for i in range(len(out)):
-        log_wins = True
-        if by_event_time and not (log_kinds[i] != _DATA and log_is_default[i] != 0):
-            if not default_compares and log_is_default[i] != base_is_default[i]:
-                return i
-            log_wins = log_codes[i] >= base_codes[i]
-        if not log_wins:
+        wins = _beats_base(
+            by_event_time,
+            default_compares,
+            log_kinds[i],
+            log_codes[i],
+            log_is_default[i],
+            base_codes[i],
+            base_is_default[i],
+        )
+        if wins == _THROWS:
+            return i
+        if wins == 0:
             out[i] = _KEEP
         elif log_kinds[i] == _DATA:
             out[i] = _REPLACE
         else:
             out[i] = _REMOVE
+    return -1
+
+
+@kernel(
+    types.int64(types.boolean, types.boolean, types.boolean, types.boolean, I8, I8_IN, I8_IN, I64_IN, I8_IN, I8, I64)
+)
+def fold_groups(
+    by_event_time: bool,
+    default_compares: bool,
+    base_is_first: bool,
+    is_open: bool,
+    roles: npt.NDArray[np.int8],
+    joins: npt.NDArray[np.int8],
+    kinds: npt.NDArray[np.int8],
+    codes: npt.NDArray[np.int64],
+    is_default: npt.NDArray[np.int8],
+    kept: npt.NDArray[np.int8],
+    counts: npt.NDArray[np.int64],
+) -> int:
+    """Fold groups of records with one key each: a base row, if there is one, and its log records, oldest first.
+
+    A group goes on as long as `joins` is 1. Its winner, which may be a delete, is marked in `kept`. Where
+    `base_is_first` the base row is the oldest of the records; else the logs are folded before they meet it. Where the
+    last group `is_open`, more of it is to come, and what the rest needs is marked instead: the record that won so far,
+    and the base row, whose role becomes `LOST_BASE` where it cannot win any more.
+
+    `counts` (places: `GroupCount`) go up by what the groups that are not open did. Returns -1, or the row at which Java
+    would throw, or -2 - row of a second base row.
+    """
+    count = len(roles)
+    start = 0
+    while start < count:
+        end = start + 1
+        while end < count and joins[end] != 0:
+            end += 1
+        base = -1
+        had_base = -1
+        winner = -1
+        logs = 0
+        for i in range(start, end):
+            if roles[i] != _LOG:
+                if had_base >= 0:
+                    return -2 - i
+                had_base = i
+                if roles[i] == _BASE:
+                    base = i
+                    if base_is_first:
+                        winner = i
+                continue
+            logs += 1
+            wins = 1
+            if winner >= 0:
+                wins = _wins(
+                    by_event_time,
+                    default_compares,
+                    kinds[winner],
+                    codes[winner],
+                    is_default[winner],
+                    kinds[i],
+                    codes[i],
+                    is_default[i],
+                )
+            if wins == _THROWS:
+                return i
+            if wins == 1:
+                winner = i
+        if is_open and end == count:
+            if winner >= 0:
+                kept[winner] = 1
+            if had_base >= 0:
+                kept[had_base] = 1
+                if base_is_first and winner != base:
+                    roles[had_base] = _LOST_BASE
+            start = end
+            continue
+        if not base_is_first and base >= 0:
+            if winner < 0:
+                winner = base
+            else:
+                wins = _beats_base(
+                    by_event_time,
+                    default_compares,
+                    kinds[winner],
+                    codes[winner],
+                    is_default[winner],
+                    codes[base],
+                    is_default[base],
+                )
+                if wins == _THROWS:
+                    return winner
+                if wins == 0:
+                    winner = base
+        if winner >= 0:
+            kept[winner] = 1
+            is_row = kinds[winner] == _DATA
+            if had_base < 0:
+                counts[_INSERTED] += int(is_row)
+            elif winner != base:
+                if is_row:
+                    counts[_UPDATED] += 1
+                else:
+                    counts[_DELETED] += 1
+        counts[_LOG_KEYS] += int(logs > 0)
+        start = end
     return -1

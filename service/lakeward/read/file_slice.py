@@ -4,11 +4,10 @@ The logs are read first and folded to one record per key (`read/log_run.py`), th
 two are merged: by the order of their keys where the base file's footer says that it is sorted, or there is none
 (`merge/sorted_merge.py`), else by their hashes (`merge/hash_merge.py`).
 
-The budget bounds the rows of logs (beyond a quarter of it they are spilled) and a batch of the base file (another
-quarter). It does not bound what grows by the row: the hashes of the keys of a base file that is not sorted, the index
-and the states of the logs' keys, and ordering values that wait to be ranked (`merge/log_fold.py`).
+Where the logs do not fit their share of the budget (`merge/memory_budget.py`) they come in sorted runs, and a base file
+that is not sorted is sorted in files, too; then the merge is by order.
 
-Touches: reads the slice's files; a spill file of its own outside of the table.
+Touches: reads the slice's files; spill files of its own outside of the table.
 Keeps:   1. the rows are those that Hudi's snapshot query at the slice's instant returns, with their commit times and
             sequence numbers; only `_hoodie_file_name` is left for the writer to set;
          2. the counts add up: rows == base_rows + inserted - deleted;
@@ -26,6 +25,7 @@ from functools import cached_property
 from types import TracebackType
 from typing import Self
 
+import numpy as np
 import pyarrow as pa
 
 from lakeward.errors import BrokenFile
@@ -37,8 +37,13 @@ from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.parquet.row_groups import row_groups
 from lakeward.merge.hash_merge import HashMerge
 from lakeward.merge.merge_rules import RECORD_KEY_FIELD
+from lakeward.merge.ordering_type import ordering_type
+from lakeward.merge.record_sorter import RecordSorter
 from lakeward.merge.records import record_keys
 from lakeward.merge.sorted_merge import SortedMerge
+from lakeward.merge.sorted_run import BaseRun, SortedRun
+from lakeward.merge.spilled_run import data_records, record_schema
+from lakeward.merge.winner import LogRecordKind
 from lakeward.read.log_run import LogRun
 from lakeward.read.log_scan import LogScan
 from lakeward.read.pruning import LogSide, choose_row_groups
@@ -46,9 +51,6 @@ from lakeward.read.sample import SampleTap
 from lakeward.read.slice_input import MergeCounts, MergedBy, SliceInput
 from lakeward.read.slice_query import EVERYTHING, SliceQuery
 from lakeward.storage.storage import Storage
-
-SHARE_OF_LOG_ROWS = 4  # a quarter of the budget; the rest is the interpreter, the index, batches and row groups
-SHARE_OF_BATCH = 4  # a batch of the base file, decoded, at most; most have a tenth of that
 
 
 class MergedSlice:
@@ -65,6 +67,7 @@ class MergedSlice:
     ) -> None:
         self._storage = storage
         self._by_order = by_order
+        self._spill_folder = spill_folder
         self._input = slice_input
         self._resources = ExitStack()
         self._counts: MergeCounts | None = None
@@ -81,7 +84,7 @@ class MergedSlice:
             instant=slice_input.instant,
             schema=self._read_schema,
             rules=slice_input.rules,
-            memory_bytes=slice_input.memory_bytes // SHARE_OF_LOG_ROWS,
+            budget=slice_input.budget,
             spill_folder=spill_folder,
             accept_damaged_logs=slice_input.accept_damaged_logs,
             query=query,
@@ -119,13 +122,13 @@ class MergedSlice:
 
     @property
     def is_sorted(self) -> bool:
-        """The rows come in the order of their keys' bytes."""
-        return self._by_order and self._base.is_sorted
+        """The rows come in the order of their keys' bytes; final when the logs are read."""
+        return (self._by_order and self._base.is_sorted) or not self._run.records.fits
 
     def fold_logs(self) -> int:
         """Read the logs. Returns how many rows the slice can have at most; called before `batches`."""
         self._run.read()
-        return self._base.rows + self._run.fold.keys
+        return self._base.rows + self._run.records.keys_max
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The merged rows: by their keys, or those of the base file in its order, then those that only the logs have.
@@ -135,22 +138,35 @@ class MergedSlice:
         assert self._counts is None
         try:
             self._run.read()
-            base_name = self._input.base_file or "(no base file)"
             merge: SortedMerge | HashMerge
-            if self.is_sorted:
-                merge = SortedMerge(self._run.fold, self._input.rules, base_name=base_name)
-                yield from self._chosen(merge.batches(self._base_batches()))
+            fold = self._run.records.fold
+            if self.is_sorted or fold is None:
+                merge = SortedMerge(
+                    [*self._base_runs(), *self._run.records.runs],
+                    self._input.rules,
+                    self._read_schema,
+                    window_bytes=self._input.budget.window,
+                )
+                yield from self._chosen(merge.batches())
+                log_keys = merge.log_keys
             else:
-                merge = HashMerge(self._run.fold, self._input.rules, base_name=base_name)
+                merge = HashMerge(
+                    fold,
+                    self._input.rules,
+                    base_name=self._input.base_file or "(no base file)",
+                    memory_bytes=self._input.budget.hashes,
+                    spill_folder=self._spill_folder,
+                )
                 yield from self._chosen(merge.batches(self._base_batches(), self._base_keys))
+                log_keys = fold.keys
             self._counts = MergeCounts(
                 base_rows=merge.base_rows,
                 log_files=self._run.scan.log_files,
                 log_blocks=self._run.scan.log_blocks,
                 corrupt_blocks=self._run.scan.corrupt_blocks,
                 rollback_blocks=self._run.scan.rollback_blocks,
-                log_records=self._run.fold.records,
-                log_keys=self._run.fold.keys,
+                log_records=self._run.records.records,
+                log_keys=log_keys,
                 updated=merge.updated,
                 inserted=merge.inserted,
                 deleted=merge.deleted,
@@ -162,9 +178,11 @@ class MergedSlice:
 
     @property
     def _merged_by(self) -> MergedBy:
-        if self.is_sorted:
+        if self._base.is_sorted and self._by_order:
             return MergedBy.ORDER
-        return MergedBy.HASHES_AFTER_ORDER if self._base.is_sorted else MergedBy.HASHES
+        if self._run.records.fits:
+            return MergedBy.HASHES_AFTER_ORDER if self._base.is_sorted else MergedBy.HASHES
+        return MergedBy.SORTING_AFTER_ORDER if self._base.is_sorted else MergedBy.SORTING
 
     @cached_property
     def _base(self) -> BaseFileShape:
@@ -172,6 +190,23 @@ class MergedSlice:
             return BaseFileShape(0, is_sorted=True)
         with self._storage.open_input(resolve(self._input.base_path, self._input.base_file)) as file:
             return read_shape(file, name=self._input.base_file)
+
+    def _base_runs(self) -> Sequence[SortedRun]:
+        """The base file as one run, or as many where it is not sorted."""
+        name, rules = f"the base file {self._input.base_file}", self._input.rules
+        kind = ordering_type(rules, self._read_schema)
+        if self._by_order and self._base.is_sorted:
+            return [BaseRun(name, self._base_batches(), rules.ordering_field)]
+        schema = record_schema(self._read_schema, kind)
+        sorter = RecordSorter(
+            schema, name=name, is_base=True, memory_bytes=self._input.budget.logs, folder=self._spill_folder
+        )
+        self._resources.callback(sorter.close)
+        for batch in self._base_batches():
+            kinds = np.full(batch.num_rows, LogRecordKind.DATA, dtype=np.int8)
+            values = None if kind is None else batch.column(rules.ordering_field)
+            sorter.add(data_records(batch, kinds, values, schema))
+        return sorter.finish()
 
     def _base_batches(self) -> Iterator[pa.RecordBatch]:
         for batch in self._read_base(self._read_schema):
@@ -193,7 +228,7 @@ class MergedSlice:
             file,
             schema,
             name=self._input.base_file,
-            bytes_max=self._input.memory_bytes // SHARE_OF_BATCH,
+            bytes_max=self._input.budget.batch,
             choose=self._choose if self._query.prunes else None,
             meter=self.meter,
         )

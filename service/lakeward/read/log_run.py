@@ -3,7 +3,7 @@
 This is the first half of every merge. A FULL compaction lays the result over the base file (`read/file_slice.py`); a
 LOG compaction writes it down as it is, into one larger log.
 
-Touches: the log files; the spill file of `LogFold`.
+Touches: the log files; the spill files of `LogRecords`.
 Keeps:   1. records are folded oldest first, as the blocks that count come out of the scan;
          2. a record keeps its commit time and sequence number, a delete its ordering value;
          3. a row that says that it is in another partition is never merged;
@@ -31,10 +31,13 @@ from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.parquet.row_groups import ValueRange, row_groups
 from lakeward.format.projection import project
-from lakeward.merge.log_fold import LogFold, Tombstones
+from lakeward.merge.log_records import LogRecords
+from lakeward.merge.memory_budget import MemoryBudget
 from lakeward.merge.merge_rules import RECORD_KEY_FIELD, MergeRules
 from lakeward.merge.ordering_type import ordering_type
 from lakeward.merge.records import delete_ordering
+from lakeward.merge.sorted_merge import SortedMerge
+from lakeward.merge.tombstones import Tombstones
 from lakeward.read.log_scan import LogScan, check_sound, scan_slice_heads
 from lakeward.read.pruning import choose_log_row_groups
 from lakeward.read.sample import SampleTap
@@ -43,6 +46,7 @@ from lakeward.storage.storage import Storage, parent
 
 _ROWS_AT_ONCE = 16_384
 _TOMBSTONES_AT_ONCE = 262_144
+_DEFAULT_BUDGET = MemoryBudget()
 
 
 class LogRun:
@@ -57,7 +61,7 @@ class LogRun:
         instant: str,
         schema: pa.Schema,
         rules: MergeRules,
-        memory_bytes: int,
+        budget: MemoryBudget = _DEFAULT_BUDGET,
         spill_folder: str | None = None,
         unpublished: str | None = None,
         accept_damaged_logs: bool = False,
@@ -70,7 +74,6 @@ class LogRun:
             log_files: relative to the base path, in comparator order.
             instant: blocks of later instants are left out.
             schema: the table's, meta columns first, or of it what the query needs.
-            memory_bytes: for the records; beyond it they are spilled. As much again for the batch that is read.
             unpublished: path of a log that is read behind the others as if it were in the slice already.
             superseded: paths among the logs that need not be opened, with the instants that each stands for itself.
             accept_damaged_logs: go on without corrupt blocks, as Hudi's readers do, instead of raising `DamagedFiles`.
@@ -81,14 +84,14 @@ class LogRun:
         self.schema = schema
         self._rules = rules
         self._unpublished = unpublished
-        self._batch_bytes_max = memory_bytes
+        self._budget = budget
         for path in log_files:
             resolve(base_path, path)
         files = [*log_files, *([unpublished] if unpublished is not None else [])]
         self.scan: LogScan = scan_slice_heads(storage, base_path, files, instant=instant, superseded=superseded or {})
         if not accept_damaged_logs:
             check_sound(self.scan)
-        self.fold = LogFold(schema, rules, memory_bytes=memory_bytes, spill_folder=spill_folder)
+        self.records = LogRecords(schema, rules, memory_bytes=budget.logs, spill_folder=spill_folder)
         self.sample = SampleTap()
         self.data_keys: ValueRange | None = None
         """From which key to which the data records reach that were read; kept where the query asks for values."""
@@ -122,20 +125,32 @@ class LogRun:
                     files.close()
                     opened = {block.file: files.enter_context(self._storage.open_input(self._path(block.file)))}
                 self._read_block(opened[block.file], block)
-        self.fold.finish()
+        self.records.finish()
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        """The data records that won their keys, in the order in which the keys appeared first."""
-        for ids in _parts(self.fold.data_ids(), min(_ROWS_AT_ONCE, self.fold.rows_at_once_max)):
-            yield self.fold.take(ids)
+        """The data records that won their keys, in the order in which the keys appeared first, or in that of the keys
+        where the records did not fit memory."""
+        fold = self.records.fold
+        if fold is None:
+            yield from self._merge().batches()
+            return
+        for ids in _parts(fold.data_ids(), min(_ROWS_AT_ONCE, fold.rows_at_once_max)):
+            yield fold.take(ids)
 
     def tombstones(self) -> Iterator[Tombstones]:
         """The deletes that won their keys, in that order too."""
-        for ids in _parts(self.fold.tombstone_ids(), _TOMBSTONES_AT_ONCE):
-            yield self.fold.tombstones(ids)
+        fold = self.records.fold
+        if fold is None:
+            yield from self._merge().tombstones()
+            return
+        for ids in _parts(fold.tombstone_ids(), _TOMBSTONES_AT_ONCE):
+            yield fold.tombstones(ids)
+
+    def _merge(self) -> SortedMerge:
+        return SortedMerge(self.records.runs, self._rules, self.schema, window_bytes=self._budget.window)
 
     def close(self) -> None:
-        self.fold.close()
+        self.records.close()
 
     def _path(self, file: str) -> str:
         return file if file == self._unpublished else resolve(self._base_path, file)
@@ -152,20 +167,20 @@ class LogRun:
                 rows=len(deleted.keys),
                 source=block.where,
             )
-            self.fold.append_deletes(deleted.keys, deleted.ordering, wrapper=deleted.wrapper, source=block.where)
+            self.records.append_deletes(deleted.keys, deleted.ordering, wrapper=deleted.wrapper, source=block.where)
             self.sample.see_log_deletes(deleted.keys, values)
             return
         for batch in read_data_block(
             file,
             block,
-            bytes_max=self._batch_bytes_max,
+            bytes_max=self._budget.batch,
             columns=None if self._query.columns is None else self.schema.names,
             choose=self._choose if self._query.prunes else None,
             meter=self._meter,
         ):
             projected = self._keys.chosen(project(batch, self.schema, where=block.where))
             self._check_partition(projected, block)
-            self.fold.append_data(projected, source=block.where)
+            self.records.append_data(projected, source=block.where)
             self._watch_keys(projected)
             self.sample.see_log_data(projected)
 

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from lakeward.merge.memory_budget import MEMORY_BYTES, MemoryBudget
 from lakeward.merge.merge_rules import MergeRules
-
-MEMORY_BYTES = 512 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +35,10 @@ class SliceInput:
     superseded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Paths among the logs that need not be opened, with the instants that each stands for itself."""
 
+    @property
+    def budget(self) -> MemoryBudget:
+        return MemoryBudget(self.memory_bytes)
+
 
 class MergedBy(StrEnum):
     """How the base file's rows met those of the logs."""
@@ -44,8 +47,11 @@ class MergedBy(StrEnum):
     """Both in the order of their keys, in which the rows come out."""
     HASHES = "hashes"
     """The base file is not sorted."""
+    SORTING = "sorting"
+    """The base file is not sorted, and the logs did not fit memory: both were sorted in files first."""
     HASHES_AFTER_ORDER = "hashes, after order"
     """The base file says that it is sorted, and is not: what was merged by order was thrown away."""
+    SORTING_AFTER_ORDER = "sorting, after order"
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,8 +35,7 @@ from lakeward.format.metadata.log_stats import log_column_stats
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.stats.column_range import ColumnRange, ColumnRangeAccumulator
 from lakeward.merge.digest import Digest
-from lakeward.merge.log_fold import Tombstones
-from lakeward.read.file_slice import SHARE_OF_LOG_ROWS
+from lakeward.merge.tombstones import Tombstones
 from lakeward.read.log_run import LogRun
 from lakeward.read.sample import SampledKey
 from lakeward.read.slice_input import MergeCounts
@@ -108,7 +107,7 @@ class _Written:
 def _merge(storage: Storage, spec: OperationSpec, task_attempt: int) -> _Written:
     with closing(_open_run(storage, spec)) as run:
         run.read()
-        if run.fold.keys == 0:
+        if run.records.records == 0:
             raise Unsupported(
                 f"The logs of file group {spec.slice.file_id} hold no records.",
                 why="Their blocks are empty, rolled back, or stand for logs that were compacted already.",
@@ -129,7 +128,7 @@ def _open_run(storage: Storage, spec: OperationSpec, *, unpublished: str | None 
         instant=spec.slice.instant,
         schema=table_schema(spec.slice.schema),
         rules=spec.slice.rules,
-        memory_bytes=spec.slice.memory_bytes // SHARE_OF_LOG_ROWS,
+        budget=spec.slice.budget,
         unpublished=unpublished,
         accept_damaged_logs=spec.slice.accept_damaged_logs,
         superseded=spec.slice.superseded,
@@ -189,7 +188,7 @@ def _verify(storage: Storage, path: str, spec: OperationSpec, written: _Written)
             records=written.counts.log_records,
             keys=written.counts.log_keys,
             written=written.stats.rows + written.stats.deletes,
-            records_read=run.fold.records,
+            records_read=run.records.records,
             instants_read=run.instants,
             instant=spec.slice.instant,
         )
@@ -203,8 +202,8 @@ def _counts(run: LogRun, stats: LogFileStats) -> MergeCounts:
         log_blocks=run.scan.log_blocks,
         corrupt_blocks=run.scan.corrupt_blocks,
         rollback_blocks=run.scan.rollback_blocks,
-        log_records=run.fold.records,
-        log_keys=run.fold.keys,
+        log_records=run.records.records,
+        log_keys=stats.rows + stats.deletes if run.records.fold is None else run.records.fold.keys,
         updated=0,
         inserted=stats.rows,
         deleted=stats.deletes,

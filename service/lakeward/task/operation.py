@@ -24,7 +24,6 @@ from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE, TYPE_CODE
 from lakeward.format.metadata.base_file_stats import columns_to_watch, read_bloom_filter, read_column_stats
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.parquet.base_file import (
-    ROW_GROUP_BYTES,
     BaseFileStats,
     BaseFileWriter,
     open_base_file,
@@ -33,7 +32,7 @@ from lakeward.format.parquet.base_file import (
 from lakeward.format.stats.column_range import ColumnRange, ColumnRangeAccumulator
 from lakeward.merge.digest import Digest
 from lakeward.merge.sort_key import NotSorted
-from lakeward.read.file_slice import SHARE_OF_BATCH, MergedSlice, open_slice
+from lakeward.read.file_slice import MergedSlice, open_slice
 from lakeward.storage.storage import Storage, join
 from lakeward.task.log_operation import run_log_operation
 from lakeward.task.operation_output import open_operation_output, output_path
@@ -105,6 +104,7 @@ def _write(
             keys_expected=merged.fold_logs(),
             bloom_type=before.bloom_type,
             required=before.required,
+            row_group_bytes=spec.slice.budget.row_group,
         )
         for batch in merged.batches():
             if spec.verify:
@@ -156,7 +156,7 @@ def _verify(
     sample = OutputSample(merged.sample)
     with storage.open_input(path) as source:
         # What could be merged can be read back: its pages are no larger than a row group and the batch that filled it.
-        bytes_max = ROW_GROUP_BYTES + spec.slice.memory_bytes // SHARE_OF_BATCH
+        bytes_max = spec.slice.budget.row_group + spec.slice.budget.batch
         for batch in open_base_file(source, merged.schema, name=path, bytes_max=bytes_max):
             read_back.update(batch)
             sample.update(batch)

@@ -20,10 +20,11 @@ from lakeward.dispatch.dispatcher import Dispatcher, Failure, Progress
 from lakeward.errors import BrokenFile, NotFound
 from lakeward.format.timeline.commit_metadata import WriteStat, read_commit_metadata
 from lakeward.format.timeline.instant import State
+from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.plan.eligibility import TableService, find_refusals
 from lakeward.plan.refusal import refuse
 from lakeward.read.log_scan import NEWEST
-from lakeward.read.slice_input import MEMORY_BYTES, SliceInput
+from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import FileSlice

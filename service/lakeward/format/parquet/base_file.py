@@ -78,11 +78,13 @@ class BaseFileWriter:
         keys_expected: int | None = None,
         bloom_type: str = TYPE_CODE,
         required: Collection[str] = (),
+        row_group_bytes: int = ROW_GROUP_BYTES,
     ) -> None:
         """
         Args:
             keys_expected: sizes the bloom filter; without it all keys are held in memory until `close`.
             required: columns that hold no null, and are written so.
+            row_group_bytes: rows that take more do not wait for others.
         """
         assert tuple(schema.names[: len(META_COLUMNS)]) == META_COLUMNS
         self._sink = _Counted(sink)
@@ -95,6 +97,7 @@ class BaseFileWriter:
             [pa.field(column.name, column.type, nullable=column.name not in required) for column in self._schema]
         ).set(self._file_name_index, pa.field(_FILE_NAME_COLUMN, pa.dictionary(pa.int32(), pa.string())))
         self._codec = codec
+        self._row_group_bytes = row_group_bytes
         self._writer: pq.ParquetWriter | None = None
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
@@ -161,7 +164,7 @@ class BaseFileWriter:
         self._rows += batch.num_rows
         # Where wide rows come after narrow ones, pages of theirs may be as large as the row group.
         is_wide = self._pending_bytes > self._pending_rows * (_PAGE_BYTES // _VALUES_AT_ONCE_MAX)
-        bytes_max = ROW_GROUP_BYTES // 2 if is_wide else ROW_GROUP_BYTES
+        bytes_max = self._row_group_bytes // 2 if is_wide else self._row_group_bytes
         if self._pending_rows >= ROW_GROUP_ROWS or self._pending_bytes >= bytes_max:
             self._flush()
 

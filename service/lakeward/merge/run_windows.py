@@ -1,0 +1,171 @@
+"""Several sorted runs as one order of records, cut into windows that memory holds.
+
+Each run has a batch at hand. The loser tree hands out records until one of the batches is through; it is followed by
+the run's next one, until what waits is worth a window. A window is only an order: which record of which batch comes
+next. Rows are put together from it by who knows which of them are wanted.
+
+    runs   a c e | g      b c d | h       window   a b c c d e, with the second c joined to the first
+                 ^ through
+
+Touches: nothing but the runs.
+Keeps:   1. records come out in the order of (key, run, place in the run), each once;
+         2. no more is held than a window, the batches at hand, and those that the reader of the windows holds;
+         3. where the last key of a window may go on in the next, the window says that it is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakeward.merge.log_rows import join_batches
+from lakeward.merge.loser_tree import DONE, LoserTree, Spans
+from lakeward.merge.sort_key import RunKeys
+from lakeward.merge.sorted_run import RunBatch, SortedRun
+
+SPANS = 65_536
+WINDOW_BYTES = 4 * 1024 * 1024
+_SLICE_ROWS_MIN = 1_000
+"""Rows from which on a slice costs less than taking them one by one: a tenth of a millisecond for each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Records as they came out: the number of the batch and the place there, and whether the key is the last one's."""
+
+    batches: npt.NDArray[np.int64]
+    places: npt.NDArray[np.int64]
+    joins: npt.NDArray[np.int8]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def part(self, chosen: slice | npt.NDArray[np.bool_]) -> Order:
+        return Order(self.batches[chosen], self.places[chosen], self.joins[chosen])
+
+    def by_batch(self) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+        """(number of a batch, where its records are in this order, ascending)."""
+        if len(self) == 0:
+            return
+        by_number = np.argsort(self.batches, kind="stable")
+        numbers = self.batches[by_number]
+        cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
+        for start, end in pairwise(cuts):
+            yield int(numbers[start]), by_number[start:end]
+
+
+@dataclass(frozen=True, slots=True)
+class RunWindow:
+    order: Order
+    is_open: bool
+    """More records of its last key may come."""
+
+
+class RunWindows:
+    """One pass over the runs."""
+
+    def __init__(self, runs: Sequence[SortedRun], *, window_bytes: int = WINDOW_BYTES) -> None:
+        assert runs
+        self._runs = runs
+        self._window_bytes = window_bytes
+        self._readers = [run.batches() for run in runs]
+        self._keys = RunKeys([run.name for run in runs])
+        self._batches: dict[int, RunBatch] = {}
+        self._run_of: dict[int, int] = {}
+        self._held: frozenset[int] = frozenset()
+
+    @property
+    def nbytes(self) -> int:
+        """What the batches at hand take."""
+        return self._keys.nbytes + sum(batch.nbytes for batch in self._batches.values())
+
+    def windows(self) -> Iterator[RunWindow]:
+        """Raises `NotSorted`. What a window names can be asked for until the next one. The last one may be empty."""
+        for run in range(len(self._runs)):
+            self._refill(run)
+        tree = LoserTree(self._keys)
+        spans = Spans(SPANS)
+        waiting = 0
+        wanted = 0
+        while wanted != DONE:
+            wanted = tree.pop(spans)
+            if wanted >= 0:
+                waiting += self._batches[int(self._keys.heads[wanted]["batch"])].nbytes
+                if waiting < self._window_bytes and spans.count + 2 < SPANS:
+                    self._refill(wanted)
+                    continue
+            is_open = tree.has_same_key or (wanted >= 0 and self._runs[wanted].repeats_keys)
+            self._held = frozenset()
+            yield RunWindow(_order(spans), is_open)
+            spans.count = 0
+            waiting = 0
+            self._forget()
+            if wanted >= 0:
+                self._refill(wanted)
+
+    def batch(self, number: int) -> RunBatch:
+        return self._batches[number]
+
+    def run_of(self, number: int) -> SortedRun:
+        """The run that a batch is of."""
+        return self._runs[self._run_of[number]]
+
+    def hold(self, order: Order) -> None:
+        """Let the batches of these records be asked for as long as the next window, too."""
+        self._held = frozenset(order.batches.tolist())
+
+    def rows(self, order: Order) -> pa.RecordBatch:
+        """The rows of these records, which are data, in this order."""
+        places = np.empty(len(order), dtype=np.int64)
+        sources: list[pa.RecordBatch] = []
+        before = 0
+        for number, at in order.by_batch():
+            source, inside = self._batches[number].rows(order.places[at])
+            places[at] = inside + before
+            sources.append(source)
+            before += source.num_rows
+        starts = np.concatenate([[0], np.flatnonzero(np.diff(places) != 1) + 1])
+        if len(places) >= _SLICE_ROWS_MIN * len(starts) or len(starts) == 1:
+            ends = np.append(starts[1:], len(places))
+            parts = (_cut(sources, int(places[a]), int(b - a)) for a, b in zip(starts, ends, strict=True))
+            return join_batches([batch for part in parts for batch in part])
+        return join_batches(sources).take(pa.array(places))
+
+    def _refill(self, run: int) -> None:
+        batch = next((batch for batch in self._readers[run] if len(batch.keys)), None)
+        if batch is None:
+            self._keys.end(run)
+            return
+        number = self._keys.refill(run, batch.keys)
+        self._batches[number] = batch
+        self._run_of[number] = run
+
+    def _forget(self) -> None:
+        wanted = {int(head["batch"]) for head in self._keys.heads} | self._held
+        for number in [number for number in self._batches if number not in wanted]:
+            del self._batches[number]
+            del self._run_of[number]
+
+
+def _order(spans: Spans) -> Order:
+    found = spans.rows[: spans.count]
+    lengths = found["length"]
+    span = np.repeat(np.arange(len(found)), lengths)
+    inside = np.arange(len(span)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    return Order(found["batch"][span], found["start"][span] + inside, found["joins"][span].astype(np.int8))
+
+
+def _cut(sources: Sequence[pa.RecordBatch], start: int, length: int) -> Iterator[pa.RecordBatch]:
+    """Rows of the sources, as if they were joined, from `start` on."""
+    for source in sources:
+        if length and start < source.num_rows:
+            part = source.slice(start, length)
+            yield part
+            start += part.num_rows
+            length -= part.num_rows
+        start -= source.num_rows

@@ -1,0 +1,150 @@
+"""Records beyond the memory budget: sorted by their keys, in a file that has no name.
+
+A file of Arrow batches, compressed with LZ4. Beside the table's columns, which are null for a delete but for its key,
+it holds the kind of each record and, where records are ordered by a column, its ordering value.
+
+Touches: one temporary file for each run, outside of the table; as soon as it is written it has no name, so it is gone
+         with the process, however that ends.
+Keeps:   1. records come back as they went in, in the order of their keys, and equal keys in the order they came in;
+         2. no batch that comes back is larger than was asked for, unless one record is.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakeward.merge.merge_rules import RECORD_KEY_FIELD
+from lakeward.merge.sorted_run import Places, RunBatch, part_of
+
+_KIND = "lakeward kind"
+_ORDERING = "lakeward ordering"
+
+
+def record_schema(rows: pa.Schema, ordering: pa.DataType | None) -> pa.Schema:
+    """The columns of records whose rows have the schema `rows`; `ordering` is None where no column orders them."""
+    fields = [*rows, pa.field(_KIND, pa.int8())]
+    return pa.schema([*fields, pa.field(_ORDERING, ordering)] if ordering is not None else fields)
+
+
+def data_records(
+    batch: pa.RecordBatch, kinds: npt.NDArray[np.int8], ordering: pa.Array | None, schema: pa.Schema
+) -> pa.RecordBatch:
+    """Rows as records of the `record_schema`."""
+    return _records(batch.columns, kinds, ordering, schema)
+
+
+def delete_records(
+    keys: pa.Array, kinds: npt.NDArray[np.int8], ordering: pa.Array | None, schema: pa.Schema
+) -> pa.RecordBatch:
+    """Deletes as records of the `record_schema`."""
+    columns = [
+        keys if field.name == RECORD_KEY_FIELD else pa.nulls(len(keys), field.type)
+        for field in schema
+        if field.name not in (_KIND, _ORDERING)
+    ]
+    return _records(columns, kinds, ordering, schema)
+
+
+def _records(
+    columns: list[pa.Array], kinds: npt.NDArray[np.int8], ordering: pa.Array | None, schema: pa.Schema
+) -> pa.RecordBatch:
+    columns = [*columns, pa.array(kinds)]
+    if _ORDERING in schema.names:
+        kind = schema.field(_ORDERING).type
+        columns.append(pa.nulls(len(kinds), kind) if ordering is None else ordering.cast(kind))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _SpilledBatch:
+    """Records as they are in the file; a row has the first `row_columns` of their columns."""
+
+    batch: pa.RecordBatch
+    row_columns: int
+
+    @property
+    def keys(self) -> pa.Array:
+        return self.batch.column(RECORD_KEY_FIELD)
+
+    @property
+    def kinds(self) -> npt.NDArray[np.int8]:
+        kinds: npt.NDArray[np.int8] = self.batch.column(_KIND).to_numpy()
+        return kinds
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.batch.nbytes)
+
+    def rows(self, places: Places) -> tuple[pa.RecordBatch, Places]:
+        return part_of(self.batch.select(self.batch.schema.names[: self.row_columns]), places)
+
+    def ordering(self, places: Places) -> pa.Array | None:
+        return self.batch.column(_ORDERING).take(pa.array(places)) if _ORDERING in self.batch.schema.names else None
+
+
+class SpilledRun:
+    """A run in a file; close it afterwards."""
+
+    def __init__(
+        self, records: Iterable[pa.RecordBatch], schema: pa.Schema, *, name: str, is_base: bool, folder: str | None
+    ) -> None:
+        """
+        Args:
+            records: sorted by their keys, in the `record_schema` that is `schema`, in batches that fit memory.
+            folder: for the file; None is the system's folder for temporary files.
+        """
+        self.name = name
+        self.is_base = is_base
+        self.repeats_keys = True
+        self.records = 0
+        handle, path = tempfile.mkstemp(".arrow", "lakeward-spill-", folder)
+        try:
+            os.close(handle)
+            options = pa.ipc.IpcWriteOptions(compression="lz4")
+            with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, schema, options=options) as writer:
+                for batch in records:
+                    writer.write_batch(batch)
+                    self.records += batch.num_rows
+            self._file = pa.OSFile(path, "rb")
+        finally:
+            os.unlink(path)
+
+    def batches(self) -> Iterator[RunBatch]:
+        for batch in self._read():
+            yield _SpilledBatch(batch, batch.schema.get_field_index(_KIND))
+
+    def whole_batches(self) -> Iterator[RunBatch]:
+        """The batches, whose rows have all columns of the records."""
+        for batch in self._read():
+            yield _SpilledBatch(batch, batch.num_columns)
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
+        reader = pa.ipc.open_file(self._file)
+        for number in range(reader.num_record_batches):
+            yield reader.get_batch(number)
+
+    def close(self) -> None:
+        self._file.close()
+
+
+@dataclass(frozen=True, slots=True)
+class RawRun:
+    """A spilled run whose rows are the records as they are in the file, to be merged with others into one file."""
+
+    run: SpilledRun
+    is_base: bool = False
+    repeats_keys: bool = True
+
+    @property
+    def name(self) -> str:
+        return self.run.name
+
+    def batches(self) -> Iterator[RunBatch]:
+        return self.run.whole_batches()
