@@ -21,7 +21,7 @@ from dataclasses import dataclass
 _MIB = 1024 * 1024
 MEMORY_BYTES = 512 * _MIB
 """The default of an operation, interpreter included."""
-INTERPRETER_BYTES = 200 * _MIB
+INTERPRETER_BYTES = 224 * _MIB
 """Python, Arrow and the compiled kernels, before any row."""
 
 
