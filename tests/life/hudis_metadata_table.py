@@ -41,8 +41,6 @@ PROPERTIES = {
     "hoodie.timeline.layout.version": "2",
 }
 
-KEPT_MIN, KEPT_MAX = 20, 30
-
 Files = Mapping[str, Mapping[str, int]]
 """Sizes of files by name, by partition path."""
 
@@ -98,18 +96,18 @@ class HudisMetadataTable:
         self._storage.create(f"{self.path}/files/{name}", sink.getvalue())
         self._complete(instant, completed, name, len(sink.getvalue()))
 
-    def archive(self) -> None:
-        """What Hudi's writers do at the beginning of a write: above thirty completed commits the oldest go, to twenty,
-        but none from the last compaction on."""
+    def archive(self, kept_min: int, kept_max: int) -> None:
+        """What Hudi's writers do at the beginning of a write: above `kept_max` completed commits the oldest go, to
+        `kept_min`, but none from the last compaction on."""
         found = [
             parsed for name in self._storage.names(self.timeline) if (parsed := parse_instant(name, 2)) is not None
         ]
         completed = sorted((each for each in found if each.completion_time), key=lambda each: each.time)
         writes = [each.time for each in completed if each.action != "clean"]
         compacted = max((each.time for each in completed if each.action == "commit"), default="")
-        if len(writes) <= KEPT_MAX:
+        if len(writes) <= kept_max:
             return
-        first = min(writes[-KEPT_MIN], compacted)
+        first = min(writes[-kept_min], compacted)
         goes = [each for each in completed if each.time < first]
         rows = {
             "instantTime": [each.time for each in goes],

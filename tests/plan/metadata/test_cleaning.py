@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from lakeward.plan.metadata.cleaning import DeadSlices, file_names, find_dead_slices, find_pending_clean, still_dead
+from lakeward.format.timeline.instant import Instant, State, parse_instant
+from lakeward.plan.metadata.cleaning import (
+    DeadSlices,
+    archived_wanted,
+    file_names,
+    find_dead_slices,
+    find_pending_clean,
+    still_dead,
+)
 from tests.table.metadata.metadata_files import MetadataFiles, files, location, time
+from tests.table.timeline.test_archived import put_file, put_manifest
 
 OLD = "00"
 """Second of the compaction that everything else lies after."""
@@ -33,8 +44,23 @@ def delta_commits(table: MetadataFiles, first: int, count: int) -> None:
         table.delta(f"{number:02}", f"{number:02}", files={"p": files(d=number)})
 
 
-def find(table: MetadataFiles) -> DeadSlices:
-    return find_dead_slices(table.timeline(), table.load(partitions=tuple(table.groups)))
+def find(table: MetadataFiles, archived: Sequence[Instant] = ()) -> DeadSlices:
+    return find_dead_slices(table.timeline(), table.load(partitions=tuple(table.groups)), archived)
+
+
+def archive(table: MetadataFiles, until: int) -> list[Instant]:
+    """Commits before second `until` leave the timeline of the metadata table for its archive."""
+    timeline, gone = table.metadata / ".hoodie" / "timeline", []
+    for path in sorted(timeline.iterdir()):
+        if (instant := parse_instant(path.name, 2)) is not None and instant.time < time(f"{until:02}"):
+            path.unlink()
+            gone.append(instant)
+    completed = [each for each in gone if each.state is State.COMPLETED]
+    (timeline / "history").mkdir()
+    rows = [(each.time, str(each.completion_time), each.action) for each in completed]
+    name = put_file(timeline / "history", f"{completed[0].time}_{completed[-1].time}_0.parquet", rows)
+    put_manifest(timeline / "history", 1, name, version=1)
+    return [replace(each, file_name="") for each in completed]
 
 
 def dead(table: MetadataFiles) -> list[tuple[str, str]]:
@@ -72,6 +98,25 @@ def test_slices_die_one_by_one(table: MetadataFiles):
     assert (plan.earliest_retained.time, plan.earliest_retained.action) == (time("10"), "deltacommit")
     assert (plan.last_completed, plan.extra_metadata) == (time("29"), {"by": "us"})
     assert sorted(plan.files["files"]) == sorted(name for slice_ in found.slices for name in file_names(slice_))
+
+
+def test_archived_commits_count(table: MetadataFiles):
+    """Writers that keep four commits leave the same slices dead as those that keep all. One that is in the archive and
+    on the timeline, too, is one."""
+    delta_commits(table, 10, 20)
+    whole = find(table)
+    archived = archive(table, 26)
+    assert len(table.load().timeline.completed_writes) == 4
+    assert (find(table).earliest_retained, archived_wanted(table.load())) == (None, 17)
+
+    found = find(table, archived)
+    assert found.slices == whole.slices and len(found.slices) == 2
+    assert found.earliest_retained is not None and whole.earliest_retained is not None
+    assert (found.earliest_retained.time, found.last_completed) == (whole.earliest_retained.time, whole.last_completed)
+
+    twice = [*archived, *table.load().timeline.completed_writes]
+    assert find(table, twice).earliest_retained == found.earliest_retained
+    assert find(table, archived[-16:]).earliest_retained is None
 
 
 def test_what_may_still_be_rolled_back_keeps_its_slices(table: MetadataFiles):

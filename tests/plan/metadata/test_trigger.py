@@ -115,9 +115,21 @@ def test_they_are_due_before_the_limit(limit: int):
 def test_a_setting_is_taken_as_it_is():
     """Whatever the timeline shows."""
     found = metadata_trigger(timeline(compaction(0), deltas(1, 7)), after=8, by_writers={at(0)})
-    assert found == MetadataTrigger(7, at(0), after=8, limit=None)
+    assert found == MetadataTrigger(7, at(0), after=8, limit=None, may_clean=True)
     assert not found.is_due
     assert metadata_trigger(timeline(deltas(1, 8)), after=8, by_writers=()).is_due
+
+
+def test_a_clean_may_find_something():
+    """It may where there are more commits than it keeps files for, or some of them were archived, however few are
+    left."""
+
+    def may_clean(*found: Instant | Sequence[Instant]) -> bool:
+        return metadata_trigger(timeline(*found), after=8, by_writers=()).may_clean
+
+    assert not may_clean(built(), deltas(1, 19))
+    assert may_clean(built(), deltas(1, 20))
+    assert may_clean(deltas(1, 2))
 
 
 def test_why_names_what_it_rests_on():

@@ -12,7 +12,7 @@ import pytest
 
 from lakeward.storage.local import LocalStorage
 from lakeward.table.table_config import TableConfig
-from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
+from lakeward.table.timeline.archived import ArchivedTimes, ArchivedWrites, load_archived_times, load_newest_writes
 
 A, B, C, D, E = (f"2026010100000{n}000" for n in range(5))
 CONFIG = TableConfig({"hoodie.table.version": "9"})
@@ -103,6 +103,30 @@ def test_what_cannot_be_read_is_reported(history: Path, problem: str) -> None:
     assert ("manifest" if problem.startswith("bad") else name) in found.problems[0]
 
 
+def newest(folder: Path, number: int) -> ArchivedWrites:
+    return load_newest_writes(LocalStorage(), str(folder.parents[2]), CONFIG, number)
+
+
+def test_the_newest_writes_are_those_of_the_newest_files(history: Path) -> None:
+    """Older files are not opened once there are enough; a clean is no write; what is in two files counts once."""
+    old = put_file(history, f"{A}_{A}_0.parquet", [(A, B, "deltacommit")])
+    first = put_file(history, f"{B}_{C}_1.parquet", [(B, C, "commit"), (C, D, "deltacommit")])
+    second = put_file(history, f"{C}_{D}_0.parquet", [(C, D, "deltacommit"), (D, E, "clean")])
+    put_manifest(history, 1, old, first, second, version=1)
+
+    def found(number: int) -> list[tuple[str, str]]:
+        return [(each.time, each.action) for each in newest(history, number).writes]
+
+    assert found(1) == [(C, "deltacommit")]
+    assert found(2) == [(B, "commit"), (C, "deltacommit")]
+    assert found(9) == [(A, "deltacommit"), (B, "commit"), (C, "deltacommit")]
+    (history / old).write_text("no parquet")
+    assert len(found(2)) == 2
+    broken = newest(history, 3)
+    assert (broken.writes, old in broken.problem) == ((), True)
+
+
 def test_no_history_is_no_problem(history: Path) -> None:
     """A young table has archived nothing."""
     assert load(history, A) == ArchivedTimes({})
+    assert newest(history, 3) == ArchivedWrites()

@@ -34,6 +34,7 @@ from lakeward.execute.metadata.recovery import recover_metadata
 from lakeward.execute.metadata.serviced_metadata import (
     ServicedMetadata,
     check_obstacles,
+    dead_slices,
     metadata_attempt,
     snapshot_with_metadata,
 )
@@ -46,7 +47,7 @@ from lakeward.format.timeline.clean_plan import (
     read_extra_metadata,
     write_clean_plan,
 )
-from lakeward.plan.metadata.cleaning import find_dead_slices, find_pending_clean, still_dead
+from lakeward.plan.metadata.cleaning import find_pending_clean, still_dead
 from lakeward.storage.storage import join
 from lakeward.table.timeline.service_instants import PLANNED_BY
 
@@ -87,7 +88,7 @@ class MetadataCleaner:
         """
         table = self._table
         now = snapshot_with_metadata(table)
-        if find_pending_clean(now.table) is None and not find_dead_slices(now.snapshot.timeline, now.table).slices:
+        if find_pending_clean(now.table) is None and not dead_slices(table, now).slices:
             return None  # as most of the time; no writer waits for a lock then
         table.watch_ours()
         with table.locked() as fence:
@@ -96,7 +97,7 @@ class MetadataCleaner:
                 now = snapshot_with_metadata(table)
             if (pending := find_pending_clean(now.table)) is not None:
                 return self._end(now, pending, fence)
-            dead = find_dead_slices(now.snapshot.timeline, now.table)
+            dead = dead_slices(table, now)
             if not dead.slices:
                 return None
             check_obstacles(table, now)

@@ -1,6 +1,6 @@
 """The metadata table of a table under service: one snapshot of both, and what stands against changing its files.
 
-Touches: both timelines and the files of the metadata table, reading only.
+Touches: both timelines, the archive of the metadata table's and its files, reading only.
 Keeps:   a table whose metadata table this release may not change is refused before its lock is taken.
 """
 
@@ -14,11 +14,14 @@ from lakeward.commit.transition import MetadataAction
 from lakeward.errors import Refused, TryLater
 from lakeward.execute.progress import Phase
 from lakeward.execute.serviced_table import ServicedTable
+from lakeward.format.timeline.instant import Instant
 from lakeward.plan.eligibility import TableService
+from lakeward.plan.metadata.cleaning import DeadSlices, archived_wanted, find_dead_slices
 from lakeward.plan.metadata.services import find_obstacles
 from lakeward.table.metadata.metadata_table import MetadataTable, has_metadata_table, load_metadata_table
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder
+from lakeward.table.timeline.archived import load_newest_writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,18 @@ def snapshot_with_metadata(table: ServicedTable) -> ServicedMetadata:
             table.storage, table.base_path, snapshot.config, snapshot.timeline, clock=table.clock
         )
     return ServicedMetadata(snapshot, metadata)
+
+
+def dead_slices(table: ServicedTable, now: ServicedMetadata) -> DeadSlices:
+    """What can be deleted of the metadata table. Its archive is read where its active timeline has too few commits."""
+    archived: tuple[Instant, ...] = ()
+    if (wanted := archived_wanted(now.table)) > 0:
+        # After the active timeline: what is archived meanwhile is in both, and counts once.
+        found = load_newest_writes(table.storage, now.table.base_path, now.table.config, wanted)
+        if found.problem:
+            table.observer.step(f"archived commits of the metadata table are not counted: {found.problem}")
+        archived = found.writes
+    return find_dead_slices(now.snapshot.timeline, now.table, archived)
 
 
 def check_obstacles(table: ServicedTable, now: ServicedMetadata) -> None:

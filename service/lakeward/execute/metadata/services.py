@@ -15,11 +15,11 @@ from lakeward.commit.lock.table_lock import Guard
 from lakeward.commit.owner import Processes
 from lakeward.execute.metadata.cleaning import CleanedMetadata, MetadataCleaner
 from lakeward.execute.metadata.compaction import CompactedMetadata, MetadataCompactor
-from lakeward.execute.metadata.serviced_metadata import snapshot_with_metadata
+from lakeward.execute.metadata.serviced_metadata import dead_slices, snapshot_with_metadata
 from lakeward.execute.options import CompactionOptions
 from lakeward.execute.progress import Observer
 from lakeward.execute.serviced_table import ServicedTable
-from lakeward.plan.metadata.cleaning import DeadSlices, find_dead_slices
+from lakeward.plan.metadata.cleaning import DeadSlices
 from lakeward.plan.metadata.services import MetadataBacklog
 from lakeward.plan.metadata.trigger import MetadataService
 from lakeward.storage.storage import Storage
@@ -78,7 +78,7 @@ class MetadataServices:
         now = snapshot_with_metadata(self._table)
         cleans, compacts = only is not MetadataService.COMPACTION, only is not MetadataService.CLEAN
         return MetadataWork(
-            find_dead_slices(now.snapshot.timeline, now.table) if cleans else None,
+            dead_slices(self._table, now) if cleans else None,
             self._compactor.preview(now) if compacts else None,
         )
 

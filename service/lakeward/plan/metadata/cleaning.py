@@ -8,6 +8,9 @@ By Hudi's rule for it (KEEP_LATEST_COMMITS with at least 20 commits), of each fi
 
 and the others are dead, base file and logs together. So a reader that began up to 20 commits ago finds its files.
 
+Commits that left the active timeline count as well. Hudi's own cleaner does not count them, so where writers keep fewer
+than 20 on it, it deletes nothing.
+
 E is moved back where something older may still be gone back to:
 
     the oldest commit pending in the metadata table, as with Hudi
@@ -71,9 +74,22 @@ def file_names(slice_: FileSlice) -> list[str]:
     return base + [log.name.text for log in slice_.log_files]
 
 
-def find_dead_slices(data: Timeline, table: MetadataTable) -> DeadSlices:
-    """`data` is the timeline of the table itself; `table` shows all of its partitions."""
-    commits = table.timeline.completed_writes
+def archived_wanted(table: MetadataTable) -> int:
+    """How many of its newest archived commits there are to know; 0 where the active timeline has enough."""
+    return max(0, RETAINED_COMMITS + 1 - len(table.timeline.completed_writes))
+
+
+def find_dead_slices(data: Timeline, table: MetadataTable, archived: Iterable[Instant] = ()) -> DeadSlices:
+    """What of the metadata table is dead.
+
+    Args:
+        data: the timeline of the table itself.
+        table: with all of its partitions.
+        archived: completed commits of the metadata table that left its active timeline, the newest at least; those that
+            are on it, too, count once. Fewer than there are keep more.
+    """
+    by_time = {instant.time: instant for instant in (*archived, *table.timeline.completed_writes)}
+    commits = tuple(sorted(by_time.values(), key=lambda instant: comparable_time(instant.time)))
     last = commits[-1].time if commits else ""
     if len(commits) <= RETAINED_COMMITS:
         return DeadSlices(None, last)

@@ -62,7 +62,8 @@ class MetadataTrigger:
     """The number from which on the next writer compacts, as far as we know; None where a setting says when it is
     due."""
     may_clean: bool = False
-    """There are more commits than a clean keeps files for, or a clean was begun: it may find something to delete."""
+    """There are more commits than a clean keeps files for, or some were archived, or a clean was begun: it may find
+    something to delete."""
 
     @property
     def is_due(self) -> bool:
@@ -100,6 +101,7 @@ def metadata_trigger(
         after,
         limit,
         may_clean=len(timeline.completed_writes) > RETAINED_COMMITS
+        or not _shows_the_build(timeline)
         or any(instant.action == "clean" for instant in timeline.pending),
     )
 

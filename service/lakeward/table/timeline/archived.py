@@ -2,7 +2,7 @@
 
 The history is a set of Parquet files named `<first instant>_<last instant>_<level>.parquet`; a manifest lists
 the live ones and `_version_` names the newest manifest. Only files whose range covers a wanted instant are
-opened, and of them only the columns that are asked for.
+opened, or the newest ones, and of them only the columns that are asked for.
 
 An instant may be on the active timeline and in the history, where an archiver died between the two, and in two files of
 the history, where the next one archived it again: both say the same of it.
@@ -27,7 +27,7 @@ from lakeward.format.timeline.history import (
     parse_manifest,
     parse_manifest_name,
 )
-from lakeward.format.timeline.instant import Instant, comparable_time
+from lakeward.format.timeline.instant import Instant, State, comparable_time
 from lakeward.storage.storage import Storage, is_of_storage, join
 from lakeward.table.table_config import TableConfig, hoodie_folder
 from lakeward.table.timeline.timeline import WRITE_ACTIONS
@@ -78,6 +78,31 @@ def load_archived_times(
     return ArchivedTimes({}, (problem,))
 
 
+@dataclass(frozen=True, slots=True)
+class ArchivedWrites:
+    """The newest writes that left the active timeline."""
+
+    writes: tuple[Instant, ...] = ()
+    """Completed writes by time, without a file name, since their files are gone."""
+    problem: str = ""
+    """Why none could be read."""
+
+
+def load_newest_writes(storage: Storage, base_path: str, config: TableConfig, number: int) -> ArchivedWrites:
+    """The newest completed writes of the layout-2 history, `number` or more where it has so many.
+
+    Where files of rows overlap, an older one of them may stand in for a newer one, never a younger.
+    """
+    folder = history_folder(base_path, config)
+    problem = ""
+    for _ in range(_LOOKS):
+        try:
+            return ArchivedWrites(_read_newest_writes(storage, folder, number))
+        except (BrokenFile, NotFound) as error:
+            problem = str(error)
+    return ArchivedWrites(problem=problem)
+
+
 def load_history(storage: Storage, folder: str) -> History:
     """The newest snapshot. Raises `BrokenFile`, and `NotFound` where an archiver that is at work takes the manifest
     away meanwhile."""
@@ -115,6 +140,18 @@ def _read_times(storage: Storage, folder: str, instants: Collection[str]) -> dic
     return {instant: completed for instant, completed, action in rows if action in WRITE_ACTIONS and completed}
 
 
+def _read_newest_writes(storage: Storage, folder: str, number: int) -> tuple[Instant, ...]:
+    found: dict[str, Instant] = {}
+    files = load_history(storage, folder).sizes
+    for file in sorted(files, key=lambda each: comparable_time(each.last), reverse=True):
+        if len(found) >= number:
+            break
+        for time, completed, action in _read_rows(storage, join(folder, file.name)):
+            if action in WRITE_ACTIONS and completed:
+                found[time] = Instant(time, action, State.COMPLETED, completed, "")
+    return tuple(sorted(found.values(), key=lambda each: comparable_time(each.time)))
+
+
 def _rows_of(
     storage: Storage, folder: str, files: Iterable[HistoryFile], instants: Collection[str]
 ) -> Iterator[tuple[str, str | None, str]]:
@@ -125,7 +162,8 @@ def _rows_of(
             yield from _read_rows(storage, join(folder, file.name), sorted(instants))
 
 
-def _read_rows(storage: Storage, path: str, wanted: list[str]) -> list[tuple[str, str | None, str]]:
+def _read_rows(storage: Storage, path: str, wanted: list[str] | None = None) -> list[tuple[str, str | None, str]]:
+    """The rows of these instants, or all."""
     # Imported here: a daemon that watches tables should not hold Arrow in memory for the sake of few small files.
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -135,7 +173,7 @@ def _read_rows(storage: Storage, path: str, wanted: list[str]) -> list[tuple[str
             table = pq.read_table(
                 source,
                 columns=["instantTime", "completionTime", "action"],
-                filters=[("instantTime", "in", wanted)],
+                filters=None if wanted is None else [("instantTime", "in", wanted)],
             )
         except (pa.ArrowException, OSError, ValueError) as error:
             if is_of_storage(error):
