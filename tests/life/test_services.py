@@ -32,6 +32,7 @@ from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
 from lakeward.plan.compaction.compaction_type import CompactionType
 from lakeward.storage.storage import Storage
 from tests.faults import Fault, FaultKind, Killed
+from tests.life import small_table
 from tests.life.model import Life
 from tests.life.small_table import Kind, SmallTable, Write, without_threads
 from tests.runs import runs
@@ -333,3 +334,27 @@ def test_any_order_of_services(kind: Kind) -> None:
     except BaseException as error:
         error.add_note(f"LAKEWARD_SEED={SEED} LAKEWARD_RUNS={runs(EXAMPLES)} repeats this run")
         raise
+
+
+def test_commits_without_a_schema_are_no_matter_to_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A metadata table that lists files alone asks for no schema: cleans, rollbacks and restores tell it of them."""
+    monkeypatch.setattr(small_table, "SCHEMA", "")
+    life = Life(SmallTable(Kind.COPY_ON_WRITE_WITH_METADATA))
+    one_version = CleanPolicy(CleanPolicyKind.VERSIONS, 1)
+    with without_threads():
+        for _ in range(2):
+            life.write(range(8))
+        life.will_clean(one_version)
+        (done,) = life.table.clean(one_version).cleans
+        life.learn()
+        life.table.die(life.begin({1, 2}))
+        (rolled_back,) = life.table.roll_back().rolled_back
+        life.check()
+        saved = life.table.savepoint(None)
+        life.note_savepoints()
+        life.write(range(4))
+        life.will_restore(saved)
+        life.table.restore(saved)
+        life.restored()
+        life.check()
+    assert (done.files, bool(rolled_back)) == (4, True)

@@ -184,6 +184,16 @@ def older_ordering_property(value: str) -> Change:
     return change
 
 
+def with_statistics(change: Change) -> Change:
+    """On tables whose metadata table has the ranges of columns."""
+
+    def change_both(table: Path) -> None:
+        prop("hoodie.table.metadata.partitions", "files,column_stats")(table)
+        change(table)
+
+    return change_both
+
+
 def version_8(change: Change) -> Change:
     """What holds on tables of version 8 alone."""
 
@@ -326,7 +336,13 @@ CASES: list[tuple[str, str, Change]] = [
     ("schema-on-read", ".hoodie/.schema", schema_folder),
     ("schema-on-read", ".hoodie/.schema", newest_commit(lambda extra: extra.update(latest_schema="{}"))),
     ("no-schema", "extraMetadata.schema", all_schemas_gone),
+    ("no-schema", "extraMetadata.schema", with_statistics(all_schemas_gone)),
     ("schema-unreadable", "extraMetadata.schema", newest_commit(lambda extra: extra.update(schema='"int"'))),
+    (
+        "schema-unreadable",
+        "extraMetadata.schema",
+        with_statistics(newest_commit(lambda extra: extra.update(schema='"int"'))),
+    ),
     (
         "operation-column",
         "extraMetadata.schema",
@@ -457,6 +473,14 @@ def test_what_is_broken_stops_every_service() -> None:
             set(TableService) - {TableService.COMPACTION, TableService.VERIFICATION},
         ),
         (
+            all_schemas_gone,
+            set(TableService) - {TableService.COMPACTION, TableService.VERIFICATION},
+        ),
+        (
+            with_statistics(all_schemas_gone),
+            set(TableService) - {TableService.COMPACTION, TableService.VERIFICATION, TableService.CLEANING},
+        ),
+        (
             prop("hoodie.table.metadata.partitions", "files,vector_index"),
             {
                 TableService.ARCHIVING,
@@ -482,6 +506,8 @@ def test_what_is_broken_stops_every_service() -> None:
         "cdc",
         "copy-on-write",
         "payload",
+        "no-schema",
+        "no-schema-for-statistics",
         "metadata-partition",
         "layout",
         "base-file-format",

@@ -1,12 +1,14 @@
-"""What is asked of every compaction before it writes, whichever table's files it rewrites.
+"""What services ask of a table before they write.
 
-Touches: asks the storage how much room there is.
+Touches: asks the storage how much room there is; reads the metadata table.
 """
 
 from __future__ import annotations
 
 from lakeward.errors import Conflict, Refused
 from lakeward.execute.serviced_table import ServicedTable
+from lakeward.table.metadata.metadata_table import has_metadata_table
+from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.timeline import Timeline
 
 
@@ -19,6 +21,16 @@ def check_space(table: ServicedTable, needed: int, *, what: str, remedy: str) ->
             why="A full disk in the middle of a compaction would stop the table's writers too.",
             remedy=remedy,
         )
+
+
+def check_metadata_table(table: ServicedTable, snapshot: TableSnapshot) -> None:
+    """Find out whether the metadata table can be written to, where there is one, before it has to be. Raises
+    `Unsupported` and `BrokenFile`."""
+    if has_metadata_table(snapshot.config):
+        # With kernels, which a table without one does not need.
+        from lakeward.commit.metadata.snapshot import take_metadata_snapshot
+
+        take_metadata_snapshot(table.storage, snapshot, clock=table.clock)
 
 
 def check_writers_stopped(before: Timeline, now: Timeline, *, ours: str, meanwhile: str) -> None:

@@ -126,6 +126,8 @@ _FILES_ARE_NAMED = _ROWS_ARE_MERGED | {
 _METADATA_IS_WRITTEN = _WRITES - {TableService.RESTORE, TableService.ROLLBACK}
 """The services that write records into the metadata table; a rollback only removes what its instant wrote there, and a
 restore all of it."""
+_STATISTICS_ARE_WRITTEN = _ROWS_ARE_MERGED | _CLEANING
+"""The services that merge rows, or write for each file what the metadata table has of its columns."""
 _UNLESS_RESTORED = _ALL - {TableService.RESTORE}
 """All but the service that ends what is pending here, or has words of its own about it."""
 
@@ -359,16 +361,35 @@ ROWS: tuple[RefusalRow, ...] = (
         "no-schema",
         "no schema in the active timeline",
         _ROWS_ARE_MERGED,
-        findings.no_schema,
+        findings.no_schema(has_statistics=False),
         "No completed write on the active timeline says what the table's columns are.",
+        "Let any Hudi writer commit once.",
+    ),
+    RefusalRow(
+        "no-schema",
+        "no schema in the active timeline, and column statistics in the metadata table",
+        _STATISTICS_ARE_WRITTEN,
+        findings.no_schema(has_statistics=True),
+        "No completed write on the active timeline says what the table's columns are, so neither which of them have "
+        "statistics in the metadata table.",
         "Let any Hudi writer commit once.",
     ),
     RefusalRow(
         "schema-unreadable",
         "a schema that is not that of an Avro record",
         _ROWS_ARE_MERGED,
-        findings.unreadable_schema,
+        findings.unreadable_schema(has_statistics=False),
         "The schema in the newest write is not that of an Avro record.",
+        "Let any Hudi writer commit once.",
+        is_fault=True,
+    ),
+    RefusalRow(
+        "schema-unreadable",
+        "a schema that is not that of an Avro record, and column statistics in the metadata table",
+        _STATISTICS_ARE_WRITTEN,
+        findings.unreadable_schema(has_statistics=True),
+        "The schema in the newest write is not that of an Avro record, so it does not say either which columns have "
+        "statistics in the metadata table.",
         "Let any Hudi writer commit once.",
         is_fault=True,
     ),

@@ -244,15 +244,31 @@ def schema_on_read(snapshot: TableSnapshot) -> Iterator[Finding]:
         yield _at(".hoodie/.schema")
 
 
-def no_schema(snapshot: TableSnapshot) -> Iterator[Finding]:
-    # A table without any completed write has no schema yet, and nothing to compact either.
-    if snapshot.schema is None and snapshot.timeline.completed_writes:
-        yield _at(_SCHEMA)
+def no_schema(*, has_statistics: bool) -> Test:
+    """The test for tables whose metadata table has column statistics, or for the others."""
+
+    def test(snapshot: TableSnapshot) -> Iterator[Finding]:
+        # A table without any completed write has no schema yet, and nothing to compact either.
+        is_missing = snapshot.schema is None and bool(snapshot.timeline.completed_writes)
+        if is_missing and _has_statistics(snapshot) == has_statistics:
+            yield _at(_SCHEMA)
+
+    return test
 
 
-def unreadable_schema(snapshot: TableSnapshot) -> Iterator[Finding]:
-    if snapshot.schema is not None and _columns(snapshot) is None:
-        yield _at(_SCHEMA)
+def unreadable_schema(*, has_statistics: bool) -> Test:
+    """The test for tables whose metadata table has column statistics, or for the others."""
+
+    def test(snapshot: TableSnapshot) -> Iterator[Finding]:
+        is_unreadable = snapshot.schema is not None and _columns(snapshot) is None
+        if is_unreadable and _has_statistics(snapshot) == has_statistics:
+            yield _at(_SCHEMA)
+
+    return test
+
+
+def _has_statistics(snapshot: TableSnapshot) -> bool:
+    return COLUMN_STATS in snapshot.config.built_metadata_partitions
 
 
 def operation_column_in_schema(snapshot: TableSnapshot) -> Iterator[Finding]:

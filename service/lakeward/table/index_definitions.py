@@ -53,14 +53,15 @@ def load_index_definitions(storage: Storage, base_path: str, config: TableConfig
 
 
 def load_indexed_columns(
-    storage: Storage, base_path: str, config: TableConfig, schema_json: str
+    storage: Storage, base_path: str, config: TableConfig, schema_json: str | None
 ) -> IndexedColumns | None:
     """Columns that are indexed in a table with this schema; None where its metadata table has no statistics of
-    columns."""
+    columns, for which alone there must be a schema."""
     # Also where there are none: an index that we do not know may want other records than we write.
     definitions = load_index_definitions(storage, base_path, config)
     if COLUMN_STATS not in config.built_metadata_partitions:
         return None
+    assert schema_json is not None, "eligibility refuses a table with statistics and without a schema"
     # Imported here: a daemon that watches tables needs no Arrow in memory.
     from lakeward.format.stats.indexed_columns import indexed_columns
 

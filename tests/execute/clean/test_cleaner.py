@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.errors import LakewardError, Refused, TryLater
+from lakeward.errors import BrokenFile, LakewardError, Refused, TryLater
 from lakeward.execute.clean import clean_run
 from lakeward.execute.clean.cleaner import Cleaner
 from lakeward.execute.progress import DeletedSoFar, Silent
@@ -17,7 +17,7 @@ from lakeward.format.timeline.clean_plan import Retained, clean_plan_root, write
 from lakeward.format.timeline.savepoint_metadata import SavepointMetadata, write_savepoint_metadata
 from lakeward.plan.clean.due import FOREIGN_QUIET_SECONDS
 from lakeward.storage.local import LocalStorage
-from tests.crash.compacting import check_readable
+from tests.crash.compacting import check_readable, everything
 from tests.execute.clean.cleaning import (
     TIMELINE,
     choose_old,
@@ -30,6 +30,7 @@ from tests.execute.clean.cleaning import (
 from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.our_reader import scan
+from tests.plan.test_eligibility import all_schemas_gone
 from tests.processes import ScriptedProcesses
 
 INSTANT = "20260701000000000"
@@ -323,6 +324,23 @@ def test_version_8_with_statistics_is_refused(tmp_path: Path):
     with pytest.raises(Refused, match="version 8"):
         clean(base, LocalStorage())
     assert data_files(base) == before and not list((base / TIMELINE).glob("*.clean*"))
+
+
+@pytest.mark.parametrize("is_pending", [False, True])
+def test_nothing_goes_that_the_metadata_table_could_not_be_told_of(is_pending: bool, tmp_path: Path):
+    """Keeps 5 of execute/clean/cleaner: it cannot be read, or nothing says of which columns it has ranges."""
+    base = compacted("v9_metadata", tmp_path / "table")
+    if is_pending:
+        request_by_another(base, age_seconds=7200.0)
+    before, partition = everything(base), base / ".hoodie" / "metadata" / "files"
+    partition.rename(tmp_path / "aside")
+    with pytest.raises(BrokenFile, match="its partition files"):
+        clean(base, LocalStorage())
+    (tmp_path / "aside").rename(partition)
+    all_schemas_gone(base)
+    with pytest.raises(Refused, match="no-schema"):
+        clean(base, LocalStorage())
+    assert everything(base) == before
 
 
 def test_the_guard_stops_the_deletions(base: Path):

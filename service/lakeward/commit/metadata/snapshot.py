@@ -53,7 +53,6 @@ def take_metadata_snapshot(storage: Storage, snapshot: TableSnapshot, *, clock: 
     config = snapshot.config
     wanted = [partition for partition in WRITTEN if partition in config.built_metadata_partitions]
     table = load_metadata_table(storage, snapshot.base_path, config, snapshot.timeline, clock=clock, partitions=wanted)
-    assert snapshot.schema is not None, "eligibility refuses a table without a schema"
     indexed = load_indexed_columns(storage, snapshot.base_path, config, snapshot.schema)
     schema_json = newest_schema(storage, table)
     metadata_codec(schema_json)

@@ -20,7 +20,8 @@ Touches: the table, through `commit`.
 Keeps:   1. a clean whose process lives, or another engine's that is younger than an hour, is left alone;
          2. stopped at any call, the plan is not there or the next run ends it, and what is needed is still there;
          3. a clean is completed once; who finds it completed changes nothing;
-         4. nothing of the plan is deleted that is needed when the clean is claimed.
+         4. nothing of the plan is deleted that is needed when the clean is claimed;
+         5. nothing is deleted where the metadata table could not be told of it.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from lakeward.commit.instant_time import next_time
 from lakeward.commit.lock.table_lock import Fence
 from lakeward.commit.transition import ServiceAction
 from lakeward.errors import AttemptLost, Refused, TryLater
+from lakeward.execute.before_writing import check_metadata_table
 from lakeward.execute.clean.clean_run import ClaimedClean, CleanRun
 from lakeward.execute.clean.undo_run import UndoRun, find_undo
 from lakeward.execute.life_cycle import run_attempt, settle
@@ -124,16 +126,19 @@ class Cleaner:
             where: where something may be dead; not given: everywhere.
 
         Raises:
-            Refused: the table is not one that this release may clean; nothing was written.
+            Refused, Unsupported, BrokenFile: the table is not one that this release may clean, or its metadata table is
+                not one that it can write to; nothing was written.
             LockHeld, TryLater: another process is at work.
             Whatever the guard raises: nothing was deleted after it did.
         """
         report = self.end_pending()
         if report.waiting:
             return report
-        plan = choose(self._look(where))
+        seen = self._look(where)
+        plan = choose(seen)
         if plan is None or not any(plan.files.values()):
             return report
+        check_metadata_table(self._table, seen)
         with self._table.measured(Phase.SCHEDULE):
             instant = self._schedule(plan)
         cleaned = self.carry_out(instant, recovered=False)
@@ -155,7 +160,9 @@ class Cleaner:
             if (why := self._why_waiting(snapshot, instant)) is not None:
                 table.observer.step(f"clean {instant.time} is left alone: {why}")
                 waiting.append(WaitingClean(instant.time, why))
-            elif (cleaned := self.carry_out(instant.time, recovered=True)) is not None:
+                continue
+            check_metadata_table(table, snapshot)
+            if (cleaned := self.carry_out(instant.time, recovered=True)) is not None:
                 cleans.append(cleaned)
         return CleanReport(tuple(cleans), tuple(waiting))
 

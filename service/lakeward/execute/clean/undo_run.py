@@ -181,7 +181,7 @@ class UndoRun:
         from lakeward.commit.metadata.kept_stats import read_stats
 
         table, run = self._table, load_quarantine(self._table.storage, self._table.base_path).find(self._undo.run)
-        assert run is not None and snapshot.schema is not None, "it was there, and eligibility asks for a schema"
+        assert run is not None, "it was there"
         indexed = load_indexed_columns(table.storage, table.base_path, snapshot.config, snapshot.schema)
         files = [(file.partition_path, file.name) for file in self._undo.files]
         found: dict[tuple[str, str], tuple[ColumnStatsRecord, ...]] = {}

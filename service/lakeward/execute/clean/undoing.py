@@ -18,6 +18,7 @@ from lakeward.commit.instant_time import next_time
 from lakeward.commit.quarantine import begin_undo, forget_run
 from lakeward.commit.transition import ServiceAction
 from lakeward.errors import TryLater
+from lakeward.execute.before_writing import check_metadata_table
 from lakeward.execute.clean.cleaner import Cleaner, check_readable_by_writers
 from lakeward.execute.clean.undo_run import settle_undo, undo_plan
 from lakeward.execute.progress import Phase
@@ -96,6 +97,7 @@ def _schedule(table: ServicedTable, run: str) -> tuple[str, UndoPlan]:
         if found is not None and found.undone_by is not None:
             settle_undo(table, snapshot, found, fence)
         plan = undo_plan(table, snapshot, run)
+        check_metadata_table(table, snapshot)
         instant = next_time(floor=snapshot.timeline.latest_time, zone=snapshot.zone, clock=table.clock)
         fence()
         begin_undo(storage, base_path, run, instant)

@@ -21,7 +21,7 @@ from lakeward.commit.instant_time import later, next_times
 from lakeward.commit.lock.table_lock import Fence
 from lakeward.commit.transition import ServiceAction
 from lakeward.errors import Conflict
-from lakeward.execute.before_writing import check_space
+from lakeward.execute.before_writing import check_metadata_table, check_space
 from lakeward.execute.compaction.choosing import choose, hold_against_storage
 from lakeward.execute.compaction.gap import await_gap, groups_at_work, let_unseen_writes_appear, needs_gap
 from lakeward.execute.compaction.log_checks import CheckedLogs
@@ -116,11 +116,8 @@ def _choose_anew(table: ServicedTable, planner: Planner, checked: CheckedLogs, *
 def _hold_against_table(table: ServicedTable, planner: Planner, preview: Preview) -> Preview:
     """Raises `Conflict` where the table was listed wrongly, `Unsupported` and `BrokenFile` where we could not write to
     its metadata table."""
-    if has_metadata_table(preview.snapshot.config) and preview.snapshot.schema is not None:
-        # With kernels, which a table without one does not need.
-        from lakeward.commit.metadata.snapshot import take_metadata_snapshot
-
-        take_metadata_snapshot(table.storage, preview.snapshot, clock=table.clock)
+    if preview.snapshot.schema is not None:  # it is without one only where nothing was ever written
+        check_metadata_table(table, preview.snapshot)
     return hold_against_storage(table, planner, preview)
 
 
