@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from lakeward.config.foreign_services import ForeignServices
-from lakeward.config.job_kind import JobKind
+from lakeward.config.job_kind import TABLE_SERVICES, JobKind
 from lakeward.config.window import Window
 from lakeward.daemon.scheduling.events import (
     Cancel,
@@ -38,6 +38,7 @@ from lakeward.daemon.scheduling.events import (
     Run,
     Schedule,
     ScheduleChanged,
+    ServiceDemand,
     Stopping,
     TableAdded,
     TableRemoved,
@@ -678,6 +679,42 @@ def test_refused_job():
     stage.planned("a")
     assert stage.view("a").retry_at <= refused_at + 40
     assert jobs(stage.wait(40)) == [("a", JobKind.COMPACTION)]
+
+
+def test_a_job_that_is_refused_holds_its_own_service():
+    """The others go on, it is recorded once, and shown until a job of it runs again; soon after the timeline
+    changed it gets one. A recovery that is refused holds the table."""
+    stage = Stage()
+    stage.recovered("a", retry_first=200.0, retry_max=1000.0, services=frozenset(TABLE_SERVICES))
+    refused, clean = WorkProblem(ProblemKind.REFUSED, "The disk is full."), ServiceDemand(is_due=True, why="Files.")
+    both = replace(WORK, services={JobKind.CLEAN: clean})
+    assert records(stage.end(one(Run, stage.planned("a", both)).job, refused)) == [FactKind.REFUSED]
+    for _ in range(2):
+        (cleaned,) = of(Run, stage.planned("a", both))
+        assert cleaned.job.service is JobKind.CLEAN
+        stage.end(cleaned.job)
+    assert jobs(stage.planned("a", WORK)) == [] and stage.state("a") is TableState.IDLE
+    assert stage.view("a").refused == {JobKind.COMPACTION: "The disk is full."}
+    assert stage.view("a").reason.endswith("found nothing else to do. Refused, compaction: The disk is full.")
+
+    assert jobs(stage.wait(220)) == [("a", JobKind.COMPACTION)]
+    stage.end(one(Run, stage.last).job)
+    assert stage.view("a").refused == {}
+
+    stage.add("b", services=frozenset(TABLE_SERVICES))
+    stage.end(one(Run, stage.last).job, refused)
+    assert stage.state("b") is TableState.REFUSED and stage.view("b").refused == {}
+
+
+def test_an_expiry_that_is_refused_keeps_no_compaction_waiting():
+    """The expiry does not begin anew with each plan."""
+    stage = Stage()
+    stage.recovered("a")
+    old = replace(WORK, expired_plans=("20260101000000000",))
+    (expiry,) = of(Run, stage.planned("a", old))
+    assert expiry.job.service is JobKind.PLAN_EXPIRY
+    stage.end(expiry.job, WorkProblem(ProblemKind.REFUSED, "It is another engine's."))
+    assert jobs(stage.planned("a", old)) == [("a", JobKind.COMPACTION)]
 
 
 def test_failed_polls_go_on_for_ever():

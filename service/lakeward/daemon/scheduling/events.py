@@ -523,5 +523,5 @@ class TableView:
     running: tuple[RunningJob, ...]
     service_troubles: tuple[ServiceTrouble, ...] = ()
     refused: Mapping[JobKind, str] = field(default_factory=dict)
-    """Services against which something stands, each with what, as the last plan said; empty where the whole table is
-    refused."""
+    """Services against which something stands, each with what, as the last plan said, or their last job; empty where
+    the whole plan was refused."""

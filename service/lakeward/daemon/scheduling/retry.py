@@ -2,7 +2,8 @@
 
     problem        the table                                              a file group that it names
     TEMPORARY      backs off, a little longer every time, for ever        -
-    REFUSED        REFUSED for retry_max, sooner if the timeline changes  parked at once
+    REFUSED        the service is held for retry_max, sooner if the       parked at once
+                   timeline changes; a recovery holds the table
     FAILED         backs off; failures_max in a row: PARKED               counted; failures_max in a row: parked
     VERIFICATION   PARKED at once                                         parked at once
     CANCELLED      waits a first back-off, without blame                  -
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from typing import TypeVar
 
 from lakeward.config.job_kind import TABLE_SERVICES, JobKind
 from lakeward.daemon.scheduling.backoff import delay
@@ -37,7 +39,9 @@ from lakeward.daemon.scheduling.events import (
     TableState,
     WorkProblem,
 )
-from lakeward.daemon.scheduling.tracked_table import OWN_TROUBLES, Scan, ServiceRetry, TrackedTable, Trouble
+from lakeward.daemon.scheduling.tracked_table import HELD_ALONE, OWN_TROUBLES, Scan, ServiceRetry, TrackedTable, Trouble
+
+_Perhaps = TypeVar("_Perhaps", Trouble, Trouble | None)
 
 _BLAMES_A_GROUP = frozenset({ProblemKind.FAILED, ProblemKind.VERIFICATION, ProblemKind.REFUSED})
 _BLAMES_AT_ONCE = frozenset({ProblemKind.VERIFICATION, ProblemKind.REFUSED})
@@ -50,13 +54,14 @@ def settle(table: TrackedTable, running: RunningJob, outcome: JobOutcome, now: f
     """The table after its job has ended, and what is worth remembering."""
     records = blame_groups(table, outcome, now)
     service = running.job.service
+    table.refused_jobs.pop(service, None)
     if service in TABLE_SERVICES:
         table.served = service
     if outcome.result is JobResult.FAILED:
         problem = _problem_of(running, outcome)
         if service in OWN_TROUBLES and problem.kind in _OWN:
             return records + _retry_service(table, service, problem.text, now, chance)
-        return records + _react(table, problem, now, chance)
+        return records + _react(table, service, problem, now, chance)
     if service in (JobKind.METADATA_CLEAN, JobKind.METADATA_COMPACTION):
         _settle_metadata(table, service, outcome, now, chance)
         return records
@@ -176,11 +181,13 @@ def reconsider_refusals(table: TrackedTable, now: float) -> None:
     """The timeline changed, and with it perhaps what a refusal was about."""
     table.scan_trouble = _sooner(table.scan_trouble, now)
     table.job_trouble = _sooner(table.job_trouble, now)
+    table.refused_jobs = {kind: _sooner(trouble, now) for kind, trouble in table.refused_jobs.items()}
 
 
 def expire(table: TrackedTable, now: float) -> list[Record]:
-    """Let go what was parked or backed off for long enough."""
+    """Let go what was parked, held or backed off for long enough."""
     records = []
+    table.refused_jobs = {kind: trouble for kind, trouble in table.refused_jobs.items() if trouble.until > now}
     text = "Its time is over; it gets one try."
     trouble = table.job_trouble
     if trouble is not None and trouble.until <= now:
@@ -205,7 +212,7 @@ def _problem_of(running: RunningJob, outcome: JobOutcome) -> WorkProblem:
     return problem
 
 
-def _react(table: TrackedTable, problem: WorkProblem, now: float, chance: Random) -> list[Record]:
+def _react(table: TrackedTable, service: JobKind, problem: WorkProblem, now: float, chance: Random) -> list[Record]:
     """The table's column of the table above."""
     if problem.kind in (ProblemKind.CANCELLED, ProblemKind.LOST):
         yield_for_a_while(table, problem.text, now, chance)
@@ -214,8 +221,12 @@ def _react(table: TrackedTable, problem: WorkProblem, now: float, chance: Random
     if problem.kind is ProblemKind.REFUSED and problem.file_group is None:
         sooner = now + _delay(table, table.retries, chance)
         until = now + table.schedule.retry_max
-        table.job_trouble = Trouble(TableState.REFUSED, problem.text, until, sooner_at=sooner)
-        return _refusal(table, problem.text)
+        trouble = Trouble(TableState.REFUSED, problem.text, until, sooner_at=sooner)
+        if service not in HELD_ALONE:
+            table.job_trouble = trouble
+            return _refusal(table, problem.text)
+        table.refused_jobs[service] = trouble
+        return _refusal(table, f"{service}: {problem.text}")
     if problem.kind is ProblemKind.VERIFICATION and problem.file_group is None:
         # Rows are at stake and it is unknown which: not one more job before a person has seen them.
         table.failures = table.schedule.failures_max
@@ -252,7 +263,7 @@ def _delay(table: TrackedTable, failures: int, chance: Random) -> float:
     return delay(chance, first=table.schedule.retry_first, most=table.schedule.retry_max, failures=failures)
 
 
-def _sooner(trouble: Trouble | None, now: float) -> Trouble | None:
+def _sooner(trouble: _Perhaps, now: float) -> _Perhaps:
     if trouble is None or trouble.sooner_at is None:
         return trouble
     return replace(trouble, until=min(trouble.until, max(now, trouble.sooner_at)))

@@ -282,7 +282,7 @@ class Scheduler:
         self._plans_due.pop(event.table, None)
         table.leased_at = None
         table.recovered = False
-        table.demand, table.refused = None, {}
+        table.demand, table.refused, table.refused_jobs = None, {}, {}
         table.poll_at = inf
         table.scan_trouble, table.scan_failures = None, 0
         self._touch(event.table)
@@ -397,6 +397,7 @@ class Scheduler:
         if table.job_trouble is not None and table.job_trouble.state is TableState.PARKED:
             self._record(FactKind.UNPARKED, table, "Resumed by an operator.")
         table.job_trouble, table.failures, table.retries = None, 0, 0
+        table.refused_jobs.clear()
         table.scan_trouble, table.scan_failures = None, 0
         seen_until = self._foreign_seen_until.get(table.name, "")
         if table.foreign is not None and table.foreign.instant <= seen_until:

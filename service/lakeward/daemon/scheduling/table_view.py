@@ -62,7 +62,7 @@ def view_of(
             for service, retry in table.service_retries.items()
             if service in TABLE_SERVICES
         ),
-        refused={service: text for service, text in table.refused.items() if service in table.schedule.services},
+        refused={service: text for service, text in table.all_refused.items() if service in table.schedule.services},
     )
 
 
@@ -92,13 +92,14 @@ def _state(
         return TableState.IDLE, f"There is nothing to compact: {table.no_work}.{_about_refused(table)}"
     if table.plan_wanted or table.planned_at is None:
         return TableState.IDLE, "It is planned after the next poll."
-    return TableState.IDLE, f"The plan of {format_time(table.planned_at)} found nothing to do.{_about_refused(table)}"
+    found = "nothing else" if table.refused_jobs else "nothing"
+    return TableState.IDLE, f"The plan of {format_time(table.planned_at)} found {found} to do.{_about_refused(table)}"
 
 
 def _about_refused(table: TrackedTable) -> str:
     """A sentence for what stands against single services, with all that it stops."""
     stopped: dict[str, list[str]] = {}
-    for service, text in table.refused.items():
+    for service, text in table.all_refused.items():
         if service in table.schedule.services:
             stopped.setdefault(text, []).append(service.value)
     return "".join(f" Refused, {' and '.join(names)}: {text}" for text, names in stopped.items())

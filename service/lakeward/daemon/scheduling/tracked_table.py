@@ -41,6 +41,10 @@ less long."""
 _METADATA_SERVICES = (JobKind.METADATA_CLEAN, JobKind.METADATA_COMPACTION)
 """In this order what a compaction replaces stays for a whole round, as with Hudi, whose cleaner waits after one."""
 
+HELD_ALONE = frozenset({JobKind.PLAN_EXPIRY, JobKind.COMPACTION, JobKind.VERIFICATION})
+"""What is held alone, so that the others go on, where a job of it is refused though the plan had not said so.
+`OWN_TROUBLES` keep more to themselves, and nothing is begun before a recovery."""
+
 OWN_TROUBLES = frozenset({*_METADATA_SERVICES, *TABLE_SERVICES} - {JobKind.COMPACTION})
 """What fails here holds nothing else back: rows are merged also where something stands against cleaning."""
 
@@ -124,6 +128,8 @@ class TrackedTable:
     refusal_recorded: str = ""
     refused: Mapping[JobKind, str] = field(default_factory=dict)
     """What stands against single services, as the last plan said; it stays until the next one, whatever job ends."""
+    refused_jobs: dict[JobKind, Trouble] = field(default_factory=dict)
+    """Services of `HELD_ALONE` of which the last job was refused."""
     parking: Parking = field(default_factory=Parking)
 
     foreign: ForeignServiceSeen | None = None
@@ -147,6 +153,8 @@ class TrackedTable:
         if self.leased_at is None:
             return (Hold(TableState.WAITING, self.lease_text),)
         troubles = [trouble for trouble in (self.scan_trouble, self.job_trouble) if trouble is not None]
+        if self.refused_jobs and self.schedule.services <= self.all_refused.keys():
+            troubles += self.refused_jobs.values()
         troubles.sort(key=lambda trouble: _ERRORS.index(trouble.state))
         holds = [_hold_of(trouble) for trouble in troubles if trouble.is_failure]
         if pause is not None:
@@ -158,6 +166,11 @@ class TrackedTable:
         if self.is_foreign:
             holds.append(Hold(TableState.SHADOW, self.foreign_text))
         return (*holds, *(_hold_of(trouble) for trouble in troubles if not trouble.is_failure))
+
+    @property
+    def all_refused(self) -> Mapping[JobKind, str]:
+        """What stands against single services, as plans and jobs said."""
+        return {**{kind: trouble.text for kind, trouble in self.refused_jobs.items()}, **self.refused}
 
     @property
     def no_work(self) -> str:
@@ -204,7 +217,8 @@ class TrackedTable:
         if verification and self.verify_at + self.schedule.verification_interval <= now:
             return JobKind.VERIFICATION
         if compacts and self.demand is not None:
-            if self.demand.expired_plans and self.demand.expired_plans != self.expiry_tried:
+            expired = self.demand.expired_plans
+            if expired and expired != self.expiry_tried and JobKind.PLAN_EXPIRY not in self.refused_jobs:
                 return JobKind.PLAN_EXPIRY
             # Before a compaction, whose commit is one more in the metadata table.
             for service in _METADATA_SERVICES:
@@ -237,7 +251,7 @@ class TrackedTable:
         return self._has_demand(service) and self._retry_at(service) <= now
 
     def _may_run(self, service: JobKind) -> bool:
-        return service in self.schedule.services and service not in self.refused
+        return service in self.schedule.services and service not in self.all_refused
 
     def _has_demand(self, service: JobKind) -> bool:
         return (demand := self._services.get(service)) is not None and demand.is_due
@@ -331,6 +345,7 @@ class TrackedTable:
             timers.append(self.poll_at)
         if self.job_trouble is not None:
             timers.append(self.job_trouble.until)
+        timers += [trouble.until for trouble in self.refused_jobs.values()]
         if self.running is not None:
             timers.append(inf if self.running.stuck else self.running.job.deadline)
         elif not is_held and not stopping:
@@ -376,6 +391,11 @@ class TrackedTable:
         self.scan_trouble = _no_later(self.scan_trouble, now + schedule.retry_max)
         ahead = schedule.parked_for if _is_parked(self.job_trouble) else schedule.retry_max
         self.job_trouble = _no_later(self.job_trouble, now + ahead)
+        self.refused_jobs = {
+            kind: trouble
+            for kind, each in self.refused_jobs.items()
+            if (trouble := _no_later(each, now + schedule.retry_max)) is not None
+        }
         self._window_edge = -inf
 
 
