@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, cast
 
 import pytest
 
+from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.read.file_slice import open_slice
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
@@ -137,7 +138,7 @@ def test_a_read_that_fails_in_a_sample_is_the_storages(base: Path) -> None:
     snapshot = take(base, LocalStorage())
     for storage in failing_ever_later():
         try:
-            sample_keys(storage, snapshot, [BASE_FILE], 3, 1)
+            sample_keys(storage, snapshot, [BASE_FILE], 3, 1, meter=ReadMeter())
         except OSError as error:
             assert error.errno == errno.ESTALE
             continue

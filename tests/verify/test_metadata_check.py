@@ -308,7 +308,7 @@ def test_files_that_are_cleaned_meanwhile_are_passed_over(base: Path):
     file that is gone misleads no reader."""
     snapshot = scan(base)
     view = view_metadata(LocalStorage(), snapshot, SkippingClock())
-    sample = sample_keys(LocalStorage(), snapshot, view.base_files, 10, seed=1)
+    sample = sample_keys(LocalStorage(), snapshot, view.base_files, 10, seed=1, meter=view.meter)
     entries = first_entries(view, keys=10, groups=None)
     base_file(base).unlink()
     assert sample and entries
@@ -341,8 +341,29 @@ def test_a_metadata_table_that_cannot_be_read_is_a_problem(base: Path):
     assert "metadata disable" in problem.remedy
 
 
+def test_a_footer_that_hides_rows_is_told(base: Path):
+    """Keeps 2 of verify/row_lookup: by its statistics the row group has one key, which a log deleted, and no other."""
+    path = base_file(base)
+    data = path.read_bytes()
+    at = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    path.write_bytes(data[:at] + data[at:].replace(b"k1", b"k5").replace(b"k6", b"k5"))
+    (problem,) = (problem for problem in check(base).problems if problem.check == "record_index")
+    assert problem.subject.startswith("p/")
+    assert "hides the row with the key 'k6'" in problem.what
+    assert "write the row again" in problem.remedy
+
+
+def test_what_is_read_of_the_rows_is_told(base: Path):
+    """The columns that a check compares, not all, and where it needs no rows nothing."""
+    read = {part.name: part.read for part in check(base).checks}
+    assert [name for name, meter in read.items() if meter is not None] == ["record_index", "record_index entries"]
+    entries = read["record_index entries"]
+    assert entries is not None
+    assert 0 < entries.bytes_read < 0.6 * entries.bytes_stored
+
+
 def test_equal_seeds_give_equal_samples(base: Path):
-    """Keeps 1 of verify/metadata_check, and Keeps of verify/row_lookup: a sample also has the size that was asked
+    """Keeps 1 of verify/metadata_check, and Keeps 1 of verify/row_lookup: a sample also has the size that was asked
     for."""
     report = check(base, size=SampleSize(1, 3, seed=5))
     assert report == check(base, size=SampleSize(1, 3, seed=5))

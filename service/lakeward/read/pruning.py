@@ -35,6 +35,10 @@ class LogSide:
     """The keys of their data records reach from here to there; None where there is no such record."""
 
 
+NO_LOGS = LogSide(MergeMode.COMMIT_TIME_ORDERING, None)
+"""No row of the base file meets another version of its record."""
+
+
 def choose_row_groups(groups: Sequence[RowGroup], predicate: Predicate, logs: LogSide) -> list[int]:
     """The numbers of the row groups of a base file that are read."""
     keys, values = predicate.on_keys, predicate.on_values

@@ -1,11 +1,12 @@
 """Read one file slice as a query does and judge what comes out, as it runs in a Spark task or in process.
 
-    files as their commits say? -> merge once: which keys, how many rows -> merge again: the same rows, no key twice,
-    and of a sample of keys exactly what the slow twin of the merge rules makes of the slice's records
+    files as their commits say? -> merge: the rows that are due, no key twice, and of a sample of keys exactly what the
+    slow twin of the merge rules makes of the slice's records -> the same versions of the sample when it is read by its
+    keys alone, as readers do that skip row groups by their footers
 
 Like `task/operation.py` this travels to executors and knows neither SQL nor Spark.
 
-Touches: reads the slice's files, twice; writes nothing.
+Touches: reads the slice's files, and once more what may hold the sampled keys; writes nothing.
 Keeps:   1. a problem is told only of what was read; what this release cannot merge is no problem but is said;
          2. memory holds eight bytes a row beside what the merge needs.
 """
@@ -13,23 +14,29 @@ Keeps:   1. a problem is told only of what was read; what this release cannot me
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.errors import BrokenFile, NotFound, Unsupported, VerificationFailed
-from lakeward.merge.digest import Digest
+from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.merge.key_index import hash_keys
 from lakeward.merge.merge_rules import RECORD_KEY_FIELD
+from lakeward.merge.reference import Row
 from lakeward.read.file_slice import open_slice
+from lakeward.read.predicate import keys_among
+from lakeward.read.sample import plain_rows
 from lakeward.read.slice_input import SliceInput
+from lakeward.read.slice_query import SliceQuery
 from lakeward.storage.storage import Storage, join
 from lakeward.task.slice_check_spec import CheckedSlice, SliceCheck
 from lakeward.task.verification import OutputSample, check_counts, check_sample
 
 DUPLICATES_TOLD = 3
+_VERSION = (RECORD_KEY_FIELD, "_hoodie_commit_time", "_hoodie_commit_seqno")
+"""The columns that tell versions of a record apart."""
 
 
 def check_slice(storage: Storage, check: SliceCheck, task_attempt: int) -> CheckedSlice:
@@ -39,12 +46,14 @@ def check_slice(storage: Storage, check: SliceCheck, task_attempt: int) -> Check
         return CheckedSlice(0, 0, tuple(problems))  # of a slice with such files the merge says nothing new
     try:
         first = _FirstMerge(storage, check.slice)
-        problems += _check_rows(storage, check, first)
+        meter = ReadMeter()
+        problems += _check_rows(storage, check, first, meter)
+        meter.add(first.merged.meter)
     except (NotFound, BrokenFile) as error:
         return CheckedSlice(0, 0, (str(error),))
     except Unsupported as error:
         return CheckedSlice(0, 0, (), not_merged=error.what)
-    return CheckedSlice(first.rows, len(first.merged.sample.keys), tuple(problems))
+    return CheckedSlice(first.rows, len(first.merged.sample.keys), tuple(problems), read=meter)
 
 
 def _check_files(storage: Storage, check: SliceCheck) -> Iterator[str]:
@@ -60,18 +69,18 @@ class _FirstMerge:
     """Everything that one pass over the merged rows can tell."""
 
     def __init__(self, storage: Storage, slice_input: SliceInput) -> None:
-        self.digest = Digest()
         hashes: list[npt.NDArray[np.uint64]] = []
         with open_slice(storage, slice_input) as self.merged:
+            self.output = OutputSample(self.merged.sample)
             for batch in self.merged.batches():
                 hashes.append(hash_keys(batch.column(RECORD_KEY_FIELD)))
-                self.digest.update(batch)
+                self.output.update(batch)
         all_hashes = np.sort(np.concatenate(hashes)) if hashes else np.empty(0, np.uint64)
         self.rows = len(all_hashes)
         self.hashes_twice = np.unique(all_hashes[1:][all_hashes[1:] == all_hashes[:-1]])
 
 
-def _check_rows(storage: Storage, check: SliceCheck, first: _FirstMerge) -> Iterator[str]:
+def _check_rows(storage: Storage, check: SliceCheck, first: _FirstMerge, meter: ReadMeter) -> Iterator[str]:
     for file in check.files:
         if file.rows is not None and file.rows != first.merged.counts.base_rows:
             yield f"{file.path} has {first.merged.counts.base_rows} rows, its commit says {file.rows}"
@@ -79,23 +88,43 @@ def _check_rows(storage: Storage, check: SliceCheck, first: _FirstMerge) -> Iter
         check_counts(first.merged.counts, rows_written=first.rows)
     except VerificationFailed as error:
         yield error.why
-    digest, sample, keys = Digest(), OutputSample(first.merged.sample), Counter[str]()
-    with open_slice(storage, check.slice) as again:
+    if len(first.hashes_twice):
+        yield from _check_keys(storage, check.slice, first.hashes_twice, meter)
+    sample = first.merged.sample.keys
+    try:
+        check_sample(sample, first.output.rows, rules=check.slice.rules, schema=first.merged.schema)
+    except VerificationFailed as error:
+        yield error.why
+    if sample:
+        yield from _check_by_keys(storage, check.slice, frozenset(sample), first.output.rows, meter)
+
+
+def _check_keys(
+    storage: Storage, slice_input: SliceInput, hashes: npt.NDArray[np.uint64], meter: ReadMeter
+) -> Iterator[str]:
+    """Equal hashes are most likely equal keys, which the keys themselves decide."""
+    keys = Counter[str]()
+    with open_slice(storage, slice_input, query=SliceQuery([RECORD_KEY_FIELD])) as again:
         for batch in again.batches():
-            digest.update(batch)
-            sample.update(batch)
-            if len(first.hashes_twice):
-                keys.update(_keys_of(batch, first.hashes_twice))
+            keys.update(_keys_of(batch, hashes))
+    meter.add(again.meter)
     twice = sorted(key for key, number in keys.items() if number > 1)
     if twice:
         some = ", ".join(map(repr, twice[:DUPLICATES_TOLD]))
         yield f"record keys come out more than once, {len(twice)} of them, such as {some}"
-    if digest.hexdigest != first.digest.hexdigest:
-        yield "two reads of the same files gave different rows"
-    try:
-        check_sample(first.merged.sample.keys, sample.rows, rules=check.slice.rules, schema=first.merged.schema)
-    except VerificationFailed as error:
-        yield error.why
+
+
+def _check_by_keys(
+    storage: Storage, slice_input: SliceInput, keys: frozenset[str], expected: Sequence[Row], meter: ReadMeter
+) -> Iterator[str]:
+    """Whether a read of these keys alone, which goes by footers, finds the versions that a read of everything found."""
+    with open_slice(storage, slice_input, query=SliceQuery(_VERSION, keys_among(keys))) as again:
+        rows = [row for batch in again.batches() for row in plain_rows(batch)]
+    meter.add(again.meter)
+    found, wanted = (Counter(tuple(row[name] for name in _VERSION) for row in each) for each in (rows, expected))
+    if different := (found - wanted) + (wanted - found):
+        key = min(str(version[0]) for version in different)
+        yield f"rows that are asked for by their keys are not those of the whole slice: the key {key!r} is another"
 
 
 def _keys_of(batch: pa.RecordBatch, hashes: npt.NDArray[np.uint64]) -> list[str]:

@@ -5,8 +5,9 @@ Touches: nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.read.slice_input import SliceInput
 
 
@@ -40,3 +41,4 @@ class CheckedSlice:
     problems: tuple[str, ...]
     not_merged: str | None = None
     """Why the slice was not read to its end, where this release cannot."""
+    read: ReadMeter = field(default_factory=ReadMeter)

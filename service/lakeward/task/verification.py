@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from lakeward.errors import VerificationFailed
-from lakeward.merge.merge_rules import FILE_NAME_FIELD, MergeRules
+from lakeward.merge.merge_rules import FILE_NAME_FIELD, RECORD_KEY_FIELD, MergeRules
 from lakeward.merge.ordering_type import default_is_comparable, ordering_type
 from lakeward.merge.reference import Row, fold_key, merge_key
 from lakeward.read.sample import SampledKey, SampleTap, pick_rows
@@ -45,15 +45,25 @@ def check_digest(merged: str, written: str) -> None:
 
 
 class OutputSample:
-    """Collects the rows of the sampled keys while the output is read back."""
+    """Collects the rows of the sampled keys while the output is read back, or while it is merged.
+
+    During the merge the sample may still lose keys, and gains those that only the base has before their rows come out.
+    """
 
     def __init__(self, sample: SampleTap) -> None:
-        self._keys = pa.array(sorted(sample.keys), type=pa.string())
-        self.rows: list[dict[str, object]] = []
+        self._sample = sample
+        self._rows: list[dict[str, object]] = []
 
     def update(self, batch: pa.RecordBatch) -> None:
-        if len(self._keys):
-            self.rows.extend(pick_rows(batch, self._keys))
+        keys = pa.array(sorted(self._sample.keys), type=pa.string())
+        if len(keys):
+            self._rows.extend(pick_rows(batch, keys))
+
+    @property
+    def rows(self) -> list[dict[str, object]]:
+        """The rows of the keys that the sample has now."""
+        keys = self._sample.keys
+        return [row for row in self._rows if row[RECORD_KEY_FIELD] in keys]
 
 
 def check_sample(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakeward.format.metadata.partition import FILES
+from lakeward.format.parquet.read_meter import ReadMeter
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class Check:
     """How many there are, where that is known."""
     unit: str
     note: str = ""
+    read: ReadMeter | None = None
+    """How much was read of the rows of the table's files, where the check needs rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ from lakeward.format.metadata.partition import (
     RECORD_INDEX,
     SECONDARY_INDEX_PREFIX,
 )
+from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.storage.storage import Storage, join
 from lakeward.table.metadata.listing import DifferenceKind, compare_with_storage
 from lakeward.table.metadata.metadata_table import has_metadata_table, metadata_base_path
@@ -43,7 +44,7 @@ from lakeward.table.snapshot import TableSnapshot
 from lakeward.verify.check_report import Check, CheckReport, Problem, metadata_remedy
 from lakeward.verify.metadata_view import MetadataView, view_metadata
 from lakeward.verify.record_index_check import check_index_in_rows, check_rows_in_index, first_entries
-from lakeward.verify.row_lookup import sample_keys
+from lakeward.verify.row_lookup import HiddenRow, sample_keys
 from lakeward.verify.secondary_index_check import check_secondary_index
 from lakeward.verify.stats_check import check_blooms, check_column_stats, check_partition_stats
 
@@ -164,24 +165,42 @@ class _Checking:
         *,
         unit: str = "base files",
         note: str = "",
+        meter: ReadMeter | None = None,
     ) -> None:
+        """
+        Args:
+            meter: what was read for the check before it; all that it reads itself is added.
+        """
+        meter = ReadMeter() if meter is None else meter
         try:
             try:
-                first = set(check(self._first))
+                first = set(check(replace(self._first, meter=meter)))
             except NotFound:  # a service of the metadata table removed files since that snapshot
-                first = set(check(self._scan_again()))
-            found = [problem for problem in check(self._scan_again()) if problem in first] if first else []
+                first = set(check(replace(self._scan_again(), meter=meter)))
+            found = (
+                [problem for problem in check(replace(self._scan_again(), meter=meter)) if problem in first]
+                if first
+                else []
+            )
+        except HiddenRow as error:
+            assert error.file_group is not None
+            found = [
+                Problem(name.partition(" ")[0], join(*error.file_group), f"{error.what} {error.why}", error.remedy)
+            ]
         except BrokenFile as error:
             found = [_broken(name.partition(" ")[0], error)]
         except Unsupported as error:
             self._notes.append(f"{name}: {error}")
             return
-        self._checks.append(Check(name, checked, of, unit, note))
+        self._checks.append(Check(name, checked, of, unit, note, meter if meter.row_groups else None))
         self._problems += found
 
     def _check_record_index(self, chosen: Collection[str]) -> None:
+        meter = ReadMeter()
         try:
-            sample = sample_keys(self._first.storage, self._first.snapshot, chosen, self._size.keys, self._size.seed)
+            sample = sample_keys(
+                self._first.storage, self._first.snapshot, chosen, self._size.keys, self._size.seed, meter=meter
+            )
             entries = first_entries(self._first, keys=self._size.keys, groups=self._size.files)
         except BrokenFile as error:
             self._problems.append(_broken(RECORD_INDEX, error))
@@ -198,6 +217,7 @@ class _Checking:
             None,
             unit=_of(sample),
             note=note,
+            meter=meter,
         )
         if len(self._problems) > before and self._checks:
             self._checks[-1] = replace(self._checks[-1], note="")  # the bound is that of a sample without a fault

@@ -8,12 +8,13 @@ The timeline of the table is read before the metadata table, as readers of Hudi 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lakeward.clock import Clock
 from lakeward.errors import BrokenFile
 from lakeward.format.metadata.index_definitions import IndexDefinitions
 from lakeward.format.metadata.partition import COLUMN_STATS, FILES
+from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.storage.storage import Storage
 from lakeward.table.file_group import BaseFile, FileSlice
 from lakeward.table.index_definitions import IndexedColumns, load_index_definitions, load_indexed_columns
@@ -33,6 +34,8 @@ class MetadataView:
     """Partitions of the metadata table that can be read."""
     indexed: IndexedColumns | None
     definitions: IndexDefinitions
+    meter: ReadMeter = field(default_factory=ReadMeter)
+    """What is read of the table's own files."""
 
     @property
     def base_files(self) -> dict[str, BaseFile]:

@@ -42,7 +42,7 @@ def check_rows_in_index(view: MetadataView, sample: Mapping[str, Collection[str]
                 suspects.setdefault((partition_path, base.file_id), {})[key] = what
     problems = []
     for group, faults in suspects.items():
-        there = find_rows(view.storage, view.snapshot, group, faults)
+        there = find_rows(view.storage, view.snapshot, group, faults, meter=view.meter)
         problems += [_problem(key, what) for key, what in faults.items() if there is not None and key in there]
     return problems
 
@@ -66,7 +66,7 @@ def check_index_in_rows(view: MetadataView, entries: Entries) -> list[Problem]:
     for group, keys in entries.items():
         records = _lookup(view, group[0], keys)
         current = {key for key, record in records.items() if _location_fault(record, *group) is None}
-        there = find_rows(view.storage, view.snapshot, group, current)
+        there = find_rows(view.storage, view.snapshot, group, current, meter=view.meter)
         what = f"The record index says it is in {_spell(*group)}, and there is no such row"
         if there is not None:
             problems += [_problem(key, what) for key in keys if key in current and key not in there]

@@ -4,8 +4,12 @@ what these hold in a column.
 A row of the base file may have been deleted by a log, or moved to another partition; so whether a key is there is told
 by the base file alone only where no log lies on top of it, and by the merged slice otherwise.
 
+Of a slice are read the columns that are asked for, and the row groups that may hold a wanted key. A key that is not
+found so is looked for once more in all of them, so that no statistics decide that it is not there.
+
 Touches: reads base files' key columns; merges slices where there are logs.
-Keeps:   equal files, numbers and seeds give the same keys.
+Keeps:   1. equal files, numbers and seeds give the same keys;
+         2. a key that a row group holds is found, or the footer that hides it is named.
 Memory:  a batch of keys, and what merging a slice needs.
 """
 
@@ -17,15 +21,19 @@ from random import Random
 from typing import BinaryIO
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakeward.errors import BrokenFile, NotFound, Unsupported
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.pages import BadPage
+from lakeward.format.parquet.read_meter import ReadMeter
+from lakeward.format.parquet.row_groups import row_groups
 from lakeward.merge.merge_rules import RECORD_KEY_FIELD
 from lakeward.read.file_slice import open_slice
 from lakeward.read.log_scan import NEWEST
+from lakeward.read.predicate import keys_among
+from lakeward.read.pruning import NO_LOGS, choose_row_groups
 from lakeward.read.slice_input import SliceInput
+from lakeward.read.slice_query import SliceQuery
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.storage import Storage, is_of_storage, join
 from lakeward.table.file_group import FileSlice
@@ -35,7 +43,7 @@ from lakeward.table.table_config import PAYLOAD_MODES
 
 
 def sample_keys(
-    storage: Storage, snapshot: TableSnapshot, paths: Collection[str], number: int, seed: int
+    storage: Storage, snapshot: TableSnapshot, paths: Collection[str], number: int, seed: int, *, meter: ReadMeter
 ) -> dict[str, tuple[str, ...]]:
     """About `number` record keys in all, by base file: as many of each file, from one row group of it.
 
@@ -48,7 +56,7 @@ def sample_keys(
     for path in sorted(paths):
         try:
             with storage.open_input(join(snapshot.base_path, path)) as source:
-                keys = _some_keys(source, each, Random(f"{seed}/{path}"))
+                keys = _some_keys(source, each, Random(f"{seed}/{path}"), meter)
         except NotFound:
             continue  # cleaned meanwhile
         except (pa.ArrowException, OSError, KeyError, BadPage) as broken:
@@ -60,43 +68,63 @@ def sample_keys(
     return found
 
 
-def _some_keys(source: BinaryIO, number: int, random: Random) -> tuple[str, ...]:
+def _some_keys(source: BinaryIO, number: int, random: Random, meter: ReadMeter) -> tuple[str, ...]:
     file = ParquetBatches(source, where="the base file")
     if file.metadata.num_rows == 0:
         return ()
     groups = list(range(file.metadata.num_row_groups))
     random.shuffle(groups)
     group = next(group for group in groups if file.metadata.row_group(group).num_rows)
-    column = pa.chunked_array([batch.column(0) for batch in file.read([RECORD_KEY_FIELD], groups=[group])])
+    batches = file.read([RECORD_KEY_FIELD], groups=[group], meter=meter)
+    column = pa.chunked_array([batch.column(0) for batch in batches])
     places = sorted(random.sample(range(len(column)), min(number, len(column))))
     return tuple(key for key in column.take(pa.array(places)).to_pylist() if key is not None)
 
 
-def find_rows(storage: Storage, snapshot: TableSnapshot, group: GroupId, keys: Collection[str]) -> set[str] | None:
+class HiddenRow(BrokenFile):
+    """A file holds a row where its footer says that it does not."""
+
+
+def find_rows(
+    storage: Storage, snapshot: TableSnapshot, group: GroupId, keys: Collection[str], *, meter: ReadMeter
+) -> set[str] | None:
     """The part of `keys` that a query finds in the file group; None where its files were cleaned since the snapshot.
 
-    Raises `Unsupported` where there are logs that this release cannot merge.
+    Raises `Unsupported` where there are logs that this release cannot merge, and `HiddenRow`.
     """
-    found = find_values(storage, snapshot, group, keys, RECORD_KEY_FIELD)
+    found = find_values(storage, snapshot, group, keys, RECORD_KEY_FIELD, meter=meter)
     return None if found is None else set(found)
 
 
 def find_values(
-    storage: Storage, snapshot: TableSnapshot, group: GroupId, keys: Collection[str], column: str
+    storage: Storage, snapshot: TableSnapshot, group: GroupId, keys: Collection[str], column: str, *, meter: ReadMeter
 ) -> dict[str, object] | None:
     """What a query finds in this column of those rows, by record key; otherwise as `find_rows`."""
     slice_ = _readable(snapshot, group)
     if slice_ is None or not keys:
         return {}
-    wanted = pa.array(sorted(keys), type=pa.string())
-    found: dict[str, object] = {}
+    wanted, this_read = frozenset(keys), ReadMeter()
+    query = SliceQuery((RECORD_KEY_FIELD, column), keys_among(wanted))
     try:
-        for record_keys, values in _columns_of(storage, snapshot, slice_, column):
-            is_wanted = pc.is_in(record_keys, value_set=wanted)
-            found.update(zip(*(each.filter(is_wanted).to_pylist() for each in (record_keys, values)), strict=True))
+        found = _values(storage, snapshot, slice_, query, column, this_read)
+        missing = wanted - found.keys()
+        if missing and this_read.row_groups_skipped:
+            everywhere = SliceQuery(query.columns, keys_among(missing), by_statistics=False)
+            if hidden := _values(storage, snapshot, slice_, everywhere, column, this_read):
+                raise _hidden(group, min(hidden))
     except NotFound:
         return None
+    meter.add(this_read)
     return found
+
+
+def _hidden(group: GroupId, key: str) -> HiddenRow:
+    return HiddenRow(
+        f"A footer in this file group hides the row with the key {key!r}.",
+        why="It is in a row group that by its statistics has no such key: queries that rely on them miss the row.",
+        remedy="Restore the file from a copy, or write the row again; a FULL compaction then writes the file anew.",
+        file_group=group,
+    )
 
 
 def _readable(snapshot: TableSnapshot, group: GroupId) -> FileSlice | None:
@@ -111,32 +139,42 @@ def _readable(snapshot: TableSnapshot, group: GroupId) -> FileSlice | None:
     return replace(slices[1], log_files=(*slices[1].log_files, *latest.log_files))
 
 
-def _columns_of(
-    storage: Storage, snapshot: TableSnapshot, slice_: FileSlice, column: str
-) -> Iterator[tuple[pa.Array, pa.Array]]:
-    """Record keys and the column's values, batch by batch; nulls where a file is older than the column."""
+def _values(
+    storage: Storage, snapshot: TableSnapshot, slice_: FileSlice, query: SliceQuery, column: str, meter: ReadMeter
+) -> dict[str, object]:
+    """The column's values by record key; null where a file is older than the column."""
     if slice_.log_files:
-        batches = _merged_batches(storage, snapshot, slice_)
+        batches = _merged_batches(storage, snapshot, slice_, query, meter)
     elif slice_.base_file is not None:
-        batches = _base_batches(storage, join(snapshot.base_path, slice_.base_file.path), column)
+        batches = _base_batches(storage, join(snapshot.base_path, slice_.base_file.path), query, column, meter)
     else:
-        return
+        return {}
+    found: dict[str, object] = {}
     for batch in batches:
-        has_column = column in batch.schema.names
-        yield (
-            batch.column(RECORD_KEY_FIELD).cast(pa.string()),
-            batch.column(column) if has_column else pa.nulls(batch.num_rows),
-        )
+        values = batch.column(column) if column in batch.schema.names else pa.nulls(batch.num_rows)
+        found.update(zip(batch.column(RECORD_KEY_FIELD).to_pylist(), values.to_pylist(), strict=True))
+    return found
 
 
-def _base_batches(storage: Storage, path: str, column: str) -> Iterator[pa.RecordBatch]:
+def _base_batches(
+    storage: Storage, path: str, query: SliceQuery, column: str, meter: ReadMeter
+) -> Iterator[pa.RecordBatch]:
+    """Its rows as they are: a base file on which no log lies need not be merged, nor its columns be the table's."""
     with storage.open_input(path) as source:
         file = ParquetBatches(source, where=f"the base file {path}")
-        columns = [name for name in {RECORD_KEY_FIELD, column} if name in file.schema.names]
-        yield from file.read(columns)
+        columns = [name for name in dict.fromkeys((RECORD_KEY_FIELD, column)) if name in file.schema.names]
+        keys = pa.field(RECORD_KEY_FIELD, pa.string())
+        groups = None
+        if query.prunes:
+            groups = choose_row_groups(row_groups(file, pa.schema([keys])), query.predicate, NO_LOGS)
+        for batch in file.read(columns, groups=groups, meter=meter):
+            at = batch.schema.get_field_index(RECORD_KEY_FIELD)
+            yield query.predicate.chosen(batch.set_column(at, keys, batch.column(at).cast(pa.string())))
 
 
-def _merged_batches(storage: Storage, snapshot: TableSnapshot, slice_: FileSlice) -> Iterator[pa.RecordBatch]:
+def _merged_batches(
+    storage: Storage, snapshot: TableSnapshot, slice_: FileSlice, query: SliceQuery, meter: ReadMeter
+) -> Iterator[pa.RecordBatch]:
     if snapshot.schema is None or snapshot.config.merge_mode not in PAYLOAD_MODES.values():
         raise Unsupported(
             f"The rows of file group {slice_.file_id} cannot be told.",
@@ -152,5 +190,6 @@ def _merged_batches(storage: Storage, snapshot: TableSnapshot, slice_: FileSlice
         schema=snapshot.schema,
         rules=merge_rules(snapshot),
     )
-    with open_slice(storage, reading) as merged:
+    with open_slice(storage, reading, query=query) as merged:
         yield from merged.batches()
+    meter.add(merged.meter)

@@ -11,13 +11,14 @@ Keeps:   1. equal snapshots, numbers and seeds give the same slices;
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 
 from lakeward.clock import Clock
 from lakeward.commit.lock.table_lock import Guard
 from lakeward.dispatch.dispatcher import Dispatcher, Failure, Progress
 from lakeward.errors import BrokenFile, NotFound
+from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.timeline.commit_metadata import WriteStat, read_commit_metadata
 from lakeward.format.timeline.instant import State
 from lakeward.merge.memory_budget import MEMORY_BYTES
@@ -55,6 +56,8 @@ class SampleReport:
     problems: tuple[SampleProblem, ...]
     not_merged: tuple[SampleProblem, ...]
     """Slices that hold what this release cannot merge."""
+    read: ReadMeter = field(default_factory=ReadMeter)
+    """How much was read of those that were."""
 
 
 def verify_sample(
@@ -97,6 +100,7 @@ def verify_sample(
     outcomes = dispatcher.run(run_check, checks, description="verification of a sample", on_progress=report)
     groups, problems, not_merged = [], [], []
     rows = keys = 0
+    read = ReadMeter()
     for slice_, outcome in zip(chosen, outcomes, strict=True):
         if isinstance(outcome, Failure):
             outcome.error.file_group = slice_.group_id
@@ -107,11 +111,12 @@ def verify_sample(
         groups.append(slice_.group_id)
         rows += outcome.result.rows
         keys += outcome.result.keys
+        read.add(outcome.result.read)
         problems += [SampleProblem(slice_.group_id, what) for what in outcome.result.problems]
     if problems:
         still_there = _still_latest(chosen, scan())
         problems = [problem for problem in problems if problem.group in still_there]
-    return SampleReport(tuple(groups), rows, keys, tuple(problems), tuple(not_merged))
+    return SampleReport(tuple(groups), rows, keys, tuple(problems), tuple(not_merged), read)
 
 
 def choose_slices(snapshot: TableSnapshot, *, number: int, seed: int, lately: Collection[str]) -> list[FileSlice]:

@@ -33,7 +33,8 @@ def check_secondary_index(view: MetadataView, name: str, sample: Mapping[str, Co
         base = bases.get(path)
         if base is None:
             continue  # compacted or replaced meanwhile
-        values = find_values(view.storage, view.snapshot, (path.rpartition("/")[0], base.file_id), keys, column)
+        group = path.rpartition("/")[0], base.file_id
+        values = find_values(view.storage, view.snapshot, group, keys, column, meter=view.meter)
         wanted = {secondary_index_key(_text(value, name), key): key for key, value in (values or {}).items()}
         found = view.reader.lookup(name, wanted)
         for index_key, key in wanted.items():

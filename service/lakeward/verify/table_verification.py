@@ -140,7 +140,12 @@ def _merge_sample(
     except Refused as error:
         return CheckReport(notes=(f"No file slice was merged. {error.why}",))
     check = Check(
-        MERGE, len(sample.groups), None, "file slices", f"{sample.rows} rows, {sample.keys} keys merged twice"
+        MERGE,
+        len(sample.groups),
+        None,
+        "file slices",
+        f"{sample.rows} rows, {sample.keys} keys merged twice",
+        sample.read if sample.groups else None,
     )
     problems = [
         Problem(

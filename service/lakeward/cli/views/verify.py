@@ -11,6 +11,8 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from lakeward.format.parquet.read_meter import ReadMeter
+from lakeward.quantities import format_size
 from lakeward.verify.check_report import Check, CheckReport
 
 
@@ -40,5 +42,14 @@ def render_verification(report: CheckReport, console: Console) -> None:
 def _line(check: Check, problems: int) -> str:
     of = f" of {check.of:,}" if check.of is not None and check.of != check.checked else ""
     state = f"{problems} wrong" if problems else "right"
-    note = f" ({check.note})" if check.note else ""
+    notes = [check.note] if check.note else []
+    if check.read is not None:
+        notes.append(_amount(check.read))
+    note = f" ({'; '.join(notes)})" if notes else ""
     return f"{check.name}: {check.checked:,}{of} {check.unit}, {state}{note}"
+
+
+def _amount(read: ReadMeter) -> str:
+    groups = read.row_groups + read.row_groups_skipped
+    of_groups = f", {read.row_groups:,} of {groups:,} row groups" if groups else ""
+    return f"read {format_size(read.bytes_read)} of {format_size(read.bytes_stored)}{of_groups}, {read.rows:,} rows"
