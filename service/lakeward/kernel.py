@@ -34,6 +34,7 @@ U64_IN = types.Array(types.uint64, 1, "C", readonly=True)
 I8 = types.Array(types.int8, 1, "C")
 U8 = types.Array(types.uint8, 1, "C")
 I32 = types.Array(types.int32, 1, "C")
+U32 = types.Array(types.uint32, 1, "C")
 I64 = types.Array(types.int64, 1, "C")
 U64 = types.Array(types.uint64, 1, "C")
 

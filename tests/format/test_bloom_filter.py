@@ -58,6 +58,17 @@ class Reader:
         return True
 
 
+def slow_row(keys: list[str], like: Reader) -> bytes:
+    row = bytearray(len(like.row))
+    for key in keys:
+        value = 0
+        for _ in range(like.hashes):
+            value = murmur2(key.encode(), value)
+            index = abs(value - 2**32 if value >= 2**31 else value) % like.bits
+            row[index // 8] |= 1 << index % 8
+    return bytes(row)
+
+
 def keys_of(count: int) -> list[str]:
     """Keys of all tail lengths, some beyond ASCII."""
     return [("k", "ключ", "ü", "鍵", "😀x")[i % 5] + str(i) for i in range(count)]
@@ -78,6 +89,14 @@ def test_every_key_is_found_and_others_are_not(count: int):
     assert all(reader.might_contain(key) for key in keys)
     assert not any(reader.might_contain(f"absent-{i}") for i in range(2_000))
     assert (reader.keys_per_row, reader.keys) == (count, count)
+
+
+def test_bits_are_those_of_the_keys_and_no_others():
+    """However many keys of one length are hashed side by side, each sets its own bits: keys of 0 to 40 bytes."""
+    keys = [f"{i:x}".ljust(length, "ü")[:length] for length in range(21) for i in range(1 + length * 7 % 17)]
+    reader = Reader(filter_of(keys))
+
+    assert reader.row == slow_row(keys, reader)
 
 
 def test_bytes_of_a_filter_made_by_hudi():

@@ -30,12 +30,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.kernel import I32_IN, U8, U8_IN, kernel, types
+from lakeward.kernel import I32_IN, I64_IN, U8, U8_IN, U32, kernel, types
 
 ERROR_RATE = 1e-9
 ROW_BYTES_MAX = 1024 * 1024
 TYPE_CODE = "DYNAMIC_V0"
 SIMPLE_TYPE_CODE = "SIMPLE"
+
+LANES = 8
+"""Keys that are hashed side by side."""
 
 _MURMUR = 1
 _VERSION = -1
@@ -60,7 +63,11 @@ class BloomFilter:
         if len(keys) == 0:
             return
         offsets, data = key_buffers(keys)
-        _add_keys(offsets, data, self._bits, self._hashes, self._row)
+        lengths = np.diff(offsets)
+        order = np.argsort(lengths, kind="stable")
+        words = np.zeros((int(lengths.max()) // 4 + 1) * LANES, dtype=np.uint32)
+        values = np.zeros(LANES, dtype=np.uint32)
+        _add_keys(offsets, data, order, self._bits, self._hashes, words, values, self._row)
         self._keys += len(keys)
 
     def to_bytes(self) -> bytes:
@@ -81,60 +88,95 @@ def key_buffers(keys: pa.StringArray) -> tuple[npt.NDArray[np.int32], npt.NDArra
     return starts, text
 
 
-@kernel(types.uint64(types.uint8))
+@kernel(types.uint32(types.uint8))
 def _signed(byte: Any) -> Any:
     """A byte widened to 32 bits with its sign."""
     if byte >= 128:
-        return np.uint64(0xFFFFFF00) | np.uint64(byte)
-    return np.uint64(byte)
+        return np.uint32(0xFFFFFF00) | np.uint32(byte)
+    return np.uint32(byte)
 
 
-@kernel(types.uint32(U8_IN, types.int64, types.int64, types.uint32))
-def _murmur2(data: Any, start: Any, end: Any, seed: Any) -> Any:
-    """Hudi's murmur2 of `data[start:end]`. All arithmetic wraps at 32 bits."""
-    factor = np.uint64(0x5BD1E995)
-    low = np.uint64(0xFFFFFFFF)
-    length = end - start
-    value = np.uint64(seed) ^ np.uint64(length)
+@kernel(types.uint32(types.uint32))
+def _times(value: Any) -> Any:
+    """The value times murmur2's factor, wrapping at 32 bits."""
+    return np.uint32((np.uint64(value) * np.uint64(0x5BD1E995)) & np.uint64(0xFFFFFFFF))
+
+
+@kernel(types.void(U8_IN, types.int64, types.int64, U32, types.int64))
+def _mix_key(data: Any, start: Any, end: Any, words: Any, lane: Any) -> None:
+    """What murmur2 makes of `data[start:end]` without the seed, into `words[lane::LANES]`; the rest comes last."""
     at = start
+    to = lane
     while end - at >= 4:
         word = (
-            np.uint64(data[at])
-            | (np.uint64(data[at + 1]) << np.uint64(8))
-            | (np.uint64(data[at + 2]) << np.uint64(16))
-            | (np.uint64(data[at + 3]) << np.uint64(24))
+            np.uint32(data[at])
+            | (np.uint32(data[at + 1]) << np.uint32(8))
+            | (np.uint32(data[at + 2]) << np.uint32(16))
+            | (np.uint32(data[at + 3]) << np.uint32(24))
         )
-        word = (word * factor) & low
-        word = word ^ (word >> np.uint64(24))
-        word = (word * factor) & low
-        value = ((value * factor) & low) ^ word
+        word = _times(np.uint32(word))
+        words[to] = _times(word ^ (word >> np.uint32(24)))
         at += 4
+        to += LANES
     left = end - at
     if left > 0:
         # Unlike the murmur2 of others, the last byte counts lowest. Java's bytes are signed, and Hudi widens them with
         # their sign, which matters for keys beyond ASCII.
-        if left >= 3:
-            value = value ^ ((_signed(data[end - 3]) << np.uint64(16)) & low)
+        rest = _signed(data[end - 1])
         if left >= 2:
-            value = value ^ ((_signed(data[end - 2]) << np.uint64(8)) & low)
-        value = value ^ _signed(data[end - 1])
-        value = (value * factor) & low
-    value = value ^ (value >> np.uint64(13))
-    value = (value * factor) & low
-    value = value ^ (value >> np.uint64(15))
-    return np.uint32(value)
+            rest ^= np.uint32(_signed(data[end - 2]) << np.uint32(8))
+        if left >= 3:
+            rest ^= np.uint32(_signed(data[end - 3]) << np.uint32(16))
+        words[to] = rest
 
 
-@kernel(types.void(I32_IN, U8_IN, types.int64, types.int64, U8))
-def _add_keys(offsets: Any, data: Any, bits: int, hashes: int, row: Any) -> None:
-    """`offsets` are ascending and lie inside of `data`; `row` has at least `bits` bits."""
-    for key in range(len(offsets) - 1):
-        value = np.uint32(0)
+@kernel(types.void(U32, U32, types.int64))
+def _hash_lanes(words: Any, values: Any, length: Any) -> None:
+    """Murmur2 of each lane's key, all of which have this length; `values` are the seeds, then the hashes."""
+    for lane in range(LANES):
+        values[lane] ^= np.uint32(length)
+    whole = length // 4
+    for word in range(whole):
+        for lane in range(LANES):
+            values[lane] = _times(values[lane]) ^ words[word * LANES + lane]
+    if length % 4:
+        for lane in range(LANES):
+            values[lane] = _times(values[lane] ^ words[whole * LANES + lane])
+    for lane in range(LANES):
+        value = values[lane]
+        value = _times(value ^ (value >> np.uint32(13)))
+        values[lane] = value ^ (value >> np.uint32(15))
+
+
+@kernel(types.void(I32_IN, U8_IN, I64_IN, types.int64, types.int64, U32, U32, U8))
+def _add_keys(offsets: Any, data: Any, order: Any, bits: int, hashes: int, words: Any, values: Any, row: Any) -> None:
+    """
+    Keys of one length go through the hash side by side, `LANES` at a time: each hash is the seed of the next, so that
+    one key alone would wait for every multiplication.
+
+    Args:
+        offsets: ascending and inside of `data`.
+        order: the keys' numbers, by length.
+        words: room for `LANES` times the words of the longest key and one more.
+        values: `LANES` long.
+        row: has at least `bits` bits.
+    """
+    first = 0
+    while first < len(order):
+        length = np.int64(offsets[order[first] + 1]) - np.int64(offsets[order[first]])
+        last = first
+        while last < len(order) and last - first < LANES:
+            start, end = np.int64(offsets[order[last]]), np.int64(offsets[order[last] + 1])
+            if end - start != length:
+                break
+            _mix_key(data, start, end, words, last - first)
+            last += 1
+        for lane in range(LANES):
+            values[lane] = 0
         for _ in range(hashes):
-            value = _murmur2(data, np.int64(offsets[key]), np.int64(offsets[key + 1]), value)
-            signed = np.int64(value)
-            if signed >= 0x80000000:
-                signed -= 0x100000000
-            # Java: Math.abs(h % bits), where the remainder takes the sign of h.
-            index = abs(signed) % bits
-            row[index >> 3] |= np.uint8(1 << (index & 7))
+            _hash_lanes(words, values, length)
+            for lane in range(last - first):
+                # Java: Math.abs(h % bits), where the remainder takes the sign of h.
+                index = np.uint32(abs(np.int64(np.int32(values[lane])))) % np.uint32(bits)
+                row[index >> 3] |= np.uint8(1 << (index & 7))
+        first = last
