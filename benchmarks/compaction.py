@@ -2,8 +2,8 @@
 
 The table: 2 M base rows and 20 logs of 30 k rows, 15 columns, two bucketed file groups, event-time ordering; every log
 updates rows all over the base. Each side is a process of its own, Spark included, on as many cores as there are, and
-writes zstd. Lakeward runs with its checks on (the default), with them off, and in process instead of on Spark. In the
-end Hudi reads every copy, and all rows must be equal to those read before.
+writes zstd. Lakeward runs on Spark with its checks on (the default) and off, in processes of this machine, and on one
+core. In the end Hudi reads every copy, and all rows must be equal to those read before.
 
 Touches: a temporary folder (some GB); writes `benchmarks/results/compaction-<time>.json`.
 """
@@ -15,7 +15,7 @@ import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,15 +31,20 @@ if TYPE_CHECKING:
 RESULTS = Path(__file__).with_name("results")
 CODEC = "zstd"
 
+Compact = Callable[[str], tuple[Cost, float]]
+"""Compacts the table at a path; returns what it cost, and the seconds of the compaction alone."""
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make bench-compaction", description=__doc__)
     parser.add_argument("--base-rows", type=int, default=2_000_000)
     parser.add_argument("--logs", type=int, default=20)
     parser.add_argument("--log-rows", type=int, default=30_000)
+    parser.add_argument("--without-hudi", action="store_true", help="leave the side of Hudi out")
     arguments = parser.parse_args()
+    sides = {name: side for name, side in SIDES.items() if side is not by_hudi or not arguments.without_hudi}
     with tempfile.TemporaryDirectory(prefix="lakeward-bench-") as folder:
-        result = run(Path(folder), arguments.base_rows, arguments.logs, arguments.log_rows)
+        result = run(Path(folder), arguments.base_rows, arguments.logs, arguments.log_rows, sides)
     RESULTS.mkdir(exist_ok=True)
     file = RESULTS / f"compaction-{result['time'].replace(':', '')}.json"
     file.write_text(json.dumps(result, indent=2) + "\n")
@@ -48,7 +53,7 @@ def main() -> int:
     return 0
 
 
-def run(folder: Path, base_rows: int, logs: int, log_rows: int) -> dict[str, Any]:
+def run(folder: Path, base_rows: int, logs: int, log_rows: int, compacting: Mapping[str, Compact]) -> dict[str, Any]:
     spark = start_spark(scratch=folder / "spark", memory="6g", at_full_speed=True)
     table = write_table(spark, folder / "table", base_rows, logs, log_rows)
     expected = table.digest()
@@ -57,7 +62,7 @@ def run(folder: Path, base_rows: int, logs: int, log_rows: int) -> dict[str, Any
 
     about_machine = machine()
     sides = {}
-    for name, compact in SIDES.items():
+    for name, compact in compacting.items():
         copy = folder / name.replace(" ", "-")
         shutil.copytree(table.path, copy, copy_function=shutil.copy2)
         print(f"{name} ...", file=sys.stderr)
@@ -65,7 +70,7 @@ def run(folder: Path, base_rows: int, logs: int, log_rows: int) -> dict[str, Any
         sides[name] = asdict(cost) | {"compaction_seconds": seconds, "output_bytes": output_bytes(copy, table.path)}
 
     spark = start_spark(scratch=folder / "spark", memory="6g", at_full_speed=True)
-    for name in SIDES:
+    for name in compacting:
         found = HudiTable(spark, folder / name.replace(" ", "-"), table.shape).digest()
         assert found == expected, f"{name}: Hudi reads other rows than before"
     spark.stop()
@@ -115,9 +120,9 @@ def by_hudi(table: str) -> tuple[Cost, float]:
     return cost, float(printed.strip().splitlines()[-1])
 
 
-def by_lakeward(*options: str) -> Callable[[str], tuple[Cost, float]]:
+def by_lakeward(*options: str, before: Sequence[str] = ()) -> Compact:
     def compact(table: str) -> tuple[Cost, float]:
-        command = [sys.executable, "-m", "lakeward.cli.main", "compact", table, "--type", "full"]
+        command = [*before, sys.executable, "-m", "lakeward.cli.main", "compact", table, "--type", "full"]
         cost, printed = measure([*command, "--writers", "stopped", "--codec", CODEC, "--json", *options])
         return cost, sum(plan["seconds"] for plan in json.loads(printed)["compactions"])
 
@@ -126,9 +131,10 @@ def by_lakeward(*options: str) -> Callable[[str], tuple[Cost, float]]:
 
 SIDES = {
     f"hudi {HUDI_VERSION}": by_hudi,
-    "lakeward": by_lakeward("--local-below", "0"),
-    "lakeward unchecked": by_lakeward("--local-below", "0", "--no-verify"),
-    "lakeward in process": by_lakeward("--local-below", "1024GiB"),
+    "lakeward on Spark": by_lakeward("--spark"),
+    "lakeward on Spark unchecked": by_lakeward("--spark", "--no-verify"),
+    "lakeward local": by_lakeward("--local"),
+    "lakeward on one core": by_lakeward("--local", before=("taskset", "-c", "0")),
 }
 
 
@@ -138,10 +144,10 @@ def output_bytes(copy: Path, original: Path) -> int:
 
 
 def say(result: dict[str, Any]) -> None:
-    print(f"{'':22} {'process':>9} {'compaction':>11} {'CPU':>8} {'peak RSS':>10} {'output':>9}")
+    print(f"{'':28} {'process':>9} {'compaction':>11} {'CPU':>8} {'peak RSS':>10} {'output':>9}")
     for name, side in result["sides"].items():
         print(
-            f"{name:22} {side['wall_seconds']:7.1f} s {side['compaction_seconds']:9.1f} s {side['cpu_seconds']:6.1f} s"
+            f"{name:28} {side['wall_seconds']:7.1f} s {side['compaction_seconds']:9.1f} s {side['cpu_seconds']:6.1f} s"
             f" {side['peak_rss_bytes'] / 1e6:7.0f} MB {side['output_bytes'] / 1e6:6.0f} MB"
         )
 

@@ -2,8 +2,7 @@
 
 Touches: starts the command, samples the process table while it runs.
 Keeps:   1. CPU and memory are of the whole tree: Spark's JVM and its Python workers are children no process waits for,
-so
-            the kernel's own sum for children leaves them out;
+            so the kernel's own sum for children leaves them out;
          2. a sample is taken every 50 ms: what a process does between its last sample and its end is not counted.
 """
 
@@ -32,12 +31,14 @@ class Cost:
     wall_seconds: float
     cpu_seconds: float
     peak_rss_bytes: int
+    cpu_by_part: dict[str, float]
+    """The same CPU by who took it: the `command` itself, `java`, and `workers`, which are all other processes."""
 
 
 def measure(command: Sequence[str]) -> tuple[Cost, str]:
     """Run the command to its end, which must be a good one. Returns its cost and what it printed."""
     begin = time.perf_counter()
-    cpu_by_process: dict[int, float] = {}
+    cpu_by_process: dict[tuple[int, str], float] = {}
     peak = 0
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         root = psutil.Process(process.pid)
@@ -47,7 +48,8 @@ def measure(command: Sequence[str]) -> tuple[Cost, str]:
                 for member in [root, *root.children(recursive=True)]:
                     with contextlib.suppress(psutil.NoSuchProcess):
                         times = member.cpu_times()
-                        cpu_by_process[member.pid] = times.user + times.system
+                        part = "command" if member.pid == root.pid else "java" if member.name() == "java" else "workers"
+                        cpu_by_process[member.pid, part] = times.user + times.system
                         resident += member.memory_info().rss
             peak = max(peak, resident)
             time.sleep(SAMPLE_SECONDS)
@@ -56,7 +58,10 @@ def measure(command: Sequence[str]) -> tuple[Cost, str]:
         printed = process.stdout.read()
     if process.returncode != 0:
         raise subprocess.CalledProcessError(process.returncode, list(command), printed)
-    return Cost(wall, sum(cpu_by_process.values()), peak), printed
+    parts = {part: 0.0 for _, part in sorted(cpu_by_process, key=lambda key: key[1])}
+    for (_, part), seconds in cpu_by_process.items():
+        parts[part] = round(parts[part] + seconds, 2)
+    return Cost(wall, sum(cpu_by_process.values()), peak, parts), printed
 
 
 def machine() -> dict[str, Any]:

@@ -49,7 +49,9 @@ def test_a_compaction_from_end_to_end(table: Path, capfd: pytest.CaptureFixture[
     ("options", "place"),
     [
         ((), "this process"),
+        (("--local",), "this process"),
         (("--master", "local[1]"), "Spark local[1]"),
+        (("--spark",), "Spark local[*]"),
         (("--local-below", "0"), "Spark local[*]"),
         (("--master", "local[1]", "--local-below", "1GiB"), "this process"),
     ],

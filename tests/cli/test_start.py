@@ -35,6 +35,11 @@ LOADED_FOR = {
         *("pydantic", "lakeward.config.settings", "lakeward.table", "rich"),
         *("lakeward.execute", "numpy", "psutil", "pyarrow"),
     },
+    # In process, as all that is small: neither Spark nor the store, and nothing that only other services need.
+    "compact {table} --type full --writers stopped --timezone UTC": {
+        *("pydantic", "lakeward.config.settings", "lakeward.table", "rich"),
+        *("lakeward.execute", "numpy", "psutil", "pyarrow", "fastavro", "numba"),
+    },
     "state status --url {store}": {
         *("pydantic", "lakeward.config.settings", "lakeward.table"),
         *("asyncio", "sqlalchemy"),
@@ -57,6 +62,8 @@ LOADED_FOR = {
 IN_A_FRESH_PROCESS = """
 import contextlib, io, json, sys
 from lakeward.cli.main import run
+from lakeward.without_pandas import leave_pandas_out
+leave_pandas_out()
 with contextlib.redirect_stdout(io.StringIO()):
     codes = [run(words) for words in json.loads(sys.argv[1])]
 print(json.dumps([codes, sorted(sys.modules)]))

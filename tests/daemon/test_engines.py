@@ -12,11 +12,12 @@ from pydantic import SecretStr
 from lakeward.config.settings import SparkSettings
 from lakeward.daemon.engines import Engines
 from lakeward.daemon.status import SparkState
-from lakeward.dispatch.in_process import InProcessDispatcher
+from lakeward.dispatch.local import LocalDispatcher
 from lakeward.dispatch.spark import SparkDispatcher
 from lakeward.errors import LakewardError
 
 TIMEOUT_SECONDS = 30.0
+MEMORY = 512 * 1024**2
 
 
 def nothing() -> None:
@@ -24,14 +25,20 @@ def nothing() -> None:
 
 
 def engines_of(**settings: Any) -> Engines:
-    return Engines(SparkSettings(**settings), on_replaced=nothing)
+    return engines_with(SparkSettings(**settings))
+
+
+def engines_with(settings: SparkSettings) -> Engines:
+    return Engines(settings, memory_bytes=MEMORY, memory_limit_bytes=MEMORY, on_replaced=nothing)
 
 
 def test_small_plans_run_here_and_only_when_asked_for() -> None:
-    """Spark runs everything, unless the settings name a size below which this process does."""
+    """Spark runs everything, unless the settings name a size below which processes of this machine do, as many at once
+    as have their memory within `service.memory`."""
     assert isinstance(engines_of().choose(0), SparkDispatcher)
     engines = engines_of(local_below=1000)
-    assert isinstance(engines.choose(999), InProcessDispatcher)
+    assert isinstance(local := engines.choose(999), LocalDispatcher)
+    assert local.name == "1 process of this machine"
     assert isinstance(engines.choose(1000), SparkDispatcher)
     assert engines.choose(1000) is engines.choose(2000), "one session for all jobs"
 
@@ -44,14 +51,14 @@ def test_nothing_is_started_by_being_asked() -> None:
     engines.check()
     assert engines.status.state is SparkState.NOT_STARTED
     engines.apply(SparkSettings(local_below=10))
-    assert isinstance(engines.choose(9), InProcessDispatcher)
+    assert isinstance(engines.choose(9), LocalDispatcher)
     engines.stop()
 
 
 def test_an_address_with_a_token_is_not_shown() -> None:
     """A Connect address may hold credentials."""
     remote = SparkSettings(remote=SecretStr("sc://cluster:15002/;token=canary"))
-    assert Engines(remote, on_replaced=nothing).status.where == "Spark Connect"
+    assert engines_with(remote).status.where == "Spark Connect"
 
 
 def test_no_caller_waits_for_a_spark_that_starts(monkeypatch: pytest.MonkeyPatch) -> None:

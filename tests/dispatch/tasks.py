@@ -71,6 +71,33 @@ def pool_of_my_job(spec: int, task_attempt: int) -> tuple[str, str]:
     return str(context.getLocalProperty("spark.scheduler.pool")), str(context.getLocalProperty("spark.job.description"))
 
 
+def kill_me_if_odd(spec: int, task_attempt: int) -> int:
+    import signal
+
+    if spec % 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return spec
+
+
+def interrupt_me(spec: int, task_attempt: int) -> int:
+    import signal
+
+    os.kill(os.getpid(), signal.SIGINT)
+    return os.getpid()
+
+
+def alone(spec: str, task_attempt: int) -> float:
+    """Fails where another task is in the folder. Returns when it began."""
+    import time
+
+    lock = os.path.join(spec, "lock")
+    began = time.monotonic()
+    os.close(os.open(lock, os.O_CREAT | os.O_EXCL))
+    time.sleep(0.02)
+    os.unlink(lock)
+    return began
+
+
 def which_are_loaded(spec: list[str], task_attempt: int) -> list[str]:
     import sys
 

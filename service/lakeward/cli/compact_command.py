@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks, parse_option
 from lakeward.cli.options.plan import StatedPlan
-from lakeward.cli.options.spark import local_below_of, spark_of
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.clock import SystemClock
 from lakeward.config.codec import Codec
@@ -24,7 +24,6 @@ from lakeward.errors import LakewardError, VerificationFailed
 from lakeward.quantities import parse_duration, parse_size
 
 if TYPE_CHECKING:
-    from lakeward.dispatch.dispatcher import Dispatcher
     from lakeward.plan.metadata.compact_after import MetadataCompactAfter
 
 
@@ -78,20 +77,7 @@ def compact(
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Peak memory of one operation; default 512MiB.")
     ] = None,
-    master: Annotated[
-        str | None, typer.Option(metavar="URL", help="Spark master that runs the operations; default local[*].")
-    ] = None,
-    spark_conf: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="A Spark setting. Repeatable.")
-    ] = None,
-    local_below: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Run plans that read less than this in process instead of on Spark; default 256MiB, or 0 where a "
-            "master is named.",
-        ),
-    ] = None,
+    engine: StatedEngine,
     accept_damaged_logs: Annotated[
         bool,
         typer.Option(
@@ -125,7 +111,6 @@ def compact(
     from lakeward.cli.views.progress import open_view
     from lakeward.cli.views.terminal import Terminal
     from lakeward.commit.owner import Processes
-    from lakeward.dispatch.in_process import InProcessDispatcher
     from lakeward.execute.compaction.compactor import Compactor
     from lakeward.execute.metadata.trigger import service_metadata
     from lakeward.table.damaged_file import damaged_error
@@ -142,21 +127,13 @@ def compact(
                 "--no-metadata-services": no_metadata_services,
                 "--codec": codec,
                 "--memory": memory,
-                "--master": master,
-                "--spark-conf": spark_conf,
-                "--local-below": local_below,
+                **engine.by_option(),
                 "--accept-damaged-logs": accept_damaged_logs or None,
             }
         )
     opened = open_table(table, config)
     configured, clock = opened.table, SystemClock()
     locks = stated.over(opened, dry_run=dry_run)
-    local_bytes = parse_option(parse_size, "--local-below", local_below, local_below_of(opened.settings.spark, master))
-    spark = spark_of(opened.settings.spark, master, spark_conf or [])
-
-    def choose_dispatcher(input_bytes: int) -> Dispatcher:
-        return InProcessDispatcher() if input_bytes < local_bytes else spark
-
     options = compaction_options(opened, locks, timezone=timezone)
     yielding = options.yielding
     yield_seconds = parse_option(parse_duration, "--yield-to-writers", yield_to_writers, yielding.seconds)
@@ -169,6 +146,7 @@ def compact(
         memory_bytes=parse_option(parse_size, "--memory", memory, options.memory_bytes),
         accept_damaged_logs=accept_damaged_logs,
     )
+    engines = engine.over(opened.settings.spark, memory_bytes=options.memory_bytes)
     if metadata:
         typer.echo(
             "`compact --metadata` is the old way to say `lakeward metadata clean` and `lakeward metadata compact`.",
@@ -190,7 +168,7 @@ def compact(
                 opened.base_path,
                 options,
                 planner=plan.over(configured),
-                choose_dispatcher=choose_dispatcher,
+                choose_dispatcher=engines.choose,
                 run_operation=partial(run_operation_at, opened.base_path),
                 clock=clock,
                 processes=Processes(),
@@ -219,7 +197,7 @@ def compact(
         parked.park(error)
         raise
     finally:
-        spark.stop()
+        engines.stop()
     if dry_run:
         show_preview(preview, trigger, as_json=as_json)
         nothing = not preview.operations and not (trigger and trigger.is_due)

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from lakeward.errors import Cancelled, LakewardError
+from lakeward.without_pandas import leave_pandas_out
 
 AFTER_AN_INTERRUPT = "Nothing half-done stays visible; the next run ends what was begun."
 """What is true wherever Ctrl-C came, where no attempt says that it was rolled back."""
@@ -100,6 +101,7 @@ def _known_secrets(arguments: Sequence[str]) -> tuple[str, ...]:
 
 def main() -> None:
     sys.excepthook = _print_uncaught
+    leave_pandas_out()
     sys.exit(run(sys.argv[1:]))
 
 

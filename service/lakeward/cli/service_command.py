@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.options.engine import CommandEngines, StatedEngine
 from lakeward.cli.options.groups import with_option_groups
 from lakeward.cli.options.lock import StatedLocks
-from lakeward.cli.options.spark import local_below_of, spark_of
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.clock import SystemClock
 from lakeward.config.job_kind import JobKind
@@ -33,7 +33,6 @@ from lakeward.errors import Cancelled, LakewardError, Refused, VerificationFaile
 if TYPE_CHECKING:
     from lakeward.cli.configured_table import ConfiguredTable
     from lakeward.cli.views.terminal import Terminal
-    from lakeward.dispatch.dispatcher import Dispatcher
     from lakeward.execute.serviced_table import ServicedTable
     from lakeward.plan.compaction.decision import Reason
     from lakeward.table.file_system_view import GroupId
@@ -78,14 +77,14 @@ def service(
 
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
-    spark = spark_of(opened.settings.spark, None, [])
+    engines = StatedEngine().over(opened.settings.spark, memory_bytes=opened.table.memory)
     parked = ParkedGroups(opened, config, SystemClock(), say=partial(typer.echo, err=True))
     parked_now = parked.records()
     excluded = parked.excluded(parked_now)
     console, report, failed, is_any = Terminal(), dict[str, Any](), None, False
     try:
         with serviced_table(opened, locks, timezone=timezone) as serviced:
-            compact = _Compaction(opened, serviced, spark, excluded)
+            compact = _Compaction(opened, serviced, engines, excluded)
             steps: dict[str, Callable[[], _Step | None]] = {
                 "recovery": compact.recover,
                 "rollback": partial(_roll_back, serviced, dry_run=dry_run),
@@ -107,7 +106,7 @@ def service(
                     parked.park(done.error)
                     break
     finally:
-        spark.stop()
+        engines.stop()
     if as_json:
         print_json({"dry_run": dry_run, "parked": parked.as_json(parked_now), **report})
     if failed is not None:
@@ -148,11 +147,10 @@ class _Compaction:
         self,
         opened: ConfiguredTable,
         serviced: ServicedTable,
-        spark: Dispatcher,
+        engines: CommandEngines,
         excluded: Mapping[GroupId, Reason],
     ) -> None:
         from lakeward.config.standing import standing_of
-        from lakeward.dispatch.in_process import InProcessDispatcher
         from lakeward.execute.compaction.compactor import Compactor
         from lakeward.plan.compaction.planner import planner_of
         from lakeward.plan.compaction.selection import GroupFilter
@@ -163,14 +161,14 @@ class _Compaction:
         standing = standing_of(opened.table, opened.snapshot(timezone=serviced.options.timezone))
         self._no_work = standing.no_work
         self._is_stopped = JobKind.COMPACTION in standing.stopped
-        settings, local = opened.table, local_below_of(opened.settings.spark, None)
+        settings = opened.table
         chosen = GroupFilter(partitions=settings.partitions, excluded_partitions=settings.exclude_partitions)
         self._compactor = Compactor(
             serviced.storage,
             serviced.base_path,
             serviced.options,
             planner=planner_of(settings.type, chosen, settings.planner, objective=settings.objective_kept),
-            choose_dispatcher=lambda size: InProcessDispatcher() if size < local else spark,
+            choose_dispatcher=engines.choose,
             run_operation=partial(run_operation_at, serviced.base_path),
             clock=serviced.clock,
             processes=serviced.processes,

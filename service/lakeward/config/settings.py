@@ -308,9 +308,8 @@ class SparkSettings(_Section):
     pool: Text = Field(default="lakeward", json_schema_extra=RESTART)
     """Name of the scheduler pool of our jobs, for a session with fair scheduling."""
     local_below: SizeOrNone | None = None
-    """Plans that read less than this run in process instead of on Spark; 0: none do. Not given: for commands 256MiB,
-    which are merged before Spark would have started, unless `master` or `remote` says where to work; for a daemon,
-    whose session has started, 0."""
+    """Plans that read less than this run in processes of this machine instead of on Spark; 0: none do. Not given: for
+    commands 16GiB, unless `master` or `remote` says where to work; for a daemon, whose session has started, 0."""
 
 
 class StateSettings(_Section):

@@ -167,7 +167,12 @@ class App:
             address=settings.service.listen,
             process=processes.new_owner().to_line().decode().strip(),
         )
-        self._engines = engines = Engines(settings.spark, on_replaced=self._metrics.spark_restarted)
+        self._engines = engines = Engines(
+            settings.spark,
+            memory_bytes=settings.defaults.memory,
+            memory_limit_bytes=settings.service.memory,
+            on_replaced=self._metrics.spark_restarted,
+        )
         ending.callback(self._stop_engines)
         self._watcher = Watcher(open_storage, clock)
         self._worker = Worker(

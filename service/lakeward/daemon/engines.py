@@ -1,6 +1,7 @@
-"""Engines for the daemon's data jobs: one Spark session for all of them, or this process for plans that are small.
+"""Engines for the daemon's data jobs: one Spark session for all of them, or processes of this machine for plans that
+are small.
 
-Touches: a Spark session, which starts with the first job that needs it.
+Touches: a Spark session and child processes, which start with the first job that needs them.
 """
 
 from __future__ import annotations
@@ -11,15 +12,19 @@ from collections.abc import Callable
 from lakeward.config.settings import SparkSettings
 from lakeward.daemon.status import SparkState, SparkStatus
 from lakeward.dispatch.dispatcher import Dispatcher
-from lakeward.dispatch.in_process import InProcessDispatcher
+from lakeward.dispatch.local import LocalDispatcher, processes_of
 from lakeward.dispatch.spark import SparkDispatcher
 from lakeward.printable import printable_url
 
 
 class Engines:
-    def __init__(self, settings: SparkSettings, *, on_replaced: Callable[[], None]) -> None:
+    def __init__(
+        self, settings: SparkSettings, *, memory_bytes: int, memory_limit_bytes: int, on_replaced: Callable[[], None]
+    ) -> None:
         """
         Args:
+            memory_bytes: peak memory of one operation.
+            memory_limit_bytes: what all operations on this machine may take.
             on_replaced: called when a session is started in the place of one that died.
         """
         remote = settings.remote.get_secret_value() if settings.remote is not None else None
@@ -28,7 +33,7 @@ class Engines:
         # Jobs of several tables share the session; without fair scheduling one would starve the others.
         conf = {"spark.scheduler.mode": "FAIR"} | dict(settings.conf)
         self._spark = SparkDispatcher(settings.master, conf, pool=settings.pool, remote=remote, on_replaced=on_replaced)
-        self._in_process = InProcessDispatcher()
+        self._local = LocalDispatcher(processes_of(memory_bytes, limit_bytes=memory_limit_bytes))
         self._is_alive = True
 
     def apply(self, settings: SparkSettings) -> None:
@@ -37,7 +42,7 @@ class Engines:
 
     def choose(self, input_bytes: int) -> Dispatcher:
         """The dispatcher for a plan that reads so many bytes."""
-        return self._in_process if input_bytes < self._local_below else self._spark
+        return self._local if input_bytes < self._local_below else self._spark
 
     @property
     def at_once(self) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from importlib.metadata import version
 from typing import Generic, Protocol, TypeVar
 
@@ -42,10 +43,23 @@ class Progress:
     total: int
 
 
+class Engine(StrEnum):
+    """What work can run on; the values are metric labels and stand in reports."""
+
+    IN_PROCESS = "in_process"
+    """The process that plans and publishes."""
+    LOCAL = "local"
+    """Processes of its machine."""
+    SPARK = "spark"
+
+
 class Dispatcher(Protocol):
     @property
+    def engine(self) -> Engine: ...
+
+    @property
     def name(self) -> str:
-        """For people: `Spark local[2]`, `this process`."""
+        """For people: `Spark local[2]`, `2 processes of this machine`, `this process`."""
 
     @property
     def is_ready(self) -> bool:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from lakeward.dispatch.dispatcher import Done, Failure, Progress, Result, Spec
+from lakeward.dispatch.dispatcher import Done, Engine, Failure, Progress, Result, Spec
 from lakeward.errors import LakewardError
 
 
 class InProcessDispatcher:
+    engine = Engine.IN_PROCESS
     name = "this process"
     is_ready = True
 

@@ -23,6 +23,7 @@ from typing import Any, Protocol
 
 from lakeward.dispatch.dispatcher import (
     Done,
+    Engine,
     Failure,
     Progress,
     Result,
@@ -107,6 +108,8 @@ class SparkDispatcher:
         self._session: Session | None = None
         self._found: list[Versions] | None = None
         """What the executors of this session answered."""
+
+    engine = Engine.SPARK
 
     @property
     def name(self) -> str:

@@ -27,6 +27,7 @@ from lakeward.dispatch.spark_session import (
 )
 from lakeward.errors import LakewardError, UsageError
 from lakeward.printable import encodings, printable, printable_url, secrets_in
+from lakeward.without_pandas import allow_pandas
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,6 +46,7 @@ class ConnectSession:
     @classmethod
     def start(cls, remote: str, settings: Mapping[str, str]) -> ConnectSession:
         """Settings that only the start of a driver takes are left. Raises `LakewardError` when no server answers."""
+        allow_pandas()
         try:
             from pyspark.sql.connect.session import SparkSession
         except ImportError as error:

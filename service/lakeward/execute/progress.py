@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from lakeward.dispatch.dispatcher import Engine
+
 
 class Phase(StrEnum):
     """Parts of the work whose seconds are told apart. They nest: a commit waits for the lock, holds it, and scans."""
@@ -45,9 +47,15 @@ class Count(StrEnum):
     METADATA_COMPACTION = "metadata_compaction"
     METADATA_LEFT = "metadata_left"
     """A metadata table was to be cleaned or compacted, and something stood against it."""
+    RAN_IN_PROCESS = "ran_in_process"
+    """The operations of a plan were merged in this process."""
+    RAN_LOCAL = "ran_local"
+    """They were merged in processes of this machine."""
+    RAN_SPARK = "ran_spark"
 
 
 METADATA_COUNTS = frozenset({Count.METADATA_CLEAN, Count.METADATA_COMPACTION, Count.METADATA_LEFT})
+ENGINE_COUNTS = {engine: Count(f"ran_{engine}") for engine in Engine}
 RECOVERY_COUNTS = frozenset({Count.ROLLED_BACK_ATTEMPT, Count.LOST_ATTEMPT, Count.UNSCHEDULED_PLAN})
 
 

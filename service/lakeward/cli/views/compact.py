@@ -13,11 +13,18 @@ from rich.markup import escape
 
 from lakeward.cli.views.plan import decision_as_json
 from lakeward.commit.transition import ServiceAction
+from lakeward.dispatch.dispatcher import Engine
 from lakeward.execute.compaction.compactor import CompactedPlan, CompactionReport
 from lakeward.plan.compaction.decision import Choice, PlanOutcome
 from lakeward.quantities import format_instant, format_size
 from lakeward.task.operation_spec import OperationKind, OperationResult
 from lakeward.verify.inspection import damaged_as_json
+
+_PLACES = {
+    Engine.IN_PROCESS: "in this process",
+    Engine.LOCAL: "in processes of this machine",
+    Engine.SPARK: "on Spark",
+}
 
 
 def report_as_json(report: CompactionReport) -> dict[str, Any]:
@@ -51,11 +58,12 @@ def _headline(plan: CompactedPlan) -> str:
     pending = " (it was pending)" if plan.recovered else ""
     if plan.completion_time is None:
         return f"[bold]{name} {plan.instant}[/bold]{pending}: nothing of it could be carried out any more."
+    where = f" {_PLACES[plan.engine]}" if plan.engine is not None else ""
     rows = sum(operation.counts.rows for operation in plan.operations)
     has_logs = any(operation.kind is OperationKind.LOG for operation in plan.operations)
     return (
         f"[bold]{name} {plan.instant}[/bold]{pending}: {_count(len(plan.operations), 'file slice')}, {rows:,} rows, "
-        f"{format_size(plan.input_bytes)} in, {format_size(plan.output_bytes)} out, {plan.seconds:.1f} s, "
+        f"{format_size(plan.input_bytes)} in, {format_size(plan.output_bytes)} out, {plan.seconds:.1f} s{where}, "
         f"committed at {format_instant(plan.completion_time)}. "
         f"A query reads {format_size(plan.read_bytes_after)} of these slices "
         f"instead of {format_size(plan.read_bytes_before)}."
@@ -89,6 +97,7 @@ def _plan_as_json(plan: CompactedPlan) -> dict[str, Any]:
         "completion_time": plan.completion_time,
         "recovered": plan.recovered,
         "seconds": round(plan.seconds, 3),
+        "engine": plan.engine,
         "input_bytes": plan.input_bytes,
         "output_bytes": plan.output_bytes,
         "merged_log_files": plan.merged_log_files,

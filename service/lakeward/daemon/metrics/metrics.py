@@ -40,6 +40,7 @@ from lakeward.daemon.metrics.specs import (
     DECISIONS,
     DELETED_BYTES,
     DELETED_FILES,
+    ENGINE_PLANS,
     EVENT_METRICS,
     JOB_SECONDS,
     JOBS,
@@ -81,7 +82,8 @@ from lakeward.daemon.metrics.specs import (
     WatchedStep,
 )
 from lakeward.daemon.status import JobEnd, JobStatus, ServiceStatus, TableStatus
-from lakeward.execute.progress import METADATA_COUNTS, RECOVERY_COUNTS, Count, Phase
+from lakeward.dispatch.dispatcher import Engine
+from lakeward.execute.progress import ENGINE_COUNTS, METADATA_COUNTS, RECOVERY_COUNTS, Count, Phase
 from lakeward.plan.compaction.decision import PlanOutcome
 
 TABLES_MAX = 200
@@ -178,6 +180,8 @@ class Metrics:
         label = self._labels.of(table)
         if count in METADATA_COUNTS:
             self._counter(METADATA_SERVICES, label, count.removeprefix("metadata_")).inc(number)
+        elif count in ENGINE_COUNTS.values():
+            self._counter(ENGINE_PLANS, label, count.removeprefix("ran_")).inc(number)
         elif count in RECOVERY_COUNTS:
             self._counter(RECOVERIES, label, count).inc(number)
         else:
@@ -232,6 +236,8 @@ class Metrics:
                 self._counter(POLLS, label, poll)
             for count in sorted(RECOVERY_COUNTS):
                 self._counter(RECOVERIES, label, count)
+            for engine in (Engine.LOCAL, Engine.SPARK):
+                self._counter(ENGINE_PLANS, label, engine)
             for count in sorted(METADATA_COUNTS):
                 self._counter(METADATA_SERVICES, label, count.removeprefix("metadata_"))
             for service in (JobKind.CLEAN, JobKind.ROLLBACK):

@@ -188,6 +188,13 @@ METADATA_SERVICES = _counter(
     "table",
     "kind",
 )
+ENGINE_PLANS = _counter(
+    "lakeward_engine_plans_total",
+    "Plans whose operations were run to their end, by what they ran on: spark, or local, processes of the daemon's "
+    "machine.",
+    "table",
+    "engine",
+)
 WATCHDOG = _counter(
     "lakeward_watchdog_firings_total", "Polls, plans and jobs that did not end before their deadline.", "table", "step"
 )
@@ -232,6 +239,7 @@ EVENT_METRICS = (
     WRITER_CONFLICTS,
     RECOVERIES,
     METADATA_SERVICES,
+    ENGINE_PLANS,
     WATCHDOG,
     LEASE_CHANGES,
     STORE_SECONDS,

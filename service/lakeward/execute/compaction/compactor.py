@@ -29,6 +29,7 @@ from lakeward.clock import Clock
 from lakeward.commit.lock.table_lock import Guard
 from lakeward.commit.owner import Processes
 from lakeward.commit.transition import ServiceAction
+from lakeward.dispatch.dispatcher import Engine
 from lakeward.errors import AttemptLost, Conflict, LockLost
 from lakeward.execute.compaction.choosing import choose
 from lakeward.execute.compaction.claim import Claim, claim_plan
@@ -77,6 +78,8 @@ class CompactedPlan:
     merged_log_files: int = 0
     """Logs that readers merged before, and merge no more."""
     merged_log_bytes: int = 0
+    engine: Engine | None = None
+    """What the operations ran on; None where there was none to run."""
 
     @property
     def input_bytes(self) -> int:
@@ -279,6 +282,7 @@ class Compactor:
             seconds=table.clock.monotonic() - started,
             merged_log_files=sum(len(target.merged) for target in kept.of),
             merged_log_bytes=sum(log.size for target in kept.of for log in target.merged),
+            engine=service.engine,
         )
 
     def _ended_without_work(self, claim: Claim, kept: Targets, recovered: bool, started: float) -> CompactedPlan:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from lakeward.dispatch.dispatcher import Dispatcher, Failure, Progress
+from lakeward.dispatch.dispatcher import Dispatcher, Engine, Failure, Progress
 from lakeward.errors import LakewardError, TaskFailed, Unsupported, VerificationFailed
 from lakeward.execute.compaction.claim import Claim
 from lakeward.execute.compaction.replay import keep_replay
 from lakeward.execute.compaction.targets import Target
-from lakeward.execute.progress import Merged, Observer
+from lakeward.execute.progress import ENGINE_COUNTS, Merged, Observer
 from lakeward.execute.serviced_table import ServicedTable, label
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
@@ -30,11 +30,11 @@ ChooseDispatcher = Callable[[int], Dispatcher]
 
 def merge(
     table: ServicedTable, claim: Claim, choose_dispatcher: ChooseDispatcher, run_operation: RunOperation
-) -> list[OperationResult]:
-    """Run every operation; raise the first failure, with the others `beside` it."""
+) -> tuple[list[OperationResult], Engine | None]:
+    """Run every operation; raise the first failure, with the others `beside` it. Returns what they ran on, too."""
     specs = _specs(table, claim)
     if not specs:
-        return []  # and nothing is started for it
+        return [], None  # and nothing is started for it
     total_bytes = sum(spec.input_bytes for spec in specs)
     dispatcher = choose_dispatcher(total_bytes)
     make_ready(dispatcher, table.observer)
@@ -62,9 +62,10 @@ def merge(
         if error.index is not None:
             error.file_group = (specs[error.index].slice.partition_path, specs[error.index].slice.file_id)
         raise
+    table.observer.counted(ENGINE_COUNTS[dispatcher.engine])
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     raise_first([_failed(table, specs[failure.index], failure.error) for failure in failures])
-    return [outcome.result for outcome in outcomes if not isinstance(outcome, Failure)]
+    return [outcome.result for outcome in outcomes if not isinstance(outcome, Failure)], dispatcher.engine
 
 
 def make_ready(dispatcher: Dispatcher, observer: Observer) -> None:

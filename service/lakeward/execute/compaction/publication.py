@@ -18,6 +18,7 @@ from lakeward.commit.attempt import Attempt, Publication
 from lakeward.commit.attempt_files import Winner
 from lakeward.commit.lock.table_lock import Fence
 from lakeward.commit.transition import ServiceAction
+from lakeward.dispatch.dispatcher import Engine
 from lakeward.errors import Conflict
 from lakeward.execute.before_writing import check_writers_stopped
 from lakeward.execute.compaction.claim import Claim
@@ -69,6 +70,8 @@ class CompactionService:
         """What was done of the commit before the lock was taken; under it, what it depends on is compared."""
         self._writer: DeltaCommitWriter | None = None
         self.results: list[OperationResult] = []
+        self.engine: Engine | None = None
+        """What the operations ran on."""
         self.kept = claim.targets
         """The targets whose results are published, and what was dropped."""
         self._yielding = Yielding(table, claim)
@@ -87,7 +90,7 @@ class CompactionService:
         return groups_of(self._claim.plan)
 
     def work(self) -> None:
-        self.results = merge(self._table, self._claim, self._choose_dispatcher, self._run_operation)
+        self.results, self.engine = merge(self._table, self._claim, self._choose_dispatcher, self._run_operation)
 
     def await_writers(self) -> None:
         self._yielding.await_writers(self.kept)

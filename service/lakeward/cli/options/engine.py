@@ -1,0 +1,144 @@
+"""The options by which a verb is told what its operations run on, and what they come to.
+
+    plan < 64 MiB            in this process
+    plan < --local-below     in processes of this machine, one a core
+    else                     on Spark
+
+Touches: child processes, or a Spark session: once an operation needs them, and until `stop`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakeward.cli.options.lock import parse_option
+from lakeward.cli.options.pairs import parse_pairs
+from lakeward.errors import UsageError
+from lakeward.quantities import parse_size
+
+if TYPE_CHECKING:
+    from lakeward.config.settings import SparkSettings
+    from lakeward.dispatch.dispatcher import Dispatcher
+    from lakeward.dispatch.spark import SparkDispatcher
+
+IN_PROCESS_BELOW_BYTES = 64 * 1024**2
+"""What one core merges in the time in which two processes have started and merged half of it each
+(benchmarks/README.md)."""
+LOCAL_BELOW_BYTES = 16 * 1024**3
+"""Spark on this machine is never done sooner than processes of it are; from here on its start is less than a hundredth
+of the work (benchmarks/README.md)."""
+_ALL = 2**63
+
+
+@dataclass(frozen=True, slots=True)
+class StatedEngine:
+    """What a command line says about where operations run: a group of options."""
+
+    local: Annotated[
+        bool | None,
+        typer.Option(
+            "--local/--spark",
+            help="Run all plans in processes of this machine, one for each core, or all on Spark; else their size "
+            "decides (--local-below).",
+            show_default=False,
+        ),
+    ] = None
+    local_below: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Run plans that read less than this on this machine instead of on Spark; default 16GiB, or 0 where a "
+            "master is named.",
+        ),
+    ] = None
+    master: Annotated[
+        str | None, typer.Option(metavar="URL", help="Spark master that runs the operations; default local[*].")
+    ] = None
+    spark_conf: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A Spark setting. Repeatable.")] = (
+        None
+    )
+
+    def by_option(self) -> dict[str, object]:
+        """What was given, by the option's name."""
+        return {
+            "--local": self.local is True,
+            "--spark": self.local is False,
+            "--local-below": self.local_below,
+            "--master": self.master,
+            "--spark-conf": self.spark_conf,
+        }
+
+    def over(self, configured: SparkSettings, *, memory_bytes: int) -> CommandEngines:
+        """What is asked for here, and else in the configuration. Raises `UsageError`.
+
+        Args:
+            memory_bytes: peak memory of one operation.
+        """
+        if self.local_below is not None and self.local is not None:
+            raise UsageError(
+                "--local-below goes with neither --local nor --spark.",
+                why="They say the same for all plans.",
+                remedy="Leave one of them out.",
+            )
+        if self.local and (self.master is not None or self.spark_conf):
+            raise UsageError(
+                "--master and --spark-conf do not go with --local.",
+                why="With --local nothing runs on Spark.",
+                remedy="Leave them or --local out.",
+            )
+        is_named = self.master is not None or bool(configured.model_fields_set & {"master", "remote"})
+        below = configured.local_below if configured.local_below is not None else 0 if is_named else LOCAL_BELOW_BYTES
+        if self.local is not None:
+            below = _ALL if self.local else 0
+        below = parse_option(parse_size, "--local-below", self.local_below, below)
+        return CommandEngines(configured, below, self.master, parse_pairs(self.spark_conf, like=_LIKE), memory_bytes)
+
+
+_LIKE = "--spark-conf spark.executor.memory=2g"
+
+
+class CommandEngines:
+    """Each is started with the first plan that is for it."""
+
+    def __init__(
+        self, configured: SparkSettings, local_below: int, master: str | None, conf: dict[str, str], memory_bytes: int
+    ) -> None:
+        self._configured = configured
+        self._local_below = local_below
+        self._master = master
+        self._conf = conf
+        self._memory_bytes = memory_bytes
+        self._spark: SparkDispatcher | None = None
+        self._local: Dispatcher | None = None
+
+    def choose(self, input_bytes: int) -> Dispatcher:
+        """The dispatcher for a plan that reads so many bytes."""
+        if input_bytes >= self._local_below:
+            return self._on_spark()
+        if input_bytes < IN_PROCESS_BELOW_BYTES:
+            from lakeward.dispatch.in_process import InProcessDispatcher
+
+            return InProcessDispatcher()
+        if self._local is None:
+            from lakeward.dispatch.local import LocalDispatcher, processes_of
+
+            self._local = LocalDispatcher(processes_of(self._memory_bytes))
+        return self._local
+
+    def stop(self) -> None:
+        if self._spark is not None:
+            self._spark.stop()
+
+    def _on_spark(self) -> Dispatcher:
+        if self._spark is None:
+            from lakeward.dispatch.spark import SparkDispatcher
+
+            configured = self._configured
+            remote = None if configured.remote is None or self._master else configured.remote.get_secret_value()
+            self._spark = SparkDispatcher(
+                self._master or configured.master, configured.conf | self._conf, pool=configured.pool, remote=remote
+            )
+        return self._spark

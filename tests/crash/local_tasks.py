@@ -1,0 +1,64 @@
+"""Tasks of local workers that are killed, or that never end; at module level, so that workers find them by name."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+from lakeward.clock import SystemClock
+from lakeward.commit.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
+from lakeward.commit.lock.table_lock import Guard
+from lakeward.commit.owner import Processes
+from lakeward.dispatch.local import LocalDispatcher
+from lakeward.execute.compaction.compactor import CompactionReport, Compactor
+from lakeward.execute.compaction.merging import RunOperation
+from lakeward.execute.options import CompactionOptions
+from lakeward.storage.local import LocalStorage
+from lakeward.task.entry import run_operation_at
+from lakeward.task.operation_spec import OperationResult, OperationSpec
+from tests.crash.compacting import FULL
+
+
+def compact_locally(base: Path, task: RunOperation, guard: Guard = lambda: None) -> CompactionReport:
+    """A compaction of the table whose operations are run by workers, as `task` has it."""
+    dispatcher = LocalDispatcher(2)
+    return Compactor(
+        LocalStorage(),
+        str(base),
+        CompactionOptions(
+            writers_stopped=True, lock=FileSystemLockOptions(paths=(SPARK_LOCK,), wait_seconds=5.0), timezone="UTC"
+        ),
+        planner=FULL,
+        choose_dispatcher=lambda input_bytes: dispatcher,
+        run_operation=task,
+        clock=SystemClock(),
+        processes=Processes(),
+        guard=guard,
+    ).compact()
+
+
+def killed_at_the_end(location: str, spec: OperationSpec, task_attempt: int) -> OperationResult:
+    """A worker that dies when its file is whole, and before it could say so."""
+    run_operation_at(location, spec, task_attempt)
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("killed")
+
+
+def held_open(said: str, location: str, spec: OperationSpec, task_attempt: int) -> OperationResult:
+    """A worker that goes on writing its file until it is killed, and says in `said` which process it is."""
+    storage = LocalStorage()
+    with storage.open_output(f"{spec.attempt_folder}/{spec.file_name(task_attempt)}") as sink:
+        sink.write(b"PAR1")
+        Path(f"{said}.part").write_text(str(os.getpid()))
+        Path(f"{said}.part").rename(said)
+        time.sleep(300.0)
+    return run_operation_at(location, spec, task_attempt)
+
+
+if __name__ == "__main__":
+    table, said = sys.argv[1:]
+    compact_locally(Path(table), partial(held_open, said, table))
