@@ -26,7 +26,9 @@ def by_lakeward(
     spec = operation_spec(files, verify=verify, memory_bytes=memory_bytes)
     cost, result = watched(lambda: run_operation(LocalStorage(), spec, 0))
     path = Path(spec.attempt_folder) / result.file_name
-    return cost, [path], {"merged_by": str(result.counts.merged_by), "log_records": result.counts.log_records}
+    counts = result.counts
+    said = {"merged_by": str(counts.merged_by), "log_records": counts.log_records}
+    return cost, [path], said | {"row_groups_copied": counts.row_groups_copied}
 
 
 def operation_spec(files: SliceFiles, *, verify: bool, memory_bytes: int = MEMORY_BYTES) -> OperationSpec:

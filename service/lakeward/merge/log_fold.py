@@ -87,6 +87,7 @@ class LogFold:
         self._states = _States()
         self._runs: list[_Run] = []
         self._ranked_values: pa.Array | None = None
+        self._by_key: npt.NDArray[np.int64] | None = None
         self._records = 0
         self._is_finished = False
 
@@ -202,7 +203,10 @@ class LogFold:
 
     def ids_by_key(self) -> npt.NDArray[np.int64]:
         """The ids of all keys, in the order of their bytes."""
-        return self._keys.ids_by_key()
+        assert self._is_finished
+        if self._by_key is None:
+            self._by_key = self._keys.ids_by_key()
+        return self._by_key
 
     def keys_of(self, ids: npt.NDArray[np.int64]) -> pa.Array:
         """The keys with these ids, as strings."""

@@ -13,7 +13,9 @@ Keeps:   1. the rows are those that Hudi's snapshot query at the slice's instant
          2. the counts add up: rows == base_rows + inserted - deleted;
          3. where `is_sorted`, the rows are in the order of their keys' bytes;
          4. every file and temporary file is closed when the batches are exhausted or the reader stops early;
-         5. with a query, the rows are those of 1 that it chooses, with the columns that it names.
+         5. with a query, the rows are those of 1 that it chooses, with the columns that it names;
+         6. the rows of `parts` and of the row groups that it does not decode are those of `batches`, in their order,
+            and the counts are of all of them.
 See:     docs/decisions/0046-what-may-be-left-unread.md for what is not read then
 """
 
@@ -21,9 +23,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
-from typing import Self
+from typing import BinaryIO, Self
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +38,8 @@ from lakeward.format.parquet.base_file import BaseFileShape, open_base_file, rea
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.parquet.row_groups import row_groups
+from lakeward.format.parquet.stored_row_groups import NotCopyable, StoredRowGroup, read_stored_row_groups
+from lakeward.merge.copy_through import check_keys, find_untouched, weave
 from lakeward.merge.hash_merge import HashMerge
 from lakeward.merge.merge_rules import RECORD_KEY_FIELD
 from lakeward.merge.ordering_type import ordering_type
@@ -51,6 +56,16 @@ from lakeward.read.sample import SampleTap
 from lakeward.read.slice_input import MergeCounts, MergedBy, SliceInput
 from lakeward.read.slice_query import EVERYTHING, SliceQuery
 from lakeward.storage.storage import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedRows:
+    """Rows of the base file that no log touches: a row group, to be taken over as it is stored."""
+
+    source: BinaryIO
+    group: StoredRowGroup
+    keys: Iterator[pa.Array]
+    """The record keys of the rows, to be read once, before the next part is."""
 
 
 class MergedSlice:
@@ -70,7 +85,9 @@ class MergedSlice:
         self._spill_folder = spill_folder
         self._input = slice_input
         self._resources = ExitStack()
+        self._base_in_parts = ExitStack()
         self._counts: MergeCounts | None = None
+        self._left_out: tuple[StoredRowGroup, ...] = ()
         table = table_schema(slice_input.schema)
         self._query = query
         self._read_schema = query.read_schema(table, slice_input.rules)
@@ -102,6 +119,7 @@ class MergedSlice:
 
     def close(self) -> None:
         self._resources.close()
+        self._base_in_parts.close()
 
     @property
     def scan(self) -> LogScan:
@@ -129,6 +147,59 @@ class MergedSlice:
         """Read the logs. Returns how many rows the slice can have at most; called before `batches`."""
         self._run.read()
         return self._base.rows + self._run.records.keys_max
+
+    def parts(self, form: bytes) -> Iterator[pa.RecordBatch | CopiedRows]:
+        """The merged rows as `batches` has them, but for row groups that no log touches (`merge/copy_through`).
+
+        These come as they are stored, where a file of this form can take them over. Raises `NotSorted`.
+        """
+        assert self._query is EVERYTHING
+        self._left_out = self._find_untouched(form)
+        if not self._left_out:
+            yield from self.batches()
+            return
+        base = self._base_in_parts.enter_context(self.open_base())
+        keys = self._keys_left_out(base)
+        for part in weave(self.batches(), self._left_out, name=self._input.base_file or ""):
+            yield CopiedRows(base, part, next(keys)) if isinstance(part, StoredRowGroup) else part
+
+    def _find_untouched(self, form: bytes) -> tuple[StoredRowGroup, ...]:
+        self._run.read()
+        fold = self._run.records.fold
+        if not (self._by_order and self._base.is_sorted) or self._input.base_file is None or fold is None:
+            return ()
+        try:
+            with self.open_base() as file:
+                stored = read_stored_row_groups(file, name=self._input.base_file)
+        except NotCopyable:
+            return ()
+        if stored.form != form:
+            return ()
+        by_key = fold.ids_by_key()
+        return find_untouched(
+            stored.groups,
+            log_keys=len(by_key),
+            log_key=lambda place: fold.keys_of(by_key[place : place + 1])[0].as_py().encode(),
+            row_group_bytes=self._input.budget.row_group,
+        )
+
+    def _keys_left_out(self, base: BinaryIO) -> Iterator[Iterator[pa.Array]]:
+        """The record keys of the row groups that were left out, one after the other."""
+        name = self._input.base_file or ""
+        batches = open_base_file(
+            base,
+            pa.schema([self.schema.field(RECORD_KEY_FIELD)]),
+            name=name,
+            choose=lambda _: [group.index for group in self._left_out],
+        )
+        keys = (record_keys(batch, source=name) for batch in batches)
+        for group in self._left_out:
+            yield check_keys(keys, group, name=name)
+
+    def open_base(self) -> BinaryIO:
+        """The base file, for the caller to close."""
+        assert self._input.base_file is not None
+        return self._storage.open_input(resolve(self._input.base_path, self._input.base_file))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The merged rows: by their keys, or those of the base file in its order, then those that only the logs have.
@@ -159,8 +230,9 @@ class MergedSlice:
                 )
                 yield from self._chosen(merge.batches(self._base_batches(), self._base_keys))
                 log_keys = fold.keys
+            rows_left_out = sum(group.rows for group in self._left_out)
             self._counts = MergeCounts(
-                base_rows=merge.base_rows,
+                base_rows=merge.base_rows + rows_left_out,
                 log_files=self._run.scan.log_files,
                 log_blocks=self._run.scan.log_blocks,
                 corrupt_blocks=self._run.scan.corrupt_blocks,
@@ -170,11 +242,12 @@ class MergedSlice:
                 updated=merge.updated,
                 inserted=merge.inserted,
                 deleted=merge.deleted,
-                rows=merge.rows,
+                rows=merge.rows + rows_left_out,
                 merged_by=self._merged_by,
+                row_groups_copied=len(self._left_out),
             )
         finally:
-            self.close()
+            self._resources.close()
 
     @property
     def _merged_by(self) -> MergedBy:
@@ -188,7 +261,7 @@ class MergedSlice:
     def _base(self) -> BaseFileShape:
         if self._input.base_file is None:
             return BaseFileShape(0, is_sorted=True)
-        with self._storage.open_input(resolve(self._input.base_path, self._input.base_file)) as file:
+        with self.open_base() as file:
             return read_shape(file, name=self._input.base_file)
 
     def _base_runs(self) -> Sequence[SortedRun]:
@@ -221,21 +294,23 @@ class MergedSlice:
     def _read_base(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         if self._input.base_file is None:
             return
-        path = resolve(self._input.base_path, self._input.base_file)
         # Not a `with` of this generator: a reader that stops early closes the slice, not its iterators.
-        file = self._resources.enter_context(self._storage.open_input(path))
+        file = self._resources.enter_context(self.open_base())
         batches = open_base_file(
             file,
             schema,
             name=self._input.base_file,
             bytes_max=self._input.budget.batch,
-            choose=self._choose if self._query.prunes else None,
+            choose=self._choose if self._query.prunes or self._left_out else None,
             meter=self.meter,
         )
         yield from map(self._query.predicate.on_keys.chosen, batches)
 
     def _choose(self, file: ParquetBatches) -> Sequence[int]:
         """The row groups of the base file that are read; the logs were read before."""
+        if self._left_out:
+            left_out = {group.index for group in self._left_out}
+            return [index for index in range(file.metadata.num_row_groups) if index not in left_out]
         groups = row_groups(file, self._query.ranged_schema(self._read_schema))
         logs = LogSide(self._input.rules.mode, self._run.data_keys)
         return choose_row_groups(groups, self._query.predicate, logs)

@@ -70,3 +70,5 @@ class MergeCounts:
     """Base rows that a log record deleted."""
     rows: int
     merged_by: MergedBy = MergedBy.HASHES
+    row_groups_copied: int = 0
+    """Row groups of the base file that went into the output as they are stored; their rows are among the others."""

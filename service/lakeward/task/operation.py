@@ -1,14 +1,16 @@
 """One operation on one file slice, as it runs in a Spark task or in process; here FULL compaction of the slice.
 
     base file + log files --read, merged--> batches --written--> one new base file, which no reader sees yet
-                                               |                        |
-                                             digest  == must be ==  digest of what reads back
+        |                                      |                        |        |
+        |                                    digest  == must be ==  digest of what reads back
+        +-- row groups that no log touches ------- byte by byte -----------------+
 
 A LOG operation is `task/log_operation.py`'s. These modules and `read` are all that travels to executors, so they
 know neither SQL nor Spark.
 
 Touches: reads the slice's files; writes one file, where `task/operation_output` says.
-Keeps:   1. a result is returned only for a file that reads back as what was merged;
+Keeps:   1. a result is returned only for a file that reads back as what was merged, and whose copied row groups are
+            those of the base file, byte by byte, but for the file's name;
          2. where a base file's footer is wrong about its order, what was written by then is no result, and the slice is
             merged once more without relying on any order.
 """
@@ -29,16 +31,17 @@ from lakeward.format.parquet.base_file import (
     open_base_file,
     read_required,
 )
+from lakeward.format.parquet.stored_row_groups import find_difference
 from lakeward.format.stats.column_range import ColumnRange, ColumnRangeAccumulator
 from lakeward.merge.digest import Digest
 from lakeward.merge.sort_key import NotSorted
-from lakeward.read.file_slice import MergedSlice, open_slice
+from lakeward.read.file_slice import CopiedRows, MergedSlice, open_slice
 from lakeward.storage.storage import Storage, join
 from lakeward.task.log_operation import run_log_operation
 from lakeward.task.operation_output import open_operation_output, output_path
 from lakeward.task.operation_spec import OperationKind, OperationResult, OperationSpec
 from lakeward.task.peak_memory import PeakMemory
-from lakeward.task.verification import OutputSample, check_counts, check_digest, check_sample
+from lakeward.task.verification import OutputSample, check_copied, check_counts, check_digest, check_sample
 
 _ATTEMPTS_MAX = 1_000
 """More than any dispatcher makes of one task."""
@@ -106,12 +109,17 @@ def _write(
             required=before.required,
             row_group_bytes=spec.slice.budget.row_group,
         )
-        for batch in merged.batches():
+        for part in merged.parts(writer.form):
+            if isinstance(part, CopiedRows):
+                writer.copy(part.source, part.group, part.keys)
+                continue
             if spec.verify:
-                digest.update(batch)
-            ranges.add(batch)
-            writer.write(batch)
-        return writer.close(is_sorted=merged.is_sorted), ranges.ranges
+                digest.update(part)
+            ranges.add(part)
+            writer.write(part)
+        stats = writer.close(is_sorted=merged.is_sorted)
+    # What was seen of the rows is not all where some were copied, and is read from the file instead.
+    return stats, {} if stats.copied else ranges.ranges
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +162,21 @@ def _verify(
     """Read the file back and judge it; raises `VerificationFailed`."""
     read_back = Digest()
     sample = OutputSample(merged.sample)
+    copied = {place for _, place in stats.copied}
     with storage.open_input(path) as source:
+        if stats.copied:
+            with merged.open_base() as base:
+                check_copied(find_difference(base, source, stats.copied, file_name=path.rpartition("/")[2]))
         # What could be merged can be read back: its pages are no larger than a row group and the batch that filled it.
         bytes_max = spec.slice.budget.row_group + spec.slice.budget.batch
-        for batch in open_base_file(source, merged.schema, name=path, bytes_max=bytes_max):
+        merged_rows = open_base_file(
+            source,
+            merged.schema,
+            name=path,
+            bytes_max=bytes_max,
+            choose=lambda file: [index for index in range(file.metadata.num_row_groups) if index not in copied],
+        )
+        for batch in merged_rows:
             read_back.update(batch)
             sample.update(batch)
     check_digest(digest.hexdigest, read_back.hexdigest)

@@ -73,7 +73,8 @@ class OperationResult:
     """Counts; those of a LOG operation: `rows` and `inserted` are the rows written, `deleted` the deletes; there is no
     base."""
     digest: str
-    """Hexadecimal, over the rows without `_hoodie_file_name`; empty without verification."""
+    """Hexadecimal, over the rows without `_hoodie_file_name`, but for row groups that were copied; empty without
+    verification."""
     input_bytes: int
     seconds: float
     kind: OperationKind = OperationKind.FULL

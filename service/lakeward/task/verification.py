@@ -44,6 +44,12 @@ def check_digest(merged: str, written: str) -> None:
         raise _failed(f"the digest of the written rows is {written}, that of the merged ones {merged}")
 
 
+def check_copied(difference: str | None) -> None:
+    """Raise where row groups that were copied differ from those that they were copied from."""
+    if difference is not None:
+        raise _failed(difference)
+
+
 class OutputSample:
     """Collects the rows of the sampled keys while the output is read back, or while it is merged.
 

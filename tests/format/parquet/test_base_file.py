@@ -162,18 +162,29 @@ def test_no_rows():
 
 
 def test_row_groups_are_bounded(monkeypatch: pytest.MonkeyPatch):
-    """A row group closes at its bound of rows and at its bound of bytes, and a large batch is cut."""
-    monkeypatch.setattr(base_file, "ROW_GROUP_ROWS", 10)
-    sink = io.BytesIO()
-    writer = BaseFileWriter(sink, SCHEMA, file_name="me.parquet")
-    writer.write(pa.RecordBatch.from_pylist([row(f"{i:02}") for i in range(25)], schema=SCHEMA))
-    writer.write(pa.RecordBatch.from_pylist([row(f"x{i}") for i in range(7)], schema=SCHEMA))
-    writer.close()
-    metadata = pq.ParquetFile(sink).metadata
-    assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [10, 10, 5, 7]
+    """A row group closes at its bound of rows and at its bound of bytes, a large batch is cut, and none is small.
 
-    monkeypatch.setattr(base_file, "ROW_GROUP_BYTES", 2_000)
-    metadata = pq.ParquetFile(write([row(f"{i}", tags=["x" * 500]) for i in range(9)])[0]).metadata
+    Keeps 3, 4 of format/parquet/base_file.
+    """
+    monkeypatch.setattr(base_file, "ROW_GROUP_ROWS", 12)
+
+    def sizes(*batches: int) -> list[int]:
+        sink = io.BytesIO()
+        writer = BaseFileWriter(sink, SCHEMA, file_name="me.parquet")
+        for number, rows in enumerate(batches):
+            writer.write(pa.RecordBatch.from_pylist([row(f"{number} {i:02}") for i in range(rows)], schema=SCHEMA))
+        writer.close()
+        metadata = pq.ParquetFile(sink).metadata
+        return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
+
+    assert sizes(25, 7) == [12, 12, 8]
+    assert sizes(5, 7) == [12]
+    assert sizes(1, 12) == [6, 7]
+    assert sizes(12, 12, 1) == [12, 6, 7]
+    assert sizes(*[1] * 40) == [12, 12, 12, 4]
+
+    rows = [row(f"{i}", tags=["x" * 500]) for i in range(9)]
+    metadata = pq.ParquetFile(write(rows, row_group_bytes=2_000)[0]).metadata
     assert metadata.num_row_groups > 1
     assert metadata.num_rows == 9
 
@@ -254,12 +265,11 @@ def test_wide_rows_come_in_smaller_batches():
 
 
 @pytest.mark.parametrize(("narrow", "wide", "size"), [(0, 70, 300_000), (200, 70, 300_000)])
-def test_pages_of_wide_rows_are_small(monkeypatch: pytest.MonkeyPatch, narrow: int, wide: int, size: int):
+def test_pages_of_wide_rows_are_small(narrow: int, wide: int, size: int):
     """A page cannot be decoded in part, so what we write is what the next compaction can read with little memory."""
-    monkeypatch.setattr(base_file, "ROW_GROUP_BYTES", 24 * 1024 * 1024)
     keys = [f"{number:05}" for number in range(narrow + wide)]
     rows = [row(key, tags=["x" * (size if number >= narrow else 10)]) for number, key in enumerate(keys)]
-    sink, stats = write(rows, codec="zstd")
+    sink, stats = write(rows, codec="zstd", row_group_bytes=24 * 1024 * 1024)
     assert stats.size_bytes < 100_000
 
     batches = list(open_base_file(sink, SCHEMA, name="me.parquet", bytes_max=16 * 1024 * 1024))

@@ -5,16 +5,22 @@ byte arrays, timestamps as INT64, 3-level lists; footer entries with the bloom f
 largest record key, without which Hudi's indexes fail or miss rows. Read: what Hudi's Avro writer and Spark's row
 writer make, that is lists of 2 and 3 levels, INT96 timestamps, columns that are missing or still have their older type.
 
+Row groups of an earlier base file of the same form can be taken over as they are stored (`stored_row_groups`).
+
 Touches: the sink it is given; the source it is given, by seeking and reading.
 Keeps:   1. `_hoodie_file_name` is the file's own name in every row, whatever the batch says;
          2. the bloom filter and the key range cover every row, and both come from the keys themselves, never
             from Parquet statistics, which may be cut short;
-         3. what is written is held for one row group, bounded by rows and by bytes; what is read, for one batch.
+         3. what is written is held for one row group and a quarter, bounded by rows and by bytes; what is read, for one
+            batch;
+         4. a row group has a quarter of `ROW_GROUP_ROWS` or more, unless its rows are wide or there are no more rows
+            before the next row group that is copied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import io
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -29,6 +35,7 @@ from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE, TYPE_CODE, BloomFilte
 from lakeward.format.parquet.batches import BATCH_BYTES_MAX, BATCH_ROWS, ChooseGroups, ParquetBatches
 from lakeward.format.parquet.pages import BadPage
 from lakeward.format.parquet.read_meter import ReadMeter
+from lakeward.format.parquet.stored_row_groups import RowGroupCopies, StoredRowGroup, read_stored_row_groups
 from lakeward.format.projection import project
 from lakeward.storage.storage import is_of_storage
 
@@ -41,6 +48,8 @@ SORTED_BY_KEY = "lakeward.sorted.by"
 
 ROW_GROUP_ROWS = 122_880
 ROW_GROUP_BYTES = 128 * 1024 * 1024
+SHARE_OF_SMALL = 4
+"""A row group is small with less than a quarter of the rows and of the bytes that one has at most."""
 
 _KEY_COLUMN = "_hoodie_record_key"
 _FILE_NAME_COLUMN = "_hoodie_file_name"
@@ -63,6 +72,8 @@ class BaseFileStats:
     size_bytes: int
     min_key: str | None
     max_key: str | None
+    copied: tuple[tuple[int, int], ...] = ()
+    """The row groups that were copied: their places in the file that they are of, and in this one."""
 
 
 class BaseFileWriter:
@@ -88,6 +99,7 @@ class BaseFileWriter:
         """
         assert tuple(schema.names[: len(META_COLUMNS)]) == META_COLUMNS
         self._sink = _Counted(sink)
+        self._stream = pa.PythonFile(self._sink, mode="w")
         self._schema = pa.schema([pa.field(column.name, column.type) for column in schema])
         self._key_index = self._schema.get_field_index(_KEY_COLUMN)
         self._file_name = pa.array([file_name], type=pa.string())
@@ -99,6 +111,9 @@ class BaseFileWriter:
         self._codec = codec
         self._row_group_bytes = row_group_bytes
         self._writer: pq.ParquetWriter | None = None
+        self._encoded = 0
+        self._copies = RowGroupCopies(self._stream, file_name=file_name)
+        self._copied: list[int] = []
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
         self._pending_bytes = 0
@@ -115,14 +130,40 @@ class BaseFileWriter:
         for start in range(0, batch.num_rows, ROW_GROUP_ROWS):
             self._write_part(batch.slice(start, ROW_GROUP_ROWS))
 
+    @property
+    def form(self) -> bytes:
+        """The form of the file (`StoredRowGroups.form`): row groups of files of another form cannot be copied."""
+        empty = io.BytesIO()
+        self._library_writer(empty, self._written_schema, repeated=(), values_at_once=1).close()
+        return read_stored_row_groups(empty, name=str(self._file_name[0])).form
+
+    def copy(self, source: BinaryIO, group: StoredRowGroup, keys: Iterable[pa.StringArray]) -> None:
+        """Append a row group as another file of the same form stores it, but for the file's name.
+
+        Args:
+            keys: the record keys of its rows.
+        """
+        self._flush_all()
+        rows = 0
+        for part in keys:
+            self._take_keys(part)
+            rows += len(part)
+        assert rows == group.rows, f"{rows} keys of {group.rows} rows"
+        if self._writer is None:
+            self._open(group.dictionary_columns, rows=group.rows, size_bytes=group.size_bytes)
+        self._copies.copy(source, group, self._names_file(group.rows), encoded=self._encoded)
+        self._copied.append(group.index)
+        self._rows += group.rows
+
     def close(self, *, is_sorted: bool = False) -> BaseFileStats:
         """Write what is left, then the footer. The sink stays open, since it is the caller's.
 
         Args:
             is_sorted: the rows were written in the order of their keys' bytes, which the footer then says.
         """
-        if self._pending or self._writer is None:
-            self._flush()
+        self._flush_all()
+        if self._writer is None:
+            self._open([], rows=0, size_bytes=0)
         assert self._writer is not None
         bloom = self._bloom
         if bloom is None:
@@ -137,16 +178,23 @@ class BaseFileWriter:
         if is_sorted:
             entries[SORTED_BY_KEY] = _KEY_COLUMN
         self._writer.add_key_value_metadata(entries)
-        self._writer.close()
+        if self._copied:
+            at = self._sink.hold()
+            self._writer.close()
+            self._sink.write(self._copies.end(self._sink.release(), at))
+        else:
+            self._writer.close()
         return BaseFileStats(
-            rows=self._rows, size_bytes=self._sink.position, min_key=self._min_key, max_key=self._max_key
+            rows=self._rows,
+            size_bytes=self._sink.position,
+            min_key=self._min_key,
+            max_key=self._max_key,
+            copied=tuple(zip(self._copied, self._copies.places, strict=True)),
         )
 
     def _write_part(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows == 0:
             return
-        if self._pending_rows + batch.num_rows > ROW_GROUP_ROWS:
-            self._flush()
         for index in self._required:
             if batch.column(index).null_count:
                 raise BrokenFile(
@@ -165,8 +213,10 @@ class BaseFileWriter:
         # Where wide rows come after narrow ones, pages of theirs may be as large as the row group.
         is_wide = self._pending_bytes > self._pending_rows * (_PAGE_BYTES // _VALUES_AT_ONCE_MAX)
         bytes_max = self._row_group_bytes // 2 if is_wide else self._row_group_bytes
-        if self._pending_rows >= ROW_GROUP_ROWS or self._pending_bytes >= bytes_max:
-            self._flush()
+        if self._pending_bytes >= bytes_max:
+            self._flush_all()
+        elif self._pending_rows >= ROW_GROUP_ROWS + ROW_GROUP_ROWS // SHARE_OF_SMALL:
+            self._flush(ROW_GROUP_ROWS)
 
     def _take_keys(self, keys: pa.StringArray) -> None:
         assert keys.null_count == 0, "a row without a record key"
@@ -180,26 +230,59 @@ class BaseFileWriter:
         if self._max_key is None or _java_order(largest) > _java_order(self._max_key):
             self._max_key = largest
 
-    def _flush(self) -> None:
-        table = pa.Table.from_batches(self._pending, schema=self._written_schema)
+    def _flush_all(self) -> None:
+        """Write the rows that wait: in two parts where they are more than a row group has, so that none is small."""
+        if self._pending_rows > ROW_GROUP_ROWS:
+            self._flush(self._pending_rows // 2)
+        if self._pending_rows:
+            self._flush(self._pending_rows)
+
+    def _flush(self, rows: int) -> None:
+        """Write the first of the rows that wait as a row group."""
+        pending = pa.Table.from_batches(self._pending, schema=self._written_schema)
+        table, rest = pending.slice(0, rows), pending.slice(rows)
         if self._writer is None:
-            self._writer = pq.ParquetWriter(
-                self._sink,
-                self._written_schema,
-                compression=self._codec,
-                compression_level=_COMPRESSION_LEVELS.get(self._codec),
-                use_dictionary=_repeated_columns(table),
-                use_compliant_nested_type=True,
-                store_schema=False,
-                version="2.6",
-                data_page_version="1.0",
-                write_batch_size=max(1, min(_VALUES_AT_ONCE_MAX, _PAGE_BYTES * table.num_rows // max(1, table.nbytes))),
-            )
-        if table.num_rows:
-            self._writer.write_table(table, row_group_size=table.num_rows)
-        self._pending = []
-        self._pending_rows = 0
-        self._pending_bytes = 0
+            self._open(_repeated_columns(table), rows=rows, size_bytes=table.nbytes)
+        assert self._writer is not None
+        self._writer.write_table(table, row_group_size=rows)
+        self._encoded += 1
+        self._pending = rest.to_batches()
+        self._pending_rows = rest.num_rows
+        self._pending_bytes = rest.nbytes
+
+    def _open(self, repeated: Sequence[str], *, rows: int, size_bytes: int) -> None:
+        """Begin the file. The first row group says which columns repeat, and how wide rows are."""
+        at_once = max(1, min(_VALUES_AT_ONCE_MAX, _PAGE_BYTES * rows // max(1, size_bytes)))
+        self._writer = self._library_writer(
+            self._stream, self._written_schema, repeated=repeated, values_at_once=at_once
+        )
+
+    def _names_file(self, rows: int) -> BinaryIO:
+        """A file with nothing but the column of its name, in as many rows."""
+        column = self._written_schema.field(_FILE_NAME_COLUMN)
+        schema = pa.schema([column])
+        names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, dtype=np.int32)), self._file_name)
+        sink = io.BytesIO()
+        writer = self._library_writer(sink, schema, repeated=[column.name], values_at_once=_VALUES_AT_ONCE_MAX)
+        writer.write_table(pa.Table.from_arrays([names], schema=schema), row_group_size=rows)
+        writer.close()
+        return sink
+
+    def _library_writer(
+        self, sink: BinaryIO | pa.NativeFile, schema: pa.Schema, *, repeated: Sequence[str], values_at_once: int
+    ) -> pq.ParquetWriter:
+        return pq.ParquetWriter(
+            sink,
+            schema,
+            compression=self._codec,
+            compression_level=_COMPRESSION_LEVELS.get(self._codec),
+            use_dictionary=list(repeated),
+            use_compliant_nested_type=True,
+            store_schema=False,
+            version="2.6",
+            data_page_version="1.0",
+            write_batch_size=values_at_once,
+        )
 
 
 def open_base_file(
@@ -311,13 +394,28 @@ class _Counted:
 
     def __init__(self, sink: BinaryIO) -> None:
         self._sink = sink
+        self._held: bytearray | None = None
         self.position = 0
         self.closed = False
 
     def write(self, data: bytes) -> int:
+        if self._held is not None:
+            self._held += data
+            return len(data)
         self._sink.write(data)
         self.position += len(data)
         return len(data)
+
+    def hold(self) -> int:
+        """From now on keep what is written; the place at which it would stand."""
+        self._held = bytearray()
+        return self.position
+
+    def release(self) -> bytes:
+        """What was kept. From now on all is written again."""
+        assert self._held is not None
+        held, self._held = bytes(self._held), None
+        return held
 
     def tell(self) -> int:
         return self.position

@@ -1,0 +1,356 @@
+"""Row groups as a Parquet file stores them, and as another file takes them over without decoding them.
+
+Pages do not say at which place they are. The footer and the offset indexes do, and these are written anew: every offset
+moves by as much as its column chunk did. One chunk is never carried over, that of `_hoodie_file_name`.
+
+    source   ... | group 7: chunk, chunk, NAMES, chunk | ... | indexes | footer
+                             |      |              |
+    output   ...... | group 5: chunk, chunk, names, chunk | ... | indexes | footer
+
+Touches: the source it is given, by seeking and reading; the sink it is given, by writing behind what is there.
+Keeps:   1. a file of which anything is not understood gives no row groups, but `NotCopyable`: fields that are not known
+            here, chunks that lie on one another or in another file, encryption;
+         2. the range of keys of a row group is exact, or the row group is no `StoredRowGroup`;
+         3. two files of one form (`StoredRowGroups.form`) decode pages alike: the schema, the order of values and the
+            library that wrote them are the same, byte by byte;
+         4. what is held is a part of a chunk, and the indexes of all chunks.
+See:     docs/decisions/0047-untouched-row-groups-are-copied.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lakeward.errors import BrokenFile
+from lakeward.format.parquet.batches import ParquetBatches
+from lakeward.format.parquet.footer import TAIL_BYTES, footer_bytes
+from lakeward.format.parquet.pages import BadPage
+from lakeward.format.parquet.thrift_tree import I32, I64, STRUCT, Struct, Values, read_struct, write_struct
+from lakeward.storage.storage import is_of_storage
+
+_MAGIC = b"PAR1"
+_KEY_PATH = [b"_hoodie_record_key"]
+_NAME_COLUMN = "_hoodie_file_name"
+_NAME_PATH = [_NAME_COLUMN.encode()]
+_PIECE_BYTES = 4 * 1024 * 1024
+
+# Fields of FileMetaData, RowGroup, ColumnChunk, ColumnMetaData and Statistics, as parquet.thrift numbers them.
+_ROWS, _GROUPS, _ENTRIES = 3, 4, 5
+_CHUNKS, _BYTES, _GROUP_ROWS, _GROUP_OFFSET, _GROUP_STORED_BYTES, _ORDINAL = 1, 2, 3, 5, 6, 7
+_CHUNK_OFFSET, _FACTS, _OFFSET_INDEX, _OFFSET_INDEX_BYTES, _COLUMN_INDEX, _COLUMN_INDEX_BYTES = 2, 3, 4, 5, 6, 7
+_PATH, _VALUE_BYTES, _STORED_BYTES, _DATA_OFFSET, _DICTIONARY_OFFSET, _STATISTICS = 3, 6, 7, 9, 11, 12
+_NULLS, _MAX, _MIN, _MAX_IS_EXACT, _MIN_IS_EXACT = 3, 5, 6, 7, 8
+_INDEX_FIELDS = (_OFFSET_INDEX, _OFFSET_INDEX_BYTES, _COLUMN_INDEX, _COLUMN_INDEX_BYTES)
+
+# What is known of each: sorting columns (4) stay true, for what is written anew is one value in all rows.
+_KNOWN_OF_GROUP = {_CHUNKS, _BYTES, _GROUP_ROWS, 4, _GROUP_OFFSET, _GROUP_STORED_BYTES, _ORDINAL}
+_KNOWN_OF_CHUNK = {_CHUNK_OFFSET, _FACTS, *_INDEX_FIELDS}
+_KNOWN_OF_FACTS = {
+    1,
+    2,
+    _PATH,
+    4,
+    5,
+    _VALUE_BYTES,
+    _STORED_BYTES,
+    8,
+    _DATA_OFFSET,
+    _DICTIONARY_OFFSET,
+    _STATISTICS,
+    13,
+    16,
+}
+
+
+class NotCopyable(Exception):
+    """The file's row groups must be decoded and encoded; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRowGroup:
+    """A row group that can be copied."""
+
+    index: int
+    """Its place among the row groups of its file."""
+    rows: int
+    size_bytes: int
+    """Bytes of its pages when they are not compressed."""
+    min_key: bytes
+    """The smallest record key of its rows, all of it, as UTF-8; so the greatest."""
+    max_key: bytes
+    description: Struct
+    """What the footer says of it."""
+
+    @property
+    def dictionary_columns(self) -> list[str]:
+        """The columns at the top of the schema that have a dictionary."""
+        chunks = [chunk.get(_FACTS) for chunk in self.description.get(_CHUNKS).values]
+        paths = [facts.get(_PATH).values for facts in chunks if facts.get(_DICTIONARY_OFFSET)]
+        return [path[0].decode() for path in paths if len(path) == 1]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRowGroups:
+    form: bytes
+    """All that the footer says but for its rows, row groups and entries."""
+    groups: tuple[StoredRowGroup, ...]
+
+
+def read_stored_row_groups(source: BinaryIO, *, name: str) -> StoredRowGroups:
+    """Raises `NotCopyable` by the first two invariants, `BrokenFile` for what is no Parquet file."""
+    tree, end = _footer(source, name=name)
+    try:
+        return StoredRowGroups(
+            form=write_struct(tree.without((_ROWS, _GROUPS, _ENTRIES))),
+            groups=tuple(_stored(index, group, end) for index, group in enumerate(tree.get(_GROUPS).values)),
+        )
+    except (AttributeError, TypeError) as error:  # a field is missing, or of another type
+        raise NotCopyable(f"its footer is not that of a Parquet file: {error}") from error
+
+
+class RowGroupCopies:
+    """The row groups that a file takes over while a library writes the others of it."""
+
+    def __init__(self, sink: pa.NativeFile, *, file_name: str) -> None:
+        """
+        Args:
+            sink: the stream that the library writes to, which keeps count of where it is.
+        """
+        self._sink = sink
+        self._file_name = file_name
+        self._groups: list[tuple[int, Struct]] = []
+        self._indexes: list[tuple[Struct, Struct | None, bytes]] = []
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def copy(self, source: BinaryIO, group: StoredRowGroup, names: BinaryIO, *, encoded: int) -> None:
+        """Write the pages of a row group behind all that is written.
+
+        Args:
+            names: a Parquet file with the one column `_hoodie_file_name`, of as many rows in one row group.
+            encoded: how many row groups the library has written by now.
+        """
+        (of_names,) = _footer(names, name=_NAME_COLUMN)[0].get(_GROUPS).values
+        assert of_names.get(_GROUP_ROWS) == group.rows
+        (new_names,) = of_names.get(_CHUNKS).values
+        start = self._sink.tell()
+        chunks, value_bytes = [], 0
+        for chunk in group.description.get(_CHUNKS).values:
+            is_names = _path(chunk) == _NAME_PATH
+            taken = self._copy_chunk(names, new_names) if is_names else self._copy_chunk(source, chunk)
+            value_bytes += taken.get(_FACTS).get(_VALUE_BYTES)
+            chunks.append(taken)
+        changed = {
+            _CHUNKS: Values(STRUCT, chunks),
+            _BYTES: value_bytes,
+            _GROUP_OFFSET: start,
+            _GROUP_STORED_BYTES: self._sink.tell() - start,
+        }
+        description = group.description.replace({n: v for n, v in changed.items() if n in group.description.fields})
+        self._groups.append((encoded, description))
+
+    def end(self, ending: bytes, at: int) -> bytes:
+        """What ends the file: the indexes of what was copied, and the footer of all row groups.
+
+        Args:
+            ending: as the library would end the file, from `at` on.
+        """
+        length = footer_bytes(ending[-TAIL_BYTES:], file=self._file_name)
+        tail = bytearray(ending[: -TAIL_BYTES - length])
+        for chunk, offset_index, column_index in self._indexes:
+            if offset_index is not None:
+                data = write_struct(offset_index)
+                chunk.fields[_OFFSET_INDEX] = (I64, at + len(tail))
+                chunk.fields[_OFFSET_INDEX_BYTES] = (I32, len(data))
+                tail += data
+            if column_index:
+                chunk.fields[_COLUMN_INDEX] = (I64, at + len(tail))
+                chunk.fields[_COLUMN_INDEX_BYTES] = (I32, len(column_index))
+                tail += column_index
+        tree = _read(ending[-TAIL_BYTES - length : -TAIL_BYTES])
+        groups = tree.get(_GROUPS).values
+        for before, group in reversed(self._groups):
+            groups.insert(before, group)
+        groups = [
+            group.replace({_ORDINAL: index}) if _ORDINAL in group.fields else group
+            for index, group in enumerate(groups)
+        ]
+        rows = sum(group.get(_GROUP_ROWS) for group in groups)
+        data = write_struct(tree.replace({_ROWS: rows, _GROUPS: Values(STRUCT, groups)}))
+        return bytes(tail) + data + len(data).to_bytes(4, "little") + _MAGIC
+
+    @property
+    def places(self) -> list[int]:
+        """The places that the row groups have in the file, as they were copied."""
+        return [encoded + before for before, (encoded, _) in enumerate(self._groups)]
+
+    def _copy_chunk(self, source: BinaryIO, chunk: Struct) -> Struct:
+        facts = chunk.get(_FACTS)
+        start = _start(facts)
+        moved_by = self._sink.tell() - start
+        for data in _pieces(source, start, facts.get(_STORED_BYTES)):
+            self._sink.write(data)
+        offsets = {n: facts.get(n) + moved_by for n in (_DATA_OFFSET, _DICTIONARY_OFFSET) if facts.get(n)}
+        taken = chunk.replace({_FACTS: facts.replace(offsets)}).without(_INDEX_FIELDS)
+        offset_index, column_index = _indexes(source, chunk)
+        if offset_index is not None:
+            pages = [page.replace({1: page.get(1) + moved_by}) for page in offset_index.get(1).values]
+            offset_index = offset_index.replace({1: Values(STRUCT, pages)})
+        if offset_index is not None or column_index:
+            self._indexes.append((taken, offset_index, column_index))
+        return taken
+
+
+def find_difference(
+    source: BinaryIO, output: BinaryIO, pairs: Iterable[tuple[int, int]], *, file_name: str
+) -> str | None:
+    """What a row group of the source and the one that it became differ in, but for the file's name.
+
+    The footers are read by the library and not by the code that wrote one of them. The pages are compared as bytes.
+
+    Args:
+        pairs: the places of row groups in the source and in the output.
+        file_name: what all rows of the latter say.
+    """
+    try:
+        return _find_difference(source, output, pairs, file_name)
+    except (pa.ArrowException, OSError, BadPage) as error:
+        if is_of_storage(error):
+            raise
+        return f"what was copied cannot be read: {error}"
+
+
+def _find_difference(
+    source: BinaryIO, output: BinaryIO, pairs: Iterable[tuple[int, int]], file_name: str
+) -> str | None:
+    before, after = pq.read_metadata(source), pq.read_metadata(output)
+    names = ParquetBatches(output, where=f"the base file {file_name}")
+    for of_source, of_output in pairs:
+        old, new = before.row_group(of_source), after.row_group(of_output)
+        where = f"the row group {of_output}, copied from {of_source},"
+        if (old.num_rows, old.num_columns) != (new.num_rows, new.num_columns):
+            return f"{where} has {new.num_rows} rows where {old.num_rows} were"
+        for index in range(new.num_columns):
+            column = new.column(index)
+            if column.path_in_schema != _NAME_COLUMN and not _are_same(source, old.column(index), output, column):
+                return f"{where} has other bytes in the column {column.path_in_schema}"
+        rows = 0
+        for batch in names.read([_NAME_COLUMN], groups=[of_output]):
+            rows += batch.num_rows
+            if set(batch.column(0).unique().to_pylist()) != {file_name}:
+                return f"{where} has rows of another file's name"
+        if rows != new.num_rows:
+            return f"{where} has {rows} file names for {new.num_rows} rows"
+    return None
+
+
+def _are_same(source: BinaryIO, old: Any, output: BinaryIO, new: Any) -> bool:
+    if _without_places(old) != _without_places(new):
+        return False
+    at, other = _library_start(old), _library_start(new)
+    if old.data_page_offset - at != new.data_page_offset - other:
+        return False
+    size = old.total_compressed_size
+    return all(a == b for a, b in zip(_pieces(source, at, size), _pieces(output, other, size), strict=True))
+
+
+def _without_places(chunk: Any) -> dict[str, Any]:
+    facts: dict[str, Any] = chunk.to_dict()
+    for name in ("file_offset", "dictionary_page_offset", "data_page_offset"):
+        del facts[name]
+    return facts
+
+
+def _library_start(chunk: Any) -> int:
+    return int(chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset)
+
+
+def _stored(index: int, group: Struct, end: int) -> StoredRowGroup:
+    where = f"the row group {index}"
+    chunks = group.get(_CHUNKS).values
+    keys = [chunk for chunk in chunks if _path(chunk) == _KEY_PATH]
+    if not _KNOWN_OF_GROUP.issuperset(group.fields) or not all(_is_understood(chunk) for chunk in chunks):
+        raise NotCopyable(f"{where} has fields that are not known here")
+    places = sorted((_start(chunk.get(_FACTS)), chunk.get(_FACTS).get(_STORED_BYTES)) for chunk in chunks)
+    starts, ends = [start for start, _ in places], [start + size for start, size in places]
+    if any(size < 0 for _, size in places) or any(
+        before > after for before, after in zip([len(_MAGIC), *ends], [*starts, end], strict=True)
+    ):
+        raise NotCopyable(f"{where} has columns that lie on one another, or outside of its file")
+    if len(keys) != 1 or sum(_path(chunk) == _NAME_PATH for chunk in chunks) != 1:
+        raise NotCopyable(f"{where} has not the columns of Hudi")
+    statistics = keys[0].get(_FACTS).get(_STATISTICS, Struct({}))
+    smallest, largest = statistics.get(_MIN), statistics.get(_MAX)
+    is_exact = statistics.get(_MIN_IS_EXACT) is True and statistics.get(_MAX_IS_EXACT) is True
+    if not is_exact or smallest is None or largest is None or statistics.get(_NULLS) != 0:
+        raise NotCopyable(f"{where} has no exact range of its keys")
+    return StoredRowGroup(index, group.get(_GROUP_ROWS), group.get(_BYTES), smallest, largest, group)
+
+
+def _is_understood(chunk: Struct) -> bool:
+    facts = chunk.get(_FACTS)
+    return (
+        isinstance(facts, Struct)
+        and _KNOWN_OF_CHUNK.issuperset(chunk.fields)
+        and _KNOWN_OF_FACTS.issuperset(facts.fields)
+        and chunk.get(_CHUNK_OFFSET) == 0
+        and facts.get(_DATA_OFFSET) >= _start(facts)
+    )
+
+
+def _path(chunk: Struct) -> list[bytes]:
+    facts = chunk.get(_FACTS)
+    return facts.get(_PATH).values if isinstance(facts, Struct) else []
+
+
+def _start(facts: Struct) -> int:
+    """The place of the first page."""
+    start: int = facts.get(_DICTIONARY_OFFSET) or facts.get(_DATA_OFFSET)
+    return start
+
+
+def _indexes(source: BinaryIO, chunk: Struct) -> tuple[Struct | None, bytes]:
+    """The offset index and the column index of a chunk, the latter as it is stored."""
+    offset_index, column_index = None, b""
+    if chunk.get(_OFFSET_INDEX):
+        source.seek(chunk.get(_OFFSET_INDEX))
+        offset_index = _read(source.read(chunk.get(_OFFSET_INDEX_BYTES)))
+    if chunk.get(_COLUMN_INDEX):
+        source.seek(chunk.get(_COLUMN_INDEX))
+        column_index = source.read(chunk.get(_COLUMN_INDEX_BYTES))
+    return offset_index, column_index
+
+
+def _footer(source: BinaryIO, *, name: str) -> tuple[Struct, int]:
+    """The footer, and the place at which it begins."""
+    end = source.seek(0, 2) - TAIL_BYTES
+    source.seek(max(0, end))
+    tail = source.read(TAIL_BYTES)
+    length = footer_bytes(tail, file=name)
+    if tail[4:] != _MAGIC or length > end:
+        raise NotCopyable("the footer is encrypted or cut short")
+    source.seek(end - length)
+    return _read(source.read(length)), end - length
+
+
+def _read(data: bytes) -> Struct:
+    try:
+        tree, _ = read_struct(data)
+    except ValueError as error:
+        raise NotCopyable(str(error)) from error
+    return tree
+
+
+def _pieces(file: BinaryIO, start: int, size: int) -> Iterator[bytes]:
+    for at in range(start, start + size, _PIECE_BYTES):
+        file.seek(at)
+        data = file.read(min(_PIECE_BYTES, start + size - at))
+        if len(data) != min(_PIECE_BYTES, start + size - at):
+            raise BrokenFile("A base file ended while it was copied.")
+        yield data
