@@ -321,6 +321,13 @@ class _Slicing:
         return committed
 
     def _frozen(self, instant: str, why: str) -> FrozenGroup:
+        # Also the files of slices that were not looked at: an archiving goes by the oldest that no instant explains.
+        is_completed = self._history.is_completed
+        bases = (
+            b for b in self._base_files if not (is_completed(b.instant) and self._history.can_open_slice(b.instant))
+        )
+        logs = (log for log in self._log_files if self._layout >= 2 and not is_completed(log.instant))
+        self.uncommitted = [*(base.path for base in bases), *(log.path for log in logs)]
         return FrozenGroup(*self._group_id, instant, why)
 
 
