@@ -9,7 +9,8 @@ Keeps:   1. readers of now find every row of every completed write, and no other
             the timeline has no hole;
          5. every file that a write or compaction names is there when it completes;
          6. the metadata table, where there is one, lists the files of what is committed and no others;
-         7. after a restore readers find what they found when that commit had just completed.
+         7. after a restore readers find what they found when that commit had just completed;
+         8. a clean that looks only at what was written since an earlier one leaves what a look at all would leave.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from datetime import UTC
 from lakeward.format.timeline.instant import format_instant_time
 from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
 from lakeward.table.metadata.listing import compare_with_storage, load_listing
-from tests.life.reader import Readers, look
+from tests.life.reader import GroupId, Readers, look
 from tests.life.rows import present
 from tests.life.small_table import BASE, TIMELINE, SmallTable, Write
 from tests.simulation.reader import BASE_FILE, WRITES, read_avro, read_timeline
@@ -57,6 +58,8 @@ class Life:
     broken: str = ""
     """What was found while a service was at work, whose code may catch errors."""
     last_number: int = 0
+    opened: set[tuple[GroupId, str]] = field(default_factory=set)
+    """Slices that pending compactions have opened, each with its plan."""
 
     def __post_init__(self) -> None:
         self.table.storage.watch = self._changed
@@ -186,6 +189,12 @@ class Life:
                 changed.
         """
         readers = self._look()
+        opened_now = {(group, plan) for group, plans in readers.opened.items() for plan in plans}
+        if any(plan not in readers.groups[group].bases for group, plan in self.opened - opened_now):
+            # Its plan was completed without the group, which was replaced, or is gone: late logs that came after the
+            # plan belong to the slice before it again, where readers as of then find them.
+            late = ""
+        self.opened = opened_now
         if any(time >= late for time in self.before_clean[1]):
             self.undoable = ""
         # A late write's log belongs to a slice that a plan has opened since, and readers as of it do not find it.
@@ -213,6 +222,11 @@ class Life:
                 raise Broken(f"{path} is needed, and gone")
         if self.table.metadata.is_there:
             self._check_metadata_table()
+
+    def check_cleaned(self, policy: CleanPolicy) -> None:
+        """A clean by this policy has just ended."""
+        if left := self.table.dead(policy):
+            raise Broken(f"a clean by {policy} left {left}, which a look at all lets go")
 
     def _check_metadata_table(self) -> None:
         storage, snapshot = self.table.storage, self.table.snapshot()

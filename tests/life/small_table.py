@@ -397,6 +397,12 @@ class SmallTable:
         choice = CleanChoice(storage, self.base, CleanOptions(policy, reader_window=window), clock=self.clock)
         return Cleaner(self.serviced(storage), {}, keep_seconds=keep_seconds).clean(choice.plan, choice.where)
 
+    def dead(self, policy: CleanPolicy) -> list[str]:
+        """What a clean would delete that looks at all partitions and waits for no reader."""
+        options = CleanOptions(policy, reader_window=0.0, is_incremental=False)
+        plan = CleanChoice(self.process(), self.base, options, clock=self.clock).plan(self.snapshot())
+        return [] if plan is None else sorted(name for names in plan.files.values() for name in names)
+
     def archive(self, options: ArchiveOptions, storage: Storage | None = None) -> ArchiveReport:
         return Archiver(self.serviced(storage), options).archive()
 

@@ -152,15 +152,23 @@ class TableUnderService(RuleBasedStateMachine):
 
     @rule(clean=CLEANS)
     def clean(self, clean: tuple[CleanPolicy, float]) -> None:
-        self._run(("clean", clean))
+        """A clean that looks only at what was written since an earlier one takes what a look at all would."""
+        report, (policy, window) = self._run(("clean", clean)), clean
+        if isinstance(report, CleanReport) and policy.kind is not CleanPolicyKind.HOURS and not window:
+            event("clean held against a look at all")
+            self.life.check_cleaned(policy)
 
     @precondition(lambda self: self.life.table.kind.has_metadata)
     @rule()
     def service_metadata(self) -> None:
         self._run(("service metadata", None))
 
-    @rule(age=AGES)
-    def set_orphans_aside(self, age: float) -> None:
+    @rule(age=AGES, looks=st.integers(1, 2))
+    def set_orphans_aside(self, age: float, looks: int) -> None:
+        """A file goes at the second look that finds it, and both are rare by chance alone."""
+        for _ in range(looks - 1):
+            self._run(("set orphans aside", age))
+            self.life.table.clock.sleep(age + 1.0)
         report = self._run(("set orphans aside", age))
         if isinstance(report, OrphanReport) and report.run is not None:
             event("an orphan file set aside")
