@@ -62,9 +62,9 @@ def merge(
         if error.index is not None:
             error.file_group = (specs[error.index].slice.partition_path, specs[error.index].slice.file_id)
         raise
-    table.observer.counted(ENGINE_COUNTS[dispatcher.engine])
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     raise_first([_failed(table, specs[failure.index], failure.error) for failure in failures])
+    table.observer.counted(ENGINE_COUNTS[dispatcher.engine])
     return [outcome.result for outcome in outcomes if not isinstance(outcome, Failure)], dispatcher.engine
 
 
