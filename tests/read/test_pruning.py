@@ -166,7 +166,7 @@ def random_condition(chance: random.Random) -> Condition:
     return Among("ts", frozenset({chance.randrange(8)}))
 
 
-@pytest.mark.parametrize("seed", range(runs(12)))
+@pytest.mark.parametrize("seed", range(runs(8)))
 def test_what_is_read_and_filtered_is_what_everything_filtered_is(tmp_path: Path, seed: int):
     """Random slices of every kind, against a read of all rows and columns whose rows are chosen afterwards.
 
