@@ -10,7 +10,7 @@ import posixpath
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lakeward.dispatch.dispatcher import Done, Failure, Progress
+from lakeward.dispatch.dispatcher import Done, Engine, Failure, Progress
 from lakeward.errors import LakewardError
 from lakeward.format.file_name import parse_log_file
 from lakeward.read.slice_input import MergeCounts
@@ -55,6 +55,7 @@ def merge_ids(storage: Storage, spec: OperationSpec, task_attempt: int) -> Opera
 class SimulatedDispatcher:
     """Runs one spec after the other; each takes seconds to minutes, and some fail."""
 
+    engine = Engine.IN_PROCESS
     name = "the simulation"
 
     def __init__(self, world: World, process: Process, *, fails: float = 0.0, longest: float = 90.0) -> None:
