@@ -61,6 +61,9 @@ def test_a_file_through_its_life(table: Path, capfd: pytest.CaptureFixture[str])
     assert f"clean {document['cleaned_by']} deleted it" in text
     _, document, text = explained(capfd, table, "--instant", str(document["cleaned_by"]))
     assert "It deleted 4 files." in text
+    compaction = max(path.name for path in (table / ".hoodie/timeline").glob("*.commit"))[:17]
+    _, document, text = explained(capfd, table, "--instant", compaction)
+    assert document["merged_by"] == "hashes 1" and "Its file groups were merged by: hashes 1." in text
     _, document, text = explained(capfd, table, "--instant", OLDEST)
     assert document["files"][0]["verdict"] == "cleaned"  # type: ignore[index]
     assert "It wrote 1 file: 1 cleaned." in text

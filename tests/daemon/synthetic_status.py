@@ -76,6 +76,7 @@ def job(table: str = "orders", **changes: Any) -> JobStatus:
             rows_inserted=331,
             rows_updated=90_000,
             rows_deleted=12,
+            merges={"hashes": 2, "order": 7},
             peak_memory_bytes=301 * MIB,
         ),
     )

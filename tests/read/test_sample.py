@@ -86,3 +86,16 @@ def test_points_in_time_are_numbers():
 def test_picking_rows_by_key():
     """All rows with one of the keys are picked, and no others."""
     assert [row["v"] for row in pick_rows(batch([("a", 1), ("b", 2), ("a", 3)]), pa.array(["a", "z"]))] == [1, 3]
+
+
+def test_a_key_with_very_many_records():
+    """Such a key is in no sample, whether its records come at once or one by one, and others are. Keeps 3 of
+    read/sample."""
+    for size in (1, 700, 5_000):
+        tap = SampleTap()
+        rows = [("hot", number) for number in range(2_500)] + [("cold", 1)]
+        for start in range(0, len(rows), size):
+            tap.see_log_data(batch(rows[start : start + size]))
+        tap.see_base(batch([("hot", 0), ("cold", 0), ("new", 0)]))
+        assert sorted(tap.keys) == ["cold", "new"]
+        assert len(tap.keys["cold"].logs) == 1

@@ -21,11 +21,12 @@ from lakeward.format.log.writer import LogFileWriter, log_block_schema
 from lakeward.format.stats.stats_value import StatsVersion
 from lakeward.merge import log_records as log_records_module
 from lakeward.merge.log_fold import LogFold
+from lakeward.merge.memory_budget import MEMORY_BYTES
 from lakeward.merge.merge_rules import MergeMode, MergeRules
 from lakeward.merge.tombstones import Tombstones
 from lakeward.read.file_slice import open_slice
 from lakeward.read.log_scan import scan_slice_heads
-from lakeward.read.slice_input import SliceInput
+from lakeward.read.slice_input import MergedBy, SliceInput
 from lakeward.storage.local import LocalStorage
 from lakeward.table.index_definitions import IndexedColumns
 from lakeward.task import log_operation as log_operation_module
@@ -127,15 +128,18 @@ def table(tmp_path: Path) -> Table:
     return made
 
 
-def test_one_log_for_many(table: Table) -> None:
-    """The name says instant and attempt; each key is there once, as row or delete, and readers see what they saw."""
+@pytest.mark.parametrize(("memory_bytes", "merged_by"), [(MEMORY_BYTES, MergedBy.HASHES), (1, MergedBy.SORTING)])
+def test_one_log_for_many(table: Table, memory_bytes: int, merged_by: MergedBy) -> None:
+    """The name says instant and attempt; each key is there once, as row or delete, and readers see what they saw,
+    whether or not the records fit memory."""
     before = table.rows()
-    spec = table.spec("400")
+    spec = table.spec("400", memory_bytes=memory_bytes)
     result = run_operation(STORAGE, spec, task_attempt=2)
 
     assert result.file_name == ".fg_400.log.1_3-77-2"
     assert result.kind is OperationKind.LOG
     counts = result.counts
+    assert counts.merged_by is merged_by
     assert (counts.log_files, counts.log_blocks, counts.log_records, counts.log_keys) == (3, 3, 8, 4)
     assert (counts.rows, counts.inserted, counts.deleted) == (1, 1, 3)
     assert result.size_bytes == (Path(spec.attempt_folder) / result.file_name).stat().st_size

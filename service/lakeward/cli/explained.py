@@ -32,6 +32,7 @@ from lakeward.plan.explaining.judged_by import JudgedBy
 from lakeward.plan.rollback import RollbackDecision
 from lakeward.plan.savepointing import Pinned
 from lakeward.plan.storage_states import StorageStates, storage_states
+from lakeward.read.slice_input import MERGED_BY_KEY
 from lakeward.storage.storage import join
 from lakeward.table.quarantine import Quarantine, load_quarantine
 from lakeward.table.snapshot import TableSnapshot
@@ -136,6 +137,7 @@ class Explained:
             self.snapshot,
             InstantFacts(
                 operation=None if commit is None else commit.operation_type,
+                merged_by=None if commit is None else commit.extra_metadata.get(MERGED_BY_KEY),
                 files=[explainer.explain(path, committed=True) for path in _paths(commit)],
                 clean=next((clean for clean in self._cleans if clean.instant == time), None),
                 archived_at=archived,

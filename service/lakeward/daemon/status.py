@@ -117,6 +117,8 @@ class JobFigures:
     rows_inserted: int = 0
     rows_updated: int = 0
     rows_deleted: int = 0
+    merges: Mapping[str, int] = field(default_factory=dict)
+    """Operations by how their file groups were merged (`MergedBy`)."""
     peak_memory_bytes: int = 0
     """Peak of the operation that needed most."""
     operations_verified: int = 0

@@ -55,6 +55,7 @@ from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.timeline.instant import Instant, State
 from lakeward.plan.compaction.decision import Reason
 from lakeward.plan.metadata.trigger import MetadataService
+from lakeward.read.slice_input import count_merges
 from lakeward.storage.storage import Storage
 from lakeward.table.backlog import Backlog
 from lakeward.table.file_system_view import GroupId
@@ -394,6 +395,7 @@ def _compacted(report: CompactionReport) -> JobReport:
         rows_inserted=sum(count.inserted for count in counts),
         rows_updated=sum(count.updated for count in counts),
         rows_deleted=sum(count.deleted for count in counts),
+        merges=count_merges(counts),
         peak_memory_bytes=max((plan.peak_memory_bytes for plan in done), default=0),
         operations_verified=sum(bool(operation.digest) for operation in operations),
     )

@@ -5,7 +5,8 @@ so the choice does not depend on order or place, and the same key is chosen in t
 
 Touches: nothing.
 Keeps:   1. of every sampled key all log records are kept, in merge order, and the base record if there is one;
-         2. at most `LOG_KEYS_MAX` keys of the logs and `BASE_KEYS_MAX` keys that only the base has.
+         2. at most `LOG_KEYS_MAX` keys of the logs and `BASE_KEYS_MAX` keys that only the base has;
+         3. a key with more than `RECORDS_MAX` log records is in no sample.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from lakeward.merge.reference import LogRecord, Row
 
 LOG_KEYS_MAX = 48
 BASE_KEYS_MAX = 16
+RECORDS_MAX = 1_000
 _EVERYTHING = 2**64 - 1
 
 
@@ -42,6 +44,8 @@ class SampleTap:
         self._log_threshold = _EVERYTHING
         self._base_threshold = _EVERYTHING
         self._log_hashes: npt.NDArray[np.uint64] | None = None
+        self._hot = np.zeros(0, dtype=np.uint64)
+        """Hashes of keys with too many records."""
 
     @property
     def keys(self) -> dict[str, SampledKey]:
@@ -67,13 +71,15 @@ class SampleTap:
         keys = batch.column(RECORD_KEY_FIELD)
         hashes = hash_keys(keys)
         of_logs = np.isin(hashes, self._log_hashes)
+        hashes[np.isin(hashes, self._hot)] = _EVERYTHING
         for row in np.flatnonzero(of_logs):
             key = keys[int(row)].as_py()
             if key in self._from_logs:
                 self._from_logs[key].base = plain_rows(batch.slice(int(row), 1))[0]
         hashes[of_logs] = _EVERYTHING
         self._base_threshold = _lowered(self._base_threshold, hashes, BASE_KEYS_MAX)
-        for row in np.flatnonzero(hashes <= np.uint64(self._base_threshold)):
+        below = (hashes <= np.uint64(self._base_threshold)) & (hashes != np.uint64(_EVERYTHING))
+        for row in np.flatnonzero(below):
             key = keys[int(row)].as_py()
             if key not in self._from_logs:
                 self._base_only[key] = SampledKey(base=plain_rows(batch.slice(int(row), 1))[0])
@@ -84,16 +90,29 @@ class SampleTap:
         """(row, key) of the keys that are in the sample now, be it for the first time."""
         assert self._log_hashes is None, "log records come before the base"
         hashes = hash_keys(keys)
+        self._pass_over_hot(hashes)
+        hashes[np.isin(hashes, self._hot)] = _EVERYTHING
         self._log_threshold = _lowered(self._log_threshold, hashes, LOG_KEYS_MAX)
-        chosen = [
-            (int(row), keys[int(row)].as_py()) for row in np.flatnonzero(hashes <= np.uint64(self._log_threshold))
-        ]
+        below = np.flatnonzero((hashes <= np.uint64(self._log_threshold)) & (hashes != np.uint64(_EVERYTHING)))
+        chosen = [(int(row), keys[int(row)].as_py()) for row in below]
         for row, key in chosen:
             if key not in self._from_logs:
                 self._from_logs[key] = SampledKey()
                 self._hashes[key] = int(hashes[row])
         self._log_threshold = self._shrunk(self._from_logs, self._log_threshold, LOG_KEYS_MAX)
         return [(row, key) for row, key in chosen if key in self._from_logs]
+
+    def _pass_over_hot(self, hashes: npt.NDArray[np.uint64]) -> None:
+        """Let go of keys that have too many records with those of this batch."""
+        candidates, counts = np.unique(hashes[hashes <= np.uint64(self._log_threshold)], return_counts=True)
+        known = {self._hashes[key]: key for key in self._from_logs}
+        for number, count in zip(candidates.tolist(), counts.tolist(), strict=True):
+            key = known.get(number)
+            if count + (0 if key is None else len(self._from_logs[key].logs)) > RECORDS_MAX:
+                self._hot = np.append(self._hot, np.uint64(number))
+                if key is not None:
+                    del self._from_logs[key]
+                    del self._hashes[key]
 
     def _shrunk(self, sample: dict[str, SampledKey], threshold: int, most: int) -> int:
         """The threshold that leaves at most `most` keys; those above it are dropped."""

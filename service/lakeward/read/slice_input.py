@@ -5,7 +5,8 @@ Touches: nothing; they import neither readers nor kernels, so that a process tha
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -40,18 +41,22 @@ class SliceInput:
         return MemoryBudget(self.memory_bytes)
 
 
+MERGED_BY_KEY = "lakeward.merged.by"
+"""Entry of a compaction's commit: how its file groups were merged, as "hashes 3, order 1"."""
+
+
 class MergedBy(StrEnum):
-    """How the base file's rows met those of the logs."""
+    """How the base file's rows met those of the logs, or those of the logs each other."""
 
     ORDER = "order"
     """Both in the order of their keys, in which the rows come out."""
     HASHES = "hashes"
     """The base file is not sorted."""
     SORTING = "sorting"
-    """The base file is not sorted, and the logs did not fit memory: both were sorted in files first."""
-    HASHES_AFTER_ORDER = "hashes, after order"
+    """The logs did not fit memory, and a base file, if there is one, is not sorted: they were sorted in files first."""
+    HASHES_AFTER_ORDER = "hashes-after-order"
     """The base file says that it is sorted, and is not: what was merged by order was thrown away."""
-    SORTING_AFTER_ORDER = "sorting, after order"
+    SORTING_AFTER_ORDER = "sorting-after-order"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +77,8 @@ class MergeCounts:
     merged_by: MergedBy = MergedBy.HASHES
     row_groups_copied: int = 0
     """Row groups of the base file that went into the output as they are stored; their rows are among the others."""
+
+
+def count_merges(counts: Iterable[MergeCounts]) -> dict[str, int]:
+    """How many slices were merged by what."""
+    return dict(sorted(Counter(str(each.merged_by) for each in counts).items()))

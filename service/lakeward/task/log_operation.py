@@ -38,7 +38,7 @@ from lakeward.merge.digest import Digest
 from lakeward.merge.tombstones import Tombstones
 from lakeward.read.log_run import LogRun
 from lakeward.read.sample import SampledKey
-from lakeward.read.slice_input import MergeCounts
+from lakeward.read.slice_input import MergeCounts, MergedBy
 from lakeward.storage.storage import Storage
 from lakeward.table.damaged_file import DamagedFile
 from lakeward.task.operation_output import open_operation_output, output_path
@@ -208,4 +208,5 @@ def _counts(run: LogRun, stats: LogFileStats) -> MergeCounts:
         inserted=stats.rows,
         deleted=stats.deletes,
         rows=stats.rows,
+        merged_by=MergedBy.HASHES if run.records.fits else MergedBy.SORTING,
     )

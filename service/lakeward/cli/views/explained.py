@@ -63,6 +63,7 @@ def instant_as_json(instant: InstantExplanation) -> dict[str, Any]:
         "is_archived": instant.is_archived,
         "archived_completion_time": facts.archived_at,
         "operation": facts.operation,
+        "merged_by": facts.merged_by,
         "rolled_back_by": facts.rolled_back_by,
         "rolls_back": list(facts.rolls_back),
         "planned_groups": instant.planned_groups,

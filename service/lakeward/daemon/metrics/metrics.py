@@ -50,6 +50,7 @@ from lakeward.daemon.metrics.specs import (
     LOCK_WAIT_SECONDS,
     MERGED_LOG_BYTES,
     MERGED_LOG_FILES,
+    MERGES,
     METADATA_SERVICES,
     OPERATIONS,
     PEAK_MEMORY,
@@ -140,6 +141,8 @@ class Metrics:
         self._histogram(JOB_SECONDS, service, job.end).observe(max(0.0, job.ended_at - job.began_at))
         self._counter(OPERATIONS, label, "FULL").inc(figures.full_operations)
         self._counter(OPERATIONS, label, "LOG").inc(figures.log_operations)
+        for by, number in figures.merges.items():
+            self._counter(MERGES, label, by).inc(number)
         self._counter(READ_BYTES, label, service).inc(figures.read_bytes)
         self._counter(WRITTEN_BYTES, label, service).inc(figures.written_bytes)
         self._counter(MERGED_LOG_FILES, label).inc(figures.log_files)

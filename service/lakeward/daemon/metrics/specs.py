@@ -110,6 +110,13 @@ JOB_SECONDS = _histogram(
 OPERATIONS = _counter(
     "lakeward_operations_total", "Operations (one file slice each) that jobs published, by type.", "table", "type"
 )
+MERGES = _counter(
+    "lakeward_merges_total",
+    "Operations that jobs published, by how their file groups were merged: order (the base file is sorted), hashes (it "
+    "is not), sorting (the logs did not fit memory), or either of these after a base file's order turned out wrong.",
+    "table",
+    "by",
+)
 READ_BYTES = _counter("lakeward_job_read_bytes_total", "Bytes of the files that jobs merged.", "table", "service")
 WRITTEN_BYTES = _counter(
     "lakeward_job_written_bytes_total", "Bytes of the files that jobs published.", "table", "service"
@@ -219,6 +226,7 @@ EVENT_METRICS = (
     JOBS,
     JOB_SECONDS,
     OPERATIONS,
+    MERGES,
     READ_BYTES,
     WRITTEN_BYTES,
     MERGED_LOG_FILES,

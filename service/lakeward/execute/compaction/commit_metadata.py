@@ -2,6 +2,7 @@
 
 A log compaction is completed as a delta commit whose stats look like those of an append, with counts of what was
 merged beside them. A hybrid plan has results of both kinds; its LOG operations have the stats of a log compaction.
+How the file groups were merged is an entry of ours in the extra metadata (`MERGED_BY_KEY`), which Hudi carries along.
 
 Touches: nothing.
 Source:  field by field as Hudi 1.2 writes them on table version 9 (HoodieWriteStat, HoodieDeltaWriteStat).
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from lakeward.format.timeline.commit_metadata import CommitMetadata, RuntimeStats, WriteStat
+from lakeward.read.slice_input import MERGED_BY_KEY, count_merges
 from lakeward.storage.storage import join
 from lakeward.table.file_group import FileSlice
 from lakeward.task.operation_spec import OperationKind, OperationResult
@@ -35,13 +37,14 @@ def _commit(
     slices: Sequence[FileSlice], results: Sequence[OperationResult], schema: str, *, operation_type: str
 ) -> CommitMetadata:
     stats: dict[str, list[WriteStat]] = {}
+    merges = count_merges(result.counts for result in results)
     for slice_, result in zip(slices, results, strict=True):
         stat = _log_stat(slice_, result) if result.kind is OperationKind.LOG else _base_stat(slice_, result)
         stats.setdefault(slice_.partition_path, []).append(stat)
     return CommitMetadata(
         partition_to_write_stats={partition: tuple(each) for partition, each in stats.items()},
         compacted=True,
-        extra_metadata={"schema": schema},
+        extra_metadata={"schema": schema, MERGED_BY_KEY: ", ".join(f"{by} {number}" for by, number in merges.items())},
         operation_type=operation_type,
     )
 

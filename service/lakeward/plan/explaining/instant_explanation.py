@@ -27,6 +27,8 @@ class InstantFacts:
 
     operation: str | None = None
     """What its commit says that it did: `UPSERT`, `COMPACT`."""
+    merged_by: str | None = None
+    """How a compaction of ours merged its file groups, as its commit says."""
     files: Sequence[FileExplanation] = ()
     """The files that its commit names."""
     clean: Clean | None = None
@@ -118,6 +120,8 @@ def _sentences(instant: InstantExplanation, snapshot: TableSnapshot, now: float,
             for verdict, (number, size) in sorted(instant.verdicts.items())
         )
         yield f"It wrote {len(facts.files):,} file{'' if len(facts.files) == 1 else 's'}: {', '.join(told)}."
+    if facts.merged_by is not None:
+        yield f"Its file groups were merged by: {facts.merged_by}."
     if facts.decision is not None:
         yield _decision(facts.decision)
     yield from _held(instant, snapshot)
