@@ -150,6 +150,14 @@ class TableUnderService(RuleBasedStateMachine):
     def compact(self, kind: CompactionType) -> None:
         self._run(("compact", kind))
 
+    @precondition(lambda self: not self.life.table.kind.copies)
+    @rule(key=st.integers(0, 7))
+    def compact_logs_with_a_delete(self, key: int) -> None:
+        """A LOG of a row that was deleted, which chance alone hardly ever plans."""
+        self.life.write({key})
+        self.life.write({key}, deletes=True)
+        self._run(("compact", CompactionType.LOG))
+
     @rule(clean=CLEANS)
     def clean(self, clean: tuple[CleanPolicy, float]) -> None:
         """A clean that looks only at what was written since an earlier one takes what a look at all would."""
