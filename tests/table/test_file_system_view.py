@@ -13,7 +13,7 @@ from lakeward.format.timeline.instant import Instant, State, instant_file_name, 
 from lakeward.storage.storage import FileStatus
 from lakeward.table.file_system_view import (
     FileSystemView,
-    archived_log_instants,
+    archived_instants,
     build_file_groups,
     sort_files,
 )
@@ -71,7 +71,7 @@ def build(text: str) -> FileSystemView:
                 raise AssertionError(f"no such line in a case: {line!r}")
     partition = sort_files("p", files)
     timeline = Timeline(tuple(instants))
-    assert layout == 1 or archived.keys() <= archived_log_instants([partition], timeline)
+    assert layout == 1 or archived.keys() <= archived_instants([partition], timeline)
     return build_file_groups(
         [partition], timeline, layout=layout, archived=archived, pending_compactions=plans, replaced=replaced
     )

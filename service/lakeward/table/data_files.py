@@ -14,7 +14,7 @@ from lakeward.storage.storage import FileStatus, Storage, join
 from lakeward.table.file_system_view import (
     FileSystemView,
     PartitionFiles,
-    archived_log_instants,
+    archived_instants,
     build_file_groups,
     sort_files,
 )
@@ -81,7 +81,7 @@ class DataFiles:
                 log_files=tuple(sorted(log_files, key=lambda file: file.name.text)),
             )
         files = tuple(found[path] for path in sorted(found))
-        archived = load_archived_times(storage, base_path, config, archived_log_instants(files, self.timeline))
+        archived = load_archived_times(storage, base_path, config, archived_instants(files, self.timeline))
         return replace(self, files=files, archived=archived)
 
     @cached_property
@@ -99,5 +99,5 @@ def list_data_files(storage: Storage, base_path: str, config: TableConfig, timel
     content = TimelineReader(storage, base_path, config, timeline).read()
     found = find_partitions(storage, base_path)
     files = tuple(sort_files(partition.path, partition.files) for partition in found.partitions)
-    archived = load_archived_times(storage, base_path, config, archived_log_instants(files, timeline))
+    archived = load_archived_times(storage, base_path, config, archived_instants(files, timeline))
     return DataFiles(timeline, config.layout, content, files, archived)

@@ -16,7 +16,8 @@ newest slice has a damaged file (`written_files.py`); damage to older slices mat
 Touches: nothing.
 Keeps:   1. a committed file is in exactly one slice, or its group is frozen;
          2. an instant older than the active timeline counts as completed, but a log of such an instant needs its
-            completion time from the history (Hudi issue 14365 lost data by guessing it);
+            completion time from the history (Hudi issue 14365 lost data by guessing it); one between a savepoint and
+            what was not archived is not older, and a group for which the history says that it completed is frozen;
          3. a file whose name fits no grammar is in no slice and is reported;
          4. no group has a damaged file in what a reader of its newest slice reads, but logs that were accepted.
 """
@@ -178,10 +179,13 @@ def sort_files(partition_path: str, files: Iterable[FileStatus], *, extension: s
     return PartitionFiles(partition_path, tuple(base_files), tuple(log_files), tuple(unrecognised), tuple(links))
 
 
-def archived_log_instants(partitions: Iterable[PartitionFiles], timeline: Timeline) -> frozenset[str]:
-    """The instants of logs that the active timeline does not know: their completion times are in the history."""
+def archived_instants(partitions: Sequence[PartitionFiles], timeline: Timeline) -> frozenset[str]:
+    """The instants that the active timeline does not know and the history is to be asked for: of logs, whose place
+    their completion times decide, and of any files between a savepoint and what was not archived."""
     known = {instant.time for instant in timeline.instants}
-    return frozenset(log.instant for partition in partitions for log in partition.log_files) - known
+    of_logs = {log.instant for partition in partitions for log in partition.log_files}
+    of_bases = {base.instant for partition in partitions for base in partition.base_files}
+    return frozenset(of_logs - known) | _behind_savepoint(of_bases - known, timeline)
 
 
 def _stands_for(name: str, extension: str) -> StandsFor:
@@ -205,13 +209,18 @@ class _History:
         self._completed = {t: i.completion_time for t, i in writes.items() if i.state is State.COMPLETED}
         self._visible = frozenset(t for t, i in writes.items() if is_visible_write(i))
         self._archived = archived
-        self._start = timeline.first_active_write
+        self._start = timeline.first_write
         self._visible_start = timeline.first_visible_write
+        self._holes = _behind_savepoint(archived, timeline)
 
     def is_completed(self, instant: str) -> bool:
         if instant in self._completed or instant in self._archived:
             return True
         return _is_before(instant, self._start)
+
+    def is_in_hole(self, instant: str) -> bool:
+        """True for a completed write that Hudi's readers see no more: it was archived behind a savepoint."""
+        return instant in self._holes
 
     def completion_time(self, instant: str) -> str | None:
         """The completion time; None for what did not complete, and for what did at an unknown time."""
@@ -243,6 +252,10 @@ class _Slicing:
         self.uncommitted: list[str] = []
 
     def visible_group(self) -> FileGroup | FrozenGroup:
+        files: Iterable[BaseFile | LogFile] = (*self._base_files, *self._log_files)
+        for file in files:
+            if self._history.is_in_hole(file.instant):
+                return self._frozen(file.instant, f"{file.path} was archived behind a savepoint; Hudi reads it no more")
         bases: dict[str, list[BaseFile]] = defaultdict(list)
         for base in self._base_files:
             bases[base.instant].append(base)
@@ -329,6 +342,15 @@ class _Slicing:
         logs = (log for log in self._log_files if self._layout >= 2 and not is_completed(log.instant))
         self.uncommitted = [*(base.path for base in bases), *(log.path for log in logs)]
         return FrozenGroup(*self._group_id, instant, why)
+
+
+def _behind_savepoint(instants: Iterable[str], timeline: Timeline) -> frozenset[str]:
+    """The instants that lie in holes of the active timeline, if there may be any."""
+    start, end = timeline.first_write, timeline.first_active_write
+    if start == end:
+        return frozenset()
+    between = (time for time in instants if not _is_before(time, start) and _is_before(time, end))
+    return frozenset(time for time in between if timeline.find_write(time) is None)
 
 
 def _is_before(instant: str, start: str | None) -> bool:

@@ -31,7 +31,7 @@ from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, FrozenGrou
 from lakeward.table.file_system_view import (
     GroupId,
     PartitionFiles,
-    archived_log_instants,
+    archived_instants,
     build_file_groups,
     frozen_for,
     sort_files,
@@ -225,7 +225,7 @@ def _scan(
     places = partitions if only is None else _places(only)
     found = find_table_partitions(storage, base_path, loaded.config, timeline, source=listing, clock=clock, only=places)
     files = known.sort(found.partitions)
-    archived = load_archived_times(storage, base_path, loaded.config, archived_log_instants(files, timeline))
+    archived = load_archived_times(storage, base_path, loaded.config, archived_instants(files, timeline))
     damage: Mapping[str, Sequence[DamagedFile]] = {}
     # In layout 1 logs grow, and no commit says how long they are.
     if files and loaded.config.layout >= 2:

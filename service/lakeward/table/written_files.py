@@ -77,13 +77,14 @@ class _Completed:
     def __init__(self, timeline: Timeline) -> None:
         self._times = {i.time: i.completion_time or i.time for i in timeline.completed_writes}
         self._start = comparable_time(timeline.first_active_write or "")
+        self._first = comparable_time(timeline.first_write or "")
 
     def is_before_start(self, instant: str) -> bool:
         """True where the active timeline has begun since; savepoints may keep some of these instants on it."""
         return comparable_time(instant) < self._start
 
     def has(self, instant: str) -> bool:
-        return instant in self._times or self.is_before_start(instant)
+        return instant in self._times or comparable_time(instant) < self._first
 
     def moment(self, instant: str) -> str:
         return comparable_time(self._times.get(instant, instant))

@@ -54,12 +54,13 @@ def test_a_savepoint_shares_its_time_with_the_commit_it_keeps() -> None:
     assert found.completion_time(A) == B
 
 
-def test_the_timeline_starts_at_the_first_write_that_is_no_savepoint() -> None:
-    """The archiver leaves savepointed instants behind; holes follow them."""
-    found = timeline(f"{A}_{A}.commit", f"{A}_{B}.savepoint", f"{B}_{B}.clean", f"{D}_{D}.deltacommit")
+def test_writes_may_be_archived_behind_a_savepoint() -> None:
+    """The archiver leaves savepointed instants behind; holes follow them, which are not before the timeline's start."""
+    found = timeline(f"{B}_{B}.commit", f"{B}_{C}.savepoint", f"{C}_{C}.clean", f"{E}_{E}.deltacommit")
 
-    assert found.first_active_write == D
-    assert found.is_archived(C) and not found.is_archived(A) and not found.is_archived(E)
+    assert (found.first_write, found.first_visible_write, found.first_active_write) == (B, B, E)
+    assert found.is_archived(D) and not found.is_archived(B) and not found.is_archived(E)
+    assert found.is_before_start(A) and not found.is_before_start(D)
 
 
 def test_readers_start_later_when_the_oldest_write_is_pending() -> None:

@@ -129,7 +129,7 @@ def _decide(file: StrayFile, timeline: Timeline, facts: OrphanFacts) -> OrphanDe
         keepers.append(OrphanKeeper.PENDING)
     elif instant in facts.rolled_back:
         proof, by = OrphanProof.ROLLED_BACK, facts.rolled_back[instant]
-    elif timeline.is_archived(instant) or instant in facts.archived or timeline.first_active_write is None:
+    elif timeline.is_before_start(instant) or instant in facts.archived or timeline.first_write is None:
         keepers.append(OrphanKeeper.ARCHIVED)
     elif facts.history_problem is not None:
         keepers.append(OrphanKeeper.HISTORY_UNREADABLE)

@@ -141,7 +141,7 @@ def _data_files(files: Iterable[FileStatus]) -> Mapping[str, int]:
 def _is_committed(name: str, timeline: Timeline) -> bool:
     parsed = parse_data_file(name)
     assert parsed is not None, "the others were left out"
-    return timeline.completion_time(parsed.instant) is not None or timeline.is_archived(parsed.instant)
+    return timeline.completion_time(parsed.instant) is not None or timeline.is_before_start(parsed.instant)
 
 
 def _files_record(key: str, record: MetadataRecord) -> FilesRecord:

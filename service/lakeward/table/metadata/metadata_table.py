@@ -38,7 +38,7 @@ from lakeward.format.timeline.rollback_metadata import read_restored, read_rollb
 from lakeward.storage.place import found_link
 from lakeward.storage.storage import FileStatus, Storage, join
 from lakeward.table.file_group import FileGroup, FileSlice
-from lakeward.table.file_system_view import PartitionFiles, archived_log_instants, build_file_groups, sort_files
+from lakeward.table.file_system_view import PartitionFiles, archived_instants, build_file_groups, sort_files
 from lakeward.table.partition import files_of
 from lakeward.table.table_config import TableConfig, hoodie_folder, load_table_config, timeline_folder
 from lakeward.table.timeline.archived import load_archived_times
@@ -250,7 +250,7 @@ def _groups(
     content: TimelineContent,
     files: list[PartitionFiles],
 ) -> dict[str, tuple[FileGroup, ...]]:
-    archived = load_archived_times(storage, metadata_path, config, archived_log_instants(files, timeline))
+    archived = load_archived_times(storage, metadata_path, config, archived_instants(files, timeline))
     view = build_file_groups(
         files,
         timeline,

@@ -107,22 +107,26 @@ class Timeline:
         return frozenset(time for time, action in self._furthest if action == "savepoint")
 
     @property
-    def first_active_write(self) -> str | None:
-        """The write with which the active timeline starts: writes before it were archived, and count as completed.
+    def first_write(self) -> str | None:
+        """The write with which the active timeline starts for Hudi's readers: writes before it were archived, and count
+        as completed.
 
-        Archival may leave savepointed instants behind, with holes between them; so those do not count.
+        One that a savepoint keeps counts. Hudi means to pass over these, but the timeline that its readers ask has no
+        savepoints on it (1.2.0, AbstractTableFileSystemView.refreshTimeline): what it archives behind one is not read.
         """
-        return self._first(self._furthest.values())
+        return _first_write(self._furthest.values())
 
     @property
     def first_visible_write(self) -> str | None:
         """The same over what Hudi's readers look at: completed writes and pending compactions."""
-        return self._first(i for i in self._furthest.values() if is_visible_write(i))
+        return _first_write(i for i in self._furthest.values() if is_visible_write(i))
 
-    def _first(self, instants: Iterable[Instant]) -> str | None:
+    @property
+    def first_active_write(self) -> str | None:
+        """The write from which on nothing was archived. Before it a savepoint may keep some, with holes between them
+        (hoodie.archive.beyond.savepoint)."""
         savepoints = self.savepoints
-        times = (i.time for i in instants if i.comparable_action in WRITE_ACTIONS and i.time not in savepoints)
-        return min(times, key=comparable_time, default=None)
+        return _first_write(i for i in self._furthest.values() if i.time not in savepoints)
 
     @property
     def latest_time(self) -> str | None:
@@ -131,9 +135,14 @@ class Timeline:
         return max(times, key=comparable_time, default=None)
 
     def is_archived(self, time: str) -> bool:
-        """True when `time` lies before the start of the active timeline and is not on it."""
+        """True when a write at `time` may have been archived: it is not on the timeline, but before what was not."""
         start = self.first_active_write
         return start is not None and comparable_time(time) < comparable_time(start) and self.find_write(time) is None
+
+    def is_before_start(self, time: str) -> bool:
+        """True when `time` lies before the active timeline, so that a write at it counts as completed."""
+        start = self.first_write
+        return start is not None and comparable_time(time) < comparable_time(start)
 
     def without(self, writes: Collection[str]) -> Timeline:
         """The timeline as if these writes, and plans of them, had never been; savepoints and rollbacks stay."""
@@ -142,6 +151,10 @@ class Timeline:
 
     def with_broken(self, broken: Iterable[BrokenInstant]) -> Timeline:
         return replace(self, broken=(*self.broken, *broken))
+
+
+def _first_write(instants: Iterable[Instant]) -> str | None:
+    return min((i.time for i in instants if i.comparable_action in WRITE_ACTIONS), key=comparable_time, default=None)
 
 
 def _completion(instant: Instant) -> str:

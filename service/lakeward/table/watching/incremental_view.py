@@ -51,7 +51,7 @@ from lakeward.table.backlog import Backlog, backlog_of
 from lakeward.table.base_file_facts import BaseFileFacts, read_base_file_facts
 from lakeward.table.damaged_file import DamagedFile
 from lakeward.table.file_group import BaseFile, FrozenGroup
-from lakeward.table.file_system_view import PartitionFiles, archived_log_instants, sort_files
+from lakeward.table.file_system_view import PartitionFiles, archived_instants, sort_files
 from lakeward.table.found_link import FoundLink
 from lakeward.table.listing import ListingSource, find_table_partitions
 from lakeward.table.partition import list_partitions
@@ -390,7 +390,7 @@ class IncrementalView:
     # What is read for a snapshot, once
 
     def _archived(self, known: _Known, files: Sequence[PartitionFiles]) -> ArchivedTimes:
-        wanted = archived_log_instants(files, known.timeline)
+        wanted = archived_instants(files, known.timeline)
         if known.archived is not None and known.archived[0] >= wanted:
             return known.archived[1]
         times = load_archived_times(self._storage, self._base_path, known.loaded.config, wanted)
