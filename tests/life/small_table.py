@@ -40,6 +40,7 @@ from lakeward.format.file_name import parse_data_file
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
 from lakeward.format.timeline.compaction_plan import CompactionPlan, write_compaction_plan
 from lakeward.format.timeline.instant import format_instant_time
+from lakeward.format.timeline.savepoint_metadata import SavepointMetadata, write_savepoint_metadata
 from lakeward.plan.archive_settings import ArchiveOptions
 from lakeward.plan.clean.options import CleanOptions
 from lakeward.plan.clean.policy import CleanPolicy
@@ -341,6 +342,18 @@ class SmallTable:
             object.__setattr__(each, "operation_type", None)
         self.storage.create(f"{TIMELINE}/{instant}.compaction.requested", write_compaction_plan(CompactionPlan(chosen)))
         return instant
+
+    def savepoint_by_hudi(self, instant: str) -> None:
+        """Hudi makes one of the newest commit, whatever is pending: it names the files that there are."""
+        files = {
+            partition: tuple(
+                status.name for status in self.storage.list(f"{BASE}/{partition}") if parse_data_file(status.name)
+            )
+            for partition in self.partitions
+        }
+        self.storage.create(f"{TIMELINE}/{instant}.savepoint.inflight", b"")
+        content = write_savepoint_metadata(SavepointMetadata("hudi", "", files))
+        self.storage.create(f"{TIMELINE}/{instant}_{self.next_time()}.savepoint", content)
 
     # Services
 

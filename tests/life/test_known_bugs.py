@@ -10,6 +10,8 @@
     10325   archived instants were deleted out of order: readers met a hole
     8783    a pull request: a write that is pending for long was passed by the archiver, and counted as committed
 
+and one that has no number: a savepoint that Hudi makes while a clean is under way, whose files the clean then deletes.
+
 Of the issues that 15 names, 9019 (a pending compaction that never ends holds the archiver) is no mistake that a mutant
 could make: it is the price of what 8783 demands, and `lakeward unschedule` is what is done about it (decision 0009).
 """
@@ -28,6 +30,7 @@ from lakeward.commit.heartbeat_line import heartbeat_path
 from lakeward.commit.transition import TimelineFiles
 from lakeward.errors import AttemptLost, LockHeld, Refused, TryLater
 from lakeward.execute.archive import archiver
+from lakeward.execute.clean import clean_run
 from lakeward.execute.rollback import rolling_back
 from lakeward.plan import archiving
 from lakeward.plan.archive_settings import ArchiveOptions
@@ -255,6 +258,31 @@ def long_write(life: Life) -> None:
     life.check()
 
 
+def delete_whatever_appears(patch: Patch) -> None:
+    patch.setattr(clean_run.CleanRun, "_check_still_dead", lambda run: None)
+
+
+def saved_while_cleaned(life: Life) -> None:
+    """Hudi makes a savepoint just after a clean was claimed, before the first deletion."""
+    life.write(range(8))
+    saved = life.write({0, 1}).instant
+    compact(life)
+    storage = FaultyMemory(life.table.storage)
+
+    def before(call: str) -> None:
+        if storage.calls and storage.calls[-1].endswith(".clean.inflight"):
+            storage.before = lambda call: None
+            life.table.savepoint_by_hudi(saved)
+
+    storage.before = before
+    life.will_clean(ONE_VERSION)
+    with suppress(TryLater):
+        life.table.clean(ONE_VERSION, storage)
+    assert storage.before is not before
+    life.learn()
+    life.check()
+
+
 @pytest.mark.parametrize(
     ("history", "mutant"),
     [
@@ -266,6 +294,7 @@ def long_write(life: Life) -> None:
         pytest.param(overwritten, archive_uncleaned, id="6938"),
         pytest.param(many_writes, delete_newest_first, id="10325"),
         pytest.param(long_write, pass_pending, id="8783"),
+        pytest.param(saved_while_cleaned, delete_whatever_appears, id="a savepoint beside a clean"),
     ],
 )
 def test_a_known_bug_is_caught(
