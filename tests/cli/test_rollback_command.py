@@ -80,6 +80,17 @@ def test_what_is_not_rolled_back(
     assert everything(table) == before
 
 
+def test_a_dry_run_says_what_ends_a_clean(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A rollback does not; to ask for one is refused with the same words."""
+    (table / ".hoodie/timeline/20261121235959000.clean.requested").write_bytes(b"x")
+    before = everything(table)
+    for arguments, code in ((["--dry-run"], 0), ([], 2)):
+        assert run(["rollback", str(table), "20261121235959000", *arguments, *STOPPED]) == code
+        told = capfd.readouterr()
+        assert "the next clean ends it, `lakeward clean` or the daemon's" in told.out + told.err
+    assert everything(table) == before
+
+
 def test_without_a_word_about_writers_nothing_is_written(table: Path) -> None:
     """That no writer is seen proves nothing."""
     fail_last_write(table)

@@ -56,7 +56,7 @@ def rollback(
     with serviced_table(opened, locks, timezone=timezone) as serviced:
         found = find_decisions(serviced)
         if instant is not None:
-            found = (_the_one(serviced, found, instant),)
+            found = (_the_one(serviced, found, instant, dry_run=dry_run),)
         todo = [decision for decision in found if decision.step is not Step.LEAVE]
         left = [decision for decision in found if decision.step is Step.LEAVE]
         if dry_run:
@@ -71,8 +71,11 @@ def rollback(
     tell_rolled_back(report.rolled_back, [*report.left, *left], as_json=as_json)
 
 
-def _the_one(serviced: ServicedTable, found: Sequence[RollbackDecision], instant: str) -> RollbackDecision:
-    """The decision about the instant that was named. Raises why it is not rolled back."""
+def _the_one(
+    serviced: ServicedTable, found: Sequence[RollbackDecision], instant: str, *, dry_run: bool
+) -> RollbackDecision:
+    """The decision about the instant that was named. Raises why it is not rolled back, but for a dry run, which
+    tells what ends it."""
     from lakeward.execute.rollback.rolling_back import read_timeline
     from lakeward.plan.rollback import RollbackReason, Step
 
@@ -80,7 +83,7 @@ def _the_one(serviced: ServicedTable, found: Sequence[RollbackDecision], instant
     decision = ended or next((each for each in found if each.instant == instant), None)
     if decision is None:
         raise _not_pending(read_timeline(serviced), instant)
-    if decision.step is not Step.LEAVE:
+    if dry_run or decision.step is not Step.LEAVE:
         return decision
     what, why = f"{decision.action} {decision.instant} is not rolled back.", f"{_sentence(decision.why)}."
     if decision.reason is RollbackReason.LIVE_WRITER:

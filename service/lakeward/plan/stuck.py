@@ -55,8 +55,9 @@ _WAITING: Mapping[str, str] = {
     "clustering": "the engine that planned it carries it out",
 }
 _ENDED_BY: Mapping[str, str] = {
-    "clean": "the next clean takes it over and ends it, another engine's once it is an hour old; what it deletes was "
-    "dead when it was planned",
+    "clean": "the next clean ends it, `lakeward clean` or the daemon's: one of ours as soon as its process is dead, "
+    "another engine's once nothing of it has changed for an hour, or at once with --writers stopped; so does a Hudi "
+    "writer that cleans. What it deletes was dead when it was planned",
     "restore": "`lakeward restore` to the same commit ends it",
 }
 
