@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import pyarrow.parquet as pq
 import pytest
 
+from lakeward.dispatch.in_process import InProcessDispatcher
+from lakeward.dispatch.local import LocalDispatcher
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.parquet import base_file
 from lakeward.format.parquet.base_file import BaseFileWriter, open_base_file
@@ -42,7 +44,7 @@ SKIPPING = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "tr
 
 @pytest.fixture
 def copied(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
-    """Row groups of four rows; the rows of those that are copied."""
+    """Row groups of four rows, in this process; the rows of those that are copied."""
     rows: list[int] = []
     for module in (base_file, copy_through):
         monkeypatch.setattr(module, "ROW_GROUP_ROWS", 4)
@@ -53,6 +55,7 @@ def copied(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
             super().copy(source, group, *args, **options)
 
     monkeypatch.setattr(base_file, "RowGroupCopies", Counted)
+    monkeypatch.setattr(LocalDispatcher, "run", lambda _, *args, **options: InProcessDispatcher().run(*args, **options))
     yield rows
 
 

@@ -114,6 +114,7 @@ class BaseFileWriter:
         self._encoded = 0
         self._copies = RowGroupCopies(self._stream, file_name=file_name)
         self._copied: list[int] = []
+        self._names = (0, io.BytesIO())
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
         self._pending_bytes = 0
@@ -258,15 +259,18 @@ class BaseFileWriter:
         )
 
     def _names_file(self, rows: int) -> BinaryIO:
-        """A file with nothing but the column of its name, in as many rows."""
-        column = self._written_schema.field(_FILE_NAME_COLUMN)
-        schema = pa.schema([column])
-        names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, dtype=np.int32)), self._file_name)
-        sink = io.BytesIO()
-        writer = self._library_writer(sink, schema, repeated=[column.name], values_at_once=_VALUES_AT_ONCE_MAX)
-        writer.write_table(pa.Table.from_arrays([names], schema=schema), row_group_size=rows)
-        writer.close()
-        return sink
+        """A file with nothing but the column of this file's name, in as many rows; most row groups have as many."""
+        if self._names[0] != rows:
+            schema = pa.schema([self._written_schema.field(_FILE_NAME_COLUMN)])
+            names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, dtype=np.int32)), self._file_name)
+            sink = io.BytesIO()
+            writer = self._library_writer(
+                sink, schema, repeated=[_FILE_NAME_COLUMN], values_at_once=_VALUES_AT_ONCE_MAX
+            )
+            writer.write_table(pa.Table.from_arrays([names], schema=schema), row_group_size=rows)
+            writer.close()
+            self._names = (rows, sink)
+        return self._names[1]
 
     def _library_writer(
         self, sink: BinaryIO | pa.NativeFile, schema: pa.Schema, *, repeated: Sequence[str], values_at_once: int
