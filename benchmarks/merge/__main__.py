@@ -64,7 +64,7 @@ def main() -> int:
     reached = all_reached(results)
     print(as_table(reached))
     if arguments.scale < SCALE_MIN:
-        print(f"At --scale {arguments.scale:g} most of these seconds are the first use of code: the ratios say little.")
+        print(f"At --scale {arguments.scale:g} the first use of code counts: full scale has other ratios.")
     figures = {
         "scale": arguments.scale,
         "times": arguments.times,
