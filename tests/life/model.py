@@ -58,6 +58,9 @@ class Life:
     broken: str = ""
     """What was found while a service was at work, whose code may catch errors."""
     last_number: int = 0
+    changed_below: set[str] = field(default_factory=set)
+    """Savepointed instants before which a write began that completed after the savepoint was made: what it wrote shows
+    as of then for as long as cleans leave it, and the savepoint does not name it."""
     opened: set[tuple[GroupId, str]] = field(default_factory=set)
     """Slices that pending compactions have opened, each with its plan."""
 
@@ -195,6 +198,8 @@ class Life:
             # plan belong to the slice before it again, where readers as of then find them.
             late = ""
         self.opened = opened_now
+        if late:
+            self.changed_below |= {time for time in self.saved if time >= late}
         if any(time >= late for time in self.before_clean[1]):
             self.undoable = ""
         # A late write's log belongs to a slice that a plan has opened since, and readers as of it do not find it.
@@ -207,7 +212,8 @@ class Life:
         self._forget()
 
     def _forget(self) -> None:
-        self.past = {time: rows for time, rows in self.past.items() if time >= self.floor or time in self.saved}
+        kept = self.saved - self.changed_below
+        self.past = {time: rows for time, rows in self.past.items() if time >= self.floor or time in kept}
 
     def check(self) -> None:
         if self.broken:
