@@ -86,6 +86,16 @@ def test_the_bloom_filter_is_of_the_kind_that_the_base_file_before_has(
         assert found is not None and found[0] == expected
 
 
+def test_memory_is_given_back(spec: OperationSpec) -> None:
+    """While operations run Arrow takes memory where it is given back soonest, if its build has that."""
+    before = pa.default_memory_pool()
+    try:
+        run_operation(STORAGE, spec, 0)
+        assert "jemalloc" not in pa.supported_memory_backends() or pa.default_memory_pool().backend_name == "jemalloc"
+    finally:
+        pa.set_memory_pool(before)
+
+
 def test_a_finished_operation_is_seen_in_the_folder(spec: OperationSpec) -> None:
     """Two attempts of one task count once."""
     storage = LocalStorage()

@@ -38,6 +38,7 @@ from lakeward.merge.sort_key import NotSorted
 from lakeward.read.file_slice import CopiedRows, MergedSlice, open_slice
 from lakeward.storage.storage import Storage, join
 from lakeward.task.log_operation import run_log_operation
+from lakeward.task.memory_pool import use_tight_pool
 from lakeward.task.operation_output import open_operation_output, output_path
 from lakeward.task.operation_spec import OperationKind, OperationResult, OperationSpec
 from lakeward.task.peak_memory import PeakMemory
@@ -49,6 +50,7 @@ _ATTEMPTS_MAX = 1_000
 
 def run_operation(storage: Storage, spec: OperationSpec, task_attempt: int) -> OperationResult:
     """Carry the operation out. Raises `VerificationFailed` when the file it wrote is not what was merged."""
+    use_tight_pool()
     if spec.kind is OperationKind.LOG:
         return run_log_operation(storage, spec, task_attempt)
     return run_full_operation(storage, spec, task_attempt)
