@@ -90,7 +90,7 @@ def test_memory_is_given_back(spec: OperationSpec) -> None:
     """While operations run Arrow takes memory where it is given back soonest, if its build has that."""
     before = pa.default_memory_pool()
     try:
-        run_operation(STORAGE, spec, 0)
+        run_operation(LocalStorage(), spec, 0)
         assert "jemalloc" not in pa.supported_memory_backends() or pa.default_memory_pool().backend_name == "jemalloc"
     finally:
         pa.set_memory_pool(before)
