@@ -1,4 +1,4 @@
-"""Where Arrow takes memory from while an operation runs.
+"""The pool that Arrow takes memory from while an operation runs.
 
 Its own choice keeps what was freed for a while, and the peak of a merge of wide rows was 544 MiB where a fifth of that
 was not in use. jemalloc gives it back (443 MiB, at the same cost); builds of Arrow without it keep their own.
