@@ -11,6 +11,7 @@ Keeps:   1. of every sampled key all log records are kept, in merge order, and t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -53,13 +54,16 @@ class SampleTap:
         return {**self._from_logs, **self._base_only}
 
     def see_log_data(self, batch: pa.RecordBatch) -> None:
-        for row, key in self._chosen_of_logs(batch.column(RECORD_KEY_FIELD)):
-            self._from_logs[key].logs.append(LogRecord(plain_rows(batch.slice(row, 1))[0]))
+        chosen = self._chosen_of_logs(batch.column(RECORD_KEY_FIELD))
+        for (_, key), row in zip(chosen, _rows_at(batch, [place for place, _ in chosen]), strict=True):
+            self._from_logs[key].logs.append(LogRecord(row))
 
     def see_log_deletes(self, keys: pa.Array, ordering: pa.Array | None) -> None:
         """`ordering` as values of the ordering column, null or None where the delete has the default."""
-        for row, key in self._chosen_of_logs(keys):
-            value = None if ordering is None else _plain(ordering.slice(row, 1))[0]
+        chosen = self._chosen_of_logs(keys)
+        places = pa.array([place for place, _ in chosen], pa.int64())
+        values = [None] * len(chosen) if ordering is None else _plain(ordering.take(places))
+        for (_, key), value in zip(chosen, values, strict=True):
             self._from_logs[key].logs.append(LogRecord(None, value))
 
     def see_base(self, batch: pa.RecordBatch) -> None:
@@ -72,19 +76,22 @@ class SampleTap:
         hashes = hash_keys(keys)
         of_logs = np.isin(hashes, self._log_hashes)
         hashes[np.isin(hashes, self._hot)] = _EVERYTHING
-        for row in np.flatnonzero(of_logs):
-            key = keys[int(row)].as_py()
+        for key, row in self._keyed_rows(batch, of_logs):
             if key in self._from_logs:
-                self._from_logs[key].base = plain_rows(batch.slice(int(row), 1))[0]
+                self._from_logs[key].base = row
         hashes[of_logs] = _EVERYTHING
         self._base_threshold = _lowered(self._base_threshold, hashes, BASE_KEYS_MAX)
         below = (hashes <= np.uint64(self._base_threshold)) & (hashes != np.uint64(_EVERYTHING))
-        for row in np.flatnonzero(below):
-            key = keys[int(row)].as_py()
+        for (key, row), number in zip(self._keyed_rows(batch, below), hashes[below].tolist(), strict=True):
             if key not in self._from_logs:
-                self._base_only[key] = SampledKey(base=plain_rows(batch.slice(int(row), 1))[0])
-                self._hashes[key] = int(hashes[row])
+                self._base_only[key] = SampledKey(base=row)
+                self._hashes[key] = number
         self._base_threshold = self._shrunk(self._base_only, self._base_threshold, BASE_KEYS_MAX)
+
+    @staticmethod
+    def _keyed_rows(batch: pa.RecordBatch, chosen: npt.NDArray[np.bool_]) -> list[tuple[str, Row]]:
+        rows = _rows_at(batch, np.flatnonzero(chosen).tolist())
+        return [(str(row[RECORD_KEY_FIELD]), row) for row in rows]
 
     def _chosen_of_logs(self, keys: pa.Array) -> list[tuple[int, str]]:
         """(row, key) of the keys that are in the sample now, be it for the first time."""
@@ -128,6 +135,10 @@ def _lowered(threshold: int, hashes: npt.NDArray[np.uint64], most: int) -> int:
     """The threshold, lowered to what one batch alone says, so that Python looks at few of its rows."""
     below = np.unique(hashes[hashes <= np.uint64(threshold)])
     return int(below[most - 1]) if len(below) > most else threshold
+
+
+def _rows_at(batch: pa.RecordBatch, places: Sequence[int]) -> list[dict[str, object]]:
+    return plain_rows(batch.take(pa.array(places, pa.int64()))) if len(places) else []
 
 
 def plain_rows(batch: pa.RecordBatch) -> list[dict[str, object]]:
