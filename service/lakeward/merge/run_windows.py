@@ -52,7 +52,10 @@ class Order:
         """(number of a batch, where its records are in this order, ascending)."""
         if len(self) == 0:
             return
-        by_number = np.argsort(self.batches, kind="stable")
+        numbers = self.batches - self.batches.min()
+        if numbers.max() < 2**16:
+            numbers = numbers.astype(np.uint16)  # which is sorted by its digits, many times as fast
+        by_number = np.argsort(numbers, kind="stable")
         numbers = self.batches[by_number]
         cuts = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)]
         for start, end in pairwise(cuts):

@@ -88,20 +88,30 @@ class CompactReader:
         else:
             raise ValueError(f"type {kind} is unknown")
 
+    # Every page of every file goes through these two, so they call nothing.
+
     def _byte(self) -> int:
-        self._move(1)
-        return self._data[self._at - 1]
+        try:
+            byte = self._data[self._at]
+        except IndexError:
+            raise EndsTooEarly("it ends too early") from None
+        self._at += 1
+        return byte
 
     def _varint(self) -> int:
+        data, at = self._data, self._at
         value = shift = 0
-        while True:
-            byte = self._byte()
-            value |= (byte & 0x7F) << shift
-            if byte < 0x80:
-                return value
-            shift += 7
-            if shift > 63:
-                raise ValueError("a number is too long")
+        try:
+            while (byte := data[at]) >= 0x80:
+                value |= (byte & 0x7F) << shift
+                at += 1
+                shift += 7
+                if shift > 63:
+                    raise ValueError("a number is too long")
+        except IndexError:
+            raise EndsTooEarly("it ends too early") from None
+        self._at = at + 1
+        return value | byte << shift
 
     def _move(self, length: int) -> None:
         if length > len(self._data) - self._at:
