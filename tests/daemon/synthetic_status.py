@@ -77,6 +77,7 @@ def job(table: str = "orders", **changes: Any) -> JobStatus:
             rows_updated=90_000,
             rows_deleted=12,
             merges={"hashes": 2, "order": 7},
+            row_groups_copied=30,
             peak_memory_bytes=301 * MIB,
         ),
     )

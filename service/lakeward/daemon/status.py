@@ -119,6 +119,8 @@ class JobFigures:
     rows_deleted: int = 0
     merges: Mapping[str, int] = field(default_factory=dict)
     """Operations by how their file groups were merged (`MergedBy`)."""
+    row_groups_copied: int = 0
+    """Row groups of base files that were carried over as bytes."""
     peak_memory_bytes: int = 0
     """Peak of the operation that needed most."""
     operations_verified: int = 0

@@ -396,6 +396,7 @@ def _compacted(report: CompactionReport) -> JobReport:
         rows_updated=sum(count.updated for count in counts),
         rows_deleted=sum(count.deleted for count in counts),
         merges=count_merges(counts),
+        row_groups_copied=sum(count.row_groups_copied for count in counts),
         peak_memory_bytes=max((plan.peak_memory_bytes for plan in done), default=0),
         operations_verified=sum(bool(operation.digest) for operation in operations),
     )

@@ -311,6 +311,7 @@ def test_a_job_is_counted_with_its_figures():
     assert value(text, "lakeward_operations_total", table="orders", type="LOG") == 9
     assert value(text, "lakeward_job_rows_total", table="orders", kind="deleted") == 12
     assert value(text, "lakeward_merges_total", table="orders", by="order") == 7
+    assert value(text, "lakeward_copied_row_groups_total", table="orders") == 30
     assert value(text, "lakeward_job_merged_log_files_total", table="orders") == 62
     assert value(text, "lakeward_operation_peak_memory_bytes_count") == 1
     assert value(text, "lakeward_job_duration_seconds_sum", service="compaction", end="committed") == 30

@@ -6,14 +6,14 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from lakeward.execute.compaction.commit_metadata import log_compaction_commit
+from lakeward.execute.compaction.commit_metadata import compaction_commit, log_compaction_commit
 from lakeward.format.timeline.commit_metadata import (
     RuntimeStats,
     WriteStat,
     read_commit_metadata,
     write_commit_metadata,
 )
-from lakeward.read.slice_input import MergeCounts
+from lakeward.read.slice_input import MERGED_BY_KEY, MergeCounts, MergedBy
 from lakeward.table.file_group import FileSlice
 from lakeward.task.operation_spec import OperationKind, OperationResult
 
@@ -111,3 +111,22 @@ def test_a_full_operation_has_another_stat():
     """A base file's counts in a log's stat would be wrong."""
     with pytest.raises(AssertionError):
         log_compaction_commit([SLICE], [replace(RESULT, kind=OperationKind.FULL)], "{}")
+
+
+def test_a_commit_says_how_its_groups_were_merged():
+    """By what how many, and row groups that were copied, where some were."""
+    slices = [replace(SLICE, file_id=name) for name in "abc"]
+    ways = ((MergedBy.ORDER, 30), (MergedBy.HASHES, 0), (MergedBy.ORDER, 4))
+    results = [
+        replace(
+            RESULT,
+            kind=OperationKind.FULL,
+            file_id=slice_.file_id,
+            counts=replace(RESULT.counts, merged_by=by, row_groups_copied=copied),
+        )
+        for slice_, (by, copied) in zip(slices, ways, strict=True)
+    ]
+    said = [compaction_commit(slices[:some], results[:some], "{}").extra_metadata[MERGED_BY_KEY] for some in (2, 3)]
+    assert said == ["hashes 1, order 1, row groups copied 30", "hashes 1, order 2, row groups copied 34"]
+    alone = compaction_commit(slices[1:2], results[1:2], "{}").extra_metadata[MERGED_BY_KEY]
+    assert alone == "hashes 1"

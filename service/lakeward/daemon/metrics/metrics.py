@@ -37,6 +37,7 @@ from lakeward.daemon.metrics.specs import (
     ARCHIVED_INSTANTS,
     CONFIG_RELOADS,
     CONFLICTS,
+    COPIED_ROW_GROUPS,
     DECISIONS,
     DELETED_BYTES,
     DELETED_FILES,
@@ -143,6 +144,7 @@ class Metrics:
         self._counter(OPERATIONS, label, "LOG").inc(figures.log_operations)
         for by, number in figures.merges.items():
             self._counter(MERGES, label, by).inc(number)
+        self._counter(COPIED_ROW_GROUPS, label).inc(figures.row_groups_copied)
         self._counter(READ_BYTES, label, service).inc(figures.read_bytes)
         self._counter(WRITTEN_BYTES, label, service).inc(figures.written_bytes)
         self._counter(MERGED_LOG_FILES, label).inc(figures.log_files)

@@ -117,6 +117,11 @@ MERGES = _counter(
     "table",
     "by",
 )
+COPIED_ROW_GROUPS = _counter(
+    "lakeward_copied_row_groups_total",
+    "Row groups of base files that no log touched, and that jobs carried over as bytes.",
+    "table",
+)
 READ_BYTES = _counter("lakeward_job_read_bytes_total", "Bytes of the files that jobs merged.", "table", "service")
 WRITTEN_BYTES = _counter(
     "lakeward_job_written_bytes_total", "Bytes of the files that jobs published.", "table", "service"
@@ -227,6 +232,7 @@ EVENT_METRICS = (
     JOB_SECONDS,
     OPERATIONS,
     MERGES,
+    COPIED_ROW_GROUPS,
     READ_BYTES,
     WRITTEN_BYTES,
     MERGED_LOG_FILES,

@@ -37,14 +37,16 @@ def _commit(
     slices: Sequence[FileSlice], results: Sequence[OperationResult], schema: str, *, operation_type: str
 ) -> CommitMetadata:
     stats: dict[str, list[WriteStat]] = {}
-    merges = count_merges(result.counts for result in results)
+    merges = [f"{by} {number}" for by, number in count_merges(result.counts for result in results).items()]
+    if copied := sum(result.counts.row_groups_copied for result in results):
+        merges.append(f"row groups copied {copied}")
     for slice_, result in zip(slices, results, strict=True):
         stat = _log_stat(slice_, result) if result.kind is OperationKind.LOG else _base_stat(slice_, result)
         stats.setdefault(slice_.partition_path, []).append(stat)
     return CommitMetadata(
         partition_to_write_stats={partition: tuple(each) for partition, each in stats.items()},
         compacted=True,
-        extra_metadata={"schema": schema, MERGED_BY_KEY: ", ".join(f"{by} {number}" for by, number in merges.items())},
+        extra_metadata={"schema": schema, MERGED_BY_KEY: ", ".join(merges)},
         operation_type=operation_type,
     )
 
