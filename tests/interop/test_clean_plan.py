@@ -227,7 +227,7 @@ SHAPES: dict[str, tuple[Callable[[Story], None], TableShape]] = {
     "cleaned before": (cleaned_before, TableShape(partition_fields="part", options=COW)),
     "failed and late": (failed_and_late, TableShape()),
 }
-IN_CI = ("copy-on-write, metadata table", "compacted")
+IN_CI = ("compacted",)
 
 
 # ------------------------------------------------------------------------------------------------ who deletes what

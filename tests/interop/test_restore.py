@@ -265,10 +265,8 @@ def restored(table: HudiTable, target: str, storage: FaultyStorage) -> None:
     restore(serviced_table(str(table.path), storage, processes), target)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["copy-on-write-metadata", *(pytest.param(name, marks=pytest.mark.wide) for name in SHAPES if "copy" not in name)],
-)
+@pytest.mark.wide
+@pytest.mark.parametrize("name", ["copy-on-write-metadata", *(name for name in SHAPES if "copy" not in name)])
 def test_what_our_cleans_set_aside_comes_back_first(
     name: str, spark: SparkSession, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
