@@ -114,7 +114,7 @@ def test_a_full_operation_has_another_stat():
 
 
 def test_a_commit_says_how_its_groups_were_merged():
-    """By what how many, and row groups that were copied, where some were."""
+    """It counts groups by how they were merged, and row groups that were copied, where some were."""
     slices = [replace(SLICE, file_id=name) for name in "abc"]
     ways = ((MergedBy.ORDER, 30), (MergedBy.HASHES, 0), (MergedBy.ORDER, 4))
     results = [
