@@ -13,7 +13,7 @@ that no later call sees.
     groups to take whole      a compaction            the group's base file is another one
     compacted instants        a compaction            a verification took its sample of them
     metadata plans            a plan                  their instants leave the metadata table's timeline
-    what could be cleaned     a plan, now and then    a clean, enough commits, or time that makes slices dead
+    what could be cleaned     a plan, now and then    a clean, enough commits, or the reader window
     what could be archived    the same                it was archived, enough commits, or minutes
     what cleans say           a plan                  they leave the timeline
     what holds the storage    a plan or poll          the next count

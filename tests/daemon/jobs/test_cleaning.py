@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.cli.main import run
 from lakeward.config.job_kind import JobKind
 from lakeward.config.settings import LockSettings
 from lakeward.daemon.scheduling.events import JobResult, ServiceDemand
@@ -94,6 +95,20 @@ def test_a_table_whose_writers_have_stopped_is_cleaned_to_the_end(tmp_path: Path
     assert demand(bench).is_due
     assert bench.run(JobKind.CLEAN).result is JobResult.COMMITTED
     assert not demand(bench).is_due
+
+
+def test_what_let_go_of_slices_is_noticed_without_a_commit(tmp_path: Path) -> None:
+    """A savepoint or a pending write that held them may be gone, and the writers may have stopped."""
+    bench = compacted(tmp_path, AT_ONCE | {"defaults.clean.reader_window": "0s", "defaults.timezone": "UTC"})
+    newest = max(path.name for path in (bench.path / ".hoodie" / "timeline").glob("*.deltacommit"))[:17]
+    stopped = (str(bench.path), newest, "--writers", "stopped", "--timezone", "UTC")
+    assert run(["savepoint", "create", *stopped]) == 0
+    assert not demand(bench).is_due
+    assert run(["savepoint", "delete", *stopped]) == 0
+    bench.serving.clock.sleep(300.0)
+    assert not demand(bench).is_due
+    bench.serving.clock.sleep(400.0)
+    assert demand(bench).is_due
 
 
 def test_without_a_word_about_writers_nothing_is_deleted(tmp_path: Path) -> None:

@@ -3,8 +3,8 @@
 Whether one is due is told by what the last poll saw, so that no poll lists more for it: `plan/clean/due.py`. The job
 scans the table itself.
 
-What could go is asked again after enough commits; and where time alone makes slices dead, as once no query can read
-them any more, at times without any, so that a table whose writers have stopped is cleaned to the end.
+What could go is asked again after enough commits, and at times without any: no query may read it any more, or a pending
+write or savepoint that held it is gone. So a table whose writers have stopped is cleaned to the end.
 
 What the quarantine holds is listed once for each clean, and every ten minutes; what is due of it is a demand, too.
 
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
-from math import inf
 from typing import TYPE_CHECKING
 
 from lakeward.clock import Clock
@@ -29,8 +28,6 @@ from lakeward.execute.clean.choosing import CleanChoice, choose_overdue, find_re
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.timeline.clean_plan import CleanPlan
 from lakeward.plan.clean.due import FOREIGN_QUIET_SECONDS, commits_since, newest_clean
-from lakeward.plan.clean.options import CleanOptions
-from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
 from lakeward.plan.clean.purging import PurgeReason, find_due
 from lakeward.quantities import format_size
 from lakeward.storage.storage import Storage
@@ -108,17 +105,11 @@ def _clean_demand(
         )
         newest = snapshot.timeline.completed_writes[-1].time
         files, size = sum(len(each.file_names) for each in overdue), sum(each.bytes for each in overdue)
-        look = CleanLook(newest, now + _counts_for(options, retention.policy), files, size)
+        look = CleanLook(newest, now + max(options.reader_window, _LOOK_SECONDS), files, size)
         cache.keep_clean_look(look)
     if not look.files:
         return ServiceDemand(False)
     return ServiceDemand(True, f"{look.files:,} files of {format_size(look.bytes)} could go", look.files, look.bytes)
-
-
-def _counts_for(options: CleanOptions, policy: CleanPolicy) -> float:
-    """Seconds for which what could go stays the same without commits."""
-    passes = policy.kind is CleanPolicyKind.HOURS or options.reader_window or options.consumers
-    return max(options.reader_window, _LOOK_SECONDS) if passes else inf
 
 
 def clean(
