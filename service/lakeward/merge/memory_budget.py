@@ -36,7 +36,7 @@ class MemoryBudget:
 
     @property
     def logs(self) -> int:
-        return self.rows // 3
+        return self.rows // 4
 
     @property
     def hashes(self) -> int:
