@@ -82,11 +82,6 @@ class RunWindows:
         self._run_of: dict[int, int] = {}
         self._held: frozenset[int] = frozenset()
 
-    @property
-    def nbytes(self) -> int:
-        """What the batches at hand take."""
-        return self._keys.nbytes + sum(batch.nbytes for batch in self._batches.values())
-
     def windows(self) -> Iterator[RunWindow]:
         """Raises `NotSorted`. What a window names can be asked for until the next one. The last one may be empty."""
         for run in range(len(self._runs)):

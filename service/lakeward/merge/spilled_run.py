@@ -103,7 +103,6 @@ class SpilledRun:
         self.name = name
         self.is_base = is_base
         self.repeats_keys = True
-        self.records = 0
         handle, path = tempfile.mkstemp(".arrow", "lakeward-spill-", folder)
         try:
             os.close(handle)
@@ -111,7 +110,6 @@ class SpilledRun:
             with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, schema, options=options) as writer:
                 for batch in records:
                     writer.write_batch(batch)
-                    self.records += batch.num_rows
             self._file = pa.OSFile(path, "rb")
         finally:
             os.unlink(path)
