@@ -8,7 +8,7 @@ import pytest
 
 from lakeward.format.avro import decoder, encoder
 from lakeward.kernel import kernel, types
-from lakeward.merge import key_index
+from lakeward.merge.logs import key_index
 
 holds_interpreter = ctypes.pythonapi.PyGILState_Check
 holds_interpreter.argtypes = ()

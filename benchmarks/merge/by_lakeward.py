@@ -13,7 +13,7 @@ from benchmarks.merge.files import FILE_ID, INSTANT, SliceFiles
 from benchmarks.merge.shape import ORDERING_COLUMN
 from benchmarks.merge.watched import Watched, watched
 from lakeward.merge.memory_budget import MEMORY_BYTES
-from lakeward.merge.merge_rules import MergeMode, MergeRules
+from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.read.slice_input import SliceInput
 from lakeward.storage.local import LocalStorage
 from lakeward.task.operation import run_operation

@@ -13,7 +13,7 @@ from lakeward.format.parquet.base_file import ROW_GROUP_BYTES, ROW_GROUP_ROWS
 from lakeward.format.parquet.stored_row_groups import StoredRowGroup
 from lakeward.format.parquet.thrift_tree import Struct
 from lakeward.merge.copy_through import check_keys, find_untouched, weave
-from lakeward.merge.sort_key import NotSorted
+from lakeward.merge.runs.sort_key import NotSorted
 from tests.runs import runs
 
 

@@ -72,7 +72,7 @@ def test_order_and_batches_do_not_count(kind, data):
 @pytest.mark.parametrize("kind", VALUES, ids=str)
 @given(data=st.data())
 def test_one_other_value_shows(kind, data):
-    """A changed value, a value that became null, a row too many: each gives another digest. Keeps 2 of merge/digest."""
+    """A changed value, one that became null, a row too many: each gives another digest. Keeps 2 of merge/digest."""
     values = data.draw(st.lists(st.none() | VALUES[kind], min_size=1, max_size=6))
     other = data.draw(st.none() | VALUES[kind])
     before, after = one_column(values, kind), one_column([other, *values[1:]], kind)

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from lakeward.errors import BrokenFile, Unsupported
 from lakeward.merge.hash_merge import HashMerge
-from lakeward.merge.log_fold import LogFold
-from lakeward.merge.merge_rules import MergeMode, MergeRules
-from lakeward.merge.ordering_type import default_is_comparable
-from lakeward.merge.reference import LogRecord, merge_key
+from lakeward.merge.logs.log_fold import LogFold
+from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
+from lakeward.merge.rules.ordering_type import default_is_comparable
+from lakeward.merge.rules.reference import LogRecord, merge_key
 from tests.runs import runs
 
 SMALL = st.integers(-2, 4)
@@ -197,7 +197,7 @@ def texts(rows):
 def test_fast_and_slow_agree(slice_, base_rows, log_rows):
     """Both give the same rows in the same order, or both refuse, of any slice, in batches of any size.
 
-    Keeps 1 of merge/log_fold and Keeps 3 of merge/hash_merge.
+    Keeps 1 of merge/logs/log_fold and Keeps 3 of merge/hash_merge.
     """
     try:
         expected = slow_merge(slice_)
@@ -290,7 +290,7 @@ def test_records_without_key_are_refused():
 def test_every_short_history(ordering, mode):
     """All histories of up to three log records over a base row or none, of one key each, are merged in one go.
 
-    Keeps 1 of merge/winner; Keeps 3 of merge/log_fold.
+    Keeps 1 of merge/rules/winner; Keeps 3 of merge/logs/log_fold.
     """
     values = {"string": ["", "a", "b"], "double": [-1.0, 0.0, 1.0]}.get(ordering, [-1, 0, 1])
     records = [(kind, ts) for kind in ("data", "column delete", "block delete") for ts in (None, *values)]

@@ -9,19 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeward.errors import BrokenFile, Unsupported
-from lakeward.merge import record_sorter, run_windows
-from lakeward.merge.folded_run import FoldedRun
-from lakeward.merge.log_fold import LogFold
-from lakeward.merge.log_records import LogRecords
-from lakeward.merge.merge_rules import MergeMode, MergeRules
-from lakeward.merge.ordering_type import ordering_type
-from lakeward.merge.record_sorter import RecordSorter, spilled_batch_bytes
-from lakeward.merge.run_windows import WINDOW_BYTES
-from lakeward.merge.sort_key import NotSorted
+from lakeward.merge.logs.folded_run import FoldedRun
+from lakeward.merge.logs.log_fold import LogFold
+from lakeward.merge.logs.log_records import LogRecords
+from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
+from lakeward.merge.rules.ordering_type import ordering_type
+from lakeward.merge.rules.winner import LogRecordKind
+from lakeward.merge.runs import record_sorter, run_windows
+from lakeward.merge.runs.record_sorter import RecordSorter, spilled_batch_bytes
+from lakeward.merge.runs.run_windows import WINDOW_BYTES
+from lakeward.merge.runs.sort_key import NotSorted
+from lakeward.merge.runs.sorted_run import BaseRun
+from lakeward.merge.runs.spilled_run import data_records, record_schema
 from lakeward.merge.sorted_merge import SortedMerge
-from lakeward.merge.sorted_run import BaseRun
-from lakeward.merge.spilled_run import data_records, record_schema
-from lakeward.merge.winner import LogRecordKind
 from tests.merge.test_hash_merge import Slice, append_logs, base_batches, data, schema_of, slices, slow_merge, texts
 from tests.runs import runs
 
@@ -84,8 +84,8 @@ def counted(slice_, **more):
 def test_it_agrees_with_the_slow_twin(slice_, base_rows, log_rows, memory_bytes, base_memory, window_bytes):
     """Both give the same rows, by their keys, or both refuse, whatever waits in files.
 
-    Keeps 1 and 5 of merge/sorted_merge; Keeps 1 of merge/log_records; Keeps 1 of merge/record_sorter; Keeps 1 of
-    merge/spilled_run; Keeps 1 and 3 of merge/run_windows.
+    Keeps 1 and 5 of merge/sorted_merge; Keeps 1 of merge/logs/log_records; Keeps 1 of merge/runs/record_sorter;
+    Keeps 1 of merge/runs/spilled_run; Keeps 1 and 3 of merge/runs/run_windows.
     """
     if base_memory is None:
         slice_.base = by_key(slice_.base)
@@ -143,7 +143,7 @@ def wide_merge(base_keys, log_keys, *, base_rows):
 def test_few_and_many_updates(every, spans, monkeypatch):
     """Slices or single rows, the result is the same, and no batch is larger than a window and what went in.
 
-    Keeps 2 of merge/run_windows.
+    Keeps 2 of merge/runs/run_windows.
     """
     monkeypatch.setattr(run_windows, "SPANS", spans)
     random = np.random.default_rng(every)
@@ -160,7 +160,7 @@ def test_few_and_many_updates(every, spans, monkeypatch):
 def test_more_runs_than_are_open_at_once(monkeypatch):
     """Runs beyond the limit are merged with their neighbours first, and nothing else changes.
 
-    Keeps 3 of merge/record_sorter.
+    Keeps 3 of merge/runs/record_sorter.
     """
     monkeypatch.setattr(record_sorter, "OPEN_RUNS_MAX", 3)
     blocks = [[data("abcdefgh"[number % 8], number % 5, _hoodie_commit_time=str(number))] for number in range(40)]
@@ -173,7 +173,7 @@ def test_more_runs_than_are_open_at_once(monkeypatch):
 def test_a_key_with_very_many_records():
     """A hundred thousand versions of a key cost two records beside the window.
 
-    Keeps 4 of merge/sorted_merge and Keeps 2 of merge/log_records.
+    Keeps 4 of merge/sorted_merge and Keeps 2 of merge/logs/log_records.
     """
     block = [data("hot", number % 1000, _hoodie_commit_time=str(number)) for number in range(5_000)]
     slice_ = Slice("long", [data("hot", 500), data("other", 1)], [[("hot", 3)], *[block] * 20])
@@ -198,7 +198,7 @@ def test_a_key_with_very_many_records():
 def test_the_two_folds(base_is_first, expected, memory_bytes, window_bytes):
     """An unconditional delete between a base row and a later, smaller one: the logs first, or the base row first.
 
-    Keeps 2 of merge/winner.
+    Keeps 2 of merge/rules/winner.
     """
     slice_ = Slice("long", [data("a", 10)], [[("a", None)], [data("a", 5)]])
     rows, merge, _ = sorted_merge(
@@ -214,7 +214,7 @@ def test_the_two_folds(base_is_first, expected, memory_bytes, window_bytes):
 def test_what_is_spilled_comes_back_in_small_batches(tmp_path):
     """No run is written before the budget is full, none with larger batches than were asked for, and none has a name.
 
-    Keeps 2 of merge/record_sorter and Keeps 2 of merge/spilled_run.
+    Keeps 2 of merge/runs/record_sorter and Keeps 2 of merge/runs/spilled_run.
     """
     slice_ = Slice("long", [], [[data(f"{number * 7919 % 5000:05}", 1) for number in range(5000)]])
     budget = 64_000

@@ -15,7 +15,7 @@ from lakeward.format.avro.schema import table_schema
 from lakeward.format.log.block import BlockType, HeaderKey
 from lakeward.format.parquet.base_file import SORTED_BY_KEY
 from lakeward.format.parquet.read_meter import ReadMeter
-from lakeward.merge.merge_rules import RECORD_KEY_FIELD, MergeMode, MergeRules
+from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD, MergeMode, MergeRules
 from lakeward.read.file_slice import open_slice
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.slice_query import EVERYTHING, SliceQuery

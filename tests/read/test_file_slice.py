@@ -15,8 +15,8 @@ import pytest
 from lakeward.errors import BrokenFile, UntrustedName
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.file_name import parse_log_file
-from lakeward.merge.merge_rules import MergeMode, MergeRules
-from lakeward.merge.reference import merge_key
+from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
+from lakeward.merge.rules.reference import merge_key
 from lakeward.read.file_slice import MergedSlice, open_slice
 from lakeward.read.slice_input import MergedBy, SliceInput
 from lakeward.storage.local import LocalStorage

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from lakeward.format.avro.schema import table_schema
-from lakeward.merge.merge_rules import MergeMode, MergeRules
-from lakeward.merge.reference import LogRecord, fold_key
+from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
+from lakeward.merge.rules.reference import LogRecord, fold_key
 from lakeward.read.log_deletes import Deletes, find_deletes, folds_by_itself
 from lakeward.storage.local import LocalStorage
 from tests.read.log_files import TABLE_SCHEMA, data_block, delete_block, row

@@ -12,7 +12,7 @@ import pytest
 from lakeward.errors import BrokenFile, UntrustedName
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.log.block import BlockType
-from lakeward.merge.merge_rules import MergeMode, MergeRules
+from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.read.log_run import LogRun
 from lakeward.storage.local import LocalStorage
 from tests.read.log_files import TABLE_SCHEMA, data_block, delete_block, row

@@ -8,7 +8,7 @@ import pytest
 
 from lakeward.errors import BrokenFile, NotFound, Unsupported
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock
-from lakeward.merge.merge_rules import MergeMode, MergeRules
+from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.read.log_scan import (
     LogScan,
     NotSuperseded,

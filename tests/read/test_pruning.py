@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lakeward.format.parquet.row_groups import RowGroup, ValueRange
-from lakeward.merge.merge_rules import RECORD_KEY_FIELD, MergeMode, MergeRules
+from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD, MergeMode, MergeRules
 from lakeward.read.predicate import Among, Between, Condition, Predicate
 from lakeward.read.pruning import LogSide, choose_log_row_groups, choose_row_groups
 from lakeward.read.slice_query import SliceQuery

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.merge.merge_rules import RECORD_KEY_FIELD
+from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.read.file_slice import open_slice
 from lakeward.read.predicate import Between, Predicate, keys_among
 from lakeward.read.slice_query import SliceQuery

@@ -19,7 +19,7 @@ from lakeward.format.parquet.base_file import BaseFileWriter
 from lakeward.format.parquet.stored_row_groups import RowGroupCopies
 from lakeward.format.stats.stats_value import StatsVersion
 from lakeward.merge import copy_through
-from lakeward.merge.merge_rules import MergeMode, MergeRules
+from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.read.slice_input import MergedBy, SliceInput
 from lakeward.storage.local import LocalStorage
 from lakeward.table.index_definitions import IndexedColumns

@@ -19,11 +19,11 @@ from lakeward.format.avro.schema import table_schema
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock, scan_blocks
 from lakeward.format.log.writer import LogFileWriter, log_block_schema
 from lakeward.format.stats.stats_value import StatsVersion
-from lakeward.merge import log_records as log_records_module
-from lakeward.merge.log_fold import LogFold
+from lakeward.merge.logs import log_records as log_records_module
+from lakeward.merge.logs.log_fold import LogFold
 from lakeward.merge.memory_budget import MEMORY_BYTES
-from lakeward.merge.merge_rules import MergeMode, MergeRules
-from lakeward.merge.tombstones import Tombstones
+from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
+from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.read.file_slice import open_slice
 from lakeward.read.log_scan import scan_slice_heads
 from lakeward.read.slice_input import MergedBy, SliceInput

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from lakeward.errors import VerificationFailed
-from lakeward.merge.merge_rules import MergeMode, MergeRules
-from lakeward.merge.reference import LogRecord
+from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
+from lakeward.merge.rules.reference import LogRecord
 from lakeward.read.sample import SampledKey, SampleTap
 from lakeward.read.slice_input import MergeCounts
 from lakeward.task.verification import (

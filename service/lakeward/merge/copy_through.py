@@ -29,8 +29,8 @@ import pyarrow.compute as pc
 
 from lakeward.format.parquet.base_file import ROW_GROUP_ROWS, SHARE_OF_SMALL
 from lakeward.format.parquet.stored_row_groups import StoredRowGroup
-from lakeward.merge.merge_rules import RECORD_KEY_FIELD
-from lakeward.merge.sort_key import NotSorted
+from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
+from lakeward.merge.runs.sort_key import NotSorted
 
 
 def find_untouched(

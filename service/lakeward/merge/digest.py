@@ -19,8 +19,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.kernel import BOOL_IN, I64_IN, U8_IN, U64, U64_IN, kernel, types
-from lakeward.merge.byte_hash import avalanche, byte_buffers, hash_bytes_twice, mix
-from lakeward.merge.merge_rules import FILE_NAME_FIELD
+from lakeward.merge.rows.byte_hash import avalanche, byte_buffers, hash_bytes_twice, mix
+from lakeward.merge.rules.merge_rules import FILE_NAME_FIELD
 
 _FIRST_SEED = np.uint64(0x243F6A8885A308D3)
 _SECOND_SEED = np.uint64(0x13198A2E03707344)

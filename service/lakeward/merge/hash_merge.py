@@ -5,7 +5,7 @@ The base's rows are streamed and never held: for each batch the hash of the keys
 left out. When the base is through, the keys it did not have follow in the order of their first appearance in the logs.
 
 In memory are one byte a log key, one base batch, what `LogFold` holds, and, within their own budget, the hashes of the
-base's keys (`merge/hash_watch`).
+base's keys (`merge/rows/hash_watch`).
 
 Touches: the files of the watch over repeated keys.
 Keeps:   1. rows out = base rows + inserted - deleted;
@@ -24,13 +24,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.errors import BrokenFile
-from lakeward.merge.hash_watch import HashWatch
-from lakeward.merge.key_index import hash_keys
-from lakeward.merge.log_fold import LogFold
-from lakeward.merge.log_rows import join_batches
-from lakeward.merge.merge_rules import RECORD_KEY_FIELD, MergeRules
-from lakeward.merge.records import record_keys
-from lakeward.merge.winner import Action
+from lakeward.merge.logs.key_index import hash_keys
+from lakeward.merge.logs.log_fold import LogFold
+from lakeward.merge.rows.hash_watch import HashWatch
+from lakeward.merge.rows.log_rows import join_batches
+from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD, MergeRules
+from lakeward.merge.rules.records import record_keys
+from lakeward.merge.rules.winner import Action
 
 INSERT_BATCH_ROWS = 16_384
 HASHES_BYTES = 64 * 1024 * 1024

@@ -3,9 +3,9 @@
 All that grows with rows has a share, and spills, cuts or refuses before it holds more:
 
     share      holds                                              beyond it
-    logs       log records, their key index and states; or        sorted runs in files (`merge/log_records`)
+    logs       log records, their key index and states; or        sorted runs in files (`merge/logs/log_records`)
                a batch of each run
-    hashes     a hash of every key of an unsorted base file       sorted hashes in files (`merge/hash_watch`)
+    hashes     a hash of every key of an unsorted base file       sorted hashes in files (`merge/rows/hash_watch`)
     batch      one batch or block that is decoded, or one row     fewer rows; a row that needs more is refused
     window     what is put together to one output batch           more and smaller batches
     row_group  rows that wait for the end of a row group          smaller row groups

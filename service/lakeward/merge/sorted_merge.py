@@ -1,7 +1,7 @@
 """Merge sorted runs, the base file's and those of the logs, into one record of each key: the output is sorted, too.
 
 Runs are given by their age, the base file first. Records of one key come out of the loser tree one after the other
-(`merge/run_windows`), and `merge/winner` says which of them wins.
+(`merge/runs/run_windows`), and `merge/rules/winner` says which of them wins.
 
     base   a  c  d  f        order   base a | log b | base c d | log d, joined | base f
     logs      b     d        out          a       b        c     the winner of d       f
@@ -26,14 +26,14 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.merge.hash_merge import repeated_key
-from lakeward.merge.log_fold import not_comparable
-from lakeward.merge.merge_rules import MergeMode, MergeRules
-from lakeward.merge.ordering import OrderingCodes, encode_ordering, values_for_codes
-from lakeward.merge.ordering_type import default_is_comparable, ordering_type
-from lakeward.merge.run_windows import WINDOW_BYTES, Order, RunWindow, RunWindows
-from lakeward.merge.sorted_run import SortedRun
-from lakeward.merge.tombstones import Tombstones
-from lakeward.merge.winner import GroupCount, LogRecordKind, Role, fold_groups
+from lakeward.merge.logs.log_fold import not_comparable
+from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
+from lakeward.merge.rules.ordering import OrderingCodes, encode_ordering, values_for_codes
+from lakeward.merge.rules.ordering_type import default_is_comparable, ordering_type
+from lakeward.merge.rules.tombstones import Tombstones
+from lakeward.merge.rules.winner import GroupCount, LogRecordKind, Role, fold_groups
+from lakeward.merge.runs.run_windows import WINDOW_BYTES, Order, RunWindow, RunWindows
+from lakeward.merge.runs.sorted_run import SortedRun
 
 
 @dataclass(frozen=True, slots=True)

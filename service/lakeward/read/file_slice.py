@@ -41,14 +41,14 @@ from lakeward.format.parquet.row_groups import row_groups
 from lakeward.format.parquet.stored_row_groups import NotCopyable, StoredRowGroup, read_stored_row_groups
 from lakeward.merge.copy_through import check_keys, find_untouched, weave
 from lakeward.merge.hash_merge import HashMerge
-from lakeward.merge.merge_rules import RECORD_KEY_FIELD
-from lakeward.merge.ordering_type import ordering_type
-from lakeward.merge.record_sorter import RecordSorter
-from lakeward.merge.records import record_keys
+from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
+from lakeward.merge.rules.ordering_type import ordering_type
+from lakeward.merge.rules.records import record_keys
+from lakeward.merge.rules.winner import LogRecordKind
+from lakeward.merge.runs.record_sorter import RecordSorter
+from lakeward.merge.runs.sorted_run import BaseRun, SortedRun
+from lakeward.merge.runs.spilled_run import data_records, record_schema
 from lakeward.merge.sorted_merge import SortedMerge
-from lakeward.merge.sorted_run import BaseRun, SortedRun
-from lakeward.merge.spilled_run import data_records, record_schema
-from lakeward.merge.winner import LogRecordKind
 from lakeward.read.log_run import LogRun
 from lakeward.read.log_scan import LogScan
 from lakeward.read.pruning import LogSide, choose_row_groups

@@ -9,7 +9,7 @@ wins over it, a delete block's deletes excepted; then it does make one:
     delete            delete 5, put 3           put 3           deleted
 
 Touches: the log files, by reading block heads and the content of delete blocks.
-Keeps:   1. a run is said to fold by itself only where no record could come out otherwise by `merge/reference`;
+Keeps:   1. a run is said to fold by itself only where no record could come out otherwise by `merge/rules/reference`;
          2. what heads do not tell is taken for the worst: a column that deletes, a block that is damaged.
 """
 
@@ -23,10 +23,10 @@ import pyarrow as pa
 
 from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock
 from lakeward.format.log.delete_block import read_delete_block
-from lakeward.merge.merge_rules import IS_DELETED_FIELD, MergeMode, MergeRules
-from lakeward.merge.ordering import encode_ordering
-from lakeward.merge.ordering_type import ordering_type
-from lakeward.merge.records import delete_ordering
+from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD, MergeMode, MergeRules
+from lakeward.merge.rules.ordering import encode_ordering
+from lakeward.merge.rules.ordering_type import ordering_type
+from lakeward.merge.rules.records import delete_ordering
 from lakeward.read.log_scan import read_heads
 from lakeward.storage.storage import Storage
 

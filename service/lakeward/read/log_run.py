@@ -31,13 +31,13 @@ from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.parquet.row_groups import ValueRange, row_groups
 from lakeward.format.projection import project
-from lakeward.merge.log_records import LogRecords
+from lakeward.merge.logs.log_records import LogRecords
 from lakeward.merge.memory_budget import MemoryBudget
-from lakeward.merge.merge_rules import RECORD_KEY_FIELD, MergeRules
-from lakeward.merge.ordering_type import ordering_type
-from lakeward.merge.records import delete_ordering
+from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD, MergeRules
+from lakeward.merge.rules.ordering_type import ordering_type
+from lakeward.merge.rules.records import delete_ordering
+from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.merge.sorted_merge import SortedMerge
-from lakeward.merge.tombstones import Tombstones
 from lakeward.read.log_scan import LogScan, check_sound, scan_slice_heads
 from lakeward.read.pruning import choose_log_row_groups
 from lakeward.read.sample import SampleTap

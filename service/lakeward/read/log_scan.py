@@ -33,8 +33,8 @@ from lakeward.errors import BrokenFile, NotFound, Unsupported
 from lakeward.format.avro.schema import block_schema
 from lakeward.format.file_name import parse_log_file
 from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock, read_content_range, scan_blocks
-from lakeward.merge.merge_rules import MergeRules
-from lakeward.merge.ordering_type import ordering_type
+from lakeward.merge.rules.merge_rules import MergeRules
+from lakeward.merge.rules.ordering_type import ordering_type
 from lakeward.storage.storage import Storage, is_absolute, join
 from lakeward.table.damaged_file import DamagedFile, DamageKind, damaged_error
 

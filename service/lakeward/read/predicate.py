@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.format.parquet.row_groups import RowGroup, Value, ValueRange
-from lakeward.merge.merge_rules import RECORD_KEY_FIELD
+from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lakeward.format.parquet.row_groups import RowGroup, ValueRange
-from lakeward.merge.merge_rules import RECORD_KEY_FIELD, MergeMode
+from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD, MergeMode
 from lakeward.read.predicate import Predicate
 
 

@@ -19,9 +19,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.merge.key_index import hash_keys
-from lakeward.merge.merge_rules import RECORD_KEY_FIELD
-from lakeward.merge.reference import LogRecord, Row
+from lakeward.merge.logs.key_index import hash_keys
+from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
+from lakeward.merge.rules.reference import LogRecord, Row
 
 LOG_KEYS_MAX = 48
 BASE_KEYS_MAX = 16

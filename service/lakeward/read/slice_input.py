@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lakeward.merge.memory_budget import MEMORY_BYTES, MemoryBudget
-from lakeward.merge.merge_rules import MergeRules
+from lakeward.merge.rules.merge_rules import MergeRules
 
 
 @dataclass(frozen=True, slots=True)

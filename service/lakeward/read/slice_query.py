@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from lakeward.merge.merge_rules import IS_DELETED_FIELD, RECORD_KEY_FIELD, MergeRules
+from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD, RECORD_KEY_FIELD, MergeRules
 from lakeward.read.predicate import Predicate
 
 PARTITION_FIELD = "_hoodie_partition_path"

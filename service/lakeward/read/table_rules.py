@@ -5,7 +5,7 @@ Touches: nothing.
 
 from __future__ import annotations
 
-from lakeward.merge.merge_rules import MergeMode, MergeRules
+from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.table.snapshot import TableSnapshot
 
 

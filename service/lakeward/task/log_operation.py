@@ -35,7 +35,7 @@ from lakeward.format.metadata.log_stats import log_column_stats
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.stats.column_range import ColumnRange, ColumnRangeAccumulator
 from lakeward.merge.digest import Digest
-from lakeward.merge.tombstones import Tombstones
+from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.read.log_run import LogRun
 from lakeward.read.sample import SampledKey
 from lakeward.read.slice_input import MergeCounts, MergedBy

@@ -34,7 +34,7 @@ from lakeward.format.parquet.base_file import (
 from lakeward.format.parquet.stored_row_groups import find_difference
 from lakeward.format.stats.column_range import ColumnRange, ColumnRangeAccumulator
 from lakeward.merge.digest import Digest
-from lakeward.merge.sort_key import NotSorted
+from lakeward.merge.runs.sort_key import NotSorted
 from lakeward.read.file_slice import CopiedRows, MergedSlice, open_slice
 from lakeward.storage.storage import Storage, join
 from lakeward.task.log_operation import run_log_operation

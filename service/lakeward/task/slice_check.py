@@ -22,9 +22,9 @@ import pyarrow as pa
 
 from lakeward.errors import BrokenFile, NotFound, Unsupported, VerificationFailed
 from lakeward.format.parquet.read_meter import ReadMeter
-from lakeward.merge.key_index import hash_keys
-from lakeward.merge.merge_rules import RECORD_KEY_FIELD
-from lakeward.merge.reference import Row
+from lakeward.merge.logs.key_index import hash_keys
+from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
+from lakeward.merge.rules.reference import Row
 from lakeward.read.file_slice import open_slice
 from lakeward.read.predicate import keys_among
 from lakeward.read.sample import plain_rows

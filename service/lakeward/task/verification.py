@@ -1,7 +1,8 @@
 """Judge the result of one operation before anybody can see it: do the counts add up, did sampled keys merge right?
 
 The digest says that what was merged is what was written. It says nothing about the choice of the winners; that is
-checked here, on a sample of keys that are merged again by the slow twin of the merge rules (`merge/reference.py`).
+checked here, on a sample of keys that are merged again by the slow twin of the merge rules
+(`merge/rules/reference.py`).
 
 Touches: nothing.
 Keeps:   1. a mismatch raises `VerificationFailed`, which publishes nothing;
@@ -16,9 +17,9 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from lakeward.errors import VerificationFailed
-from lakeward.merge.merge_rules import FILE_NAME_FIELD, RECORD_KEY_FIELD, MergeRules
-from lakeward.merge.ordering_type import default_is_comparable, ordering_type
-from lakeward.merge.reference import Row, fold_key, merge_key
+from lakeward.merge.rules.merge_rules import FILE_NAME_FIELD, RECORD_KEY_FIELD, MergeRules
+from lakeward.merge.rules.ordering_type import default_is_comparable, ordering_type
+from lakeward.merge.rules.reference import Row, fold_key, merge_key
 from lakeward.read.sample import SampledKey, SampleTap, pick_rows
 from lakeward.read.slice_input import MergeCounts
 

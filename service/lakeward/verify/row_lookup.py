@@ -27,7 +27,7 @@ from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.pages import BadPage
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.parquet.row_groups import row_groups
-from lakeward.merge.merge_rules import RECORD_KEY_FIELD
+from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.read.file_slice import open_slice
 from lakeward.read.log_scan import NEWEST
 from lakeward.read.predicate import keys_among

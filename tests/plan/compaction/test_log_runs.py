@@ -10,8 +10,8 @@ from itertools import product
 
 import pytest
 
-from lakeward.merge.merge_rules import MergeMode, MergeRules
-from lakeward.merge.reference import LogRecord, Row, fold_key, merge_key
+from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
+from lakeward.merge.rules.reference import LogRecord, Row, fold_key, merge_key
 from lakeward.plan.compaction.log_runs import first_of_run
 from lakeward.plan.compaction.slice_profile import profile_slice
 from lakeward.table.file_group import LogFile

@@ -21,16 +21,16 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from lakeward.merge.folded_run import BATCH_ROWS, FoldedRun
-from lakeward.merge.log_fold import LogFold, data_kinds
-from lakeward.merge.log_rows import join_batches
-from lakeward.merge.merge_rules import MergeRules
-from lakeward.merge.ordering_type import ordering_type
-from lakeward.merge.record_sorter import RecordSorter, spilled_batch_bytes
-from lakeward.merge.records import delete_ordering, keyless, record_keys
-from lakeward.merge.sorted_run import SortedRun
-from lakeward.merge.spilled_run import SpilledRun, data_records, delete_records, record_schema
-from lakeward.merge.winner import LogRecordKind
+from lakeward.merge.logs.folded_run import BATCH_ROWS, FoldedRun
+from lakeward.merge.logs.log_fold import LogFold, data_kinds
+from lakeward.merge.rows.log_rows import join_batches
+from lakeward.merge.rules.merge_rules import MergeRules
+from lakeward.merge.rules.ordering_type import ordering_type
+from lakeward.merge.rules.records import delete_ordering, keyless, record_keys
+from lakeward.merge.rules.winner import LogRecordKind
+from lakeward.merge.runs.record_sorter import RecordSorter, spilled_batch_bytes
+from lakeward.merge.runs.sorted_run import SortedRun
+from lakeward.merge.runs.spilled_run import SpilledRun, data_records, delete_records, record_schema
 
 _NAME = "a run of the logs"
 

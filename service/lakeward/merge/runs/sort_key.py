@@ -31,7 +31,7 @@ import pyarrow as pa
 
 from lakeward.errors import BrokenFile
 from lakeward.kernel import I64, I64_IN, U8, U8_IN, U64, kernel, records, types
-from lakeward.merge.byte_hash import byte_buffers
+from lakeward.merge.rows.byte_hash import byte_buffers
 
 _T = TypeVar("_T", bound=np.generic)
 

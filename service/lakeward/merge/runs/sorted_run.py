@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.merge.records import record_keys
-from lakeward.merge.winner import LogRecordKind
+from lakeward.merge.rules.records import record_keys
+from lakeward.merge.rules.winner import LogRecordKind
 
 Places = npt.NDArray[np.int64]
 """Places of records in a batch, ascending."""

@@ -5,8 +5,8 @@ import pyarrow as pa
 import pytest
 
 from lakeward.errors import Unsupported
-from lakeward.merge.log_fold import LogFold
-from lakeward.merge.merge_rules import MergeMode, MergeRules
+from lakeward.merge.logs.log_fold import LogFold
+from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 
 EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts")
 
@@ -22,7 +22,7 @@ def batch(rows, kind):
 def test_only_winners_are_kept_in_memory():
     """Rows that lost are dropped before it is full: a thousand versions of one key fit a small budget.
 
-    Keeps 4 of merge/log_fold.
+    Keeps 4 of merge/logs/log_fold.
     """
     empty = LogFold(schema(), EVENT, memory_bytes=0).nbytes
     fold = LogFold(schema(), EVENT, memory_bytes=4 * empty)
@@ -37,7 +37,7 @@ def test_only_winners_are_kept_in_memory():
 def test_a_refusal_names_key_and_block():
     """Records of one key with and without an ordering value: the message says which key and where.
 
-    Keeps 2 of merge/log_fold and Keeps 2 of merge/winner.
+    Keeps 2 of merge/logs/log_fold and Keeps 2 of merge/rules/winner.
     """
     fold = LogFold(schema(), EVENT, memory_bytes=10**6)
     fold.append_data(batch([("other", 1, ""), ("k", 1, "")], schema()), source="log A")
@@ -84,7 +84,7 @@ def test_deletes_that_won_come_out_with_their_ordering_values(kind, values):
     """Deletes of blocks and of columns do alike; null stands where a delete has none; keys won by rows are not among
     them.
 
-    Keeps 3 of merge/log_fold.
+    Keeps 3 of merge/logs/log_fold.
     """
     flag = schema(kind, _hoodie_is_deleted=pa.bool_())
     small, large = pa.array(values).cast(kind).to_pylist()

@@ -23,10 +23,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.merge.log_rows import join_batches
-from lakeward.merge.loser_tree import DONE, LoserTree, Spans
-from lakeward.merge.sort_key import RunKeys
-from lakeward.merge.sorted_run import RunBatch, SortedRun
+from lakeward.merge.rows.log_rows import join_batches
+from lakeward.merge.runs.loser_tree import DONE, LoserTree, Spans
+from lakeward.merge.runs.sort_key import RunKeys
+from lakeward.merge.runs.sorted_run import RunBatch, SortedRun
 
 SPANS = 65_536
 WINDOW_BYTES = 4 * 1024 * 1024

@@ -3,7 +3,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.merge.key_index import KeyIndex, hash_keys
+from lakeward.merge.logs.key_index import KeyIndex, hash_keys
 
 
 def find(index, keys):
@@ -30,7 +30,7 @@ def test_ids_are_those_of_a_dict(batches, others):
 def test_slices_are_read_where_they_start(keys, skipped, kind):
     """The id of a key does not depend on where its array starts or on the width of its offsets.
 
-    Keeps 1 of merge/byte_hash.
+    Keeps 1 of merge/rows/byte_hash.
     """
     index = KeyIndex()
     index.intern(pa.array(keys, pa.string()))
@@ -39,8 +39,8 @@ def test_slices_are_read_where_they_start(keys, skipped, kind):
 
 
 def test_equal_hashes_do_not_make_equal_keys(monkeypatch):
-    """A hash only says where to look: keys with one hash keep ids of their own. Keeps 1 of merge/key_index."""
-    import lakeward.merge.key_index as module
+    """A hash only says where to look: keys with one hash keep ids of their own. Keeps 1 of merge/logs/key_index."""
+    import lakeward.merge.logs.key_index as module
 
     def no_hash(keys):
         return np.zeros(len(keys), dtype=np.uint64)
@@ -52,7 +52,7 @@ def test_equal_hashes_do_not_make_equal_keys(monkeypatch):
 
 
 def test_it_grows():
-    """Tens of thousands of keys keep their ids while the table grows. Keeps 2 and 3 of merge/key_index."""
+    """Tens of thousands of keys keep their ids while the table grows. Keeps 2 and 3 of merge/logs/key_index."""
     index = KeyIndex()
     keys = [f"key-{number}-{'x' * (number % 7)}" for number in range(20_000)]
     for start in range(0, len(keys), 3_000):

@@ -21,8 +21,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.kernel import I64, I64_IN, U8, U8_IN, U64, U64_IN, kernel, types
-from lakeward.merge.byte_hash import byte_buffers, hash_bytes
-from lakeward.merge.sort_key import order_of
+from lakeward.merge.rows.byte_hash import byte_buffers, hash_bytes
+from lakeward.merge.runs.sort_key import order_of
 
 _SEED = np.uint64(0x1B873593CC9E2D51)
 _FREE = -1

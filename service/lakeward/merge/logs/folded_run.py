@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.merge.log_fold import LogFold
-from lakeward.merge.sorted_run import Places, RunBatch
+from lakeward.merge.logs.log_fold import LogFold
+from lakeward.merge.runs.sorted_run import Places, RunBatch
 
 BATCH_ROWS = 16_384
 

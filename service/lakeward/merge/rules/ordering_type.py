@@ -12,7 +12,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from lakeward.errors import Unsupported
-from lakeward.merge.merge_rules import MergeMode, MergeRules
+from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 
 
 def ordering_type(rules: MergeRules, schema: pa.Schema) -> pa.DataType | None:

@@ -17,12 +17,12 @@ base row and a later record of a smaller ordering value:
 
     base 10, delete, 5      logs first: 5, which loses to 10        base first: the delete, then 5
 
-Ordering values come as codes (`merge/ordering`), so the rules know no types. `is_default` is 1 where a record has no
-value of its own. `default_compares` says whether the default can be compared with values that are present; where it
+Ordering values come as codes (`merge/rules/ordering`), so the rules know no types. `is_default` is 1 where a record has
+no value of its own. `default_compares` says whether the default can be compared with values that are present; where it
 cannot, Java throws, and a kernel gives the row at which it would.
 
 Touches: the arrays of states and of results that it is given.
-Keeps:   1. the results are those of `merge/reference`, which is slow and obvious;
+Keeps:   1. the results are those of `merge/rules/reference`, which is slow and obvious;
          2. where Java would throw, the kernel stops and gives the row; nothing is decided from there on.
 """
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.errors import BrokenFile, Unsupported
-from lakeward.merge.merge_rules import IS_DELETED_FIELD, RECORD_KEY_FIELD, MergeRules
-from lakeward.merge.ordering_type import ordering_wrappers
+from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD, RECORD_KEY_FIELD, MergeRules
+from lakeward.merge.rules.ordering_type import ordering_wrappers
 
 
 def record_keys(batch: pa.RecordBatch, *, source: str) -> pa.Array:

@@ -6,8 +6,8 @@ import math
 import pytest
 
 from lakeward.errors import Unsupported
-from lakeward.merge.merge_rules import MergeMode, MergeRules
-from lakeward.merge.reference import LogRecord, fold_key, merge_key
+from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
+from lakeward.merge.rules.reference import LogRecord, fold_key, merge_key
 
 EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts")
 COMMIT = MergeRules(MergeMode.COMMIT_TIME_ORDERING, "ts")
@@ -61,7 +61,7 @@ CASES = {
 
 @pytest.mark.parametrize(("logs", "expected"), CASES.values(), ids=CASES)
 def test_event_time(logs, expected):
-    """The ordering column is a long, and the base row has 10. Keeps 1 of merge/reference."""
+    """The ordering column is a long, and the base row has 10. Keeps 1 of merge/rules/reference."""
     assert name_of(BASE, *logs) == expected
 
 

@@ -1,10 +1,6 @@
 """The loser tree, against a heap of tuples."""
 
 import heapq
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeward.merge.loser_tree import DONE, FULL, LeafState, LoserTree, Spans
-from lakeward.merge.sort_key import NotSorted, RunKeys, order_of
+from lakeward.merge.runs.loser_tree import DONE, FULL, LeafState, LoserTree, Spans
+from lakeward.merge.runs.sort_key import NotSorted, RunKeys, order_of
 
 
 def merged(runs, *, batch_rows=3, room=5):
@@ -85,9 +81,9 @@ KEYS = st.one_of(
 )
 @settings(max_examples=150)
 def test_it_merges_as_a_heap_does(runs, batch_rows, room):
-    """Rows come out by key, run and place, and are joined where keys are equal. Keeps 1 and 2 of merge/loser_tree.
+    """Rows come out by key, run and place, and are joined where keys are equal. Keeps 1 and 2 of merge/runs/loser_tree.
 
-    Keeps 1 and 3 of merge/sort_key.
+    Keeps 1 and 3 of merge/runs/sort_key.
     """
     rows, _ = merged(runs, batch_rows=batch_rows, room=room)
     assert rows == heap_merged(runs)
@@ -107,7 +103,7 @@ def test_any_number_of_runs(runs):
 
 @pytest.mark.parametrize("runs", [1, 2, 3, 8, 13, 64])
 def test_the_number_of_comparisons(runs):
-    """A row costs ceil(log2 k) comparisons at most, and a tenth. Keeps 3 of merge/loser_tree."""
+    """A row costs ceil(log2 k) comparisons at most, and a tenth. Keeps 3 of merge/runs/loser_tree."""
     random = np.random.default_rng(7)
     made = [[f"{number:020}" for number in np.sort(random.integers(0, 10**15, size=3000))] for _ in range(runs)]
     rows, tree = merged(made, batch_rows=500, room=1000)
@@ -133,7 +129,7 @@ def test_keys_repeated_across_batches():
 @pytest.mark.parametrize("runs", [[["b", "a"]], [["a", "c"], ["a", "b", "ab"]], [["\ue000", "\ud7ff"]]])
 @pytest.mark.parametrize("batch_rows", [1, 2, 3])
 def test_a_run_out_of_order(runs, batch_rows):
-    """A run that is not sorted is found, also where its batches meet. Keeps 2 of merge/sort_key."""
+    """A run that is not sorted is found, also where its batches meet. Keeps 2 of merge/runs/sort_key."""
     with pytest.raises(NotSorted):
         merged(runs, batch_rows=batch_rows)
 
@@ -193,18 +189,6 @@ def test_each_transition():
     ]
 
 
-def test_it_runs_uncompiled():
-    """With Numba's compiler off the same kernels give the same rows, so that a debugger sees into them."""
-    made = [by_bytes(str(number * (run + 2) % 37) for number in range(40)) for run in range(5)]
-    script = f"""
-from tests.merge.test_loser_tree import heap_merged, merged
-made = {made!r}
-assert merged(made)[0] == heap_merged(made)
-"""
-    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-    subprocess.run([sys.executable, "-c", script], check=True, env=environment, cwd=Path(__file__).parents[2])
-
-
 @given(st.lists(KEYS | st.text(alphabet="xy", min_size=14, max_size=30), max_size=40))
 def test_the_order_of_keys(keys):
     """Keys are ordered by all of their bytes, word after word, and equal ones stay as they are."""
@@ -215,9 +199,9 @@ def test_the_order_of_keys(keys):
 
 
 def test_memory_is_one_batch_a_run():
-    """However long the runs, the keys of one batch of each are held. Keeps 4 of merge/sort_key.
+    """However long the runs, the keys of one batch of each are held. Keeps 4 of merge/runs/sort_key.
 
-    Keeps 4 of merge/loser_tree.
+    Keeps 4 of merge/runs/loser_tree.
     """
     keys = RunKeys(["run"] * 2)
     sizes = set()

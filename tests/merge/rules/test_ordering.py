@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.merge.ordering import decode_ordering, encode_ordering, float_codes, needs_ranks
+from lakeward.merge.rules.ordering import decode_ordering, encode_ordering, float_codes, needs_ranks
 
 COLUMNS = {
     pa.int32(): st.integers(-(2**31), 2**31 - 1),
@@ -29,7 +29,7 @@ COLUMNS = {
 def test_codes_compare_as_the_values_do(kind, data):
     """The codes of every pair of values are <, = or > as the values are; null is the default.
 
-    Keeps 1 and 2 of merge/ordering.
+    Keeps 1 and 2 of merge/rules/ordering.
     """
     values = data.draw(st.lists(st.none() | COLUMNS[kind], max_size=12))
     coded = encode_ordering(pa.array([None, *values], kind)[1:], kind, len(values))

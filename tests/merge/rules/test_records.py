@@ -2,8 +2,8 @@ import pyarrow as pa
 import pytest
 
 from lakeward.errors import BrokenFile, Unsupported
-from lakeward.merge.merge_rules import MergeMode, MergeRules
-from lakeward.merge.records import delete_ordering, find_deleted, record_keys
+from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
+from lakeward.merge.rules.records import delete_ordering, find_deleted, record_keys
 
 EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts")
 
@@ -17,7 +17,7 @@ def batch(rows, kind):
 
 
 def test_a_record_without_a_key_is_refused():
-    """The message says where it is. Keeps 1 of merge/records."""
+    """The message says where it is. Keeps 1 of merge/rules/records."""
     with pytest.raises(BrokenFile, match="block 7"):
         record_keys(batch([("a", 1), (None, 1)], schema()), source="block 7")
 
@@ -25,7 +25,7 @@ def test_a_record_without_a_key_is_refused():
 def test_delete_blocks_with_values_of_another_class_are_refused():
     """Hudi would throw once such a value meets another; so it is refused, naming the block.
 
-    Keeps 2 of merge/records.
+    Keeps 2 of merge/rules/records.
     """
     values = pa.array([1], pa.int32())
     with pytest.raises(Unsupported, match=r"block 7.*IntWrapper"):
@@ -60,7 +60,7 @@ def test_delete_markers():
 
 
 def test_delete_columns_of_other_types_are_refused():
-    """A mark of deletion that we might read otherwise than Hudi is refused. Keeps 2 of merge/records."""
+    """A mark of deletion that we might read otherwise than Hudi is refused. Keeps 2 of merge/rules/records."""
     with pytest.raises(Unsupported, match="_hoodie_is_deleted"):
         find_deleted(batch([("a", 1, "", "true")], schema(_hoodie_is_deleted=pa.string())), EVENT)
     custom = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts", "op", "1.0")

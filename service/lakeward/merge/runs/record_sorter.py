@@ -13,12 +13,12 @@ from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 
-from lakeward.merge.byte_hash import byte_buffers
-from lakeward.merge.log_rows import LogRows
-from lakeward.merge.merge_rules import RECORD_KEY_FIELD
-from lakeward.merge.run_windows import RunWindows
-from lakeward.merge.sort_key import order_of
-from lakeward.merge.spilled_run import RawRun, SpilledRun
+from lakeward.merge.rows.byte_hash import byte_buffers
+from lakeward.merge.rows.log_rows import LogRows
+from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
+from lakeward.merge.runs.run_windows import RunWindows
+from lakeward.merge.runs.sort_key import order_of
+from lakeward.merge.runs.spilled_run import RawRun, SpilledRun
 
 OPEN_RUNS_MAX = 32
 """Runs that are read at once; each has two batches in memory, one of which is through."""

@@ -1,12 +1,12 @@
 """Fold the log records of a slice among themselves, oldest first: at most one record per key is left.
 
 Hudi folds the logs before it looks at the base file, and by event time the order of the two matters. Of each key we
-keep a state: which record won so far, whether it is a delete, and its ordering value as a code. `merge/winner` has the
-rules for a new record over a state, and for a folded record over a base row.
+keep a state: which record won so far, whether it is a delete, and its ordering value as a code. `merge/rules/winner`
+has the rules for a new record over a state, and for a folded record over a base row.
 
 All of it is in memory: the rows that have not lost, the key index, 32 to 64 bytes a key and its text once or twice, the
 states, 18 to 36 bytes a key, and where ordering values are strings or decimals, every record's value and 17 bytes until
-all are ranked. The caller looks at `is_full`, and takes what has come so far out of memory (`merge/log_records`).
+all are ranked. The caller looks at `is_full`, and takes what has come so far out of memory (`merge/logs/log_records`).
 
 Touches: nothing.
 Keeps:   1. records are folded in the order they are appended;
@@ -25,14 +25,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.errors import Unsupported
-from lakeward.merge.key_index import KeyIndex
-from lakeward.merge.log_rows import LogRows
-from lakeward.merge.merge_rules import MergeMode, MergeRules
-from lakeward.merge.ordering import OrderingCodes, decode_ordering, encode_ordering, needs_ranks, values_for_codes
-from lakeward.merge.ordering_type import default_is_comparable, ordering_type
-from lakeward.merge.records import delete_ordering, find_deleted, keyless, record_keys
-from lakeward.merge.tombstones import Tombstones
-from lakeward.merge.winner import LogRecordKind, decide_base_rows, fold_records
+from lakeward.merge.logs.key_index import KeyIndex
+from lakeward.merge.rows.log_rows import LogRows
+from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
+from lakeward.merge.rules.ordering import OrderingCodes, decode_ordering, encode_ordering, needs_ranks, values_for_codes
+from lakeward.merge.rules.ordering_type import default_is_comparable, ordering_type
+from lakeward.merge.rules.records import delete_ordering, find_deleted, keyless, record_keys
+from lakeward.merge.rules.tombstones import Tombstones
+from lakeward.merge.rules.winner import LogRecordKind, decide_base_rows, fold_records
 
 _RANKED_BYTES = 17
 _ORDER_BYTES = 48

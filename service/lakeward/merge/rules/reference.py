@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lakeward.errors import Unsupported
-from lakeward.merge.merge_rules import IS_DELETED_FIELD, MergeMode, MergeRules
+from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD, MergeMode, MergeRules
 
 Row = Mapping[str, object]
 

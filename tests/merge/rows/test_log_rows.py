@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.merge import log_rows
-from lakeward.merge.log_rows import LogRows
+from lakeward.merge.rows import log_rows
+from lakeward.merge.rows.log_rows import LogRows
 
 SCHEMA = pa.schema([("n", pa.int64()), ("s", pa.string()), ("l", pa.list_(pa.string()))])
 
@@ -23,7 +23,7 @@ def batch(numbers):
 def test_rows_come_back_whatever_happened_to_them(sizes, dropped_after, segment_bytes, data):
     """Dropping and joining change no row: `take` returns what was appended, in the order asked for.
 
-    Keeps 1 and 2 of merge/log_rows.
+    Keeps 1 and 2 of merge/rows/log_rows.
     """
     original, log_rows.SEGMENT_BYTES = log_rows.SEGMENT_BYTES, segment_bytes
     rows = LogRows(SCHEMA)
@@ -54,7 +54,7 @@ def test_other_schemas_are_a_mistake():
 
 
 def test_segments_stay_small(monkeypatch):
-    """What is joined is cut again. Keeps 3 and 4 of merge/log_rows."""
+    """What is joined is cut again. Keeps 3 and 4 of merge/rows/log_rows."""
     one = batch(range(10))
     monkeypatch.setattr(log_rows, "SEGMENT_BYTES", 3 * one.nbytes)
     rows = LogRows(SCHEMA)

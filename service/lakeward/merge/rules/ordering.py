@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.merge.ordering_type import default_is_comparable
+from lakeward.merge.rules.ordering_type import default_is_comparable
 
 _MAGNITUDE = np.int64(0x7FFFFFFFFFFFFFFF)
 

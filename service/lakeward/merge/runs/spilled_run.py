@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.merge.merge_rules import RECORD_KEY_FIELD
-from lakeward.merge.sorted_run import Places, RunBatch, part_of
+from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
+from lakeward.merge.runs.sorted_run import Places, RunBatch, part_of
 
 _KIND = "lakeward kind"
 _ORDERING = "lakeward ordering"
