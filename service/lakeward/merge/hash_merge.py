@@ -26,8 +26,8 @@ import pyarrow as pa
 from lakeward.errors import BrokenFile
 from lakeward.merge.logs.key_index import hash_keys
 from lakeward.merge.logs.log_fold import LogFold
+from lakeward.merge.rows.gather import RowSources
 from lakeward.merge.rows.hash_watch import HashWatch
-from lakeward.merge.rows.log_rows import join_batches
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD, MergeRules
 from lakeward.merge.rules.records import record_keys
 from lakeward.merge.rules.winner import Action
@@ -129,13 +129,16 @@ class HashMerge:
         removed: npt.NDArray[np.int64],
         replaced_ids: npt.NDArray[np.int64],
     ) -> pa.RecordBatch:
-        rows = np.arange(batch.num_rows, dtype=np.int64)
+        places = np.arange(batch.num_rows, dtype=np.int64)
+        numbers = np.zeros(batch.num_rows, dtype=np.int64)
+        sources = [batch]
         if len(replaced):
-            rows[replaced] = batch.num_rows + np.arange(len(replaced))
-            batch = join_batches([batch, self._logs.take(replaced_ids)])
+            places[replaced] = np.arange(len(replaced))
+            numbers[replaced] = 1
+            sources.append(self._logs.take(replaced_ids))
         if len(removed):
-            rows = np.delete(rows, removed)
-        return batch.take(pa.array(rows))
+            places, numbers = np.delete(places, removed), np.delete(numbers, removed)
+        return RowSources(sources).gather(numbers, places)
 
     def _inserts(self) -> Iterator[pa.RecordBatch]:
         ids = self._logs.data_ids()

@@ -72,35 +72,37 @@ class SampleTap:
             self._log_hashes = np.array(sorted(self._hashes.values()), dtype=np.uint64)
             # Below the logs' threshold every key of the logs is in the sample: what is not there, only the base has.
             self._base_threshold = self._log_threshold
-        keys = batch.column(RECORD_KEY_FIELD)
-        hashes = hash_keys(keys)
+        hashes = hash_keys(batch.column(RECORD_KEY_FIELD))
+        places = np.flatnonzero(hashes <= np.uint64(self._log_threshold))
+        hashes = hashes[places]
         of_logs = np.isin(hashes, self._log_hashes)
-        hashes[np.isin(hashes, self._hot)] = _EVERYTHING
-        for key, row in self._keyed_rows(batch, of_logs):
+        for key, row in self._keyed_rows(batch, places[of_logs]):
             if key in self._from_logs:
                 self._from_logs[key].base = row
-        hashes[of_logs] = _EVERYTHING
+        others = ~(of_logs | np.isin(hashes, self._hot) | (hashes == np.uint64(_EVERYTHING)))
+        places, hashes = places[others], hashes[others]
         self._base_threshold = _lowered(self._base_threshold, hashes, BASE_KEYS_MAX)
-        below = (hashes <= np.uint64(self._base_threshold)) & (hashes != np.uint64(_EVERYTHING))
-        for (key, row), number in zip(self._keyed_rows(batch, below), hashes[below].tolist(), strict=True):
+        below = hashes <= np.uint64(self._base_threshold)
+        for (key, row), number in zip(self._keyed_rows(batch, places[below]), hashes[below].tolist(), strict=True):
             if key not in self._from_logs:
                 self._base_only[key] = SampledKey(base=row)
                 self._hashes[key] = number
         self._base_threshold = self._shrunk(self._base_only, self._base_threshold, BASE_KEYS_MAX)
 
     @staticmethod
-    def _keyed_rows(batch: pa.RecordBatch, chosen: npt.NDArray[np.bool_]) -> list[tuple[str, Row]]:
-        rows = _rows_at(batch, np.flatnonzero(chosen).tolist())
+    def _keyed_rows(batch: pa.RecordBatch, places: npt.NDArray[np.int64]) -> list[tuple[str, Row]]:
+        rows = _rows_at(batch, places.tolist())
         return [(str(row[RECORD_KEY_FIELD]), row) for row in rows]
 
     def _chosen_of_logs(self, keys: pa.Array) -> list[tuple[int, str]]:
         """(row, key) of the keys that are in the sample now, be it for the first time."""
         assert self._log_hashes is None, "log records come before the base"
         hashes = hash_keys(keys)
-        self._pass_over_hot(hashes)
-        hashes[np.isin(hashes, self._hot)] = _EVERYTHING
-        self._log_threshold = _lowered(self._log_threshold, hashes, LOG_KEYS_MAX)
-        below = np.flatnonzero((hashes <= np.uint64(self._log_threshold)) & (hashes != np.uint64(_EVERYTHING)))
+        places = np.flatnonzero(hashes <= np.uint64(self._log_threshold))
+        self._pass_over_hot(hashes[places])
+        places = places[~(np.isin(hashes[places], self._hot) | (hashes[places] == np.uint64(_EVERYTHING)))]
+        self._log_threshold = _lowered(self._log_threshold, hashes[places], LOG_KEYS_MAX)
+        below = places[hashes[places] <= np.uint64(self._log_threshold)]
         chosen = [(int(row), keys[int(row)].as_py()) for row in below]
         for row, key in chosen:
             if key not in self._from_logs:
@@ -110,8 +112,8 @@ class SampleTap:
         return [(row, key) for row, key in chosen if key in self._from_logs]
 
     def _pass_over_hot(self, hashes: npt.NDArray[np.uint64]) -> None:
-        """Let go of keys that have too many records with those of this batch."""
-        candidates, counts = np.unique(hashes[hashes <= np.uint64(self._log_threshold)], return_counts=True)
+        """Let go of keys that have too many records with those of this batch, whose low hashes these are."""
+        candidates, counts = np.unique(hashes, return_counts=True)
         known = {self._hashes[key]: key for key in self._from_logs}
         for number, count in zip(candidates.tolist(), counts.tolist(), strict=True):
             key = known.get(number)

@@ -6,7 +6,7 @@ are sealed.
 Touches: nothing.
 Keeps:   1. `take` returns the rows of the given positions in the given order;
          2. `drop_others` keeps the rows' order, so that it is enough to tell new positions from old ones;
-         3. no segment is larger than `SEGMENT_BYTES` unless one batch was: string offsets stay far from 32 bits;
+         3. no segment is larger than `SEGMENT_BYTES` unless one batch was, so that few bytes are copied to make one;
          4. joining batches never holds more than a segment twice.
 """
 
@@ -19,7 +19,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-SEGMENT_BYTES = 16 * 1024 * 1024
+from lakeward.merge.rows.gather import RowSources
+
+SEGMENT_BYTES = 1024 * 1024
 
 
 class LogRows:
@@ -27,7 +29,7 @@ class LogRows:
         self._schema = schema
         self._batches: deque[pa.RecordBatch] = deque()
         self._count = 0
-        self._segments: list[pa.RecordBatch] = []
+        self._segments: RowSources | None = None
         self._starts = np.zeros(1, dtype=np.int64)
         self._row_bytes_max = 1
         self.nbytes = 0
@@ -65,30 +67,19 @@ class LogRows:
 
     def seal(self) -> None:
         """No more rows will come: make `take` possible."""
-        self._segments = list(_in_segments(self._given_up()))
-        rows = [segment.num_rows for segment in self._segments]
+        segments = list(_in_segments(self._given_up()))
+        rows = [segment.num_rows for segment in segments]
         self._starts = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.array(rows, dtype=np.int64))])
         # Four times the average, since rows differ; the cap that comes of it leaves as much room again.
-        self._row_bytes_max = max([1, *(4 * segment.nbytes // segment.num_rows for segment in self._segments)])
+        self._row_bytes_max = max([1, *(4 * segment.nbytes // segment.num_rows for segment in segments)])
+        self._segments = RowSources(segments) if segments else None
 
     def take(self, positions: npt.NDArray[np.int64]) -> pa.RecordBatch:
-        if len(self._segments) == 1:
-            return self._segments[0].take(pa.array(positions))
-        numbers = np.searchsorted(self._starts, positions, side="right") - 1
-        order = np.argsort(numbers, kind="stable")
-        parts: list[pa.RecordBatch] = []
-        low = 0
-        for number in np.unique(numbers):
-            high = int(np.searchsorted(numbers[order], number, side="right"))
-            local = positions[order[low:high]] - self._starts[number]
-            parts.append(self._segments[int(number)].take(pa.array(local)))
-            low = high
-        if not parts:
+        if self._segments is None:
+            assert len(positions) == 0
             return pa.RecordBatch.from_pylist([], self._schema)
-        joined = join_batches(parts)
-        back = np.empty(len(positions), dtype=np.int64)
-        back[order] = np.arange(len(positions))
-        return joined if bool((order[1:] > order[:-1]).all()) else joined.take(pa.array(back))
+        numbers = np.searchsorted(self._starts, positions, side="right") - 1
+        return self._segments.gather(numbers, positions - self._starts[numbers])
 
     def _alive(self, alive: npt.NDArray[np.int64]) -> Iterator[pa.RecordBatch]:
         first = 0

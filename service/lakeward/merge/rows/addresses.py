@@ -1,0 +1,64 @@
+"""Bytes at addresses, for kernels that read the buffers of many Arrow arrays at once, whatever their number.
+
+An address is an integer. Nothing is checked: who calls knows that the bytes are there, and keeps them there.
+
+Touches: the bytes at the addresses.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+from numba.core import cgutils, config
+from numba.extending import intrinsic
+
+from lakeward.kernel import types
+
+
+def _load_u8(address: int) -> int:
+    return ctypes.c_uint8.from_address(int(address)).value
+
+
+def _load_i32(address: int) -> int:
+    return ctypes.c_int32.from_address(int(address)).value
+
+
+def _copy_bytes(target: int, source: int, length: int) -> None:
+    ctypes.memmove(int(target), int(source), int(length))
+
+
+def _compiled_load(kind: Any) -> Any:
+    """A load of an integer that need not be aligned, widened to 64 bits."""
+
+    @intrinsic
+    def load(_: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            value = builder.load(builder.inttoptr(arguments[0], context.get_value_type(kind).as_pointer()), align=1)
+            widen = builder.sext if kind.signed else builder.zext
+            return widen(value, context.get_value_type(types.int64))
+
+        return types.int64(types.int64), generate
+
+    return load
+
+
+@intrinsic
+def _compiled_copy(_: Any, target: Any, source: Any, length: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        to, from_ = (builder.inttoptr(each, cgutils.voidptr_t) for each in arguments[:2])
+        cgutils.raw_memcpy(builder, to, from_, arguments[2], 1)  # type: ignore[no-untyped-call]
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+_IS_COMPILED: bool = not config.DISABLE_JIT  # type: ignore[attr-defined]
+
+load_u8: Callable[[int], int] = _compiled_load(types.uint8) if _IS_COMPILED else _load_u8
+"""(address) -> the byte there."""
+load_i32: Callable[[int], int] = _compiled_load(types.int32) if _IS_COMPILED else _load_i32
+"""(address) -> the signed 32-bit integer there, which need not be aligned."""
+copy_bytes: Callable[[int, int, int], None] = _compiled_copy if _IS_COMPILED else _copy_bytes  # type: ignore[assignment]
+"""(target, source, length): copy bytes from one address to another; the two do not overlap."""
