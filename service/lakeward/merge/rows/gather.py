@@ -151,7 +151,7 @@ class _Pieces:
 
     @cached_property
     def back(self) -> Numbers:
-        """Where each row is when the batches' rows lie one behind the other."""
+        """The place of each row when those of the batches lie one behind the other."""
         back = np.empty(self.rows, dtype=np.int64)
         back[self._order] = np.arange(self.rows)
         return back
@@ -240,7 +240,7 @@ class RowSources:
 
 
 def _addresses(buffers: Sequence[pa.Buffer | None]) -> Numbers:
-    """Where each buffer begins; 0 where there is none."""
+    """The address of each buffer; 0 where there is none."""
     return np.array([0 if buffer is None else buffer.address for buffer in buffers], dtype=np.int64)
 
 
