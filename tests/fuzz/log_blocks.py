@@ -10,6 +10,7 @@ from lakeward.errors import LakewardError
 from lakeward.format.log.block import BlockType, CorruptBlock, LogBlock, scan_blocks
 from lakeward.format.log.data_block import read_data_block
 from lakeward.format.log.delete_block import read_delete_block
+from tests.format.log.test_data_block import TYPES
 from tests.fuzz.golden import files
 
 _FRAMED = 1
@@ -17,7 +18,7 @@ _FRAMED = 1
 
 
 def corpus() -> list[bytes]:
-    logs = files("v9", "*/.*.log.*")
+    logs = [*files("v9", "*/.*.log.*"), (TYPES / "hfile.log").read_bytes()]
     return [b"\0" + log for log in logs] + [bytes([_FRAMED]) + log[14:-8] for log in logs]
 
 
@@ -37,7 +38,7 @@ def one_input(data: bytes) -> None:
 
 
 def _read(log: bytes, block: LogBlock) -> None:
-    if block.type is BlockType.AVRO_DATA:
+    if block.type in (BlockType.AVRO_DATA, BlockType.HFILE_DATA):
         for batch in read_data_block(io.BytesIO(log), block):
             batch.validate(full=True)
     elif block.type is BlockType.DELETE:

@@ -14,6 +14,7 @@ from lakeward.read.log_scan import (
     NotSuperseded,
     SupersededLog,
     blocks_that_count,
+    check_hfile_keys,
     check_holds_records,
     check_ordering,
     check_schemas,
@@ -158,7 +159,6 @@ def test_cdc_files_are_ignored(tmp_path: Path):
 
 OPERATION = {**BLOCK_SCHEMA, "fields": [{"name": "_hoodie_operation", "type": "string"}, *BLOCK_SCHEMA["fields"]]}
 REFUSED = {
-    "HFile": (block(BlockType.HFILE_DATA, {HeaderKey.INSTANT_TIME: "1"}), "hfile data"),
     "CDC": (block(BlockType.CDC_DATA, {HeaderKey.INSTANT_TIME: "1"}), "cdc data"),
     "partial updates": (data_block("1", [], IS_PARTIAL="true"), "partial updates"),
     "old delete block": (delete_block("1", [], version=2), "version 2"),
@@ -265,6 +265,31 @@ def test_a_schema_that_is_none():
     with pytest.raises(BrokenFile):
         block = LogBlock(BlockType.AVRO_DATA, {HeaderKey.SCHEMA: "{"}, 0, 0, "x.log.1", 0)
         check_schemas(LogScan((block,), 1, 1, 0, 0), pa.schema([("id", pa.string())]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "key_fields", "refused"),
+    [
+        (BlockType.HFILE_DATA, {"name": "key", "type": ["null", "string"]}, ("id",), True),
+        (BlockType.HFILE_DATA, {"name": "key", "type": "string"}, ("key", "id"), True),
+        (BlockType.HFILE_DATA, {"name": "key", "type": "string"}, ("key",), False),
+        (BlockType.HFILE_DATA, {"name": "key", "type": "long"}, ("id",), False),
+        (BlockType.HFILE_DATA, {"name": "Key", "type": "string"}, ("id",), False),
+        (BlockType.AVRO_DATA, {"name": "key", "type": "string"}, ("id",), False),
+    ],
+)
+def test_hfile_blocks_that_lost_a_column_are_refused(
+    kind: BlockType, column: dict[str, object], key_fields: tuple[str, ...], refused: bool
+) -> None:
+    """Hudi keeps a text column `key` in them only where it is the record key."""
+    schema = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}, column]}
+    block = LogBlock(kind, {HeaderKey.SCHEMA: json.dumps(schema)}, 0, 0, "x.log.1", 0)
+    scan = LogScan((block,), 1, 1, 0, 0)
+    if refused:
+        with pytest.raises(Unsupported, match=r"x\.log\.1.*column key"):
+            check_hfile_keys(scan, key_fields)
+    else:
+        check_hfile_keys(scan, key_fields)
 
 
 def test_logs_without_records():

@@ -33,6 +33,7 @@ from lakeward.errors import BrokenFile, NotFound, Unsupported
 from lakeward.format.avro.schema import block_schema
 from lakeward.format.file_name import parse_log_file
 from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock, read_content_range, scan_blocks
+from lakeward.format.log.hfile_block import KEY_COLUMN
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.merge.rules.ordering_type import ordering_type
 from lakeward.storage.storage import Storage, is_absolute, join
@@ -42,7 +43,7 @@ ROLLBACK_COMMAND = "0"
 DELETE_BLOCK_VERSION = 3
 CDC_SUFFIX = ".cdc"
 
-_DATA_TYPES = frozenset({BlockType.AVRO_DATA, BlockType.PARQUET_DATA})
+_DATA_TYPES = frozenset({BlockType.AVRO_DATA, BlockType.HFILE_DATA, BlockType.PARQUET_DATA})
 _OPERATION_FIELD = "_hoodie_operation"
 
 _NONE_SUPERSEDED: Mapping[str, Sequence[str]] = {}
@@ -181,6 +182,27 @@ def check_ordering(scan: LogScan, rules: MergeRules, schema: pa.Schema) -> None:
                 why="Hudi 1.2.0 compares such records wrongly, so queries would answer otherwise afterwards.",
                 remedy="Write logs with hoodie.logfile.data.block.format=avro, or let Hudi compact this table.",
             )
+
+
+def check_hfile_keys(scan: LogScan, key_fields: Sequence[str]) -> None:
+    """Raise `Unsupported` where an HFile block has lost what a column held.
+
+    Hudi blanks a text column of the name `key` there, and readers put the entry's key in its place. That is what the
+    column held in 1.0.2's blocks and is the record key in 1.2.0's (seen on real tables), so it is right in both only
+    where the record key is that column.
+    """
+    if tuple(key_fields) == (KEY_COLUMN,):
+        return
+    for block in scan.blocks:
+        if block.type is BlockType.HFILE_DATA:
+            written = block_schema(_header(block, HeaderKey.SCHEMA), where=block.where)
+            place = written.get_field_index(KEY_COLUMN)
+            if place >= 0 and pa.types.is_string(written.field(place).type):
+                raise Unsupported(
+                    f"{block.where} is an HFile block with a column {KEY_COLUMN} that is not the record key.",
+                    why="Hudi 1.2.0 does not keep its text there: readers see the record key in its place.",
+                    remedy="Write logs with hoodie.logfile.data.block.format=avro, and the rows of these logs again.",
+                )
 
 
 def check_schemas(scan: LogScan, schema: pa.Schema) -> None:

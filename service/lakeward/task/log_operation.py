@@ -149,7 +149,7 @@ def _write(
             run.schema,
             instant=spec.slice.instant,
             schema_json=log_block_schema(spec.slice.schema),
-            block_type=run.newest_data_type or BlockType.AVRO_DATA,
+            block_type=_block_type(run),
             headers={HeaderKey.COMPACTED_BLOCK_TIMES: ",".join(run.instants)},
             codec=spec.codec,
         )
@@ -163,6 +163,11 @@ def _write(
                 digests.update_deletes(tombstones)
             writer.write_deletes(tombstones.keys, tombstones.ordering, partition_path=spec.slice.partition_path)
         return writer.close()
+
+
+def _block_type(run: LogRun) -> BlockType:
+    """That of the newest data block. Avro for HFile blocks, which Hudi 1.2.0 on Spark writes and cannot read."""
+    return BlockType.PARQUET_DATA if run.newest_data_type is BlockType.PARQUET_DATA else BlockType.AVRO_DATA
 
 
 def _column_stats(

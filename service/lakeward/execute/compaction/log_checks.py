@@ -62,7 +62,13 @@ def check_logs(
     that is accepted; raises `Unsupported` where we cannot merge them, or not by `choice`."""
     # Arrow, which takes 50 MB, is not needed before something is to be merged.
     from lakeward.format.avro.schema import table_schema
-    from lakeward.read.log_scan import check_holds_records, check_ordering, check_schemas, scan_slice_heads
+    from lakeward.read.log_scan import (
+        check_hfile_keys,
+        check_holds_records,
+        check_ordering,
+        check_schemas,
+        scan_slice_heads,
+    )
 
     try:
         scan = scan_slice_heads(table.storage, table.base_path, logs, instant=NEWEST, superseded=superseded)
@@ -72,6 +78,7 @@ def check_logs(
         schema = table_schema(snapshot.schema)
         check_ordering(scan, merge_rules(snapshot), schema)
         check_schemas(scan, schema)
+        check_hfile_keys(scan, snapshot.config.record_key_fields)
         if choice is Choice.LOG:
             check_holds_records(scan)
         return []

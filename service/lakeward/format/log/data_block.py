@@ -2,8 +2,8 @@
 
 An Avro data block (type 3) holds int32 block version, int32 record count, then per record int32 length and Avro binary;
 the schema is in the block's header. It is decoded straight into Arrow buffers by `format/avro/decoder.py`, some
-thousand records at a time. A Parquet data block (type 5) is a whole Parquet file inside of the log file and is read in
-place.
+thousand records at a time. So are the records of an HFile data block (type 4), as `hfile_block.py` finds them. A
+Parquet data block (type 5) is a whole Parquet file inside of the log file and is read in place.
 
 Touches: the log file it is given, by seeking and reading.
 Keeps:   1. every length is checked against the block before it is used, every value against its type;
@@ -24,6 +24,7 @@ from lakeward.errors import BrokenFile, Unsupported
 from lakeward.format.avro.decoder import BadRecord, compile_schema, decode_records
 from lakeward.format.avro.schema import block_schema, parse_schema
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock, read_content_range
+from lakeward.format.log.hfile_block import read_hfile_records, with_key_column
 from lakeward.format.parquet.batches import BATCH_BYTES_MAX, BATCH_ROWS, ChooseGroups, ParquetBatches
 from lakeward.format.parquet.footer import TAIL_BYTES, footer_bytes, is_encrypted
 from lakeward.format.parquet.pages import BadPage
@@ -47,10 +48,10 @@ def read_data_block(
     choose: ChooseGroups | None = None,
     meter: ReadMeter | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of an Avro or Parquet data block, in block order and in the schema of its header.
+    """The rows of a data block, in block order and in the schema of its header.
 
     No batch of a Parquet block takes more than `bytes_max` when it is decoded; a row that does is `Unsupported`. Avro
-    records are as large as they are stored.
+    records, of HFile blocks too, are as large as they are stored.
 
     Args:
         columns: the names of those that are asked for. An Avro record is decoded whole, and has the others, too.
@@ -59,11 +60,12 @@ def read_data_block(
     schema_json = block.headers.get(HeaderKey.SCHEMA)
     if schema_json is None:
         raise _broken(block, "it has no schema header")
-    if block.type is BlockType.AVRO_DATA:
+    if block.type in (BlockType.AVRO_DATA, BlockType.HFILE_DATA):
         if meter is not None:
             meter.bytes_read += block.content_length
             meter.bytes_stored += block.content_length
-        for batch in _read_avro(file, block, schema_json, batch_rows):
+        read = _read_avro if block.type is BlockType.AVRO_DATA else _read_hfile
+        for batch in read(file, block, schema_json, batch_rows):
             if meter is not None:
                 meter.rows += batch.num_rows
             yield batch
@@ -72,7 +74,7 @@ def read_data_block(
     else:
         raise Unsupported(
             f"{block.where} is of type {block.type.name}.",
-            why="This release merges Avro and Parquet data blocks.",
+            why="This release merges Avro, HFile and Parquet data blocks.",
             remedy="Compact this table with Hudi itself.",
         )
 
@@ -118,6 +120,27 @@ def _read_avro(file: BinaryIO, block: LogBlock, schema_json: str, batch_rows: in
         position += used
     if count < 0 or position != block.content_length:
         raise _broken(block, f"bytes are left over behind its {count} records")
+
+
+def _read_hfile(file: BinaryIO, block: LogBlock, schema_json: str, batch_rows: int) -> Iterator[pa.RecordBatch]:
+    program = compile_schema(parse_schema(schema_json, where=block.where))
+    done = 0
+    for records in read_hfile_records(file, block):
+        first = used = 0
+        while first < len(records.keys):
+            try:
+                decoded = decode_records(
+                    program, records.data[used:], records_max=batch_rows, heap_bytes_max=_COLUMN_BYTES_MAX
+                )
+            except BadRecord as bad:
+                raise _broken(block, f"record {done + bad.record} is not of its schema: {bad.why}") from None
+            assert decoded is not None, "frames are whole"
+            batch = with_key_column(decoded.batch, records.keys.slice(first, decoded.batch.num_rows))
+            _check_text(batch, block)
+            yield batch
+            first += batch.num_rows
+            done += batch.num_rows
+            used += decoded.bytes_used
 
 
 def _check_text(batch: pa.RecordBatch, block: LogBlock) -> None:
