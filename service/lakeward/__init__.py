@@ -1,0 +1,11 @@
+"""Lakeward. Importing any of it says which pool Arrow takes memory from (`task/memory_pool`).
+
+Arrow asks the environment once, when it is loaded: its readers and writers of Parquet and its kernels take the pool
+that it chose then, and not the one that is set later.
+
+Touches: the environment of this process, where nothing is said of it there; processes that it starts inherit it.
+"""
+
+import os
+
+os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "jemalloc")

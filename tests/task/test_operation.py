@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -94,6 +97,14 @@ def test_memory_is_given_back(spec: OperationSpec) -> None:
         assert "jemalloc" not in pa.supported_memory_backends() or pa.default_memory_pool().backend_name == "jemalloc"
     finally:
         pa.set_memory_pool(before)
+
+
+def test_what_arrow_reads_and_writes_with_takes_memory_there_too() -> None:
+    """A process of ours says so before Arrow is loaded: later, its files and kernels no longer ask."""
+    quiet = {name: value for name, value in os.environ.items() if name != "ARROW_DEFAULT_MEMORY_POOL"}
+    said = "import lakeward, pyarrow; print(pyarrow.default_memory_pool().backend_name)"
+    found = subprocess.run([sys.executable, "-c", said], env=quiet, capture_output=True, text=True, check=True).stdout
+    assert "jemalloc" not in pa.supported_memory_backends() or found.split() == ["jemalloc"]
 
 
 def test_a_finished_operation_is_seen_in_the_folder(spec: OperationSpec) -> None:
