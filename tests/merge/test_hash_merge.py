@@ -2,7 +2,7 @@
 
 import datetime
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 import numpy as np
@@ -15,7 +15,7 @@ from lakeward.errors import BrokenFile, Unsupported
 from lakeward.merge.hash_merge import HashMerge
 from lakeward.merge.logs.log_fold import LogFold
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
-from lakeward.merge.rules.ordering_type import default_is_comparable
+from lakeward.merge.rules.ordering_type import integer_fields
 from lakeward.merge.rules.reference import LogRecord, merge_key
 from tests.runs import runs
 
@@ -59,16 +59,18 @@ ORDERINGS = {
         ),
     ),
 }
+SECOND = {pa.int32(): st.integers(-1, 2), pa.string(): st.sampled_from(["", "a", "b"])}
 KEYS = st.sampled_from(["a", "a", "b", "b", "c", "schlüssel", "キー", "", "a" * 40])
 
 
-def schema_of(kind):
+def schema_of(kind, second=pa.int32()):  # noqa: B008 - a value
     return pa.schema(
         [
             ("_hoodie_commit_time", pa.string()),
             ("_hoodie_record_key", pa.string()),
             ("_hoodie_file_name", pa.string()),
             ("ts", kind),
+            ("no", second),
             ("_hoodie_is_deleted", pa.bool_()),
             ("tags", pa.list_(pa.string())),
         ]
@@ -83,21 +85,29 @@ class Slice:
     base: list
     blocks: list
     mode: MergeMode = MergeMode.EVENT_TIME_ORDERING
-    ordering_field: str | None = "ts"
+    ordering_fields: tuple = ("ts",)
+    second: pa.DataType = field(default_factory=pa.int32)
 
     @property
     def rules(self):
-        return MergeRules(self.mode, self.ordering_field)
+        return MergeRules(self.mode, self.ordering_fields)
 
     @property
     def schema(self):
-        return schema_of(ORDERINGS[self.ordering][0])
+        return schema_of(ORDERINGS[self.ordering][0], self.second)
 
 
 @st.composite
 def slices(draw):
     ordering = draw(st.sampled_from(sorted(ORDERINGS)))
     values = ORDERINGS[ordering][3]
+    fields = draw(st.sampled_from([("ts",)] * 5 + [()] + [("ts", "no"), ("no", "ts")] * 2))
+    second, numbers = draw(st.sampled_from(sorted(SECOND.items(), key=str)))
+    deletes = ORDERINGS[ordering][3]
+    if len(fields) > 1:
+        deletes = st.tuples(*(numbers if name == "no" else deletes for name in fields))
+    if draw(st.integers(0, 7)) == 0:
+        numbers = st.none() | numbers
     if draw(st.integers(0, 3)) == 0:
         values = st.none() | values
     number = iter(range(10_000))
@@ -109,6 +119,7 @@ def slices(draw):
             "_hoodie_record_key": key,
             "_hoodie_file_name": "x",
             "ts": draw(values),
+            "no": draw(numbers),
             "_hoodie_is_deleted": deleted,
             "tags": [str(this)] * (this % 3) if this % 5 else None,
         }
@@ -122,20 +133,36 @@ def slices(draw):
         if draw(st.booleans()):
             blocks.append([row(key, draw(st.sampled_from([None, False, False, True]))) for key in keys])
         else:
-            blocks.append([(key, draw(st.none() | ORDERINGS[ordering][3])) for key in keys])
+            blocks.append([(key, draw(st.none() | deletes)) for key in keys])
     mode = draw(st.sampled_from([MergeMode.EVENT_TIME_ORDERING] * 3 + [MergeMode.COMMIT_TIME_ORDERING]))
-    return Slice(ordering, base, blocks, mode, draw(st.sampled_from(["ts"] * 5 + [None])))
+    return Slice(ordering, base, blocks, mode, fields, second)
 
 
-def delete_arrays(block, ordering):
-    kind, wrapper, wrapped, _ = ORDERINGS[ordering]
+def delete_arrays(block, slice_):
+    """Keys, ordering values and classes, as a delete block's reader gives them."""
+    kind, wrapper, wrapped, _ = ORDERINGS[slice_.ordering]
     values = [value for _, value in block]
+    if len(slice_.ordering_fields) > 1:
+        keys = pa.array([key for key, _ in block], pa.string())
+        if not any(values):
+            return keys, None, ()
+        of_second = ("IntWrapper" if slice_.second == pa.int32() else "StringWrapper", slice_.second)
+        classes = [of_second if name == "no" else (wrapper, wrapped) for name in slice_.ordering_fields]
+        columns = [
+            pa.array([value and value[number] for value in values], slice_.schema.field(name).type).cast(
+                classes[number][1]
+            )
+            for number, name in enumerate(slice_.ordering_fields)
+        ]
+        mask = pa.array([value is None for value in values])
+        ordering = pa.StructArray.from_arrays(columns, ["0", "1"], mask=mask)
+        return keys, ordering, tuple(each for each, _ in classes)
     if pa.types.is_int32(kind):
         values = [None if value == 0 else value for value in values]  # so does the reader of delete blocks
     ordering_values = pa.array(values, kind).cast(wrapped)
     all_default = ordering_values.null_count == len(values)
     keys = pa.array([key for key, _ in block], pa.string())
-    return keys, None if all_default else ordering_values, None if all_default else wrapper
+    return keys, None if all_default else ordering_values, () if all_default else (wrapper,)
 
 
 def append_logs(slice_, logs, *, log_rows=2):
@@ -143,8 +170,8 @@ def append_logs(slice_, logs, *, log_rows=2):
     for number, block in enumerate(slice_.blocks):
         source = f"block {number}"
         if block and isinstance(block[0], tuple):
-            keys, ordering, wrapper = delete_arrays(block, slice_.ordering)
-            logs.append_deletes(keys, ordering, wrapper=wrapper, source=source)
+            keys, ordering, wrappers = delete_arrays(block, slice_)
+            logs.append_deletes(keys, ordering, wrappers=wrappers, source=source)
             continue
         whole = pa.RecordBatch.from_pylist(block, slice_.schema)
         for start in range(0, len(block), log_rows):
@@ -179,9 +206,9 @@ def slow_merge(slice_):
             else:
                 records.setdefault(record["_hoodie_record_key"], []).append(LogRecord(record))
     base = {row["_hoodie_record_key"]: row for row in slice_.base}
-    integer = default_is_comparable(slice_.schema.field("ts").type)
+    integers = integer_fields(slice_.rules, slice_.schema)
     merged = [
-        merge_key(base.get(key), records.get(key, []), slice_.rules, integer_ordering=integer)
+        merge_key(base.get(key), records.get(key, []), slice_.rules, integers=integers)
         for key in [*base, *(key for key in records if key not in base)]
     ]
     return [row for row in merged if row is not None]
@@ -221,7 +248,7 @@ def test_fast_and_slow_agree(slice_, base_rows, log_rows):
 
 
 def data(key, ts, **more):
-    row = {"_hoodie_commit_time": "1", "_hoodie_file_name": "x", "_hoodie_is_deleted": None, "tags": None}
+    row = {"_hoodie_commit_time": "1", "_hoodie_file_name": "x", "_hoodie_is_deleted": None, "tags": None, "no": None}
     return {**row, "_hoodie_record_key": key, "ts": ts, **more}
 
 
@@ -297,7 +324,7 @@ def test_every_short_history(ordering, mode):
     bases = [None, *((ts,) for ts in (None, *values))]
     histories = [history for length in range(4) for history in itertools.product(records, repeat=length)]
     slice_ = Slice(ordering, [], [[] for _ in range(6)], mode)
-    integer = default_is_comparable(slice_.schema.field("ts").type)
+    integers = integer_fields(slice_.rules, slice_.schema)
     expected = []
     for number, (base, history) in enumerate(itertools.product(bases, histories)):
         key = f"key {number}"
@@ -311,7 +338,7 @@ def test_every_short_history(ordering, mode):
             for (kind, ts), row in zip(history, rows, strict=True)
         ]
         try:
-            winner = merge_key(base_row, logs, slice_.rules, integer_ordering=integer)
+            winner = merge_key(base_row, logs, slice_.rules, integers=integers)
         except Unsupported:
             continue  # refused as a whole; other tests look at that
         expected += [winner] if winner is not None else []

@@ -13,6 +13,7 @@ from lakeward.merge.logs.folded_run import FoldedRun
 from lakeward.merge.logs.log_fold import LogFold
 from lakeward.merge.logs.log_records import LogRecords
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
+from lakeward.merge.rules.ordering import ordering_values
 from lakeward.merge.rules.ordering_type import ordering_type
 from lakeward.merge.rules.winner import LogRecordKind
 from lakeward.merge.runs import record_sorter, run_windows
@@ -35,13 +36,13 @@ def by_key(rows):
 def base_runs(slice_, base, memory_bytes):
     """The base as one run where that is said to be sorted, else as runs in files."""
     if memory_bytes is None:
-        return [BaseRun(BASE_NAME, base, slice_.rules.ordering_field)], None
+        return [BaseRun(BASE_NAME, base, slice_.rules.ordering_fields)], None
     kind = ordering_type(slice_.rules, slice_.schema)
     schema = record_schema(slice_.schema, kind)
     sorter = RecordSorter(schema, name=BASE_NAME, is_base=True, memory_bytes=memory_bytes, folder=None)
     for batch in base:
         kinds = np.full(batch.num_rows, LogRecordKind.DATA, dtype=np.int8)
-        sorter.add(data_records(batch, kinds, None if kind is None else batch.column("ts"), schema))
+        sorter.add(data_records(batch, kinds, ordering_values(batch, slice_.rules.ordering_fields), schema))
     return sorter.finish(), sorter
 
 
@@ -122,7 +123,7 @@ def test_a_base_out_of_order():
 def wide_merge(base_keys, log_keys, *, base_rows):
     """The batches of a merge by commit time, whose rows are keys."""
     schema = schema_of(pa.int64())
-    rules = MergeRules(MergeMode.COMMIT_TIME_ORDERING, None)
+    rules = MergeRules(MergeMode.COMMIT_TIME_ORDERING)
 
     def batch(keys, time):
         names = pa.array([f"{key:09}" for key in keys])
@@ -135,7 +136,7 @@ def wide_merge(base_keys, log_keys, *, base_rows):
     logs.finish()
     whole = batch(base_keys, "1")
     base = [whole.slice(start, base_rows) for start in range(0, whole.num_rows, base_rows)]
-    return list(SortedMerge([BaseRun("the base", base, None), FoldedRun(logs)], rules, schema).batches())
+    return list(SortedMerge([BaseRun("the base", base, ()), FoldedRun(logs)], rules, schema).batches())
 
 
 @pytest.mark.parametrize("spans", [300, 65_536])

@@ -327,7 +327,16 @@ CASES: list[tuple[str, str, Change]] = [
         "hoodie.record.merge.property.hoodie.payload.delete.field",
         prop("hoodie.record.merge.property.hoodie.payload.delete.field", "Op"),
     ),
-    ("multiple-ordering-fields", "hoodie.table.ordering.fields", prop("hoodie.table.ordering.fields", "ts,name")),
+    (
+        "multiple-ordering-fields",
+        "hoodie.table.ordering.fields",
+        prop("hoodie.table.ordering.fields", "ts,name,ts,name,ts,name,ts"),
+    ),
+    (
+        "multiple-ordering-fields",
+        "hoodie.table.ordering.fields",
+        version_8(prop("hoodie.table.ordering.fields", "ts,name")),
+    ),
     ("nested-ordering-field", "hoodie.table.ordering.fields", prop("hoodie.table.ordering.fields", "a.ts")),
     ("no-ordering-field", "hoodie.table.ordering.fields", prop("hoodie.table.ordering.fields", None)),
     ("ordering-field-missing", "hoodie.table.ordering.fields", prop("hoodie.table.ordering.fields", "updated_at")),

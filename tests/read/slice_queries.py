@@ -26,8 +26,8 @@ from tests.read.log_files import BLOCK_SCHEMA, TABLE_SCHEMA, block
 SCHEMA = json.dumps(TABLE_SCHEMA)
 TABLE = table_schema(SCHEMA)
 BASE = "fg_0-0-0_100.parquet"
-EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts")
-COMMIT = MergeRules(MergeMode.COMMIT_TIME_ORDERING, "ts")
+EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",))
+COMMIT = MergeRules(MergeMode.COMMIT_TIME_ORDERING, ("ts",))
 
 Rows = list[dict[str, Any]]
 

@@ -24,7 +24,7 @@ from tests.golden_tables import GOLDEN
 from tests.read.log_files import TABLE_SCHEMA, data_block, delete_block, row
 
 SCHEMA = json.dumps(TABLE_SCHEMA)
-EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts")
+EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",))
 BASE = "fg_0-0-0_100.parquet"
 
 
@@ -108,7 +108,7 @@ def test_the_sample_holds_all_that_the_files_say(tmp_path: Path):
     assert [len(sample[key].logs) for key in "ab"] == [2, 2]
     assert [record.ordering for record in sample["b"].logs] == [None, 15]
     for key in "ab":
-        assert merge_key(sample[key].base, sample[key].logs, EVENT, integer_ordering=False) == out.get(key)
+        assert merge_key(sample[key].base, sample[key].logs, EVENT, integers=()) == out.get(key)
     assert list(out) == ["b"]
 
 

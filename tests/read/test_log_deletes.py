@@ -17,8 +17,8 @@ from lakeward.read.log_deletes import Deletes, find_deletes, folds_by_itself
 from lakeward.storage.local import LocalStorage
 from tests.read.log_files import TABLE_SCHEMA, data_block, delete_block, row
 
-EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts")
-COMMIT = MergeRules(MergeMode.COMMIT_TIME_ORDERING, "ts")
+EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",))
+COMMIT = MergeRules(MergeMode.COMMIT_TIME_ORDERING, ("ts",))
 SCHEMA = table_schema(json.dumps(TABLE_SCHEMA))
 
 PUTS = [("put", 1), ("put", 2), ("put", 3)]
@@ -64,11 +64,11 @@ def folded(logs: Sequence[Records], first: int, key: str, rules: MergeRules) -> 
 
     every, run = records(logs), records(logs[first:])
     ahead = every[: len(every) - len(run)]
-    apart = [*ahead, fold_key(run, rules, integer_ordering=False)] if run else ahead
+    apart = [*ahead, fold_key(run, rules, integers=())] if run else ahead
     # A later row tells apart what looks alike now: a delete that always wins, and one that does not.
     later = [LogRecord({"ts": ts, "log": 99}) for ts in (0, 1, 2, 3)]
     return [
-        fold_key([*all_of, *more], rules, integer_ordering=False)
+        fold_key([*all_of, *more], rules, integers=())
         for more in ([], *([each] for each in later))
         for all_of in (every, apart)
     ]
@@ -132,7 +132,7 @@ def test_what_heads_do_not_tell_is_the_worst(tmp_path: Path) -> None:
     assert found(plain + delete_block("100", [("b", 4), ("c", 5)])) is Deletes.ORDERED
     assert found(plain + delete_block("100", [("b", 4), ("c", None)])) is Deletes.UNCONDITIONAL
     assert found(plain[:-9] + plain) is Deletes.UNCONDITIONAL
-    marked = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts", delete_field="v", delete_marker="D")
+    marked = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",), delete_field="v", delete_marker="D")
     assert found(plain, marked) is Deletes.UNCONDITIONAL
     schema = json.dumps(TABLE_SCHEMA).replace('"v"', '"_hoodie_is_deleted"')
     assert found(data_block("100", [row("a", 1, "")], SCHEMA=schema)) is Deletes.UNCONDITIONAL

@@ -17,7 +17,7 @@ from lakeward.read.log_run import LogRun
 from lakeward.storage.local import LocalStorage
 from tests.read.log_files import TABLE_SCHEMA, data_block, delete_block, row
 
-EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts")
+EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",))
 
 
 def make(folder: Path, *logs: bytes, names: tuple[str, ...] = (), **more: Any) -> LogRun:

@@ -221,7 +221,7 @@ def test_parquet_blocks_ordered_by_a_string_are_refused(
 ) -> None:
     """Hudi 1.2.0 compares their rows wrongly, so merging them right would change its answers."""
     scan = LogScan((LogBlock(block_type, {}, 0, 0, "x.log", 0),), 1, 1, 0, 0)
-    rules = MergeRules(MergeMode(mode), "ts")
+    rules = MergeRules(MergeMode(mode), ("ts",))
     schema = pa.schema([("ts", ordering)])
     if refused:
         with pytest.raises(Unsupported, match=r"x\.log"):

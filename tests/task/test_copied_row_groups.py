@@ -50,7 +50,7 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> OperationSpec:
         base_path=str(tmp_path),
         instant="999",
         schema=SCHEMA,
-        rules=MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts"),
+        rules=MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",)),
     )
     return OperationSpec(0, slice_input, attempt=1, attempt_folder=str(tmp_path / "attempt"), input_bytes=1)
 

@@ -36,8 +36,8 @@ from tests.read.log_files import TABLE_SCHEMA, data_block, delete_block, row
 from tests.runs import runs
 
 SCHEMA = json.dumps(TABLE_SCHEMA)
-EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts")
-COMMIT = MergeRules(MergeMode.COMMIT_TIME_ORDERING, "ts")
+EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",))
+COMMIT = MergeRules(MergeMode.COMMIT_TIME_ORDERING, ("ts",))
 BASE = "fg_0-0-0_050.parquet"
 STORAGE = LocalStorage()
 

@@ -34,7 +34,7 @@ COUNTS = MergeCounts(
     deleted=1,
     rows=11,
 )
-RULES = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts")
+RULES = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",))
 SCHEMA = pa.schema(
     [("_hoodie_record_key", pa.string()), ("_hoodie_file_name", pa.string()), ("ts", pa.int64()), ("v", pa.float64())]
 )

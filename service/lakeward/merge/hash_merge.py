@@ -29,6 +29,7 @@ from lakeward.merge.logs.log_fold import LogFold
 from lakeward.merge.rows.gather import RowSources
 from lakeward.merge.rows.hash_watch import HashWatch
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD, MergeRules
+from lakeward.merge.rules.ordering import ordering_values
 from lakeward.merge.rules.records import record_keys
 from lakeward.merge.rules.winner import Action
 
@@ -100,10 +101,9 @@ class HashMerge:
             yield batch
             return
         self._mark_seen(ids[matched])
-        ordering = None
-        if self._rules.ordering_field is not None:
-            column = batch.schema.get_field_index(self._rules.ordering_field)
-            ordering = batch.column(column).take(pa.array(matched)) if column >= 0 else None
+        ordering = ordering_values(batch, self._rules.ordering_fields)
+        if ordering is not None:
+            ordering = ordering.take(pa.array(matched))
         actions = self._logs.decide(ids[matched], ordering, base=self._base_name)
         replaced = matched[actions == Action.REPLACE]
         removed = matched[actions == Action.REMOVE]

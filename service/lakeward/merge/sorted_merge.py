@@ -158,10 +158,10 @@ class SortedMerge:
         contested = joins.astype(np.bool_)
         contested[:-1] |= contested[1:]
         codes = np.zeros(len(joins), dtype=np.int64)
-        is_default = np.zeros(len(joins), dtype=np.int8)
+        classes = np.zeros(len(joins), dtype=np.int8)
         if contested.any():
             found = self._codes(records.order.part(contested))
-            codes[contested], is_default[contested] = found.codes, found.is_default
+            codes[contested], classes[contested] = found.codes, found.classes
         kept = np.zeros(len(joins), dtype=np.int8)
         failed = int(
             fold_groups(
@@ -173,7 +173,7 @@ class SortedMerge:
                 joins,
                 records.kinds,
                 codes,
-                is_default,
+                classes,
                 kept,
                 self._counts,
             )
@@ -199,9 +199,9 @@ class SortedMerge:
         found = encode_ordering(pa.concat_arrays(parts), parts[0].type, len(order))
         back = np.concatenate(places)
         codes = np.empty_like(found.codes)
-        is_default = np.empty_like(found.is_default)
-        codes[back], is_default[back] = found.codes, found.is_default
-        return OrderingCodes(codes, is_default)
+        classes = np.empty_like(found.classes)
+        codes[back], classes[back] = found.codes, found.classes
+        return OrderingCodes(codes, classes)
 
     def _repeated(self, records: _Records, at: int) -> Exception:
         key, name = self._key(records, at)

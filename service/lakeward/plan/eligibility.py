@@ -327,10 +327,10 @@ ROWS: tuple[RefusalRow, ...] = (
     ),
     RefusalRow(
         "multiple-ordering-fields",
-        "several ordering fields",
+        "more than six ordering fields; on version 8, more than one",
         _ROWS_ARE_MERGED,
         findings.several_ordering_fields,
-        "There are {number} ({fields}); this release orders by one.",
+        "There are {number} ({fields}), which is more than this release orders tables of version {version} by.",
         _LEAVE,
     ),
     RefusalRow(

@@ -23,6 +23,7 @@ from lakeward.format.metadata.partition import (
     RECORD_INDEX,
     SECONDARY_INDEX_PREFIX,
 )
+from lakeward.merge.rules.merge_rules import ORDERING_FIELDS_MAX
 from lakeward.table.base_file_facts import OPERATION_COLUMN
 from lakeward.table.found_link import StandsFor
 from lakeward.table.metadata.metadata_table import has_metadata_table
@@ -210,9 +211,10 @@ def merge_properties(snapshot: TableSnapshot) -> Iterator[Finding]:
 
 
 def several_ordering_fields(snapshot: TableSnapshot) -> Iterator[Finding]:
-    fields = snapshot.config.ordering_fields
-    if len(fields) > 1:
-        yield _at(snapshot.config.ordering_property, number=len(fields), fields=", ".join(fields))
+    config = snapshot.config
+    fields = config.ordering_fields
+    if len(fields) > (ORDERING_FIELDS_MAX if config.version.has_several_ordering_fields else 1):
+        yield _at(config.ordering_property, number=len(fields), fields=", ".join(fields), version=config.version)
 
 
 def nested_ordering_field(snapshot: TableSnapshot) -> Iterator[Finding]:

@@ -42,6 +42,7 @@ from lakeward.format.parquet.stored_row_groups import NotCopyable, StoredRowGrou
 from lakeward.merge.copy_through import check_keys, find_untouched, weave
 from lakeward.merge.hash_merge import HashMerge
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
+from lakeward.merge.rules.ordering import ordering_values
 from lakeward.merge.rules.ordering_type import ordering_type
 from lakeward.merge.rules.records import record_keys
 from lakeward.merge.rules.winner import LogRecordKind
@@ -269,7 +270,7 @@ class MergedSlice:
         name, rules = f"the base file {self._input.base_file}", self._input.rules
         kind = ordering_type(rules, self._read_schema)
         if self._by_order and self._base.is_sorted:
-            return [BaseRun(name, self._base_batches(), rules.ordering_field)]
+            return [BaseRun(name, self._base_batches(), rules.ordering_fields)]
         schema = record_schema(self._read_schema, kind)
         sorter = RecordSorter(
             schema, name=name, is_base=True, memory_bytes=self._input.budget.logs, folder=self._spill_folder
@@ -277,7 +278,7 @@ class MergedSlice:
         self._resources.callback(sorter.close)
         for batch in self._base_batches():
             kinds = np.full(batch.num_rows, LogRecordKind.DATA, dtype=np.int8)
-            values = None if kind is None else batch.column(rules.ordering_field)
+            values = None if kind is None else ordering_values(batch, rules.ordering_fields)
             sorter.add(data_records(batch, kinds, values, schema))
         return sorter.finish()
 

@@ -53,7 +53,7 @@ def folds_by_itself(
 
     Both are paths of live logs. Raises `Unsupported`, `BrokenFile` and `NotFound`.
     """
-    if rules.mode is MergeMode.COMMIT_TIME_ORDERING or rules.ordering_field is None:
+    if rules.mode is MergeMode.COMMIT_TIME_ORDERING or not rules.ordering_fields:
         return True  # the last record wins
     in_run = find_deletes(storage, base_path, run, rules, schema)
     if in_run is not Deletes.ORDERED:
@@ -91,6 +91,6 @@ def _deletes_of_block(file: BinaryIO, block: LogBlock, rules: MergeRules, schema
     if not rows:
         return Deletes.NONE
     kind = ordering_type(rules, schema)
-    values = delete_ordering(deleted.ordering, kind, wrapper=deleted.wrapper, rows=rows, source=block.where)
-    is_default = encode_ordering(values, kind, rows).is_default
-    return Deletes.UNCONDITIONAL if is_default.any() else Deletes.ORDERED
+    values = delete_ordering(deleted.ordering, kind, wrappers=deleted.wrappers, rows=rows, source=block.where)
+    classes = encode_ordering(values, kind, rows).classes
+    return Deletes.UNCONDITIONAL if classes.any() else Deletes.ORDERED

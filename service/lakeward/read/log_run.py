@@ -163,11 +163,11 @@ class LogRun:
             values = delete_ordering(
                 deleted.ordering,
                 ordering_type(self._rules, self.schema),
-                wrapper=deleted.wrapper,
+                wrappers=deleted.wrappers,
                 rows=len(deleted.keys),
                 source=block.where,
             )
-            self.records.append_deletes(deleted.keys, deleted.ordering, wrapper=deleted.wrapper, source=block.where)
+            self.records.append_deletes(deleted.keys, deleted.ordering, wrappers=deleted.wrappers, source=block.where)
             self.sample.see_log_deletes(deleted.keys, values)
             return
         for batch in read_data_block(

@@ -173,12 +173,16 @@ def check_ordering(scan: LogScan, rules: MergeRules, schema: pa.Schema) -> None:
     queries return.
     """
     kind = ordering_type(rules, schema)
-    if kind is None or not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+    if kind is None or not any(
+        pa.types.is_string(each) or pa.types.is_large_string(each)
+        for each in ([field.type for field in kind] if pa.types.is_struct(kind) else [kind])
+    ):
         return
     for block in scan.blocks:
         if block.type is BlockType.PARQUET_DATA:
             raise Unsupported(
-                f"{block.where} is a Parquet block of a table that is ordered by a string, {rules.ordering_field}.",
+                f"{block.where} is a Parquet block of a table that is ordered by a string: "
+                f"{', '.join(rules.ordering_fields)}.",
                 why="Hudi 1.2.0 compares such records wrongly, so queries would answer otherwise afterwards.",
                 remedy="Write logs with hoodie.logfile.data.block.format=avro, or let Hudi compact this table.",
             )

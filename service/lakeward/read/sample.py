@@ -63,6 +63,7 @@ class SampleTap:
         chosen = self._chosen_of_logs(keys)
         places = pa.array([place for place, _ in chosen], pa.int64())
         values = [None] * len(chosen) if ordering is None else _plain(ordering.take(places))
+        values = [tuple(value.values()) if isinstance(value, dict) else value for value in values]
         for (_, key), value in zip(chosen, values, strict=True):
             self._from_logs[key].logs.append(LogRecord(None, value))
 

@@ -49,7 +49,7 @@ class SliceQuery:
             RECORD_KEY_FIELD,
             PARTITION_FIELD,
             IS_DELETED_FIELD,
-            rules.ordering_field,
+            *rules.ordering_fields,
             rules.delete_field,
         )
         return _only(table, {*self.columns, *self.predicate.columns, *for_the_merge})

@@ -13,5 +13,5 @@ def merge_rules(snapshot: TableSnapshot) -> MergeRules:
     config = snapshot.config
     return MergeRules(
         mode=MergeMode(config.merge_mode),
-        ordering_field=config.ordering_fields[0] if config.ordering_fields else None,
+        ordering_fields=config.ordering_fields,
     )

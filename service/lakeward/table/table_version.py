@@ -7,6 +7,7 @@
      else by                 payload fields  fields
     log compaction                   yes     yes
     typed statistics                 yes     yes
+    several ordering fields          yes     yes
     later conflict rules             yes     yes
     hybrid plans                             yes
 
@@ -88,6 +89,11 @@ class TableVersion:
     def has_log_compaction(self) -> bool:
         """Released readers of older tables read sources and output of a log compaction both, by default."""
         return self._is_at_least(_FIRST_WITH_LOG_COMPACTION)
+
+    @property
+    def has_several_ordering_fields(self) -> bool:
+        """Hudi 1.0 takes a list of ordering fields for the name of one."""
+        return self._is_at_least(9)
 
     @property
     def has_later_conflict_rules(self) -> bool:

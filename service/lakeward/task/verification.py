@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from lakeward.errors import VerificationFailed
 from lakeward.merge.rules.merge_rules import FILE_NAME_FIELD, RECORD_KEY_FIELD, MergeRules
-from lakeward.merge.rules.ordering_type import default_is_comparable, ordering_type
+from lakeward.merge.rules.ordering_type import integer_fields
 from lakeward.merge.rules.reference import Row, fold_key, merge_key
 from lakeward.read.sample import SampledKey, SampleTap, pick_rows
 from lakeward.read.slice_input import MergeCounts
@@ -77,7 +77,7 @@ def check_sample(
     sample: Mapping[str, SampledKey], output: Sequence[Row], *, rules: MergeRules, schema: pa.Schema
 ) -> None:
     """Merge the sampled keys again and raise unless the output has exactly their surviving rows."""
-    integer_ordering = default_is_comparable(ordering_type(rules, schema))
+    integers = integer_fields(rules, schema)
     found: dict[str, Row] = {}
     for row in output:
         key = str(row["_hoodie_record_key"])
@@ -85,7 +85,7 @@ def check_sample(
             raise _failed(f"the key {key!r} came out twice")
         found[key] = row
     for key, inputs in sample.items():
-        expected = merge_key(inputs.base, inputs.logs, rules, integer_ordering=integer_ordering)
+        expected = merge_key(inputs.base, inputs.logs, rules, integers=integers)
         actual = found.get(key)
         if expected is None and actual is None:
             continue
@@ -119,13 +119,13 @@ def check_folded_sample(
     """
     if sample.keys() != output.keys():
         raise _failed(f"the output has not the same keys: {sorted(sample.keys() ^ output.keys())[0]!r} is in one only")
-    integer_ordering = default_is_comparable(ordering_type(rules, schema))
+    integers = integer_fields(rules, schema)
     for key, inputs in sample.items():
         if len(output[key].logs) != 1:
             raise _failed(f"the key {key!r} came out {len(output[key].logs)} times")
-        expected = fold_key(inputs.logs, rules, integer_ordering=integer_ordering)
+        expected = fold_key(inputs.logs, rules, integers=integers)
         # Folding one record says what a reader makes of it: that a column declares it deleted, that null means 0.
-        actual = fold_key(output[key].logs, rules, integer_ordering=integer_ordering)
+        actual = fold_key(output[key].logs, rules, integers=integers)
         if (expected.row is None) != (actual.row is None):
             raise _failed(f"the key {key!r} {'should have been deleted' if expected.row is None else 'was deleted'}")
         if not _same(expected.row, actual.row) or not _same(expected.ordering, actual.ordering):

@@ -24,6 +24,7 @@ def wrapper(name: str, value_type: Any, field: str = "value") -> dict[str, Any]:
     return {"type": "record", "name": name, "namespace": "w", "fields": [{"name": field, "type": value_type}]}
 
 
+LOCAL_DATE = wrapper("LocalDateWrapper", "int")
 WRAPPERS: list[dict[str, Any]] = [
     wrapper("BooleanWrapper", "boolean"),
     wrapper("IntWrapper", "int"),
@@ -36,8 +37,14 @@ WRAPPERS: list[dict[str, Any]] = [
     wrapper("DecimalWrapper", {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 15}),
     wrapper("TimeMicrosWrapper", {"type": "long", "logicalType": "time-micros"}),
     wrapper("TimestampMicrosWrapper", "long"),
-    wrapper("ArrayWrapper", {"type": "array", "items": "int"}, "wrappedValues"),
 ]
+WRAPPERS.append(
+    wrapper(
+        "ArrayWrapper",
+        ["null", {"type": "array", "items": ["null", *(f"w.{each['name']}" for each in WRAPPERS), LOCAL_DATE]}],
+        "wrappedValues",
+    )
+)
 DELETE = {
     "type": "record",
     "name": "HoodieDeleteRecord",
@@ -56,14 +63,19 @@ DELETES = fastavro.parse_schema(
 )
 
 
+def wrapped(name: str, value: Any) -> Any:
+    if name == "ArrayWrapper":
+        return (f"w.{name}", {"wrappedValues": [None if each is None else wrapped(*each) for each in value]})
+    return (f"w.{name}", {"value": value})
+
+
 def encode(deletes: list[tuple[str | None, Any]], partition: str | None = "p") -> bytes:
     """The content of a delete block; an ordering value is None or (wrapper name, value)."""
     records = []
     for key, ordering in deletes:
         value = None
         if ordering is not None:
-            field = "wrappedValues" if ordering[0] == "ArrayWrapper" else "value"
-            value = (f"w.{ordering[0]}", {field: ordering[1]})
+            value = wrapped(*ordering)
         records.append({"recordKey": key, "partitionPath": partition, "orderingVal": value})
     out = io.BytesIO()
     fastavro.schemaless_writer(out, DELETES, {"deleteRecordList": records})
@@ -86,7 +98,7 @@ def test_deletes_of_a_real_block():
 
     assert deleted.keys.to_pylist() == ["k0025", "k0026", "k0027"]
     assert deleted.is_default.tolist() == [True, True, True]
-    assert (deleted.ordering, deleted.wrapper) == (None, None)
+    assert (deleted.ordering, deleted.wrappers) == (None, ())
 
 
 @pytest.mark.parametrize(
@@ -119,7 +131,7 @@ def test_ordering_values_keep_class_and_value(name: str, values: list[Any], expe
     """Each wrapper's values come out exactly, with their class; deletes without one between them are null."""
     deleted = read(encode([("a", (name, values[0])), ("b", None), ("c", ("IntWrapper", 0)), ("d", (name, values[1]))]))
 
-    assert deleted.wrapper == name
+    assert deleted.wrappers == (name,)
     assert deleted.is_default.tolist() == [False, True, True, False]
     assert deleted.ordering is not None
     assert deleted.ordering.is_null().to_pylist() == [False, True, True, False]
@@ -144,10 +156,63 @@ def test_mixed_classes_are_refused():
         read(encode([("a", ("IntWrapper", 1)), ("b", ("LongWrapper", 1))]))
 
 
-def test_several_ordering_fields_and_older_versions_are_refused():
-    """What this release does not merge is refused, not guessed."""
-    with pytest.raises(Unsupported, match="several fields"):
-        read(encode([("a", ("ArrayWrapper", [1]))]))
+def test_several_ordering_fields_of_real_blocks():
+    """Deletes by Hudi 1.2.0 of a table ordered by a long and a string: the first block's have no ordering value."""
+    assert read(bytes.fromhex("000000030000000a0202046b380200040000")).wrappers == ()
+    real = (
+        "000000030000002e0602046b35020018020406000e000002046b36020018020406140e027a0002046b37020018020406140e02610000"
+    )
+    deleted = read(bytes.fromhex(real))
+    assert deleted.wrappers == ("LongWrapper", "StringWrapper") and deleted.ordering is not None
+    assert [tuple(value.values()) for value in deleted.ordering.to_pylist()] == [(0, ""), (10, "z"), (10, "a")]
+    (back,) = encode_deletes(deleted.keys, deleted.ordering, partition_path="", bytes_max=1000)
+    assert back == bytes.fromhex(real)
+
+
+def test_several_ordering_fields_beside_deletes_without_values():
+    """A delete that has no ordering value at all is null as a whole, before and behind such that have; an int 0 in a
+    field is a value."""
+    some = ("ArrayWrapper", [("IntWrapper", 0), ("DoubleWrapper", 1.5), ("StringWrapper", "ü")])
+    more = ("ArrayWrapper", [("IntWrapper", 7), ("DoubleWrapper", -0.0), ("StringWrapper", "long text")])
+    deleted = read(encode([("a", None), ("b", some), ("c", ("IntWrapper", 0)), ("d", more), ("e", None)]))
+    assert deleted.is_default.tolist() == [True, False, True, False, True]
+    assert deleted.wrappers == ("IntWrapper", "DoubleWrapper", "StringWrapper") and deleted.ordering is not None
+    values = [value and tuple(value.values()) for value in deleted.ordering.to_pylist()]
+    assert values == [None, (0, 1.5, "ü"), None, (7, -0.0, "long text"), None]
+    contents = list(encode_deletes(deleted.keys, deleted.ordering, partition_path="", bytes_max=1000))
+    assert [len(read(content).keys) for content in contents] == [3, 2]  # one class for all deletes of a block
+    assert read(contents[1]).ordering.equals(deleted.ordering.drop_null())  # type: ignore[union-attr]
+
+
+LONG = ("LongWrapper", 5)
+
+
+@pytest.mark.parametrize(
+    ("deletes", "match"),
+    [
+        ([("ArrayWrapper", [LONG, None])], "Hudi 1.2.0 cannot read"),
+        ([("ArrayWrapper", [LONG, ("LocalDateWrapper", 1)])], "unknown class"),
+        ([("ArrayWrapper", [LONG, LONG]), ("ArrayWrapper", [LONG])], "number of fields"),
+        ([("ArrayWrapper", [LONG, LONG]), LONG], "number of fields"),
+        ([LONG, ("ArrayWrapper", [LONG, LONG])], "number of fields"),
+        ([("ArrayWrapper", [LONG, LONG]), ("ArrayWrapper", [LONG, ("IntWrapper", 1)])], "IntWrapper and LongWrapper"),
+    ],
+)
+def test_values_of_several_fields_that_cannot_be_compared_are_refused(deletes: list[Any], match: str):
+    """A missing value or a local date, which Hudi 1.2.0 writes and cannot read, and such as do not fit each other."""
+    with pytest.raises(Unsupported, match=match):
+        read(encode([(str(number), ordering) for number, ordering in enumerate(deletes)]))
+
+
+def test_a_delete_that_lacks_a_field_is_not_written():
+    """Hudi could not read it."""
+    ordering = pa.array([{"a": 1, "b": None}], pa.struct({"a": pa.int64(), "b": pa.string()}))
+    with pytest.raises(Unsupported, match="ordering fields"):
+        list(encode_deletes(pa.array(["a"]), ordering, partition_path="", bytes_max=1000))
+
+
+def test_older_versions_are_refused():
+    """What this release does not read is refused, not guessed."""
     for version in (1, 2, 4):
         with pytest.raises(Unsupported, match=f"version {version}"):
             read(struct.pack(">i", version) + encode([("a", None)])[4:])
@@ -161,7 +226,12 @@ def test_delete_without_key_is_broken():
 
 def test_cut_short_is_broken():
     """A block that ends early, or goes on behind its end, never gives a shorter list of deletes."""
-    content = encode([("key", ("LongWrapper", 7)), ("other", ("LongWrapper", 8))])
+    several = ("ArrayWrapper", [("LongWrapper", 7), ("StringWrapper", "text")])
+    for ordering in (("LongWrapper", 7), several):
+        _cut_short(encode([("key", ordering), ("other", ordering)]))
+
+
+def _cut_short(content: bytes) -> None:
     for length in range(len(content)):
         with pytest.raises(BrokenFile):
             read(content[:length])
@@ -229,7 +299,7 @@ def test_what_is_encoded_reads_back(
         assert [record["recordKey"] for record in records["deleteRecordList"]] == deleted.keys.to_pylist()
         assert {record["partitionPath"] for record in records["deleteRecordList"]} == {partition}
         classes = {record["orderingVal"][0] for record in records["deleteRecordList"]}
-        assert classes == {"w.IntWrapper" if deleted.wrapper is None else f"w.{name}"}
+        assert classes == {"w.IntWrapper" if not deleted.wrappers else f"w.{name}"}
         assert len(content) <= bytes_max + 8 + 2 + 1 or len(deleted.keys) == 1
         back = [None] * len(deleted.keys) if deleted.ordering is None else deleted.ordering.cast(kind).to_pylist()
         found += zip(deleted.keys.to_pylist(), back, strict=True)
@@ -243,7 +313,7 @@ def test_integers_and_their_default_share_a_block():
         pa.array(["a", "b", "c"]), pa.array([7, None, 0], pa.int32()), partition_path="", bytes_max=1000
     )
     deleted = read(content)
-    assert deleted.wrapper == "IntWrapper" and deleted.ordering is not None
+    assert deleted.wrappers == ("IntWrapper",) and deleted.ordering is not None
     assert deleted.ordering.to_pylist() == [7, None, None]
 
 
@@ -254,7 +324,7 @@ def test_points_in_time_are_longs_of_microseconds(unit: str):
         pa.array(["a"]), pa.array([5000], pa.int64()).cast(pa.timestamp(unit, "UTC")), partition_path="", bytes_max=1000
     )
     deleted = read(content)
-    assert deleted.wrapper == "LongWrapper" and deleted.ordering is not None
+    assert deleted.wrappers == ("LongWrapper",) and deleted.ordering is not None
     assert deleted.ordering.to_pylist() == [5_000_000 if unit == "ms" else 5000]
 
 

@@ -8,7 +8,7 @@ from lakeward.errors import Unsupported
 from lakeward.merge.logs.log_fold import LogFold
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 
-EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts")
+EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",))
 
 
 def schema(ts=None, **more):
@@ -64,8 +64,8 @@ def test_ordering_columns_of_other_types_are_refused(ts):
 def test_a_missing_ordering_column_is_refused():
     """Event time needs its column; commit time does not look."""
     with pytest.raises(Unsupported, match=r"a\.b"):
-        LogFold(schema(), MergeRules(MergeMode.EVENT_TIME_ORDERING, "a.b"), memory_bytes=1)
-    LogFold(schema(), MergeRules(MergeMode.COMMIT_TIME_ORDERING, "a.b"), memory_bytes=1)
+        LogFold(schema(), MergeRules(MergeMode.EVENT_TIME_ORDERING, ("a.b",)), memory_bytes=1)
+    LogFold(schema(), MergeRules(MergeMode.COMMIT_TIME_ORDERING, ("a.b",)), memory_bytes=1)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_deletes_that_won_come_out_with_their_ordering_values(kind, values):
     wrapper = {pa.int64(): "LongWrapper", pa.int32(): "IntWrapper", pa.float64(): "DoubleWrapper"}.get(kind)
     wrapper = wrapper or ("StringWrapper" if kind == pa.string() else "DecimalWrapper")
     wrapper = "LongWrapper" if pa.types.is_timestamp(kind) else wrapper
-    fold.append_deletes(pa.array(["block", "late", "always"]), ordering, wrapper=wrapper, source="b")
+    fold.append_deletes(pa.array(["block", "late", "always"]), ordering, wrappers=(wrapper,), source="b")
     fold.finish()
 
     tombstones = fold.tombstones(fold.tombstone_ids())
@@ -108,8 +108,8 @@ def test_deletes_that_won_come_out_with_their_ordering_values(kind, values):
 
 def test_by_commit_time_deletes_have_no_ordering_values():
     """There they say nothing, so none is given out."""
-    fold = LogFold(schema(), MergeRules(MergeMode.COMMIT_TIME_ORDERING, "ts"), memory_bytes=10**6)
-    fold.append_deletes(pa.array(["a"]), pa.array([5]), wrapper="LongWrapper", source="b")
+    fold = LogFold(schema(), MergeRules(MergeMode.COMMIT_TIME_ORDERING, ("ts",)), memory_bytes=10**6)
+    fold.append_deletes(pa.array(["a"]), pa.array([5]), wrappers=("LongWrapper",), source="b")
     fold.finish()
     tombstones = fold.tombstones(fold.tombstone_ids())
     assert (tombstones.keys.to_pylist(), tombstones.ordering) == (["a"], None)

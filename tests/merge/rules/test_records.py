@@ -5,7 +5,7 @@ from lakeward.errors import BrokenFile, Unsupported
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.merge.rules.records import delete_ordering, find_deleted, record_keys
 
-EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts")
+EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",))
 
 
 def schema(ts=None, **more):
@@ -29,32 +29,32 @@ def test_delete_blocks_with_values_of_another_class_are_refused():
     """
     values = pa.array([1], pa.int32())
     with pytest.raises(Unsupported, match=r"block 7.*IntWrapper"):
-        delete_ordering(values, pa.int64(), wrapper="IntWrapper", rows=1, source="block 7")
+        delete_ordering(values, pa.int64(), wrappers=("IntWrapper",), rows=1, source="block 7")
 
 
 def test_delete_ordering_takes_the_columns_type():
     """Decimals are rescaled exactly, longs become timestamps; what would lose digits is refused."""
     number = pa.array(["1.250000000000000"]).cast(pa.decimal128(30, 15))
-    kept = delete_ordering(number, pa.decimal128(10, 2), wrapper="DecimalWrapper", rows=1, source="b")
+    kept = delete_ordering(number, pa.decimal128(10, 2), wrappers=("DecimalWrapper",), rows=1, source="b")
     assert kept.type == pa.decimal128(10, 2) and str(kept[0].as_py()) == "1.25"
     with pytest.raises(Unsupported, match="b"):
-        delete_ordering(number, pa.decimal128(10, 1), wrapper="DecimalWrapper", rows=1, source="b")
+        delete_ordering(number, pa.decimal128(10, 1), wrappers=("DecimalWrapper",), rows=1, source="b")
     for kind in (pa.timestamp("us", "UTC"), pa.timestamp("us")):
-        micros = delete_ordering(pa.array([5, None]), kind, wrapper="LongWrapper", rows=2, source="b")
+        micros = delete_ordering(pa.array([5, None]), kind, wrappers=("LongWrapper",), rows=2, source="b")
         assert micros.cast(pa.int64()).to_pylist() == [5, None]
-    assert delete_ordering(pa.nulls(2, pa.int64()), pa.int64(), wrapper=None, rows=2, source="b") is None
+    assert delete_ordering(pa.nulls(2, pa.int64()), pa.int64(), wrappers=(), rows=2, source="b") is None
 
 
 def test_delete_markers():
     """`_hoodie_is_deleted`, and the custom pair compared as text, in whatever type the column has."""
-    custom = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts", "op", "1")
+    custom = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",), "op", "1")
     for kind, values in ((pa.string(), ["1", "2", None]), (pa.int64(), [1, 2, None])):
         rows = batch([("a", 1, "", values[0]), ("b", 1, "", values[1]), ("c", 1, "", values[2])], schema(op=kind))
         assert find_deleted(rows, custom).tolist() == [True, False, False]
     flags = schema(_hoodie_is_deleted=pa.bool_())
     rows = batch([("a", 1, "", True), ("b", 1, "", False), ("c", 1, "", None)], flags)
     assert find_deleted(rows, EVENT).tolist() == [True, False, False]
-    boolean = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts", "op", "true")
+    boolean = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",), "op", "true")
     assert find_deleted(batch([("a", 1, "", True)], schema(op=pa.bool_())), boolean).tolist() == [True]
     assert find_deleted(batch([("a", 1, "")], schema()), boolean).tolist() == [False]
 
@@ -63,6 +63,6 @@ def test_delete_columns_of_other_types_are_refused():
     """A mark of deletion that we might read otherwise than Hudi is refused. Keeps 2 of merge/rules/records."""
     with pytest.raises(Unsupported, match="_hoodie_is_deleted"):
         find_deleted(batch([("a", 1, "", "true")], schema(_hoodie_is_deleted=pa.string())), EVENT)
-    custom = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts", "op", "1.0")
+    custom = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",), "op", "1.0")
     with pytest.raises(Unsupported, match="op"):
         find_deleted(batch([("a", 1, "", 1.0)], schema(op=pa.float64())), custom)

@@ -9,8 +9,8 @@ from lakeward.errors import Unsupported
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.merge.rules.reference import LogRecord, fold_key, merge_key
 
-EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts")
-COMMIT = MergeRules(MergeMode.COMMIT_TIME_ORDERING, "ts")
+EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",))
+COMMIT = MergeRules(MergeMode.COMMIT_TIME_ORDERING, ("ts",))
 
 
 def row(ts, name="", **more):
@@ -25,8 +25,8 @@ def delete(ts=None):
     return LogRecord(None, ts)
 
 
-def name_of(base, *logs, rules=EVENT, integer_ordering=False):
-    merged = merge_key(base, logs, rules, integer_ordering=integer_ordering)
+def name_of(base, *logs, rules=EVENT, integers=()):
+    merged = merge_key(base, logs, rules, integers=integers)
     return None if merged is None else merged["name"]
 
 
@@ -67,9 +67,9 @@ def test_event_time(logs, expected):
 
 def test_an_int_zero_is_the_default():
     """In an int column 0 is Hudi's default, so a delete with 0 always wins, and null counts as 0."""
-    assert name_of(BASE, delete(0), integer_ordering=True) is None
-    assert name_of(row(-1, "base"), data(None, "log"), integer_ordering=True) == "log"
-    assert name_of(row(1, "base"), data(None, "log"), integer_ordering=True) == "base"
+    assert name_of(BASE, delete(0), integers=("ts",)) is None
+    assert name_of(row(-1, "base"), data(None, "log"), integers=("ts",)) == "log"
+    assert name_of(row(1, "base"), data(None, "log"), integers=("ts",)) == "base"
 
 
 def test_missing_ordering_values_tie_with_each_other_only():
@@ -102,10 +102,35 @@ def test_commit_time_takes_the_last():
 
 def test_event_time_without_ordering_field_takes_the_last():
     """Without an ordering field all values are the default and ties go to the later record."""
-    rules = MergeRules(MergeMode.EVENT_TIME_ORDERING, None)
+    rules = MergeRules(MergeMode.EVENT_TIME_ORDERING)
     assert name_of(BASE, data(1, "a"), rules=rules) == "a"
     assert name_of(BASE, delete(), data(1, "a"), rules=rules) == "a"
     assert name_of(BASE, data(1, "a"), delete(), rules=rules) is None
+
+
+def test_several_ordering_fields():
+    """They are compared one after the other, as Hudi's reader of a real table does; a late delete leaves the row, and
+    one without ordering values never does."""
+
+    def both(base, *logs, integers=()):
+        return name_of(base, *logs, rules=MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts", "no")), integers=integers)
+
+    base = row(10, "base", no="m")
+    assert both(base, data(10, "log", no="n")) == "log"
+    assert both(base, data(10, "log", no="m")) == "log"
+    assert both(base, data(10, "log", no="a")) == "base"
+    assert both(base, data(9, "log", no="z")) == "base"
+    assert both(base, data(11, "log", no="a")) == "log"
+    assert both(base, delete((10, "a"))) == "base"
+    assert both(base, delete((10, "z"))) is None
+    assert both(base, delete()) is None
+    zeros = row(0, "base", no=0)
+    assert both(zeros, delete((0, 0)), data(0, "log", no=-1), integers=("ts", "no")) is None, "no commit-time delete"
+    assert both(row(None, "base", no=1), delete((0, 0)), integers=("ts", "no")) == "base"
+    assert both(None, data(10, "a", no=None), delete((9, "a"))) is None, "a delete wins over values of other classes"
+    assert both(row(10, "base", no=None), data(10, "log", no=None)) == "log"
+    with pytest.raises(Unsupported):
+        both(base, data(10, "log", no=None))
 
 
 def test_a_base_row_is_never_a_delete():
@@ -116,13 +141,13 @@ def test_a_base_row_is_never_a_delete():
 
 def test_custom_delete_marker():
     """A record whose delete field, as text, equals the marker is a delete."""
-    rules = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts", "op", "D")
+    rules = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",), "op", "D")
     assert name_of(BASE, data(11, "a", op="D"), rules=rules) is None
     assert name_of(BASE, data(11, "a", op="U"), rules=rules) == "a"
     assert name_of(BASE, data(11, "a", op=None), rules=rules) == "a"
-    numeric = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts", "op", "1")
+    numeric = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",), "op", "1")
     assert name_of(BASE, data(11, "a", op=1), rules=numeric) is None
-    boolean = MergeRules(MergeMode.EVENT_TIME_ORDERING, "ts", "op", "true")
+    boolean = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",), "op", "true")
     assert name_of(BASE, data(11, "a", op=True), rules=boolean) is None
 
 
@@ -140,35 +165,35 @@ def test_strings_compare_by_their_bytes():
 
 
 @pytest.mark.parametrize("rules", [EVENT, COMMIT], ids=["event", "commit"])
-@pytest.mark.parametrize("integer_ordering", [False, True])
-def test_folding_the_oldest_records_first_changes_nothing(rules, integer_ordering):
+@pytest.mark.parametrize("integers", [(), ("ts",)])
+def test_folding_the_oldest_records_first_changes_nothing(rules, integers):
     """Whatever run of oldest records is replaced by what it folds to, the same record survives in the end: what a LOG
     compaction lives on. All histories of up to four records, three ordering values and every kind of delete."""
-    values = [0, 9, 10] if integer_ordering else [5, 10, 15]
+    values = [0, 9, 10] if integers else [5, 10, 15]
     kinds = [data(ts, str(ts)) for ts in values]
     kinds += [data(values[1], "d", _hoodie_is_deleted=True), delete(), delete(values[1]), delete(values[2])]
     for length in (2, 3, 4):
         for logs in itertools.product(kinds, repeat=length):
             for base in (None, BASE):
-                expected = merge_key(base, logs, rules, integer_ordering=integer_ordering)
+                expected = merge_key(base, logs, rules, integers=integers)
                 for run in range(1, length + 1):
-                    folded = fold_key(logs[:run], rules, integer_ordering=integer_ordering)
+                    folded = fold_key(logs[:run], rules, integers=integers)
                     with_output = [folded, *logs[run:]]
-                    assert merge_key(base, with_output, rules, integer_ordering=integer_ordering) == expected, logs
+                    assert merge_key(base, with_output, rules, integers=integers) == expected, logs
 
 
 def test_a_run_from_the_middle_may_not_be_folded():
     """Under event time ordering a delete without ordering value between older records makes the difference."""
     logs = [data(12, "a"), delete(), data(5, "b")]
     assert name_of(BASE, *logs) == "base"
-    assert name_of(BASE, logs[0], fold_key(logs[1:], EVENT, integer_ordering=False)) == "a"
+    assert name_of(BASE, logs[0], fold_key(logs[1:], EVENT, integers=())) == "a"
 
 
 def test_what_a_key_folds_to():
     """A row as it is; a delete, of a block or by a column, with its ordering value."""
-    assert fold_key([data(1), data(2, "b")], EVENT, integer_ordering=False) == data(2, "b")
-    assert fold_key([data(1), delete(3)], EVENT, integer_ordering=False) == delete(3)
-    assert fold_key([data(4, _hoodie_is_deleted=True)], EVENT, integer_ordering=False) == delete(4)
-    assert fold_key([delete()], EVENT, integer_ordering=False) == delete()
-    assert fold_key([delete()], EVENT, integer_ordering=True) == delete(0)
-    assert fold_key([data(4, _hoodie_is_deleted=True)], COMMIT, integer_ordering=False) == delete()
+    assert fold_key([data(1), data(2, "b")], EVENT, integers=()) == data(2, "b")
+    assert fold_key([data(1), delete(3)], EVENT, integers=()) == delete(3)
+    assert fold_key([data(4, _hoodie_is_deleted=True)], EVENT, integers=()) == delete(4)
+    assert fold_key([delete()], EVENT, integers=()) == delete()
+    assert fold_key([delete()], EVENT, integers=("ts",)) == delete(0)
+    assert fold_key([data(4, _hoodie_is_deleted=True)], COMMIT, integers=()) == delete()

@@ -39,7 +39,7 @@ from tests.plan.compaction.interleavings import (
 )
 from tests.synthetic_table import file_group, minute
 
-RULES = [MergeRules(mode, "ts") for mode in MergeMode]
+RULES = [MergeRules(mode, ("ts",)) for mode in MergeMode]
 
 # No FULL, or one before, while or after either LOG is open. One while a LOG is pending is Hudi's: we would wait.
 FULL_AT = (NEVER, FULL_BEFORE, FULL_WHILE_PENDING, FULL_BETWEEN, FULL_WHILE_PENDING_AGAIN, FULL_AFTER)
@@ -79,7 +79,7 @@ def records_of(nodes: Sequence[Node], actions: Actions, rules: MergeRules) -> li
             if (single := record(node, *actions[node])) is not None:
                 found.append(single)
         elif inner := records_of(node, actions, rules):
-            found.append(fold_key(inner, rules, integer_ordering=False))
+            found.append(fold_key(inner, rules, integers=()))
     return found
 
 
@@ -87,7 +87,7 @@ def read(shape: Shape, base: int | None, actions: Actions, rules: MergeRules) ->
     """The key's row: the FULL merges the older slice into a base, and the newer slice lies on top."""
     row: Row | None = None if base is None else {"ts": base, "written_by": -1}
     for nodes in shape:
-        row = merge_key(row, records_of(nodes, actions, rules), rules, integer_ordering=False)
+        row = merge_key(row, records_of(nodes, actions, rules), rules, integers=())
     return row
 
 

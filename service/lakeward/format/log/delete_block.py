@@ -1,21 +1,22 @@
 """The keys that a delete block removes, with their ordering values: block content in, Arrow columns out; and back.
 
 Content, version 3: int32 version, int32 length, then Avro binary of an array of (key: null or string, partition path:
-null or string, ordering value: null or one of twelve wrapper records with one field). Versions 1 and 2 are
-serialised Java objects of Hudi 0.13 and older, and are refused.
+null or string, ordering value: null or one of twelve wrapper records with one field). The twelfth holds the values of
+several ordering fields: null or an array of null or such records. Hudi 1.2.0 writes a null there for a missing value,
+and fails when it reads it. Versions 1 and 2 are serialised Java objects of Hudi 0.13 and older, and are refused.
 
 Touches: the log file it is given, by seeking and reading; writing gives bytes.
 Keeps:   1. no ordering value and `IntWrapper(0)` mean the same, a delete that always wins, even where the ordering
             column is a long: Hudi writes both and cannot tell them apart itself. We write the latter, as Hudi does;
          2. the wrapper's class is kept beside the values, because a delete whose class differs from the row's wins;
-         3. one block has ordering values of one class only, or it is refused; what we write has one class for all
-            of its deletes, since hudi-rs refuses `IntWrapper(0)` beside others, too.
+         3. one block has ordering values of one class in each field only, or it is refused; what we write has one
+            class for all of its deletes, since hudi-rs refuses `IntWrapper(0)` beside others, too.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, BinaryIO
@@ -29,7 +30,7 @@ from lakeward.format.avro.decoder import AvroProgram, compile_schema, read_numbe
 from lakeward.format.avro.encoder import encode_records, write_number
 from lakeward.format.avro.schema import AvroField, AvroKind, AvroType
 from lakeward.format.log.block import BlockType, LogBlock, read_content
-from lakeward.kernel import I32, I64, U8, U8_IN, kernel, types
+from lakeward.kernel import I32, I64, TWO_I64, U8, U8_IN, kernel, types
 
 _VERSION = 3
 _HEAD_BYTES = 8
@@ -66,18 +67,20 @@ _VALUES = {
 """How the field of each wrapper is encoded, for those that an ordering column of ours can have."""
 
 
-def _delete_program(branch: int) -> AvroProgram:
-    # The number of a union's branch is encoded as an int is, and here it is the same for all: a column like any other.
-    value = AvroType(_VALUES[branch], _WRAPPERS[branch][1])
-    names = ("recordKey", "partitionPath", "branch", "value")
-    return compile_schema(
-        tuple(AvroField(name, kind) for name, kind in zip(names, (_TEXT, _TEXT, _NUMBER, value), strict=True))
-    )
+def _delete_program(heads: int, branches: Sequence[int]) -> AvroProgram:
+    """How deletes are encoded: key, partition, so many numbers, a value of each branch behind its number, and the end
+    of an array, a number too."""
+    # Numbers of branches and lengths are encoded as ints are, and here they are the same for all: columns like others.
+    kinds = [_TEXT, _TEXT, *[_NUMBER] * heads]
+    for branch in branches:
+        kinds += [_NUMBER, AvroType(_VALUES[branch], _WRAPPERS[branch][1])]
+    kinds += [_NUMBER] if heads else []
+    return compile_schema(tuple(AvroField(f"c{number}", kind) for number, kind in enumerate(kinds)))
 
 
-_PROGRAMS = {branch: _delete_program(branch) for branch in _VALUES}
+_PROGRAMS = {branch: _delete_program(0, [branch]) for branch in _VALUES}
 
-_OK, _BROKEN, _NULL_KEY, _OTHER_WRAPPER = range(4)
+_OK, _BROKEN, _NULL_KEY, _OTHER_WRAPPER, _NULL_FIELD, _UNEQUAL = range(6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +89,15 @@ class DeletedKeys:
 
     keys: pa.StringArray
     ordering: pa.Array | None
-    """The ordering values, null where default; None where all are."""
+    """The ordering values, null where default; None where all are. Of several fields they are structs."""
     is_default: npt.NDArray[np.bool_]
     """True where the delete carries no ordering value (null or `IntWrapper(0)`)."""
-    wrapper: str | None
-    """The class name of the ordering values, such as `LongWrapper`; None where all are default."""
+    wrappers: tuple[str, ...]
+    """The class name of the values of each ordering field, such as `LongWrapper`; none where all are default."""
 
 
 def read_delete_block(file: BinaryIO, block: LogBlock) -> DeletedKeys:
-    """All deletes of a block. Raises `Unsupported` for what older Hudi wrote and for several ordering fields."""
+    """All deletes of a block. Raises `Unsupported` for what older Hudi wrote and for what Hudi cannot read."""
     assert block.type is BlockType.DELETE
     content = read_content(file, block)
     if len(content) < _HEAD_BYTES:
@@ -127,9 +130,8 @@ def encode_deletes(
         defaults = ordering.is_null()
         yield from encode_deletes(keys.filter(defaults), None, partition_path=partition_path, bytes_max=bytes_max)
         keys, ordering = keys.filter(ordering.is_valid()), ordering.drop_null()
-    branch, values = _as_wrapped(ordering)
-    columns = [keys, pa.repeat(partition_path, len(keys)), pa.array(np.full(len(keys), branch, np.int32)), values]
-    program = _PROGRAMS[branch]
+    columns, program = _as_columns(ordering)
+    columns = [keys, pa.repeat(partition_path, len(keys)), *columns]
     batch = pa.RecordBatch.from_arrays(columns, schema=program.schema)
     while batch.num_rows:
         encoded = encode_records(program, batch, bytes_max=bytes_max, framed=False)
@@ -139,12 +141,39 @@ def encode_deletes(
         batch = batch.slice(encoded.records)
 
 
+def _as_columns(ordering: pa.Array) -> tuple[list[pa.Array], AvroProgram]:
+    """The columns behind key and partition path, and the program for all of them."""
+
+    def number(value: int) -> pa.Array:
+        return pa.array(np.full(len(ordering), value, np.int32))
+
+    if not pa.types.is_struct(ordering.type):
+        branch, values = _as_wrapped(ordering)
+        return [number(branch), values], _PROGRAMS[branch]
+    fields = ordering.flatten()
+    if any(values.null_count for values in fields):
+        raise Unsupported(
+            "A delete without a value of one of the ordering fields cannot be written into a delete block.",
+            why="Hudi 1.2.0 writes such blocks and cannot read them.",
+            remedy="Compact this file group with --type full.",
+        )
+    wrapped = [_as_wrapped(values) for values in fields]
+    heads = (_ARRAY, 1, len(wrapped))  # the branch of the union, that of its field, which may be null, and how many
+    columns = [number(head) for head in heads]
+    for branch, values in wrapped:
+        columns += [number(branch), values]
+    return [*columns, number(0)], _delete_program(len(heads), [branch for branch, _ in wrapped])
+
+
 def _as_wrapped(ordering: pa.Array) -> tuple[int, pa.Array]:
     """(branch, the values as the wrapper of that branch holds them)"""
     kind = ordering.type
     if pa.types.is_timestamp(kind):
         # Spark's rows hold points in time as longs of microseconds, whatever the column's unit; so do its deletes.
         return _LONG, ordering.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
+    if pa.types.is_integer(kind) and kind != pa.int64():
+        ordering = ordering.cast(pa.int32())
+        kind = ordering.type
     branch = next(
         branch
         for branch in _VALUES
@@ -168,15 +197,33 @@ def _decode_deletes(data: npt.NDArray[np.uint8], block: LogBlock) -> DeletedKeys
     values = np.empty(records_max, dtype=np.int64)
     value_offsets = np.empty(records_max + 1, dtype=np.int32)
     value_bytes = np.empty(len(data), dtype=np.uint8)
-    result = np.zeros(2, dtype=np.int64)
-    _read_deletes(data, key_offsets, key_bytes, branches, values, value_offsets, value_bytes, result)
-    count, fault = int(result[0]), int(result[1])
+    result = np.zeros(3, dtype=np.int64)
+
+    def read(field: int) -> int:
+        out = (key_offsets, key_bytes, branches, values, value_offsets, value_bytes, result)
+        _read_deletes(data, field, *out)
+        return int(result[1])
+
+    fault = read(0)
+    count, fields = int(result[0]), int(result[2])
     if fault == _NULL_KEY:
         raise _broken(block, f"delete {count} has no key")
     if fault == _OTHER_WRAPPER:
         raise _unsupported(
             block,
-            f"Delete {count} has an ordering value of several fields or of an unknown class.",
+            f"Delete {count} has an ordering value of an unknown class, or one of Hudi's that Hudi 1.2.0 cannot read.",
+            "Compact this table with Hudi itself.",
+        )
+    if fault == _NULL_FIELD:
+        raise _unsupported(
+            block,
+            f"Delete {count} has no value of one of several ordering fields, which Hudi 1.2.0 cannot read either.",
+            "Roll back the commit that wrote it, and delete the row by its key alone.",
+        )
+    if fault == _UNEQUAL:
+        raise _unsupported(
+            block,
+            f"Delete {count} has an ordering value of another number of fields than one before.",
             "Compact this table with Hudi itself.",
         )
     if fault != _OK:
@@ -187,8 +234,47 @@ def _decode_deletes(data: npt.NDArray[np.uint8], block: LogBlock) -> DeletedKeys
         keys.validate(full=True)
     except pa.ArrowInvalid as invalid:
         raise _broken(block, f"a key is not UTF-8 text: {invalid}") from None
+    if not fields:
+        column = _column(branches, values, value_offsets, value_bytes, count, block)
+        if column.wrapper is None:
+            return DeletedKeys(keys, None, column.is_default, ())
+        return DeletedKeys(keys, column.values, column.is_default, (column.wrapper,))
+    columns = []
+    is_default = branches[:count] == _NULL
+    for field in range(fields):
+        if field:
+            read(field)
+        # Arrow may keep the array that it is given, and the next field is read into the same one.
+        own = values[:count].copy()
+        columns.append(_column(branches, own, value_offsets, value_bytes, count, block, is_missing=is_default))
+    names = [str(field) for field in range(fields)]
+    ordering = pa.StructArray.from_arrays([column.values for column in columns], names, mask=pa.array(is_default))
+    wrappers = tuple(column.wrapper for column in columns if column.wrapper is not None)
+    return DeletedKeys(keys, ordering, is_default, wrappers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    values: pa.Array
+    is_default: npt.NDArray[np.bool_]
+    wrapper: str | None
+
+
+def _column(
+    branches: npt.NDArray[np.uint8],
+    values: npt.NDArray[np.int64],
+    value_offsets: npt.NDArray[np.int32],
+    value_bytes: npt.NDArray[np.uint8],
+    count: int,
+    block: LogBlock,
+    *,
+    is_missing: npt.NDArray[np.bool_] | None = None,
+) -> _Column:
+    """The values of one field, null where they are the default, or where the deletes are that have none."""
     branches, values = branches[:count], values[:count]
-    is_default = (branches == _NULL) | ((branches == _INT) & (values == 0))
+    is_default = is_missing
+    if is_default is None:
+        is_default = (branches == _NULL) | ((branches == _INT) & (values == 0))
     present = [int(branch) for branch in np.unique(branches[~is_default])]
     if len(present) > 1:
         names = " and ".join(_WRAPPERS[branch][0] for branch in present)
@@ -196,7 +282,7 @@ def _decode_deletes(data: npt.NDArray[np.uint8], block: LogBlock) -> DeletedKeys
             block, f"Its deletes mix ordering values of {names}.", "Compact this table with Hudi itself."
         )
     if not present:
-        return DeletedKeys(keys=keys, ordering=None, is_default=is_default, wrapper=None)
+        return _Column(pa.nulls(count), is_default, None)
     wrapper, arrow = _WRAPPERS[present[0]]
     if present[0] in (_BYTES, _STRING):
         ordering = pa.Array.from_buffers(
@@ -216,7 +302,7 @@ def _decode_deletes(data: npt.NDArray[np.uint8], block: LogBlock) -> DeletedKeys
         ordering.validate(full=True)
     except pa.ArrowInvalid as invalid:
         raise _broken(block, f"an ordering value is not of its type: {invalid}") from None
-    return DeletedKeys(keys=keys, ordering=ordering, is_default=is_default, wrapper=wrapper)
+    return _Column(ordering, is_default, wrapper)
 
 
 def _numbers(
@@ -255,20 +341,105 @@ def _trimmed(values: npt.NDArray[Any], length: Any) -> pa.Buffer:
     return pa.py_buffer(values[: int(length)].copy())
 
 
+_VALUE = types.UniTuple(types.int64, 3)  # type: ignore[no-untyped-call]
+_FIELDS = types.UniTuple(types.int64, 5)  # type: ignore[no-untyped-call]
+
+
+@kernel(_VALUE(U8_IN, types.int64, types.int64, types.int64, U8, types.int64))
+def _read_value(data: Any, at: Any, end: Any, branch: Any, value_bytes: Any, value_end: Any) -> tuple[Any, Any, Any]:
+    """(the value as a number, the place behind it, the end of the value bytes); the place is -1 where it is broken."""
+    value = np.int64(0)
+    if branch == _BOOLEAN:
+        if at >= end or data[at] > 1:
+            return value, -1, value_end
+        return np.int64(data[at]), at + 1, value_end
+    if branch in (_FLOAT, _DOUBLE):
+        width = 4 if branch == _FLOAT else 8
+        if end - at < width:
+            return value, -1, value_end
+        for index in range(width):
+            value |= np.int64(data[at + index]) << np.int64(8 * index)
+        return value, at + width, value_end
+    if branch in (_BYTES, _STRING, _DECIMAL):
+        length, at = read_number(data, at, end)
+        if at < 0 or length < 0 or length > end - at:
+            return value, -1, value_end
+        for index in range(length):
+            value_bytes[value_end + index] = data[at + index]
+        return value, at + length, value_end + length
+    if branch != _NULL:
+        value, at = read_number(data, at, end)
+        if (branch in (_INT, _DATE)) and (value < -2147483648 or value > 2147483647):
+            return value, -1, value_end
+    return value, at, value_end
+
+
+@kernel(TWO_I64(U8_IN, types.int64, types.int64))
+def _read_length(data: Any, at: Any, end: Any) -> tuple[Any, Any]:
+    """(how many elements of an array follow, the place behind); the place is -1 where it is broken."""
+    left, at = read_number(data, at, end)
+    if at >= 0 and left < 0:
+        if left < at - end:
+            return 0, -1
+        left = -left
+        _skipped, at = read_number(data, at, end)
+    if left < 0:
+        return 0, -1
+    return left, at
+
+
+@kernel(_FIELDS(U8_IN, types.int64, types.int64, types.int64, U8, types.int64))
+def _read_fields(
+    data: Any, at: Any, end: Any, field: int, value_bytes: Any, value_end: Any
+) -> tuple[Any, Any, Any, Any, Any]:
+    """(how many values there are, branch and value of the one of `field`, the place behind them, the end of the value
+    bytes); the place is the fault, below 0, where they cannot be read."""
+    branch, at = read_number(data, at, end)
+    if at < 0 or branch != 1:
+        return 0, 0, 0, -_BROKEN, value_end
+    fields = np.int64(0)
+    wanted = np.int64(_NULL)
+    value = np.int64(0)
+    while True:
+        left, at = _read_length(data, at, end)
+        if at < 0 or left > end - at:
+            return 0, 0, 0, -_BROKEN, value_end
+        if left == 0:
+            return fields, wanted, value, at, value_end
+        for _ in range(left):
+            branch, at = read_number(data, at, end)
+            if at < 0 or branch < 0:
+                return 0, 0, 0, -_BROKEN, value_end
+            if branch == _NULL or branch >= _ARRAY:
+                return 0, 0, 0, -_NULL_FIELD if branch == _NULL else -_OTHER_WRAPPER, value_end
+            before = value_end
+            here, at, value_end = _read_value(data, at, end, branch, value_bytes, value_end)
+            if at < 0:
+                return 0, 0, 0, -_BROKEN, value_end
+            if fields == field:
+                wanted = branch
+                value = here
+            else:
+                value_end = before
+            fields += 1
+
+
 @kernel(
     types.void(
         U8_IN,  # data
+        types.int64,  # field: of values of several fields, the one that is wanted
         I32,  # key_offsets, one more than records
         U8,  # key_bytes
         U8,  # branches
         I64,  # values: numbers as they are, floats as their bits
         I32,  # value_offsets, one more than records
         U8,  # value_bytes: text, bytes and decimals
-        I64,  # result: records, fault
+        I64,  # result: records, fault, fields of each value where they are several
     ),
 )
 def _read_deletes(
     data: Any,
+    field: int,
     key_offsets: Any,
     key_bytes: Any,
     branches: Any,
@@ -277,23 +448,22 @@ def _read_deletes(
     value_bytes: Any,
     result: Any,
 ) -> None:
-    """Each output is long enough for a record per four bytes of `data`, and for all of its bytes."""
+    """Each output is long enough for a record per four bytes of `data`, and for all of its bytes.
+
+    Where values have several fields, those that have none count as null, also as `IntWrapper(0)`.
+    """
     end = np.int64(len(data))
     at = np.int64(0)
     record = 0
     key_end = 0
     value_end = 0
+    single = False
     key_offsets[0] = 0
     value_offsets[0] = 0
     result[1] = _BROKEN
     while True:
-        left, at = read_number(data, at, end)
-        if at >= 0 and left < 0:
-            if left < at - end:
-                return
-            left = -left
-            _skipped, at = read_number(data, at, end)
-        if at < 0 or left < 0 or left > (end - at) // _RECORD_BYTES_MIN:
+        left, at = _read_length(data, at, end)
+        if at < 0 or left > (end - at) // _RECORD_BYTES_MIN:
             return
         if left == 0:
             break
@@ -323,36 +493,33 @@ def _read_deletes(
             branch, at = read_number(data, at, end)
             if at < 0 or branch < 0:
                 return
-            if branch >= _ARRAY:
+            if branch > _ARRAY:
                 result[1] = _OTHER_WRAPPER
                 return
             value = np.int64(0)
-            if branch == _BOOLEAN:
-                if at >= end or data[at] > 1:
-                    return
-                value = np.int64(data[at])
-                at += 1
-            elif branch in (_FLOAT, _DOUBLE):
-                width = 4 if branch == _FLOAT else 8
-                if end - at < width:
-                    return
-                for index in range(width):
-                    value |= np.int64(data[at + index]) << np.int64(8 * index)
-                at += width
-            elif branch in (_BYTES, _STRING, _DECIMAL):
-                length, at = read_number(data, at, end)
-                if at < 0 or length < 0 or length > end - at:
-                    return
-                for index in range(length):
-                    value_bytes[value_end + index] = data[at + index]
-                value_end += length
-                at += length
-            elif branch != _NULL:
-                value, at = read_number(data, at, end)
+            if branch < _ARRAY:
+                value, at, value_end = _read_value(data, at, end, branch, value_bytes, value_end)
                 if at < 0:
                     return
-                if (branch in (_INT, _DATE)) and (value < -2147483648 or value > 2147483647):
+                if branch != _NULL and not (branch == _INT and value == 0):
+                    single = True
+                elif result[2] > 0:
+                    branch = np.int64(_NULL)
+            else:
+                fields, branch, value, at, value_end = _read_fields(data, at, end, field, value_bytes, value_end)
+                if at < 0:
+                    result[1] = -at
                     return
+                if result[2] == 0:
+                    for index in range(record):
+                        branches[index] = _NULL
+                    result[2] = fields
+                if fields == 0 or fields != result[2]:
+                    result[1] = _UNEQUAL
+                    return
+            if single and result[2] > 0:
+                result[1] = _UNEQUAL
+                return
             branches[record] = branch
             values[record] = value
             record += 1

@@ -17,18 +17,26 @@ Keeps:   1. records are folded in the order they are appended;
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakeward.errors import Unsupported
 from lakeward.merge.logs.key_index import KeyIndex
 from lakeward.merge.rows.log_rows import LogRows
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
-from lakeward.merge.rules.ordering import OrderingCodes, decode_ordering, encode_ordering, needs_ranks, values_for_codes
+from lakeward.merge.rules.ordering import (
+    OrderingCodes,
+    decode_ordering,
+    encode_ordering,
+    needs_ranks,
+    ordering_values,
+    values_by_code,
+    values_for_codes,
+)
 from lakeward.merge.rules.ordering_type import default_is_comparable, ordering_type
 from lakeward.merge.rules.records import delete_ordering, find_deleted, keyless, record_keys
 from lakeward.merge.rules.tombstones import Tombstones
@@ -45,19 +53,19 @@ class _States:
 
     kinds: npt.NDArray[np.int8] = field(default_factory=lambda: np.zeros(512, dtype=np.int8))
     codes: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(512, dtype=np.int64))
-    is_default: npt.NDArray[np.int8] = field(default_factory=lambda: np.zeros(512, dtype=np.int8))
+    classes: npt.NDArray[np.int8] = field(default_factory=lambda: np.zeros(512, dtype=np.int8))
     positions: npt.NDArray[np.int64] = field(default_factory=lambda: np.full(512, -1, dtype=np.int64))
 
     @property
     def nbytes(self) -> int:
-        return self.kinds.nbytes + self.codes.nbytes + self.is_default.nbytes + self.positions.nbytes
+        return self.kinds.nbytes + self.codes.nbytes + self.classes.nbytes + self.positions.nbytes
 
     def make_room(self, keys: int) -> None:
         more = max(keys, 2 * len(self.kinds)) - len(self.kinds)
         if keys > len(self.kinds):
             self.kinds = np.concatenate([self.kinds, np.zeros(more, dtype=np.int8)])
             self.codes = np.concatenate([self.codes, np.zeros(more, dtype=np.int64)])
-            self.is_default = np.concatenate([self.is_default, np.zeros(more, dtype=np.int8)])
+            self.classes = np.concatenate([self.classes, np.zeros(more, dtype=np.int8)])
             self.positions = np.concatenate([self.positions, np.full(more, -1, dtype=np.int64)])
 
 
@@ -128,13 +136,15 @@ class LogFold:
         kinds = data_kinds(batch, self._rules)
         first = self._rows.append(batch)
         positions = np.arange(first, first + batch.num_rows, dtype=np.int64)
-        values = None if self._ordering_type is None else batch.column(self._rules.ordering_field)
+        values = None if self._ordering_type is None else ordering_values(batch, self._rules.ordering_fields)
         self._append(ids, kinds, positions, values, source)
 
-    def append_deletes(self, keys: pa.Array, ordering: pa.Array | None, *, wrapper: str | None, source: str) -> None:
+    def append_deletes(
+        self, keys: pa.Array, ordering: pa.Array | None, *, wrappers: Sequence[str], source: str
+    ) -> None:
         """Records of a delete block: `ordering` is null where the delete has the default, None where all have.
 
-        `wrapper` names the class that the values had in the block.
+        `wrappers` names the class that the values of each ordering field had in the block.
         """
         assert not self._is_finished
         if len(keys) == 0:
@@ -144,7 +154,7 @@ class LogFold:
         ids = self._keys.intern(keys)
         kinds = np.full(len(keys), LogRecordKind.BLOCK_DELETE, dtype=np.int8)
         positions = np.full(len(keys), -1, dtype=np.int64)
-        values = delete_ordering(ordering, self._ordering_type, wrapper=wrapper, rows=len(keys), source=source)
+        values = delete_ordering(ordering, self._ordering_type, wrappers=wrappers, rows=len(keys), source=source)
         self._append(ids, kinds, positions, values, source)
 
     def finish(self) -> None:
@@ -167,16 +177,16 @@ class LogFold:
         """What becomes of base rows with these ids (each a known key) and ordering values."""
         assert self._is_finished
         kinds = self._states.kinds[ids]
-        log = OrderingCodes(self._states.codes[ids], self._states.is_default[ids])
+        log = OrderingCodes(self._states.codes[ids], self._states.classes[ids])
         values = None if self._ordering_type is None else base_ordering
         if self._ranked and values is not None:
             # Ranks of the logs say nothing about the base's values: rank the two sides of this batch together.
             assert self._ranked_values is not None
-            winners = self._ranked_values.take(pa.array(log.codes - 1, mask=log.is_default != 0))
+            winners = self._ranked_values.take(pa.array(log.codes - 1, mask=log.codes == 0))
             both = pa.concat_arrays([winners, values_for_codes(values, values.type, len(ids))])
             codes = encode_ordering(both, both.type, len(both))
-            log = OrderingCodes(codes.codes[: len(ids)], codes.is_default[: len(ids)])
-            row = OrderingCodes(codes.codes[len(ids) :], codes.is_default[len(ids) :])
+            log = OrderingCodes(codes.codes[: len(ids)], codes.classes[: len(ids)])
+            row = OrderingCodes(codes.codes[len(ids) :], codes.classes[len(ids) :])
         else:
             row = encode_ordering(values, self._ordering_type, len(ids))
         out = np.empty(len(ids), dtype=np.int8)
@@ -186,9 +196,9 @@ class LogFold:
                 self._default_compares,
                 kinds,
                 log.codes,
-                log.is_default,
+                log.classes,
                 row.codes,
-                row.is_default,
+                row.classes,
                 out,
             )
         )
@@ -243,11 +253,11 @@ class LogFold:
         kind = self._ordering_type
         if kind is None:
             return None
-        codes = OrderingCodes(self._states.codes[ids], self._states.is_default[ids])
+        codes = OrderingCodes(self._states.codes[ids], self._states.classes[ids])
         if not self._ranked:
             return decode_ordering(codes, kind)
         assert self._ranked_values is not None
-        return self._ranked_values.take(pa.array(codes.codes - 1, mask=codes.is_default != 0)).cast(kind)
+        return self._ranked_values.take(pa.array(codes.codes - 1, mask=codes.codes == 0)).cast(kind)
 
     def _append(
         self,
@@ -281,11 +291,11 @@ class LogFold:
                 ids,
                 kinds,
                 ordering.codes,
-                ordering.is_default,
+                ordering.classes,
                 positions,
                 states.kinds,
                 states.codes,
-                states.is_default,
+                states.classes,
                 states.positions,
             )
         )
@@ -302,12 +312,10 @@ class LogFold:
                 run.ids,
                 run.kinds,
                 run.positions,
-                OrderingCodes(ordering.codes[part], ordering.is_default[part]),
+                OrderingCodes(ordering.codes[part], ordering.classes[part]),
                 run.source,
             )
-        # Code r > 0 is the r-th smallest value.
-        distinct = pc.unique(values.drop_null())
-        self._ranked_values = distinct.take(pc.array_sort_indices(distinct))
+        self._ranked_values = values_by_code(values, ordering)
         self._runs = []
 
     def _drop_losers(self) -> None:
@@ -328,9 +336,10 @@ def data_kinds(batch: pa.RecordBatch, rules: MergeRules) -> npt.NDArray[np.int8]
 
 
 def not_comparable(key: str, source: str, rules: MergeRules) -> Unsupported:
-    """Records of one key that Java would throw on."""
+    """Records of one key that Java would throw on; of several fields it may find one before that tells them apart."""
+    fields = " or ".join(rules.ordering_fields)
     return Unsupported(
-        f"The key {key!r} has records with and without a value of {rules.ordering_field}.",
+        f"The key {key!r} has records with and without a value of {fields}.",
         why=f"They cannot be ordered, and Hudi fails on them, too; seen in {source}.",
-        remedy=f"Write the key again with a value in {rules.ordering_field}.",
+        remedy=f"Write the key again with a value in {fields}.",
     )

@@ -25,6 +25,7 @@ from lakeward.merge.logs.folded_run import BATCH_ROWS, FoldedRun
 from lakeward.merge.logs.log_fold import LogFold, data_kinds
 from lakeward.merge.rows.log_rows import join_batches
 from lakeward.merge.rules.merge_rules import MergeRules
+from lakeward.merge.rules.ordering import ordering_values
 from lakeward.merge.rules.ordering_type import ordering_type
 from lakeward.merge.rules.records import delete_ordering, keyless, record_keys
 from lakeward.merge.rules.winner import LogRecordKind
@@ -86,24 +87,26 @@ class LogRecords:
             return
         assert self._sorter is not None
         record_keys(batch, source=source)
-        values = None if self._ordering_type is None else batch.column(self._rules.ordering_field)
+        values = None if self._ordering_type is None else ordering_values(batch, self._rules.ordering_fields)
         self._sorter.add(data_records(batch, data_kinds(batch, self._rules), values, self._record_schema))
 
-    def append_deletes(self, keys: pa.Array, ordering: pa.Array | None, *, wrapper: str | None, source: str) -> None:
+    def append_deletes(
+        self, keys: pa.Array, ordering: pa.Array | None, *, wrappers: Sequence[str], source: str
+    ) -> None:
         """Records of a delete block: `ordering` is null where the delete has the default, None where all have.
 
-        `wrapper` names the class that the values had in the block.
+        `wrappers` names the class that the values of each ordering field had in the block.
         """
         self.records += len(keys)
         if self._fold is not None:
-            self._fold.append_deletes(keys, ordering, wrapper=wrapper, source=source)
+            self._fold.append_deletes(keys, ordering, wrappers=wrappers, source=source)
             self._look_at_memory()
             return
         assert self._sorter is not None
         if keys.null_count:
             raise keyless(source)
         kinds = np.full(len(keys), LogRecordKind.BLOCK_DELETE, dtype=np.int8)
-        values = delete_ordering(ordering, self._ordering_type, wrapper=wrapper, rows=len(keys), source=source)
+        values = delete_ordering(ordering, self._ordering_type, wrappers=wrappers, rows=len(keys), source=source)
         self._sorter.add(delete_records(keys, kinds, values, self._record_schema))
 
     def finish(self) -> None:

@@ -12,6 +12,9 @@ IS_DELETED_FIELD = "_hoodie_is_deleted"
 RECORD_KEY_FIELD = "_hoodie_record_key"
 FILE_NAME_FIELD = "_hoodie_file_name"
 
+ORDERING_FIELDS_MAX = 6
+"""Each has a bit in the class of a value, a signed byte, beside the bit of the default."""
+
 
 class MergeMode(StrEnum):
     COMMIT_TIME_ORDERING = "COMMIT_TIME_ORDERING"
@@ -23,7 +26,8 @@ class MergeRules:
     """The merge properties of one table."""
 
     mode: MergeMode
-    ordering_field: str | None
+    ordering_fields: tuple[str, ...] = ()
+    """Several are compared one after the other, the first one first."""
     delete_field: str | None = None
     """With `delete_marker`: a data record whose `delete_field`, as text, equals the marker is a delete."""
     delete_marker: str | None = None

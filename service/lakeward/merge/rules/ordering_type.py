@@ -1,8 +1,12 @@
-"""What a table's ordering values are: the column that orders its records, and how Hudi compares its values.
+"""What a table's ordering values are: the columns that order its records, and how Hudi compares their values.
 
 Hudi compares ordering values as Java objects. Two facts follow for us: a missing ordering value is the constant
 Integer 0 (the *default*), so in an int column 0 and null are the default; and values of different classes are never
 compared, Java throws.
+
+Where several columns order a table, an ordering value is a struct of theirs, compared field by field (ArrayComparable).
+A null in it is Integer 0, too, and meets with the same two facts; but the struct as a whole is never the default, which
+only a delete block's delete can have.
 
 Touches: nothing.
 """
@@ -16,23 +20,28 @@ from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 
 
 def ordering_type(rules: MergeRules, schema: pa.Schema) -> pa.DataType | None:
-    """The type of the column that orders records, None where only the order of the log does.
+    """The type of the column that orders records, a struct of several, None where only the order of the log does.
 
     Raises `Unsupported` for a column that is missing or whose values we cannot compare as Hudi does.
     """
-    if rules.mode is MergeMode.COMMIT_TIME_ORDERING or rules.ordering_field is None:
+    if rules.mode is MergeMode.COMMIT_TIME_ORDERING or not rules.ordering_fields:
         return None
-    position = schema.get_field_index(rules.ordering_field)
+    fields = [pa.field(name, _column_type(name, schema)) for name in rules.ordering_fields]
+    return pa.struct(fields) if len(fields) > 1 else fields[0].type
+
+
+def _column_type(name: str, schema: pa.Schema) -> pa.DataType:
+    position = schema.get_field_index(name)
     if position < 0:
         raise Unsupported(
-            f"The ordering field {rules.ordering_field} is not a column of the table.",
+            f"The ordering field {name} is not a column of the table.",
             why="Nested ordering fields and fields that were dropped are not supported.",
             remedy="Compact this table with Hudi itself.",
         )
     kind = schema.field(position).type
     if ordering_wrappers(kind) is None:
         raise Unsupported(
-            f"The ordering field {rules.ordering_field} has the type {kind}.",
+            f"The ordering field {name} has the type {kind}.",
             why="Values of this type cannot be compared the way Hudi does.",
             remedy="Compact this table with Hudi itself.",
         )
@@ -61,6 +70,13 @@ def ordering_wrappers(kind: pa.DataType) -> frozenset[str] | None:
         # Spark's rows hold timestamps as a long, and so do the delete blocks that Spark writers leave.
         return frozenset({"LongWrapper", "TimestampMicrosWrapper"})
     return None
+
+
+def integer_fields(rules: MergeRules, schema: pa.Schema) -> tuple[str, ...]:
+    """The ordering fields in which a missing value is a value, 0."""
+    if ordering_type(rules, schema) is None:
+        return ()
+    return tuple(name for name in rules.ordering_fields if default_is_comparable(schema.field(name).type))
 
 
 def default_is_comparable(kind: pa.DataType | None) -> bool:

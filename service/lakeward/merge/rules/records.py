@@ -7,6 +7,8 @@ Keeps:   1. a record without a key is `BrokenFile`, for it could be merged with 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -14,6 +16,7 @@ import pyarrow.compute as pc
 
 from lakeward.errors import BrokenFile, Unsupported
 from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD, RECORD_KEY_FIELD, MergeRules
+from lakeward.merge.rules.ordering import join_fields
 from lakeward.merge.rules.ordering_type import ordering_wrappers
 
 
@@ -58,12 +61,28 @@ def _equals_marker(values: pa.Array, name: str, marker: str) -> npt.NDArray[np.b
 
 
 def delete_ordering(
-    ordering: pa.Array | None, kind: pa.DataType | None, *, wrapper: str | None, rows: int, source: str
+    ordering: pa.Array | None, kind: pa.DataType | None, *, wrappers: Sequence[str], rows: int, source: str
 ) -> pa.Array | None:
-    """The ordering values of a delete block as values of the ordering column; None where all are the default."""
+    """The ordering values of a delete block as values of the `ordering_type`; None where all are the default.
+
+    `wrappers` has the class of the values of each ordering field.
+    """
     if kind is None or ordering is None or ordering.null_count == rows:
         return None
     assert len(ordering) == rows
+    fields = list(kind) if pa.types.is_struct(kind) else []
+    if len(wrappers) != max(1, len(fields)):
+        raise _foreign_ordering(source, f"it holds values of {len(wrappers)} fields where there are {len(fields) or 1}")
+    if not fields:
+        return _as_column(ordering, kind, wrappers[0], source)
+    columns = [
+        _as_column(column, field.type, wrapper, source)
+        for column, field, wrapper in zip(ordering.flatten(), fields, wrappers, strict=True)
+    ]
+    return join_fields(columns, [field.name for field in fields], mask=ordering.is_null())
+
+
+def _as_column(ordering: pa.Array, kind: pa.DataType, wrapper: str, source: str) -> pa.Array:
     expected = ordering_wrappers(kind)
     assert expected is not None
     if wrapper not in expected:

@@ -10,7 +10,7 @@ Keeps:   1. equal inputs give the result of Hudi's reader: the surviving record,
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakeward.errors import Unsupported
@@ -40,61 +40,75 @@ class _Version:
         return self.is_delete and (self.ordering is None or (zero_is_default and self.ordering == 0))
 
 
-def merge_key(base: Row | None, logs: Sequence[LogRecord], rules: MergeRules, *, integer_ordering: bool) -> Row | None:
+def merge_key(
+    base: Row | None, logs: Sequence[LogRecord], rules: MergeRules, *, integers: Collection[str]
+) -> Row | None:
     """The record that survives of one key. `logs` is oldest first.
 
-    `integer_ordering` says that the ordering column is an int: then a missing value is 0, and 0 is the default.
+    `integers` are the ordering fields that are ints: there a missing value is 0, and if it is the only one, 0 is the
+    default.
     """
-    ordered = _is_ordered(rules)
-    zero_is_default = integer_ordering or not ordered
-    folded = _fold(logs, rules, zero_is_default=zero_is_default)
+    zero_is_default = _zero_is_default(rules, integers)
+    folded = _fold(logs, rules, integers)
     if folded is None:
         return base
     if base is None:
         return None if folded.is_delete else folded.row
     # Hudi never takes a base row for a delete, not even one that says so of itself.
-    older = _Version(base, is_delete=False, ordering=_ordering(base, rules, ordered=ordered), from_delete_block=False)
+    older = _Version(base, is_delete=False, ordering=_ordering(base, rules, integers), from_delete_block=False)
     if not _newer_wins(older, folded, rules, zero_is_default=zero_is_default):
         return base
     return None if folded.is_delete else folded.row
 
 
-def fold_key(logs: Sequence[LogRecord], rules: MergeRules, *, integer_ordering: bool) -> LogRecord:
+def fold_key(logs: Sequence[LogRecord], rules: MergeRules, *, integers: Collection[str]) -> LogRecord:
     """The log record that wins the key among themselves, as a LOG compaction writes it down: a row or a delete."""
-    folded = _fold(logs, rules, zero_is_default=integer_ordering or not _is_ordered(rules))
+    folded = _fold(logs, rules, integers)
     assert folded is not None, "a key of the logs has log records"
     if not folded.is_delete:
         return LogRecord(folded.row)
-    return LogRecord(None, 0 if folded.ordering is None and integer_ordering else folded.ordering)
+    is_integer = len(rules.ordering_fields) == 1 and bool(integers)
+    return LogRecord(None, 0 if folded.ordering is None and is_integer else folded.ordering)
 
 
 def _is_ordered(rules: MergeRules) -> bool:
     # Without an ordering field every record has the default, and ties go to the later one.
-    return rules.mode is MergeMode.EVENT_TIME_ORDERING and rules.ordering_field is not None
+    return rules.mode is MergeMode.EVENT_TIME_ORDERING and bool(rules.ordering_fields)
 
 
-def _fold(logs: Sequence[LogRecord], rules: MergeRules, *, zero_is_default: bool) -> _Version | None:
+def _zero_is_default(rules: MergeRules, integers: Collection[str]) -> bool:
+    # Of several fields Hudi compares arrays, which never equal the number that is the default.
+    return not _is_ordered(rules) or (len(rules.ordering_fields) == 1 and bool(integers))
+
+
+def _fold(logs: Sequence[LogRecord], rules: MergeRules, integers: Collection[str]) -> _Version | None:
+    zero_is_default = _zero_is_default(rules, integers)
     folded: _Version | None = None
     for record in logs:
-        newer = _version(record, rules, ordered=_is_ordered(rules))
+        newer = _version(record, rules, integers)
         if folded is None or _newer_wins_in_log(folded, newer, rules, zero_is_default=zero_is_default):
             folded = newer
     return folded
 
 
-def _version(record: LogRecord, rules: MergeRules, *, ordered: bool) -> _Version:
+def _version(record: LogRecord, rules: MergeRules, integers: Collection[str]) -> _Version:
     if record.row is None:
-        return _Version(None, is_delete=True, ordering=record.ordering if ordered else None, from_delete_block=True)
+        ordering = record.ordering if _is_ordered(rules) else None
+        return _Version(None, is_delete=True, ordering=ordering, from_delete_block=True)
     return _Version(
         record.row,
         is_delete=_says_deleted(record.row, rules),
-        ordering=_ordering(record.row, rules, ordered=ordered),
+        ordering=_ordering(record.row, rules, integers),
         from_delete_block=False,
     )
 
 
-def _ordering(row: Row, rules: MergeRules, *, ordered: bool) -> object:
-    return row[rules.ordering_field] if ordered and rules.ordering_field is not None else None
+def _ordering(row: Row, rules: MergeRules, integers: Collection[str]) -> object:
+    if not _is_ordered(rules):
+        return None
+    if len(rules.ordering_fields) == 1:
+        return row[rules.ordering_fields[0]]
+    return tuple(0 if row[name] is None and name in integers else row[name] for name in rules.ordering_fields)
 
 
 def _says_deleted(row: Row, rules: MergeRules) -> bool:
@@ -114,8 +128,8 @@ def _newer_wins_in_log(older: _Version, newer: _Version, rules: MergeRules, *, z
         return False
     if newer.is_commit_time_delete(zero_is_default=zero_is_default):
         return True
-    if (older.ordering is None or newer.ordering is None) and not zero_is_default:
-        return True  # values of two classes: here Hudi looks at the class first
+    if not zero_is_default and not _same_class(older.ordering, newer.ordering):
+        return True  # here Hudi looks at the class first
     return _compare(older.ordering, newer.ordering, zero_is_default=zero_is_default) <= 0
 
 
@@ -129,13 +143,23 @@ def _newer_wins(older: _Version, newer: _Version, rules: MergeRules, *, zero_is_
     return _compare(newer.ordering, older.ordering, zero_is_default=zero_is_default) >= 0
 
 
+def _same_class(left: object, right: object) -> bool:
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        return all(_same_class(*fields) for fields in zip(left, right, strict=True))
+    return (left is None) is (right is None)
+
+
 def _compare(left: object, right: object, *, zero_is_default: bool) -> int:
     """Negative, zero or positive, as Java's compareTo."""
+    if isinstance(left, tuple) and isinstance(right, tuple) and _same_class(left, right):
+        found = (_compare(*fields, zero_is_default=False) for fields in zip(left, right, strict=True))
+        return next((order for order in found if order), 0)
     if zero_is_default:
         left, right = (0 if value is None else value for value in (left, right))
     if left is None and right is None:
         return 0
-    if left is None or right is None:
+    if not _same_class(left, right):
+        # Hudi fails as soon as it meets the two, but compares what stands before them in several fields.
         raise Unsupported(
             "A record with an ordering value meets one without.",
             why="They cannot be ordered, and Hudi fails on them, too.",

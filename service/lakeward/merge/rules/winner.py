@@ -17,9 +17,9 @@ base row and a later record of a smaller ordering value:
 
     base 10, delete, 5      logs first: 5, which loses to 10        base first: the delete, then 5
 
-Ordering values come as codes (`merge/rules/ordering`), so the rules know no types. `is_default` is 1 where a record has
-no value of its own. `default_compares` says whether the default can be compared with values that are present; where it
-cannot, Java throws, and a kernel gives the row at which it would.
+Ordering values come as codes and classes (`merge/rules/ordering`), so the rules know no types. The class is 1 where a
+record has no value of its own. `default_compares` says whether the default can be compared with values that are
+present; where it cannot, and where classes differ otherwise, Java throws, and a kernel gives the row at which it would.
 
 Touches: the arrays of states and of results that it is given.
 Keeps:   1. the results are those of `merge/rules/reference`, which is slow and obvious;
@@ -73,6 +73,7 @@ class GroupCount(IntEnum):
 
 
 _THROWS: Final = -1
+_DEFAULT: Final = 1
 _NOTHING: Final = int(LogRecordKind.NOTHING)
 _DATA: Final = int(LogRecordKind.DATA)
 _BLOCK_DELETE: Final = int(LogRecordKind.BLOCK_DELETE)
@@ -97,24 +98,24 @@ def _wins(
     default_compares: bool,
     old_kind: int,
     old_code: int,
-    old_is_default: int,
+    old_class: int,
     kind: int,
     code: int,
-    is_default: int,
+    class_: int,
 ) -> int:
     """1 where a record wins over the state of its key, 0 where it does not, and `_THROWS`."""
     if not by_event_time or old_kind == _NOTHING:
         return 1
-    old_wins_always = old_kind != _DATA and old_is_default != 0
-    new_wins_always = kind != _DATA and is_default != 0
+    old_wins_always = old_kind != _DATA and old_class == _DEFAULT
+    new_wins_always = kind != _DATA and class_ == _DEFAULT
     if kind == _BLOCK_DELETE:
         if old_wins_always:
             return 0
-        same_class = default_compares or old_is_default == is_default
+        same_class = default_compares or old_class == class_
         return int(new_wins_always or not same_class or old_code <= code)
     if old_wins_always or new_wins_always:
         return 1
-    if not default_compares and old_is_default != is_default:
+    if not default_compares and old_class != class_:
         return _THROWS
     return int(code >= old_code)
 
@@ -128,11 +129,11 @@ def fold_records(
     ids: npt.NDArray[np.int64],
     kinds: npt.NDArray[np.int8],
     codes: npt.NDArray[np.int64],
-    is_default: npt.NDArray[np.int8],
+    classes: npt.NDArray[np.int8],
     positions: npt.NDArray[np.int64],
     state_kinds: npt.NDArray[np.int8],
     state_codes: npt.NDArray[np.int64],
-    state_is_default: npt.NDArray[np.int8],
+    state_classes: npt.NDArray[np.int8],
     state_positions: npt.NDArray[np.int64],
 ) -> int:
     """Fold a run of records into the states of their keys; the row at which Java would throw, or -1."""
@@ -143,17 +144,17 @@ def fold_records(
             default_compares,
             state_kinds[key],
             state_codes[key],
-            state_is_default[key],
+            state_classes[key],
             kinds[i],
             codes[i],
-            is_default[i],
+            classes[i],
         )
         if wins == _THROWS:
             return i
         if wins == 1:
             state_kinds[key] = kinds[i]
             state_codes[key] = codes[i]
-            state_is_default[key] = is_default[i]
+            state_classes[key] = classes[i]
             state_positions[key] = positions[i]
     return -1
 
@@ -164,13 +165,13 @@ def _beats_base(
     default_compares: bool,
     kind: int,
     code: int,
-    is_default: int,
+    class_: int,
     base_code: int,
-    base_is_default: int,
+    base_class: int,
 ) -> int:
     """1 where a folded log record wins over the base row of its key, 0 where it does not, and `_THROWS`."""
-    if by_event_time and not (kind != _DATA and is_default != 0):
-        if not default_compares and is_default != base_is_default:
+    if by_event_time and not (kind != _DATA and class_ == _DEFAULT):
+        if not default_compares and class_ != base_class:
             return _THROWS
         return int(code >= base_code)
     return 1
@@ -182,9 +183,9 @@ def decide_base_rows(
     default_compares: bool,
     log_kinds: npt.NDArray[np.int8],
     log_codes: npt.NDArray[np.int64],
-    log_is_default: npt.NDArray[np.int8],
+    log_classes: npt.NDArray[np.int8],
     base_codes: npt.NDArray[np.int64],
-    base_is_default: npt.NDArray[np.int8],
+    base_classes: npt.NDArray[np.int8],
     out: npt.NDArray[np.int8],
 ) -> int:
     """What becomes of base rows that have a folded log record; the row at which Java would throw, or -1."""
@@ -194,9 +195,9 @@ def decide_base_rows(
             default_compares,
             log_kinds[i],
             log_codes[i],
-            log_is_default[i],
+            log_classes[i],
             base_codes[i],
-            base_is_default[i],
+            base_classes[i],
         )
         if wins == _THROWS:
             return i
@@ -221,7 +222,7 @@ def fold_groups(
     joins: npt.NDArray[np.int8],
     kinds: npt.NDArray[np.int8],
     codes: npt.NDArray[np.int64],
-    is_default: npt.NDArray[np.int8],
+    classes: npt.NDArray[np.int8],
     kept: npt.NDArray[np.int8],
     counts: npt.NDArray[np.int64],
 ) -> int:
@@ -263,10 +264,10 @@ def fold_groups(
                     default_compares,
                     kinds[winner],
                     codes[winner],
-                    is_default[winner],
+                    classes[winner],
                     kinds[i],
                     codes[i],
-                    is_default[i],
+                    classes[i],
                 )
             if wins == _THROWS:
                 return i
@@ -290,9 +291,9 @@ def fold_groups(
                     default_compares,
                     kinds[winner],
                     codes[winner],
-                    is_default[winner],
+                    classes[winner],
                     codes[base],
-                    is_default[base],
+                    classes[base],
                 )
                 if wins == _THROWS:
                     return winner

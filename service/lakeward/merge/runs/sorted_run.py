@@ -8,7 +8,7 @@ Touches: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeward.merge.rules.ordering import ordering_values
 from lakeward.merge.rules.records import record_keys
 from lakeward.merge.rules.winner import LogRecordKind
 
@@ -70,7 +71,7 @@ class BaseRows:
 
     batch: pa.RecordBatch
     keys: pa.Array
-    ordering_field: str | None
+    ordering_fields: Sequence[str]
 
     @property
     def kinds(self) -> npt.NDArray[np.int8]:
@@ -84,8 +85,8 @@ class BaseRows:
         return part_of(self.batch, places)
 
     def ordering(self, places: Places) -> pa.Array | None:
-        name = self.ordering_field
-        return self.batch.column(name).take(pa.array(places)) if name in self.batch.schema.names else None
+        values = ordering_values(self.batch, self.ordering_fields)
+        return None if values is None else values.take(pa.array(places))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +95,13 @@ class BaseRun:
 
     name: str
     file: Iterable[pa.RecordBatch]
-    ordering_field: str | None
+    ordering_fields: Sequence[str]
     is_base: bool = True
     repeats_keys: bool = False
 
     def batches(self) -> Iterator[RunBatch]:
         for batch in self.file:
-            yield BaseRows(batch, record_keys(batch, source=self.name), self.ordering_field)
+            yield BaseRows(batch, record_keys(batch, source=self.name), self.ordering_fields)
 
 
 def part_of(batch: pa.RecordBatch, places: Places) -> tuple[pa.RecordBatch, Places]:
