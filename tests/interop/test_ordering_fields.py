@@ -35,7 +35,7 @@ VALUES = {
     "decimal(10,2)": ("CAST(5.25 AS decimal(10,2))", "CAST(5.26 AS decimal(10,2))", "CAST(-5.25 AS decimal(10,2))"),
     "date": ("DATE'2024-01-02'", "DATE'2024-01-03'", "DATE'1969-01-01'"),
 }
-"""Of each type a value, a greater one and a smaller one."""
+"""A value of each type, a greater one and a smaller one."""
 
 
 def write(spark: SparkSession, tables: list[HudiTable], rows: dict[str, tuple[str, str, bool]], what: str) -> None:
