@@ -1,4 +1,4 @@
-"""Hudi's write client in the session's JVM, for what has no SQL procedure: log compactions and rollbacks.
+"""Hudi's write client in the session's JVM, for what has no SQL procedure: log compactions, rollbacks, Avro records.
 
 Touches: one table folder, through Spark's JVM.
 """
@@ -6,7 +6,7 @@ Touches: one table folder, through Spark's JVM.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +20,14 @@ ANY_SCHEMA = json.dumps({"type": "record", "name": "r", "fields": [{"name": "id"
 
 
 @contextmanager
-def hudi_client(spark: SparkSession, table: HudiTable, **changed: str) -> Iterator[Any]:
+def hudi_client(spark: SparkSession, table: HudiTable, schema: str = ANY_SCHEMA, **changed: str) -> Iterator[Any]:
     """A client with the write options of the table's shape, some of them changed."""
     jvm: Any = spark._jvm
     options = jvm.java.util.HashMap()
     for key, value in (table.shape.write_options() | changed).items():
         options.put(key, value)
     create = jvm.org.apache.hudi.DataSourceUtils.createHoodieClient
-    client = create(spark._jsc, ANY_SCHEMA, str(table.path), table.shape.name, options)
+    client = create(spark._jsc, schema, str(table.path), table.shape.name, options)
     try:
         yield client
     finally:
@@ -49,3 +49,30 @@ def carry_out_log_compaction(spark: SparkSession, table: HudiTable, instant: str
 def roll_back(spark: SparkSession, table: HudiTable, instant: str) -> None:
     with hudi_client(spark, table) as client:
         assert client.rollback(instant)
+
+
+def write_records(
+    spark: SparkSession, table: HudiTable, schema: str, rows: Sequence[dict[str, Any]], operation: str, **changed: str
+) -> None:
+    """Rows as Avro records, which is how a streaming ingest writes: the commit has this very schema, with
+    its defaults. Spark's writer makes one of its own.
+
+    Args:
+        rows: with the key in `id`, the partition path in `part` and the ordering value in `ts`.
+    """
+    jvm: Any = spark._jvm
+    hudi, model = jvm.org.apache.hudi, jvm.org.apache.hudi.common.model
+    parsed = jvm.org.apache.avro.Schema.Parser().parse(schema)
+    own = hudi.common.schema.HoodieSchema  # which 1.0 does not have
+    reader, schema_of_reader = hudi.avro.MercifulJsonConverter(), own.parse(schema) if callable(own) else parsed
+    records = jvm.java.util.ArrayList()
+    for row in rows:
+        record = reader.convert(json.dumps(row), schema_of_reader)
+        payload = model.DefaultHoodieRecordPayload(record, record.get("ts"))
+        key = model.HoodieKey(row["id"], row["part"])
+        ordered = (model.HoodieOperation.INSERT, record.get("ts"), False) if callable(own) else ()
+        records.add(model.HoodieAvroRecord(key, payload, *ordered))
+    with hudi_client(spark, table, schema, **changed) as client:
+        instant = client.startCommit()
+        written = getattr(client, operation)(spark._jsc.parallelize(records, 1), instant)  # type: ignore[attr-defined]
+        assert client.commit(instant, written)

@@ -16,11 +16,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
+from tests.hudi.client import write_records
 from tests.hudi.spark import HudiMissing, start_spark
 from tests.hudi.table import HudiTable, Rows, TableShape
 
@@ -102,6 +103,10 @@ class OtherTable:
     def write(self, query: str, operation: str, **options: str) -> None:
         self._ask("write", query=query, operation=operation, options=options)
 
+    def write_records(self, schema: str, rows: Sequence[dict[str, Any]], operation: str, **options: str) -> None:
+        """Rows as Avro records, by `tests/hudi/client`."""
+        self._ask("records", schema=schema, rows=rows, operation=operation, options=options)
+
     def snapshot(self, *, with_meta: bool = False, **options: str) -> Rows:
         return tuple(self._ask("snapshot", with_meta=with_meta, options=options))
 
@@ -128,6 +133,9 @@ def _answer(spark: Any, call: str, *, path: str, shape: dict[str, Any], options:
     match call:
         case "write":
             table.write(spark.sql(more["query"]), more["operation"], **options)
+            return None
+        case "records":
+            write_records(spark, table, more["schema"], more["rows"], more["operation"], **options)
             return None
         case "snapshot":
             return table.snapshot(with_meta=more["with_meta"], **options)

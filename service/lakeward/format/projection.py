@@ -1,29 +1,50 @@
 """Rows of an older schema in the table's schema: columns go by name, and values are promoted where types differ.
 
+Rows that were written before a field was added have in it what Hudi's own compaction gives them, which is not what one
+would think (docs/decisions/0049-what-a-column-holds-before-it-was-added.md has what each of Hudi's readers does):
+
+    rows of                      a field that may be null               one that may not
+    Avro log blocks              its default, which mostly is null      its default; without one they are refused
+    Parquet files and blocks     null, whatever its default             zero
+
+Zero is false, 0, or the first moment of 1970. Text, bytes, decimals, structs, lists and maps have none, and Hudi makes
+no value of the default of a struct or decimal: its readers and compaction fail there, and so such rows are refused.
+
 Touches: nothing.
-Keeps:   no value changes except by a promotion that is listed here; what is not listed is refused.
+Keeps:   1. no value changes except by a promotion that is listed here; what is not listed is refused;
+         2. a field that may not be null is never null for want of being in the file.
 """
 
 from __future__ import annotations
 
+import json
+
 import pyarrow as pa
 
 from lakeward.errors import Unsupported
+from lakeward.format.avro.schema import DEFAULT_KEY, REQUIRED_KEY
 
 
 def project(
-    batch: pa.RecordBatch, target: pa.Schema, *, where: str = "the rows", naive_is_utc: bool = False
+    batch: pa.RecordBatch,
+    target: pa.Schema,
+    *,
+    where: str = "the rows",
+    naive_is_utc: bool = False,
+    from_avro: bool = False,
 ) -> pa.RecordBatch:
-    """The columns of `target`, by name: missing ones null, others dropped, values promoted where types differ.
+    """The columns of `target`, by name: missing ones filled in, others dropped, values promoted where types differ.
 
-    `naive_is_utc` is for files with INT96 timestamps, which are instants without saying so.
+    Args:
+        naive_is_utc: for files with INT96 timestamps, which are instants without saying so.
+        from_avro: the rows were Avro records, where defaults count.
     """
-    promotion = _Promotion(where, naive_is_utc)
+    promotion = _Promotion(where, naive_is_utc, from_avro)
     columns = []
     for column in target:
         index = batch.schema.get_field_index(column.name)
         if index < 0:
-            columns.append(pa.nulls(batch.num_rows, column.type))
+            columns.append(promotion.missing(column, batch.num_rows, column.name))
         else:
             columns.append(promotion.array(batch.column(index), column.type, column.name))
     return pa.RecordBatch.from_arrays(columns, schema=target)
@@ -32,9 +53,10 @@ def project(
 class _Promotion:
     """Brings arrays to their target types, children included; `where` and the path are for errors."""
 
-    def __init__(self, where: str, naive_is_utc: bool) -> None:
+    def __init__(self, where: str, naive_is_utc: bool, from_avro: bool) -> None:
         self._where = where
         self._naive_is_utc = naive_is_utc
+        self._from_avro = from_avro
 
     def array(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         source = array.type
@@ -67,11 +89,30 @@ class _Promotion:
         for child in target:
             index = array.type.get_field_index(child.name)
             if index < 0:
-                children.append(pa.nulls(len(array), child.type))
+                children.append(self.missing(child, len(array), f"{path}.{child.name}"))
             else:
                 children.append(self.array(array.field(index), child.type, f"{path}.{child.name}"))
         mask = array.is_null() if array.null_count else None
         return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
+
+    def missing(self, column: pa.Field, rows: int, path: str) -> pa.Array:
+        """The values of a field that the rows were written without."""
+        metadata = column.metadata or {}
+        default = metadata.get(DEFAULT_KEY) if self._from_avro else None
+        if rows == 0 or (default is None and REQUIRED_KEY not in metadata):
+            return pa.nulls(rows, column.type)
+        if default is not None:
+            value = _default(json.loads(default), column.type)
+        else:
+            value = None if self._from_avro else _zero(column.type)
+        if value is None:
+            raise Unsupported(
+                f"The column {path} is not in {self._where}, and there is nothing to put in its place.",
+                why=f"It was added as {column.type} that may not be null, or with a default that Hudi cannot read: "
+                "its own queries and compaction fail there, too.",
+                remedy="Let a writer make the column nullable, with null as its default.",
+            )
+        return pa.repeat(value, rows)
 
     def _leaf(self, array: pa.Array, source: pa.DataType, target: pa.DataType) -> pa.Array | None:
         """The values as Hudi would rewrite them, or None when no test has proven that Arrow does the same."""
@@ -106,6 +147,53 @@ class _Promotion:
             why=f"It was written as {source}, and {why}.",
             remedy="Compact this table with Hudi itself.",
         )
+
+
+def _zero(target: pa.DataType) -> pa.Scalar | None:
+    """What Spark finds in a row where a value is missing that it takes to be there; None where it fails."""
+    if pa.types.is_boolean(target):
+        return pa.scalar(False)
+    if pa.types.is_floating(target):
+        return pa.scalar(0.0, target)
+    return _whole_number(0, target)
+
+
+def _default(default: object, target: pa.DataType) -> pa.Scalar | None:
+    """A default out of the schema's JSON as a value; None where Hudi makes no value of it, or it is none."""
+    types = pa.types
+    match default:
+        case bool():
+            return pa.scalar(default) if types.is_boolean(target) else None
+        case int() | float() if types.is_floating(target):
+            return pa.scalar(float(default), target)
+        case int():
+            return _whole_number(default, target)
+        case str() if types.is_binary(target):
+            return pa.scalar(default.encode("latin-1"))  # as Avro writes bytes into JSON
+        case str() if types.is_string(target):
+            return pa.scalar(default)
+        case list() if types.is_list(target):
+            elements = [_default(each, target.value_type) for each in default]
+            return pa.scalar(_plain(elements), target) if None not in elements else None
+        case dict() if types.is_map(target):
+            values = [_default(each, target.item_type) for each in default.values()]
+            entries = list(zip(default, _plain(values), strict=True))
+            return pa.scalar(entries, target) if None not in values else None
+    return None
+
+
+def _plain(values: list[pa.Scalar | None]) -> list[object]:
+    return [None if value is None else value.as_py() for value in values]
+
+
+def _whole_number(value: int, target: pa.DataType) -> pa.Scalar | None:
+    """A number as Avro has it, of this type: an integer, a day, or a moment in the type's own unit."""
+    types = pa.types
+    if types.is_signed_integer(target):
+        return pa.scalar(value, target)
+    if types.is_date32(target) or types.is_timestamp(target):
+        return pa.scalar(value, pa.int32() if types.is_date32(target) else pa.int64()).cast(target)
+    return None
 
 
 def _with_children(array: pa.Array, target: pa.DataType, children: list[pa.Array]) -> pa.Array:

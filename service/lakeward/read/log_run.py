@@ -178,7 +178,8 @@ class LogRun:
             choose=self._choose if self._query.prunes else None,
             meter=self._meter,
         ):
-            projected = self._keys.chosen(project(batch, self.schema, where=block.where))
+            from_avro = block.type is not BlockType.PARQUET_DATA
+            projected = self._keys.chosen(project(batch, self.schema, where=block.where, from_avro=from_avro))
             self._check_partition(projected, block)
             self.records.append_data(projected, source=block.where)
             self._watch_keys(projected)

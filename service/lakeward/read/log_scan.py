@@ -30,7 +30,7 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from lakeward.errors import BrokenFile, NotFound, Unsupported
-from lakeward.format.avro.schema import block_schema
+from lakeward.format.avro.schema import REQUIRED_KEY, block_schema
 from lakeward.format.file_name import parse_log_file
 from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock, read_content_range, scan_blocks
 from lakeward.format.log.hfile_block import KEY_COLUMN
@@ -210,21 +210,26 @@ def check_hfile_keys(scan: LogScan, key_fields: Sequence[str]) -> None:
 
 
 def check_schemas(scan: LogScan, schema: pa.Schema) -> None:
-    """Raise `Unsupported` where a column of a block was written as a type that merging does not turn into the table's.
+    """Raise `Unsupported` where a column of a block was written as a type that merging does not turn into the table's,
+    or is missing and cannot be filled in.
 
     Raises `BrokenFile` for a schema that is none. What single values forbid is found only when they are read.
     """
     types = {column.name: column.type for column in schema}
     data = [block for block in scan.blocks if block.type in _DATA_TYPES]
     # The writers of most blocks of a slice had one schema, so that is read once.
-    for schema_json, block in {_header(block, HeaderKey.SCHEMA): block for block in reversed(data)}.items():
+    forms = {(_header(block, HeaderKey.SCHEMA), block.type): block for block in reversed(data)}
+    for (schema_json, _), block in forms.items():
         written = block_schema(schema_json, where=block.where)
-        if any(types.get(column.name, column.type) != column.type for column in written):
+        promoted = any(types.get(column.name, column.type) != column.type for column in written)
+        if promoted or any(
+            REQUIRED_KEY in (schema.field(name).metadata or {}) for name in types.keys() - written.names
+        ):
             # Its kernels take as much memory as all else in a process that only plans, and are seldom needed there.
             from lakeward.format.projection import project
 
             row = pa.RecordBatch.from_arrays([pa.nulls(1, column.type) for column in written], schema=written)
-            project(row, schema, where=block.where)
+            project(row, schema, where=block.where, from_avro=block.type is not BlockType.PARQUET_DATA)
 
 
 def check_holds_records(scan: LogScan) -> None:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lakeward.format.avro.schema import REQUIRED_KEY
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.row_groups import ValueRange, row_groups
 
@@ -61,6 +62,15 @@ def test_a_column_that_the_file_does_not_have_holds_no_value():
     pq.write_table(pa.table({"c": [1]}), sink)
     (group,) = row_groups(ParquetBatches(sink, where="a file"), pa.schema([pa.field("new", pa.string())]))
     assert group.ranges == {"new": None}
+
+
+def test_of_a_missing_column_that_may_not_be_null_nothing_is_said():
+    """Its rows hold what is put in its place."""
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"c": [1]}), sink)
+    required = pa.field("new", pa.int32(), metadata={REQUIRED_KEY: b""})
+    (group,) = row_groups(ParquetBatches(sink, where="a file"), pa.schema([required]))
+    assert group.ranges == {}
 
 
 @pytest.mark.parametrize(("low", "high"), [("zzzz", "bbbb"), ("aa\xe9", "bbbb")])

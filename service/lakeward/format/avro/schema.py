@@ -7,7 +7,9 @@ proven yet that it survives a compaction.
 
 Touches: nothing.
 Keeps:   1. every column is nullable in Arrow, whatever the schema says: base files may be looser than their schema;
-         2. the same schema always gives the same Arrow schema, so outputs of different executors agree.
+         2. the same schema always gives the same Arrow schema, so outputs of different executors agree;
+         3. what stands for a field in rows that were written without it (its default, and whether it may be null) is
+            metadata of its Arrow field, at every level.
 """
 
 from __future__ import annotations
@@ -28,6 +30,11 @@ META_COLUMNS = (
     "_hoodie_partition_path",
     "_hoodie_file_name",
 )
+
+REQUIRED_KEY = b"lakeward.required"
+"""The entry of a field's metadata that says that its values may not be null."""
+DEFAULT_KEY = b"lakeward.default"
+"""The entry with its default as JSON, where that is not null."""
 
 _DEPTH_MAX = 64  # no writer nests deeper; it keeps a hostile schema from exhausting the stack
 _TYPES_MAX = 20_000
@@ -77,6 +84,19 @@ class AvroType:
 class AvroField:
     name: str
     type: AvroType
+    default: object = None
+    """Its JSON in the schema; None where it is null, and where there is none."""
+
+    @property
+    def arrow(self) -> pa.Field:
+        metadata = {REQUIRED_KEY: b""} if self.is_required else {}
+        if self.default is not None:
+            metadata[DEFAULT_KEY] = json.dumps(self.default).encode()
+        return pa.field(self.name, self.type.arrow, metadata=metadata or None)
+
+    @property
+    def is_required(self) -> bool:
+        return self.type.null_branch in (None, _NO_BRANCH)
 
 
 @dataclass(slots=True)
@@ -102,7 +122,7 @@ def without_meta_columns(schema_json: str) -> str:
 def required_columns(schema_json: str, *, where: str = "the table schema") -> frozenset[str]:
     """The columns that may hold no null; of what lies inside of a column nothing is said."""
     columns = parse_schema(schema_json, where=where)
-    return frozenset(column.name for column in columns if column.type.null_branch in (None, _NO_BRANCH))
+    return frozenset(column.name for column in columns if column.is_required)
 
 
 def block_schema(schema_json: str, *, where: str) -> pa.Schema:
@@ -123,7 +143,7 @@ def parse_schema(schema_json: str, *, where: str) -> tuple[AvroField, ...]:
 
 
 def _fields(columns: list[AvroField] | tuple[AvroField, ...]) -> list[pa.Field]:
-    return [pa.field(column.name, column.type.arrow) for column in columns]
+    return [column.arrow for column in columns]
 
 
 def _parse(schema: Any, *, namespace: str, path: str, names: _Names, where: str, depth: int) -> AvroType:
@@ -204,14 +224,14 @@ def _parse_record(
         size += child.size
         if size > _TYPES_MAX:
             raise _unsupported(where, path, f"is made of more than {_TYPES_MAX} types")
-        fields.append(AvroField(name, child))
+        fields.append(AvroField(name, child, entry.get("default")))
     if not fields:
         raise _unsupported(where, path, "is a record without fields")
     if len({child.name for child in fields}) != len(fields):
         raise _unsupported(where, path, "holds two fields of one name")
     parsed = AvroType(
         AvroKind.RECORD,
-        pa.struct([pa.field(child.name, child.type.arrow) for child in fields]),
+        pa.struct([child.arrow for child in fields]),
         children=tuple(fields),
     )
     names.known[full_name] = parsed

@@ -299,7 +299,7 @@ def open_base_file(
     choose: ChooseGroups | None = None,
     meter: ReadMeter | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a base file in file order, in `schema`: columns the file does not have are null.
+    """The rows of a base file in file order, in `schema`: columns the file does not have are filled in as by `project`.
 
     No batch takes more than `bytes_max` when it is decoded; a row that does is `Unsupported`.
 
@@ -317,8 +317,8 @@ def open_base_file(
         if not columns:
             rows = sum(metadata.row_group(group).num_rows for group in groups)
             for start in range(0, rows, batch_rows):
-                length = min(batch_rows, rows - start)
-                yield pa.RecordBatch.from_arrays([pa.nulls(length, column.type) for column in schema], schema=schema)
+                nothing = pa.RecordBatch.from_struct_array(pa.nulls(min(batch_rows, rows - start), pa.struct([])))
+                yield project(nothing, schema, where=where)
             return
         for batch in file.read(columns, rows_max=batch_rows, groups=groups, meter=meter):
             yield project(batch, schema, where=where, naive_is_utc=naive_is_utc)

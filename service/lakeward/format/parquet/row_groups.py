@@ -15,6 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from lakeward.format.avro.schema import REQUIRED_KEY
 from lakeward.format.parquet.batches import ParquetBatches
 
 Value = str | int
@@ -49,7 +50,8 @@ def row_groups(file: ParquetBatches, wanted: pa.Schema) -> list[RowGroup]:
         ranges: dict[str, ValueRange | None] = {}
         for column in wanted:
             if column.name not in file.schema.names:
-                ranges[column.name] = None  # the file is older than the column, which is null in all its rows
+                if REQUIRED_KEY not in (column.metadata or {}):
+                    ranges[column.name] = None  # the file is older than the column, which is null in all its rows
             elif column.name in leaves and _are_alike(file.schema.field(column.name).type, column.type):
                 ranges |= _range(column.name, group.column(leaves[column.name]))
         groups.append(RowGroup(number, int(group.num_rows), ranges))
