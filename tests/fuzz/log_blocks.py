@@ -11,7 +11,9 @@ from lakeward.format.log.block import BlockType, CorruptBlock, LogBlock, scan_bl
 from lakeward.format.log.data_block import read_data_block
 from lakeward.format.log.delete_block import read_delete_block
 from tests.format.log.test_data_block import TYPES
+from tests.format.log.test_kryo_deletes import content
 from tests.fuzz.golden import files
+from tests.read.log_files import block
 
 _FRAMED = 1
 """A first byte that is odd stands for a block whose frame is right: most of what chance makes would end there."""
@@ -19,6 +21,7 @@ _FRAMED = 1
 
 def corpus() -> list[bytes]:
     logs = [*files("v9", "*/.*.log.*"), (TYPES / "hfile.log").read_bytes()]
+    logs += [block(BlockType.DELETE, {}, content(name, int(name[1]))) for name in ("v1", "v2Same", "v2Decimal")]
     return [b"\0" + log for log in logs] + [bytes([_FRAMED]) + log[14:-8] for log in logs]
 
 
@@ -26,23 +29,23 @@ def one_input(data: bytes) -> None:
     log = _framed(data[1:]) if data[:1] and data[0] & _FRAMED else data[1:]
     with contextlib.suppress(LakewardError):
         end = 0
-        for block in scan_blocks(io.BytesIO(log), len(log), name="x.log"):
-            assert block.offset >= end, "blocks come in file order"
-            if isinstance(block, CorruptBlock):
-                end = block.offset + block.length
+        for found in scan_blocks(io.BytesIO(log), len(log), name="x.log"):
+            assert found.offset >= end, "blocks come in file order"
+            if isinstance(found, CorruptBlock):
+                end = found.offset + found.length
                 continue
-            end = block.content_offset + block.content_length
+            end = found.content_offset + found.content_length
             with contextlib.suppress(LakewardError):
-                _read(log, block)
+                _read(log, found)
         assert end <= len(log), "nothing is read behind the end"
 
 
-def _read(log: bytes, block: LogBlock) -> None:
-    if block.type in (BlockType.AVRO_DATA, BlockType.HFILE_DATA):
-        for batch in read_data_block(io.BytesIO(log), block):
+def _read(log: bytes, found: LogBlock) -> None:
+    if found.type in (BlockType.AVRO_DATA, BlockType.HFILE_DATA):
+        for batch in read_data_block(io.BytesIO(log), found):
             batch.validate(full=True)
-    elif block.type is BlockType.DELETE:
-        deleted = read_delete_block(io.BytesIO(log), block)
+    elif found.type is BlockType.DELETE:
+        deleted = read_delete_block(io.BytesIO(log), found)
         assert len(deleted.is_default) == len(deleted.keys)
 
 

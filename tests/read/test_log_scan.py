@@ -161,7 +161,7 @@ OPERATION = {**BLOCK_SCHEMA, "fields": [{"name": "_hoodie_operation", "type": "s
 REFUSED = {
     "CDC": (block(BlockType.CDC_DATA, {HeaderKey.INSTANT_TIME: "1"}), "cdc data"),
     "partial updates": (data_block("1", [], IS_PARTIAL="true"), "partial updates"),
-    "old delete block": (delete_block("1", [], version=2), "version 2"),
+    "newer delete block": (delete_block("1", [], version=4), "version 4"),
     "unknown command": (
         block(BlockType.COMMAND, {HeaderKey.INSTANT_TIME: "1", HeaderKey.COMMAND_BLOCK_TYPE: "1"}),
         "command",

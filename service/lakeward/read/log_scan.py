@@ -40,7 +40,7 @@ from lakeward.storage.storage import Storage, is_absolute, join
 from lakeward.table.damaged_file import DamagedFile, DamageKind, damaged_error
 
 ROLLBACK_COMMAND = "0"
-DELETE_BLOCK_VERSION = 3
+DELETE_BLOCK_VERSIONS = (1, 2, 3)
 CDC_SUFFIX = ".cdc"
 
 _DATA_TYPES = frozenset({BlockType.AVRO_DATA, BlockType.HFILE_DATA, BlockType.PARQUET_DATA})
@@ -338,7 +338,7 @@ def _check_delete_version(head: bytes, block: LogBlock) -> None:
             remedy="Restore the file, or roll back the commit that wrote it.",
         )
     (version,) = struct.unpack(">i", head)
-    if version != DELETE_BLOCK_VERSION:
+    if version not in DELETE_BLOCK_VERSIONS:
         raise _unsupported(block, f"is a delete block of version {version}")
 
 

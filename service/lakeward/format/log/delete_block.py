@@ -3,7 +3,8 @@
 Content, version 3: int32 version, int32 length, then Avro binary of an array of (key: null or string, partition path:
 null or string, ordering value: null or one of twelve wrapper records with one field). The twelfth holds the values of
 several ordering fields: null or an array of null or such records. Hudi 1.2.0 writes a null there for a missing value,
-and fails when it reads it. Versions 1 and 2 are serialised Java objects of Hudi 0.13 and older, and are refused.
+and fails when it reads it. Versions 1, without ordering values, and 2 are Java objects of Hudi 0.13 and older
+(`kryo_deletes.py`), and are only read.
 
 Touches: the log file it is given, by seeking and reading; writing gives bytes.
 Keeps:   1. no ordering value and `IntWrapper(0)` mean the same, a delete that always wins, even where the ordering
@@ -30,6 +31,7 @@ from lakeward.format.avro.decoder import AvroProgram, compile_schema, read_numbe
 from lakeward.format.avro.encoder import encode_records, write_number
 from lakeward.format.avro.schema import AvroField, AvroKind, AvroType
 from lakeward.format.log.block import BlockType, LogBlock, read_content
+from lakeward.format.log.kryo_deletes import BadDeletes, OtherOrderingClass, read_kryo_deletes
 from lakeward.kernel import I32, I64, TWO_I64, U8, U8_IN, kernel, types
 
 _VERSION = 3
@@ -51,6 +53,17 @@ _WRAPPERS: dict[int, tuple[str, pa.DataType]] = {
     _TIME: ("TimeMicrosWrapper", pa.time64("us")),
     _TIMESTAMP: ("TimestampMicrosWrapper", pa.timestamp("us", "UTC")),
 }
+
+_JAVA_CLASSES = {
+    "Boolean": _BOOLEAN,
+    "Integer": _INT,
+    "Long": _LONG,
+    "Float": _FLOAT,
+    "Double": _DOUBLE,
+    "String": _STRING,
+    "BigDecimal": _DECIMAL,
+}
+"""What versions 1 and 2 have in place of wrappers."""
 
 _TEXT = AvroType(AvroKind.STRING, pa.string(), null_branch=0)
 _NUMBER = AvroType(AvroKind.INT, pa.int32())
@@ -97,20 +110,22 @@ class DeletedKeys:
 
 
 def read_delete_block(file: BinaryIO, block: LogBlock) -> DeletedKeys:
-    """All deletes of a block. Raises `Unsupported` for what older Hudi wrote and for what Hudi cannot read."""
+    """All deletes of a block. Raises `Unsupported` for values of several classes and for what Hudi cannot read."""
     assert block.type is BlockType.DELETE
     content = read_content(file, block)
     if len(content) < _HEAD_BYTES:
         raise _broken(block, "its content is shorter than its head")
     version, length = struct.unpack_from(">ii", content)
-    if version != _VERSION:
+    if not 1 <= version <= _VERSION:
         raise _unsupported(
             block,
-            f"It is a delete block of version {version}, and this release reads version {_VERSION}.",
+            f"It is a delete block of version {version}, and this release reads versions 1 to {_VERSION}.",
             "Compact this table once with the Hudi release that wrote it.",
         )
     if length != len(content) - _HEAD_BYTES:
         raise _broken(block, f"it claims {length} bytes of {len(content) - _HEAD_BYTES}")
+    if version < _VERSION:
+        return _java_deletes(content[_HEAD_BYTES:], version, block)
     return _decode_deletes(np.frombuffer(content, dtype=np.uint8)[_HEAD_BYTES:], block)
 
 
@@ -275,16 +290,11 @@ def _column(
     is_default = is_missing
     if is_default is None:
         is_default = (branches == _NULL) | ((branches == _INT) & (values == 0))
-    present = [int(branch) for branch in np.unique(branches[~is_default])]
-    if len(present) > 1:
-        names = " and ".join(_WRAPPERS[branch][0] for branch in present)
-        raise _unsupported(
-            block, f"Its deletes mix ordering values of {names}.", "Compact this table with Hudi itself."
-        )
-    if not present:
+    branch = _only_branch(branches[~is_default], block)
+    if branch is None:
         return _Column(pa.nulls(count), is_default, None)
-    wrapper, arrow = _WRAPPERS[present[0]]
-    if present[0] in (_BYTES, _STRING):
+    wrapper, arrow = _WRAPPERS[branch]
+    if branch in (_BYTES, _STRING):
         ordering = pa.Array.from_buffers(
             arrow,
             count,
@@ -294,15 +304,52 @@ def _column(
                 _trimmed(value_bytes, value_offsets[count]),
             ],
         )
-    elif present[0] == _DECIMAL:
+    elif branch == _DECIMAL:
         ordering = _decimals(value_bytes, value_offsets[: count + 1], is_default, arrow, block)
     else:
-        ordering = _numbers(values, is_default, present[0], arrow)
+        ordering = _numbers(values, is_default, branch, arrow)
     try:
         ordering.validate(full=True)
     except pa.ArrowInvalid as invalid:
         raise _broken(block, f"an ordering value is not of its type: {invalid}") from None
     return _Column(ordering, is_default, wrapper)
+
+
+def _only_branch(branches: npt.NDArray[np.uint8], block: LogBlock) -> int | None:
+    """The branch of all of these ordering values, None where there are none. Raises `Unsupported` for several."""
+    present = [int(branch) for branch in np.unique(branches)]
+    if len(present) > 1:
+        names = " and ".join(_WRAPPERS[branch][0] for branch in present)
+        raise _unsupported(
+            block, f"Its deletes mix ordering values of {names}.", "Compact this table with Hudi itself."
+        )
+    return present[0] if present else None
+
+
+def _java_deletes(content: bytes, version: int, block: LogBlock) -> DeletedKeys:
+    try:
+        deletes = read_kryo_deletes(content, version)
+    except BadDeletes as bad:
+        raise _broken(block, f"its deletes are not as Java wrote them: {bad}") from None
+    except OtherOrderingClass as other:
+        raise _unsupported(
+            block, f"It has an ordering value of the class {other}.", "Compact this table with Hudi itself."
+        ) from None
+    keys = pa.array([delete.record_key for delete in deletes], pa.string())
+    is_default = np.array([delete.has_no_ordering for delete in deletes], dtype=np.bool_)
+    branches = [_JAVA_CLASSES[delete.ordering_class or "Integer"] for delete in deletes]
+    branch = _only_branch(np.array(branches, dtype=np.uint8)[~is_default], block)
+    if branch is None:
+        return DeletedKeys(keys, None, is_default, ())
+    wrapper, arrow = _WRAPPERS[branch]
+    values = [None if delete.has_no_ordering else delete.ordering for delete in deletes]
+    try:
+        ordering = pa.array(values, arrow)
+    except pa.ArrowInvalid as invalid:
+        raise _unsupported(
+            block, f"It has an ordering value that is no {wrapper}: {invalid}.", "Compact this table with Hudi itself."
+        ) from None
+    return DeletedKeys(keys, ordering, is_default, (wrapper,))
 
 
 def _numbers(
