@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from lakeward.format.avro.schema import table_schema
-from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
+from lakeward.format.log.block import BlockType, HeaderKey
+from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD, MergeMode, MergeRules
 from lakeward.merge.rules.reference import LogRecord, fold_key
 from lakeward.read.log_deletes import Deletes, find_deletes, folds_by_itself
 from lakeward.storage.local import LocalStorage
-from tests.read.log_files import TABLE_SCHEMA, data_block, delete_block, row
+from tests.read.log_files import TABLE_SCHEMA, block, data_block, delete_block, row
 
 EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",))
 COMMIT = MergeRules(MergeMode.COMMIT_TIME_ORDERING, ("ts",))
@@ -136,3 +137,12 @@ def test_what_heads_do_not_tell_is_the_worst(tmp_path: Path) -> None:
     assert found(plain, marked) is Deletes.UNCONDITIONAL
     schema = json.dumps(TABLE_SCHEMA).replace('"v"', '"_hoodie_is_deleted"')
     assert found(data_block("100", [row("a", 1, "")], SCHEMA=schema)) is Deletes.UNCONDITIONAL
+
+
+def test_blocks_of_changes_delete_nothing(tmp_path: Path) -> None:
+    """No reader merges them, whatever columns they tell of."""
+    schema = json.dumps({"type": "record", "name": "r", "fields": [{"name": IS_DELETED_FIELD, "type": "boolean"}]})
+    changes = block(BlockType.CDC_DATA, {HeaderKey.INSTANT_TIME: "100", HeaderKey.SCHEMA: schema}, b"changes")
+    (tmp_path / ".fg_100.log.1_0-0-0").write_bytes(changes)
+
+    assert find_deletes(LocalStorage(), str(tmp_path), [".fg_100.log.1_0-0-0"], EVENT, SCHEMA) is Deletes.NONE

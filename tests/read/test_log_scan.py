@@ -157,9 +157,17 @@ def test_cdc_files_are_ignored(tmp_path: Path):
     assert (scanned.log_files, scanned.blocks) == (0, ())
 
 
+def test_blocks_of_changes_are_passed_over(tmp_path: Path):
+    """They say what happened to rows that other blocks hold."""
+    changes = block(BlockType.CDC_DATA, {HeaderKey.INSTANT_TIME: "2", HeaderKey.SCHEMA: "{}"}, b"changes")
+    scanned = scan(tmp_path, data_block("1", [row("a", 1, "")]) + changes + delete_block("3", [("b", 1)]), changes)
+
+    assert [found.headers[HeaderKey.INSTANT_TIME] for found in scanned.blocks] == ["1", "3"]
+    assert (scanned.log_files, scanned.log_blocks) == (2, 4)
+
+
 OPERATION = {**BLOCK_SCHEMA, "fields": [{"name": "_hoodie_operation", "type": "string"}, *BLOCK_SCHEMA["fields"]]}
 REFUSED = {
-    "CDC": (block(BlockType.CDC_DATA, {HeaderKey.INSTANT_TIME: "1"}), "cdc data"),
     "partial updates": (data_block("1", [], IS_PARTIAL="true"), "partial updates"),
     "newer delete block": (delete_block("1", [], version=4), "version 4"),
     "unknown command": (

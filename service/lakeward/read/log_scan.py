@@ -4,8 +4,12 @@ Files are read in comparator order, blocks in file order. Blocks are grouped by 
 first block. A rollback command drops the blocks of its target seen so far. Then, from the newest instant to the oldest,
 an instant whose first block lists others in COMPACTED_BLOCK_TIMES stands for them (also for what they stand for in
 turn): the first of them that is met gives its place to it, the others vanish. A compacted instant none of whose sources
-is in the slice vanishes, too. This is Hudi 1.2's scan for table versions 8 and later, where a block of an uncommitted
-instant does not occur: the file-system view has left its file out.
+is in the slice vanishes, too. This is Hudi 1.2's scan (BaseHoodieLogRecordReader). From table version 8 on a block of
+an uncommitted instant does not occur: the file-system view has left its file out. Before, writes appended to each
+other's logs, and blocks are judged one by one (`read/committed_writes.py`); a rollback command counts at any rate, also
+one that is newer than the query's instant: it says of blocks before it that they never counted (HUDI-8248).
+
+Blocks of changes (CDC) are passed over: what they tell of is in other blocks.
 
 A log that an earlier log compaction superseded, as its plan says, need not be opened: all that its blocks do is to
 give their place to the output that names them, and the instant is in the file's name. That holds only where the
@@ -36,6 +40,7 @@ from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlo
 from lakeward.format.log.hfile_block import KEY_COLUMN
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.merge.rules.ordering_type import ordering_type
+from lakeward.read.committed_writes import CommittedWrites
 from lakeward.storage.storage import Storage, is_absolute, join
 from lakeward.table.damaged_file import DamagedFile, DamageKind, damaged_error
 
@@ -95,11 +100,12 @@ def scan_slice_heads(
     *,
     instant: str,
     superseded: Mapping[str, Sequence[str]] = _NONE_SUPERSEDED,
+    committed: CommittedWrites | None = None,
 ) -> LogScan:
     """Scan the logs of a slice (relative paths in comparator order) as a reader at `instant` does.
 
     `superseded` are paths among them that plans of log compactions say are superseded, each with the instants that it
-    stands for itself.
+    stands for itself. `committed` is for table versions before 8: the writes whose blocks count.
 
     Reads heads only, so it is cheap enough to ask about every slice before a plan is made. Raises `Unsupported` for a
     block that we cannot merge, `BrokenFile` and `NotFound` for files that cannot be read.
@@ -117,9 +123,9 @@ def scan_slice_heads(
         met += found
         order += [block for block in found if isinstance(block, LogBlock)]
     try:
-        blocks = blocks_that_count(order, instant)
+        blocks = blocks_that_count(order, instant, committed)
     except NotSuperseded:
-        return scan_slice_heads(storage, base_path, log_files, instant=instant)
+        return scan_slice_heads(storage, base_path, log_files, instant=instant, committed=committed)
     sound = [block for block in met if isinstance(block, LogBlock)]
     return LogScan(
         blocks=tuple(blocks),
@@ -246,8 +252,14 @@ class NotSuperseded(Exception):
     """No output that was opened names a log that was taken for superseded, so it has to be opened, too."""
 
 
-def blocks_that_count(blocks: Iterable[LogBlock | SupersededLog], instant: str) -> list[LogBlock]:
-    """The data and delete blocks that a reader at `instant` merges, oldest first. Raises `NotSuperseded`."""
+def blocks_that_count(
+    blocks: Iterable[LogBlock | SupersededLog], instant: str, committed: CommittedWrites | None = None
+) -> list[LogBlock]:
+    """The data and delete blocks that a reader at `instant` merges, oldest first. Raises `NotSuperseded`.
+
+    Args:
+        committed: the writes whose blocks count; None where the files of others are left out already.
+    """
     by_instant: dict[str, list[LogBlock]] = {}  # in the order of the instants' first blocks
     unopened: dict[str, SupersededLog] = {}
     for block in blocks:
@@ -259,8 +271,10 @@ def blocks_that_count(blocks: Iterable[LogBlock | SupersededLog], instant: str) 
         if block.type is BlockType.COMMAND:
             by_instant.pop(_header(block, HeaderKey.TARGET_INSTANT_TIME), None)
             continue
+        if block.type is BlockType.CDC_DATA:
+            continue
         written_by = _header(block, HeaderKey.INSTANT_TIME)
-        if written_by <= instant:
+        if written_by <= instant and (committed is None or written_by in committed):
             by_instant.setdefault(written_by, []).append(block)
 
     stands_for: dict[str, str] = {}  # a replaced instant and the last one in the chain that replaced it
@@ -326,7 +340,7 @@ def _check_mergeable(block: LogBlock) -> None:
             raise _unsupported(block, "holds partial updates")
         if f'"{_OPERATION_FIELD}"' in _header(block, HeaderKey.SCHEMA):
             raise _unsupported(block, f"has the column {_OPERATION_FIELD}, which may mark records as deleted")
-    elif block.type is not BlockType.DELETE:
+    elif block.type not in (BlockType.DELETE, BlockType.CDC_DATA):
         raise _unsupported(block, f"is of the type {block.type.name.replace('_', ' ').lower()}")
 
 
