@@ -71,15 +71,17 @@ def block(kind: BlockType, headers: dict[HeaderKey, str], content: bytes = b"") 
     return b"#HUDI#" + struct.pack(">q", size) + body + struct.pack(">q", size + 6)
 
 
-def data_block(instant: str, rows: list[dict[str, Any]], **more: str) -> bytes:
+def data_block(
+    instant: str, rows: list[dict[str, Any]], *, schema_json: dict[str, Any] = BLOCK_SCHEMA, **more: str
+) -> bytes:
     """An Avro data block. `more` are further headers by name."""
-    schema = fastavro.parse_schema(BLOCK_SCHEMA)
+    schema = fastavro.parse_schema(schema_json)
     content = struct.pack(">ii", 3, len(rows))
     for one in rows:
         record = io.BytesIO()
         fastavro.schemaless_writer(record, schema, {**one, "_hoodie_commit_time": instant})
         content += struct.pack(">i", len(record.getvalue())) + record.getvalue()
-    headers = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: json.dumps(BLOCK_SCHEMA)}
+    headers = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: json.dumps(schema_json)}
     return block(BlockType.AVRO_DATA, headers | {HeaderKey[name]: value for name, value in more.items()}, content)
 
 

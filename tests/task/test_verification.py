@@ -64,7 +64,7 @@ def test_counts_that_do_not(wrong: dict[str, int]):
 
 
 def test_rows_lost_by_the_writer():
-    """The file's own row count is held against the merge's."""
+    """The file's own row count is held against the merge's (Hudi's issue 8132: a new base file had lost rows)."""
     with pytest.raises(VerificationFailed, match="10 rows"):
         check_counts(COUNTS, rows_written=10)
 
