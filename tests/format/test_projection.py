@@ -70,6 +70,8 @@ EPOCH = datetime.datetime(1970, 1, 1)
         ({"type": "map", "values": "long"}, {"w": 3}, [("w", 3)], None),
         (FIXED, "\u0000\u0000\u0000\u0000\u0005", None, None),
         (STRUCT, {"x": 1}, None, None),
+        ({"type": "fixed", "name": "f", "size": 1}, "\u0005", None, None),
+        ({"type": "enum", "name": "e", "symbols": ["A"]}, "A", None, None),
         ("int", "seven", None, 0),
     ],
 )
@@ -146,6 +148,9 @@ def test_promotions():
     money = pa.array([decimal.Decimal("1.25"), None], pa.decimal128(5, 2))
     assert promoted(money, pa.decimal128(12, 3)) == [decimal.Decimal("1.250"), None]
     assert promoted(ints, pa.decimal128(20, 2)) == [decimal.Decimal(-5), None, decimal.Decimal(2**31 - 1)]
+    assert promoted(pa.array([b"ab", None], pa.binary(2)), pa.binary()) == [b"ab", None]
+    days = pa.array([-141427, None, 0, 2932896], pa.int32()).cast(pa.date32())
+    assert promoted(days, pa.string()) == ["1582-10-15", None, "1970-01-01", "9999-12-31"]
     moment = datetime.datetime(1969, 12, 31, 23, 59, 59, 999000)
     assert promoted(pa.array([moment], pa.timestamp("ms")), pa.timestamp("us")) == [moment]
 
@@ -187,6 +192,8 @@ def test_promotions_below_lists_structs_and_maps():
         (pa.array([1], pa.timestamp("us")), pa.timestamp("ms")),
         (pa.array([1], pa.int64()), pa.timestamp("us")),
         (pa.array([b"\xff"]), pa.string()),
+        (pa.array([-141428], pa.int32()).cast(pa.date32()), pa.string()),
+        (pa.array([2932897], pa.int32()).cast(pa.date32()), pa.string()),
         (pa.array([decimal.Decimal("1.25")]), pa.decimal128(5, 1)),
         (pa.array([decimal.Decimal("99.25")]), pa.decimal128(3, 2)),
         (pa.array([12345], pa.int32()), pa.decimal128(5, 2)),

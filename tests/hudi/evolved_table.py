@@ -7,9 +7,11 @@ makes tests/golden/evolved and tests/golden/defaulted (1.2.0): `table.tar.xz`, w
 
     evolved     partition p0 has Avro log blocks, p1 Parquet ones: base file and logs from before the change, then logs
                 from after it. Columns were added (null, with a default that is not null, within lists and maps), put
-                between others, and got wider types.
+                between others, dropped, and got wider types.
     defaulted   the base file has all columns, and a log block of a writer that did not know some of them lies over it:
                 text, bytes, lists and maps have a default in Avro blocks only.
+    dropped     base files are without the partition column (`hoodie.datasource.write.drop.partition.columns`), logs are
+                with it.
 
 Touches: FOLDER, through another release's process.
 """
@@ -39,9 +41,19 @@ SHAPE = by_default(
 )
 DROPPING = {"hoodie.datasource.write.schema.allow.auto.evolution.column.drop": "true"}
 
+NOT_IN_FILES = {"hoodie.datasource.write.drop.partition.columns": "true"}
+
 _LONG = {"micros": "timestamp-micros", "millis": "timestamp-millis", "local": "local-timestamp-micros"}
 MOMENTS = {name: {"type": "long", "logicalType": logical} for name, logical in _LONG.items()}
 DAY = {"type": "int", "logicalType": "date"}
+
+DECIMAL_BYTES = {"type": "bytes", "logicalType": "decimal", "scale": 2}
+
+
+def _decimal(name: str, size: int, precision: int, scale: int) -> dict[str, Any]:
+    fixed = {"type": "fixed", "name": name, "namespace": "hoodie.t.t_record", "size": size}
+    return fixed | {"logicalType": "decimal", "precision": precision, "scale": scale}
+
 
 # A column, its type before and after.
 PROMOTED = {
@@ -55,10 +67,16 @@ PROMOTED = {
     "float_double": ("float", "double"),
     "string_bytes": ("string", "bytes"),
     "bytes_string": ("bytes", "string"),
+    "day_string": (DAY, "string"),
+    "wider": (_decimal("w", 5, 10, 2), _decimal("w", 6, 12, 2)),
+    "scaled": (_decimal("c", 5, 10, 2), _decimal("c", 6, 12, 3)),
+    "in_bytes": (DECIMAL_BYTES | {"precision": 10}, DECIMAL_BYTES | {"precision": 12}),
     "longs": ({"type": "array", "items": ["null", "int"]}, {"type": "array", "items": ["null", "long"]}),
     "doubles": ({"type": "map", "values": "float"}, {"type": "map", "values": "double"}),
 }
-KEPT = {"day": DAY, **MOMENTS, "raw": "bytes", "flag": "boolean"}
+ENUM = {"type": "enum", "name": "e", "namespace": "hoodie.t.t_record", "symbols": ["A", "B"]}
+FIXED = {"type": "fixed", "name": "f", "namespace": "hoodie.t.t_record", "size": 2}
+KEPT = {"day": DAY, **MOMENTS, "raw": "bytes", "flag": "boolean", "enum": ENUM, "fixed": FIXED}
 ADDED = {
     "new_flag": ("boolean", True),
     "new_int": ("int", 7),
@@ -107,6 +125,7 @@ def _nested(*, is_new: bool) -> list[dict[str, Any]]:
 
 
 OLD = schema(
+    maybe("gone", "int"),
     *(maybe(name, before) for name, (before, _) in PROMOTED.items()),
     *(maybe(name, kind) for name, kind in KEPT.items()),
     *_nested(is_new=False),
@@ -126,13 +145,17 @@ def _row(key: int, part: str, ts: int, *, is_new: bool = False) -> dict[str, Any
     row: dict[str, Any] = {"id": f"k{key}", "part": part, "ts": ts}
     for name, kinds in PROMOTED.items():
         kind = kinds[is_new]
-        row[name] = values[kind] if isinstance(kind, str) else {"longs": [key, 5], "doubles": {"k": key + 0.1}}[name]
+        others: dict[str, object] = {"longs": [key, 5], "doubles": {"k": key + 0.1}, "day_string": key}
+        row[name] = values[kind] if isinstance(kind, str) else others.get(name, key + 0.25)
     inner = {"x": key, "y": 90} if is_new else {"x": key}
     row |= {"day": key, "micros": key, "millis": key, "local": key, "raw": f"r{key}", "flag": key % 2 == 0}
+    row |= {"enum": "AB"[key % 2], "fixed": [key, 1]}
     row |= {"struct": inner, "list": [inner, inner], "map": {"k": inner}}
     if key % 4 == 3:  # nulls at every level
         row = {name: value if name in ("id", "part", "ts") else None for name, value in row.items()}
-    if is_new:
+    if not is_new:
+        row["gone"] = key
+    else:
         row |= {"first": "f", "new_flag": False, "new_day": 1, "new_micros": 1}
         row |= dict.fromkeys(("new_int", "new_long", "new_float", "new_double"), 1)
     return row
@@ -145,7 +168,7 @@ def write_evolved(table: OtherTable) -> None:
     for part, first, log in parts:
         table.write_records(OLD, [_row(first + n, part, 2) for n in (1, 3)], "upsert", **log)
     for part, first, log in parts:
-        table.write_records(NEW, [_row(first + 2, part, 2, is_new=True)], "upsert", **log)
+        table.write_records(NEW, [_row(first + 2, part, 2, is_new=True)], "upsert", **log, **DROPPING)
 
 
 def write_defaulted(table: OtherTable) -> None:
@@ -158,13 +181,26 @@ def write_defaulted(table: OtherTable) -> None:
     table.write_records(whole, [rows[2] | {"ts": 2, "text": "u"}], "upsert", **AVRO)
 
 
+def write_dropped(table: OtherTable) -> None:
+    """Base files without the column, logs of both kinds with it: so do Hudi's writers."""
+    columns = "concat('k', id) AS id, concat('p', id % 2) AS part, {ts}L AS ts, cast(id + {ts} AS int) AS v"
+    rows = f"SELECT {columns} FROM range({{ids}})"
+    for ids, ts, operation, log in (
+        ("0, 8", 1, "insert", AVRO),
+        ("0, 3", 2, "upsert", AVRO),
+        ("3, 5", 2, "upsert", PARQUET),
+    ):
+        table.write(rows.format(ids=ids, ts=ts), operation, **NOT_IN_FILES, **log)
+    table.write(rows.format(ids="5, 6", ts=3), "delete", **NOT_IN_FILES)
+
+
 def _make(table: OtherTable) -> None:
     """The client makes no table. What Spark wrote for it is deleted again, by a file group's partition."""
     table.write("SELECT 'k' AS id, 'gone' AS part, 1L AS ts", "insert")
     table.write("SELECT 'k' AS id, 'gone' AS part, 1L AS ts", "delete_partition")
 
 
-WRITERS = {"evolved": write_evolved, "defaulted": write_defaulted}
+WRITERS = {"evolved": write_evolved, "defaulted": write_defaulted, "dropped": write_dropped}
 
 
 def compacted_rows(path: Path, instant: str) -> list[dict[str, Any]]:

@@ -14,9 +14,9 @@ from tests.golden_tables import copy_golden, expected_rows
 from tests.our_reader import read_rows
 
 
-@pytest.mark.parametrize("table", ["evolved", "defaulted"])
+@pytest.mark.parametrize("table", ["evolved", "defaulted", "dropped"])
 def test_rows_are_those_of_hudis_own_compaction(table: str, tmp_path: Path):
-    """Added, promoted, moved and nested columns, and defaults that are not null, in Avro and Parquet logs."""
+    """Added, promoted, moved, dropped and nested columns, and defaults that are not null, in Avro and Parquet logs."""
     found = read_rows(copy_golden(table, tmp_path / "table"))
     rows = [{name: value for name, value in row.items() if name != "_hoodie_file_name"} for row in found]
 

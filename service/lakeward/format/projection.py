@@ -17,12 +17,18 @@ Keeps:   1. no value changes except by a promotion that is listed here; what is 
 
 from __future__ import annotations
 
+import datetime
 import json
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeward.errors import Unsupported
 from lakeward.format.avro.schema import DEFAULT_KEY, REQUIRED_KEY
+
+# Older days are of another calendar to some writers, and before years of more digits Java writes a sign.
+_FIRST_DAY = datetime.date(1582, 10, 15).toordinal() - datetime.date(1970, 1, 1).toordinal()
+_LAST_DAY = datetime.date.max.toordinal() - datetime.date(1970, 1, 1).toordinal()
 
 
 def project(
@@ -130,6 +136,13 @@ class _Promotion:
             # Through the shortest decimal text: 1.1f becomes 1.1, not 1.10000002384185791015625.
             return array.cast(pa.string()).cast(target)
         if types.is_binary(source) and types.is_string(target):
+            return array.cast(target)
+        if types.is_fixed_size_binary(source) and types.is_binary(target):
+            return array.cast(target)
+        if types.is_date32(source) and types.is_string(target):
+            days = pc.min_max(array.cast(pa.int32()))
+            if days["min"].is_valid and not (days["min"].as_py() >= _FIRST_DAY and days["max"].as_py() <= _LAST_DAY):
+                raise pa.ArrowInvalid("a day lies before 1582-10-15 or after 9999-12-31")
             return array.cast(target)
         if types.is_string(source) and types.is_binary(target):
             return array.cast(target)

@@ -270,14 +270,6 @@ ROWS: tuple[RefusalRow, ...] = (
         _LEAVE,
     ),
     RefusalRow(
-        "dropped-partition-columns",
-        "partition columns that are not in the files",
-        _ROWS_ARE_MERGED,
-        findings.property_is_true("hoodie.datasource.write.drop.partition.columns"),
-        "Partition columns are not in the files, so rows there have fewer columns than the table.",
-        _LEAVE,
-    ),
-    RefusalRow(
         "bootstrap",
         "a bootstrapped table",
         _FILES_ARE_NAMED,

@@ -35,6 +35,8 @@ LEAVES: list[tuple[Any, st.SearchStrategy[Any]]] = [
         st.decimals(-(10**10), 10**10, places=3),
     ),
     ("fixed", st.decimals(-(10**20), 10**20, places=5)),
+    ("enum", st.sampled_from(["A", "BB", "C_1"])),
+    ("bytes of a fixed", st.binary(min_size=3, max_size=3)),
 ]
 
 
@@ -53,6 +55,10 @@ def typed(draw: st.DrawFn, depth: int, path: str) -> tuple[Any, st.SearchStrateg
                 "precision": 26,
                 "scale": 5,
             }
+        elif schema == "enum":
+            schema = {"type": "enum", "name": f"e{path}", "symbols": ["A", "BB", "C_1"]}
+        elif schema == "bytes of a fixed":
+            schema = {"type": "fixed", "name": f"b{path}", "size": 3}
     elif shape == "record":
         children = [draw(typed(depth - 1, f"{path}_{i}")) for i in range(draw(st.integers(1, 3)))]
         schema = {
@@ -180,6 +186,9 @@ def test_cut_short_record_is_bad_at_every_length():
         ("bytes", "feffffffffffffffff01", "length"),
         ({"type": "array", "items": "int"}, "feffffffffffffffff01", "length"),
         ({"type": "array", "items": "int"}, "ffffffffffffffffff0100", "length"),
+        ({"type": "enum", "name": "e", "symbols": ["A"]}, "02", "symbol"),
+        ({"type": "enum", "name": "e", "symbols": ["A"]}, "01", "symbol"),
+        ({"type": "fixed", "name": "f", "size": 3}, "0102", "length"),
         ({"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 0}, "00", "decimal"),
         ({"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 0}, "22" + "00" * 17, "decimal"),
     ],

@@ -118,6 +118,16 @@ def test_a_decimal_that_its_bytes_cannot_hold():
         encode(program, [{"c": Decimal(32768)}])
 
 
+def test_values_that_an_enum_or_a_fixed_cannot_hold():
+    """What another writer made of the column since may not be in the schema that a block is written with."""
+    symbols = one_column(["null", {"type": "enum", "name": "e", "symbols": ["A"]}])
+    with pytest.raises(UnwritableRecord, match="symbol") as raised:
+        encode(symbols, [{"c": None}, {"c": "A"}, {"c": "B"}])
+    assert raised.value.row == 2
+    with pytest.raises(UnwritableRecord, match="bytes than a fixed"):
+        encode(one_column({"type": "fixed", "name": "f", "size": 2}), [{"c": b"abc"}])
+
+
 @given(st.integers(-(2**63), 2**63 - 1))
 def test_numbers(number: int):
     """Every long is encoded as fastavro encodes it."""

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakeward.errors import BrokenFile, Unsupported
-from lakeward.format.avro.schema import META_COLUMNS, block_schema, table_schema
+from lakeward.format.avro.schema import DEFAULT_KEY, META_COLUMNS, REQUIRED_KEY, block_schema, table_schema
 
 
 def record(*fields: tuple[str, Any], name: str = "r", namespace: str = "hoodie.t") -> dict[str, Any]:
@@ -56,6 +56,8 @@ def test_block_schema_is_what_the_writer_had():
             pa.decimal128(12, 3),
         ),
         ({"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": 0}, pa.decimal128(38, 0)),
+        ({"type": "fixed", "name": "f", "size": 4}, pa.binary()),
+        ({"type": "enum", "name": "e", "symbols": ["A", "B"]}, pa.string()),
         ({"type": "array", "items": ["null", "int"]}, pa.list_(pa.field("element", pa.int32()))),
         ({"type": "map", "values": ["null", "long"]}, pa.map_(pa.string(), pa.int64())),
         (record(("x", ["int", "null"]), name="inner"), pa.struct([("x", pa.int32())])),
@@ -67,6 +69,21 @@ def test_types(avro: Any, arrow: pa.DataType):
         (column,) = block_schema(json.dumps(record(("c", schema))), where="x")
 
         assert column == pa.field("c", arrow)
+
+
+def test_fields_carry_their_defaults():
+    """Keeps 3 of format/avro/schema: at every level what may not be null says so, and a default that is not null goes
+    along."""
+    inner = {"type": "record", "name": "i", "fields": [{"name": "x", "type": "int", "default": 7}]}
+    fields = [
+        {"name": "a", "type": ["null", inner], "default": None},
+        {"name": "b", "type": ["string", "null"], "default": "B"},
+    ]
+    schema = block_schema(json.dumps({"type": "record", "name": "r", "fields": fields}), where="x")
+
+    assert schema.field("a").metadata is None
+    assert schema.field("b").metadata == {DEFAULT_KEY: b'"B"'}
+    assert schema.field("a").type.field("x").metadata == {REQUIRED_KEY: b"", DEFAULT_KEY: b"7"}
 
 
 def test_named_types_may_be_repeated():
@@ -95,8 +112,10 @@ def test_named_types_may_be_repeated():
         ["null", "int", "string"],
         ["null"],
         [],
-        {"type": "enum", "name": "e", "symbols": ["A"]},
-        {"type": "fixed", "name": "f", "size": 4},
+        {"type": "enum", "name": "e", "symbols": []},
+        {"type": "enum", "name": "e", "symbols": [1]},
+        {"type": "fixed", "name": "f", "size": 0},
+        {"type": "fixed", "name": "f", "size": 16, "logicalType": "uuid"},
         {"type": "fixed", "name": "f", "size": 17, "logicalType": "decimal", "precision": 38, "scale": 0},
         {"type": "fixed", "name": "f", "size": 16, "logicalType": "decimal", "precision": 39, "scale": 0},
         {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 6},

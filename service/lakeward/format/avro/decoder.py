@@ -40,6 +40,8 @@ _KINDS = {
     AvroKind.DOUBLE: DOUBLE,
     AvroKind.BYTES: BYTES,
     AvroKind.STRING: BYTES,
+    AvroKind.FIXED: BYTES,
+    AvroKind.ENUM: INT,
     AvroKind.DECIMAL_FIXED: DECIMAL_FIXED,
     AvroKind.DECIMAL_BYTES: DECIMAL_BYTES,
     AvroKind.RECORD: RECORD,
@@ -61,7 +63,18 @@ _WIDTHS = {
 }
 NO_UNION = -2
 
-_OK, _CUT_SHORT, _BAD_NUMBER, _BAD_BRANCH, _BAD_LENGTH, _BAD_BOOLEAN, _INT_RANGE, _LEFT_OVER, _BAD_DECIMAL = range(9)
+(
+    _OK,
+    _CUT_SHORT,
+    _BAD_NUMBER,
+    _BAD_BRANCH,
+    _BAD_LENGTH,
+    _BAD_BOOLEAN,
+    _INT_RANGE,
+    _LEFT_OVER,
+    _BAD_DECIMAL,
+    _BAD_SYMBOL,
+) = range(10)
 _FAULTS = {
     _CUT_SHORT: "it ends in the middle of a value",
     _BAD_NUMBER: "it holds a number of more than 64 bits",
@@ -71,6 +84,7 @@ _FAULTS = {
     _INT_RANGE: "it holds an int of more than 32 bits",
     _LEFT_OVER: "bytes are left over behind its last field",
     _BAD_DECIMAL: "it holds a decimal of no or more than 16 bytes",
+    _BAD_SYMBOL: "it holds a symbol that the schema does not have",
 }
 
 _INT32_MAX = 2**31 - 1
@@ -96,6 +110,7 @@ class AvroProgram:
     null_branches: npt.NDArray[np.int64]
     ends: npt.NDArray[np.int64]
     sizes: npt.NDArray[np.int64]
+    """Bytes of a fixed, symbols of an enum; 0 elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +131,7 @@ def compile_schema(columns: tuple[AvroField, ...]) -> AvroProgram:
         node = len(kinds)
         kinds.append(_KINDS[avro_type.kind])
         null_branches.append(NO_UNION if avro_type.null_branch is None else avro_type.null_branch)
-        sizes.append(avro_type.fixed_size)
+        sizes.append(avro_type.fixed_size or len(avro_type.symbols))
         ends.append(0)
         for child in avro_type.children:
             add(child.type)
@@ -257,6 +272,9 @@ class _Columns:
         if kind == BYTES:
             text = pa.py_buffer(self._heap[bytes_at : bytes_at + int(self._byte_lengths[node])])
             return pa.Array.from_buffers(arrow, length, [validity, pa.py_buffer(values), text], nulls)
+        if avro_type.kind is AvroKind.ENUM:
+            numbers = pa.Array.from_buffers(pa.int32(), length, [validity, pa.py_buffer(values)], nulls)
+            return pa.array(avro_type.symbols, pa.string()).take(numbers)
         if avro_type.kind is AvroKind.MAP:
             entries = pa.StructArray.from_arrays(
                 children, fields=[pa.field("key", arrow.key_type, nullable=False), arrow.item_field]
@@ -436,15 +454,20 @@ def _decode(
                     if number < -2147483648 or number > 2147483647:
                         result[0], result[2] = records, _INT_RANGE
                         return
+                    if sizes[node] > 0 and (number < 0 or number >= sizes[node]):
+                        result[0], result[2] = records, _BAD_SYMBOL
+                        return
                     if fill:
                         heap32[values_at // 4 + slot] = np.int32(number)
                 elif fill:
                     heap64[values_at // 8 + slot] = number
             elif kind == BYTES:
-                length, at = read_number(data, at, end)
-                if at < 0:
-                    result[0], result[2] = records, -at
-                    return
+                length = sizes[node]
+                if length == 0:
+                    length, at = read_number(data, at, end)
+                    if at < 0:
+                        result[0], result[2] = records, -at
+                        return
                 if length < 0 or length > end - at:
                     result[0], result[2] = records, _BAD_LENGTH
                     return

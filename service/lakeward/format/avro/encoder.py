@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeward.format.avro.decoder import (
     BOOLEAN,
@@ -34,13 +35,15 @@ from lakeward.format.avro.decoder import (
     REPEATED,
     AvroProgram,
 )
-from lakeward.format.avro.schema import AvroType
+from lakeward.format.avro.schema import AvroKind, AvroType
 from lakeward.kernel import I32_IN, I64, I64_IN, U8, U8_IN, kernel, types
 
-_OK, _NULL_IN_REQUIRED, _DECIMAL_TOO_LARGE = range(3)
+_OK, _NULL_IN_REQUIRED, _DECIMAL_TOO_LARGE, _OTHER_LENGTH, _UNKNOWN_SYMBOL = range(5)
 _FAULTS = {
     _NULL_IN_REQUIRED: "it has no value where the schema wants one",
     _DECIMAL_TOO_LARGE: "it holds a decimal that does not fit the bytes of its schema",
+    _OTHER_LENGTH: "it holds more or fewer bytes than a fixed of its schema has",
+    _UNKNOWN_SYMBOL: "it holds a symbol that the schema does not have",
 }
 _ALL_VALID = -1
 """The mark in place of validity bytes: no value of the node is null."""
@@ -145,6 +148,8 @@ class _Heap:
     def _add(self, avro_type: AvroType, array: pa.Array) -> None:
         node = self._node
         self._node += 1
+        if avro_type.kind is AvroKind.ENUM:
+            array = _numbers_of(array, avro_type.symbols)
         kind = int(self._program.kinds[node])
         valid_at = _ALL_VALID if array.null_count == 0 else self._put(_byte_each(array.is_valid()))
         values_at = bytes_at = 0
@@ -177,6 +182,12 @@ class _Heap:
         self._parts.append(part)
         self._size += _padded(len(part))
         return at
+
+
+def _numbers_of(array: pa.Array, symbols: tuple[str, ...]) -> pa.Array:
+    """The number of each symbol; -1 for what is none, which matters only where it is written."""
+    numbers = pc.fill_null(pc.index_in(array, pa.array(symbols, pa.string())), -1)
+    return pc.if_else(array.is_valid(), numbers, None)
 
 
 def _padded(size: int) -> int:
@@ -330,15 +341,23 @@ def _encode(
                 open_frames += 1
             elif kind in (INT, LONG):
                 if kind == INT:
-                    number = _zigzag(np.int64(heap32[values_at // 4 + slot]))
+                    value = np.int64(heap32[values_at // 4 + slot])
+                    if sizes[node] > 0 and value < 0:
+                        result[0], result[1] = row, _UNKNOWN_SYMBOL
+                        return
+                    number = _zigzag(value)
                 else:
                     number = _zigzag(heap64[values_at // 8 + slot])
                 at = _put_number(out, at, number) if fill else at + _number_bytes(number)
             elif kind == BYTES:
                 first = np.int64(heap32[values_at // 4 + slot])
                 length = np.int64(heap32[values_at // 4 + slot + 1]) - first
-                number = _zigzag(length)
-                at = _put_number(out, at, number) if fill else at + _number_bytes(number)
+                if sizes[node] == 0:
+                    number = _zigzag(length)
+                    at = _put_number(out, at, number) if fill else at + _number_bytes(number)
+                elif length != sizes[node]:
+                    result[0], result[1] = row, _OTHER_LENGTH
+                    return
                 if fill:
                     source = places[3 * node + 2] + first
                     for index in range(length):

@@ -1,9 +1,9 @@
 """What an Avro schema of Hudi means in Arrow: schema JSON in, types and Arrow schema out.
 
 Commits carry the table's schema without meta columns, log blocks carry their writer's schema with them; both are Avro
-records. Only what Spark can put into a table is known here. Everything else (enums, plain fixed, uuid as fixed,
-times of day, unions of more than null and one type, recursive records) is refused naming the field, since nothing has
-proven yet that it survives a compaction.
+records. Enums become text and plain fixed become bytes, as in Hudi's own compaction. Everything else that Spark cannot
+put into a table (uuid as fixed, times of day, unions of more than null and one type, recursive records) is refused
+naming the field, since nothing has proven yet that it survives a compaction.
 
 Touches: nothing.
 Keeps:   1. every column is nullable in Arrow, whatever the schema says: base files may be looser than their schema;
@@ -40,6 +40,7 @@ _DEPTH_MAX = 64  # no writer nests deeper; it keeps a hostile schema from exhaus
 _TYPES_MAX = 20_000
 """Types of a schema, each as often as it occurs: by names two kilobytes of schema stand for millions of types."""
 _DECIMAL_DIGITS_MAX = 38
+_FIXED_BYTES_MAX = 1024 * 1024
 _NO_BRANCH = -1
 """The branch for null of a union of one type, which has none."""
 
@@ -54,6 +55,8 @@ class AvroKind(StrEnum):
     DOUBLE = "double"
     BYTES = "bytes"
     STRING = "string"
+    ENUM = "enum"
+    FIXED = "fixed"
     DECIMAL_FIXED = "decimal as fixed"
     DECIMAL_BYTES = "decimal as bytes"
     RECORD = "record"
@@ -70,7 +73,9 @@ class AvroType:
     null_branch: int | None = None
     """Which branch of the union is null; None where the type is no union."""
     fixed_size: int = 0
-    """Bytes of a decimal as fixed."""
+    """Bytes of a fixed, also of a decimal as fixed."""
+    symbols: tuple[str, ...] = ()
+    """The values of an enum."""
     children: tuple[AvroField, ...] = ()
     """The fields of a record; the `element` of an array; `key` and `value` of a map."""
     size: int = field(init=False, compare=False)
@@ -91,7 +96,9 @@ class AvroField:
     def arrow(self) -> pa.Field:
         metadata = {REQUIRED_KEY: b""} if self.is_required else {}
         if self.default is not None:
-            metadata[DEFAULT_KEY] = json.dumps(self.default).encode()
+            # Hudi makes no value of the default of a fixed, and of an enum's it is not known: null stands for that.
+            default = None if self.type.kind in (AvroKind.FIXED, AvroKind.ENUM) else self.default
+            metadata[DEFAULT_KEY] = json.dumps(default).encode()
         return pa.field(self.name, self.type.arrow, metadata=metadata or None)
 
     @property
@@ -182,8 +189,8 @@ def _parse(schema: Any, *, namespace: str, path: str, names: _Names, where: str,
             pa.map_(pa.string(), pa.field("value", value.arrow)),
             children=(AvroField("key", _PLAIN["string"]), AvroField("value", value)),
         )
-    if kind == "fixed":
-        parsed = _parse_fixed(schema, path=path, where=where)
+    if kind in ("fixed", "enum"):
+        parsed = (_parse_fixed if kind == "fixed" else _parse_enum)(schema, path=path, where=where)
         _, full_name = _full_name(schema, namespace)
         names.known[full_name] = parsed
         return parsed
@@ -202,6 +209,7 @@ def _parse_union(branches: list[Any], *, namespace: str, path: str, names: _Name
         arrow=inner.arrow,
         null_branch=null_branch,
         fixed_size=inner.fixed_size,
+        symbols=inner.symbols,
         children=inner.children,
     )
 
@@ -239,12 +247,21 @@ def _parse_record(
 
 
 def _parse_fixed(schema: dict[str, Any], *, path: str, where: str) -> AvroType:
-    size = schema.get("size")
-    if schema.get("logicalType") != "decimal":
-        raise _unsupported(where, path, "has the type 'fixed' without being a decimal")
+    size, logical = schema.get("size"), schema.get("logicalType")
+    if logical is None and isinstance(size, int) and 1 <= size <= _FIXED_BYTES_MAX:
+        return AvroType(AvroKind.FIXED, pa.binary(), fixed_size=size)
+    if logical != "decimal":
+        raise _unsupported(where, path, f"has the type 'fixed' of {size} bytes and the logical type {logical!r}")
     if not isinstance(size, int) or not 1 <= size <= 16:
         raise _unsupported(where, path, f"is a decimal of {size} bytes")
     return AvroType(AvroKind.DECIMAL_FIXED, _decimal(schema, path=path, where=where), fixed_size=size)
+
+
+def _parse_enum(schema: dict[str, Any], *, path: str, where: str) -> AvroType:
+    symbols = schema.get("symbols")
+    if not isinstance(symbols, list) or not symbols or not all(isinstance(symbol, str) for symbol in symbols):
+        raise _unsupported(where, path, "is an enum without symbols")
+    return AvroType(AvroKind.ENUM, pa.string(), symbols=tuple(symbols))
 
 
 def _parse_primitive(schema: dict[str, Any], *, path: str, where: str) -> AvroType:
