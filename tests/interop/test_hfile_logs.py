@@ -13,6 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lakeward.format.log.block import BlockType
+from lakeward.read.file_slice import open_slice
+from lakeward.read.log_scan import NEWEST
+from lakeward.read.slice_input import SliceInput
+from lakeward.read.table_rules import merge_rules
+from lakeward.storage.local import LocalStorage
+from tests.golden_tables import GOLDEN, copy_golden
 from tests.hudi.golden_version_8 import by_default, first_writes
 from tests.hudi.log_compacting import log_compact
 from tests.hudi.other_release import OtherRelease
@@ -23,6 +29,7 @@ from tests.interop.lakeward_cli import compact
 from tests.interop.story import Story
 from tests.interop.test_compaction import assert_verified
 from tests.interop.test_log_operation import blocks_of
+from tests.our_reader import scan
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,6 +51,47 @@ def values(rows: tuple[str, ...]) -> dict[str, Any]:
     return {row["key"]: (row["ts"], row["tags"]) for row in map(json.loads, rows)}
 
 
+def test_rows_of_a_golden_table(tmp_path: Path) -> None:
+    """Ours are those of hudi-rs, to which they are the same after a LOG. No Spark is needed."""
+    base = copy_golden("hfile", tmp_path / "table")
+    table = HudiTable(None, base, TableShape())  # type: ignore[arg-type]  # for hudi-rs alone
+    by_hudi_rs = table.read_by_hudi_rs()
+    rows = merged_rows(base)
+    values = {row["id"]: [row["ts"], int(row["price"])] for row in rows}
+    assert values == json.loads((GOLDEN / "hfile" / "expected.json").read_text())
+    assert tuple(sorted(json.dumps(row, sort_keys=True, default=repr) for row in rows)) == by_hudi_rs
+
+    _, outputs = log_compact(base)
+
+    blocks = [block.type for each in outputs for block in blocks_of(table, each.file_name)]
+    assert blocks == [BlockType.AVRO_DATA, BlockType.DELETE]
+    assert table.read_by_hudi_rs() == by_hudi_rs
+    assert merged_rows(base) == rows
+
+
+def merged_rows(base: Path) -> list[dict[str, Any]]:
+    """The rows of a table of one file group, as we merge them, in the order of their keys."""
+    snapshot = scan(base)
+    (slice_,) = snapshot.latest_slices
+    assert slice_.base_file is not None and snapshot.schema is not None
+    slice_input = SliceInput(
+        partition_path="",
+        file_id=slice_.file_id,
+        base_file=slice_.base_file.path,
+        log_files=tuple(log.path for log in slice_.log_files),
+        base_path=str(base),
+        instant=NEWEST,
+        schema=snapshot.schema,
+        rules=merge_rules(snapshot),
+    )
+    with open_slice(LocalStorage(), slice_input) as merged:
+        rows = [row for batch in merged.batches() for row in batch.to_pylist()]
+    for row in rows:
+        del row["_hoodie_file_name"]
+    return sorted(rows, key=lambda row: str(row["_hoodie_record_key"]))
+
+
+@pytest.mark.wide
 def test_hudi_reads_what_we_made_of_them(spark: SparkSession, tmp_path: Path) -> None:
     """LOG makes Avro blocks of them; after it, and after FULL, Hudi reads the rows that were written."""
     table = HudiTable(spark, tmp_path / "table", TableShape(log_format="hfile", key_fields="key"))
