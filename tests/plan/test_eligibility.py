@@ -69,6 +69,18 @@ def props(**values: str) -> Change:
     return change
 
 
+def marked(field: str, marker: str, *, mode: str, payload: str) -> Change:
+    """A table that had a payload class before version 9 by which a column marks rows as deleted."""
+
+    def change(table: Path) -> None:
+        for name, value in (("field", field), ("marker", marker)):
+            prop(f"hoodie.record.merge.property.hoodie.payload.delete.{name}", value)(table)
+        prop("hoodie.record.merge.mode", mode)(table)
+        prop("hoodie.table.legacy.payload.class", f"org.apache.hudi.common.model.{payload}")(table)
+
+    return change
+
+
 def timeline_file(name: str, content: bytes = b"x") -> Change:
     return lambda table: (table / ".hoodie" / "timeline" / name).write_bytes(content)
 
@@ -319,7 +331,14 @@ CASES: list[tuple[str, str, Change]] = [
     (
         "merge-property",
         "hoodie.record.merge.property.hoodie.payload.delete.field",
-        prop("hoodie.record.merge.property.hoodie.payload.delete.field", "Op"),
+        prop("hoodie.record.merge.property.hoodie.payload.delete.field", "name"),
+    ),
+    ("merge-property", "hoodie.record.merge.property.x", prop("hoodie.record.merge.property.x", "1")),
+    ("merge-property", "hoodie.payload.delete.marker", prop("hoodie.payload.delete.marker", "D")),
+    (
+        "payload-class",
+        "hoodie.table.legacy.payload.class",
+        prop("hoodie.table.legacy.payload.class", "org.apache.hudi.common.model.AWSDmsAvroPayload"),
     ),
     (
         "multiple-ordering-fields",
@@ -532,6 +551,9 @@ def test_what_stops_one_service_need_not_stop_another(table: Path, change: Chang
         lambda table: None,
         props(record_merge_mode="COMMIT_TIME_ORDERING"),
         prop("hoodie.table.legacy.payload.class", "org.apache.hudi.common.model.DefaultHoodieRecordPayload"),
+        marked("name", "D", mode="COMMIT_TIME_ORDERING", payload="AWSDmsAvroPayload"),
+        marked("name", "d", mode="EVENT_TIME_ORDERING", payload="debezium.MySqlDebeziumAvroPayload"),
+        prop("hoodie.table.ordering.fields", "ts,name"),
         prop("hoodie.table.timeline.timezone", "UTC"),
         prop("hoodie.table.metadata.partitions", ""),
         prop("hoodie.table.metadata.partitions", "files"),

@@ -133,8 +133,6 @@ def test_what_heads_do_not_tell_is_the_worst(tmp_path: Path) -> None:
     assert found(plain + delete_block("100", [("b", 4), ("c", 5)])) is Deletes.ORDERED
     assert found(plain + delete_block("100", [("b", 4), ("c", None)])) is Deletes.UNCONDITIONAL
     assert found(plain[:-9] + plain) is Deletes.UNCONDITIONAL
-    marked = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",), delete_field="v", delete_marker="D")
-    assert found(plain, marked) is Deletes.UNCONDITIONAL
     schema = json.dumps(TABLE_SCHEMA).replace('"v"', '"_hoodie_is_deleted"')
     assert found(data_block("100", [row("a", 1, "")], SCHEMA=schema)) is Deletes.UNCONDITIONAL
 

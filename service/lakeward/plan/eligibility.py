@@ -311,7 +311,7 @@ ROWS: tuple[RefusalRow, ...] = (
     ),
     RefusalRow(
         "merge-property",
-        "properties of a merger or a payload class",
+        "properties of a merger or a payload class, but a mark of deletion in a column of its own on version 9",
         _ROWS_ARE_MERGED,
         findings.merge_properties,
         "It changes how rows are merged in a way that this release does not follow.",

@@ -31,7 +31,11 @@ from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import (
     BACKUP_FILE,
     COMMIT_TIME_ORDERING,
+    DELETE_FIELD,
+    DELETE_MARKER,
     EVENT_TIME_ORDERING,
+    LEGACY_PAYLOAD_MODES,
+    MERGE_PROPERTY,
     PAYLOAD_MODES,
     STRATEGY_MODES,
 )
@@ -44,7 +48,7 @@ _METADATA_BOOTSTRAP_INSTANT = "00000000000001"
 _METADATA_PARTITIONS = frozenset({FILES, COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS, RECORD_INDEX})
 """Partitions of the metadata table that we write, or that want nothing of a compaction, as secondary indexes do."""
 
-_MERGE_PROPERTIES = ("hoodie.record.merge.property.", "hoodie.payload.delete.")
+_MERGE_PROPERTIES = (MERGE_PROPERTY, "hoodie.payload.delete.")
 
 _PLANS_OVER_GROUPS = frozenset({"compaction", "logcompaction", "clustering"})
 
@@ -185,9 +189,13 @@ def unknown_merge_mode(snapshot: TableSnapshot) -> Iterator[Finding]:
 
 def unknown_payload(snapshot: TableSnapshot) -> Iterator[Finding]:
     config = snapshot.config
-    for name in ("hoodie.compaction.payload.class", "hoodie.table.legacy.payload.class"):
+    has_properties = config.version.has_merge_properties
+    for name, modes in (
+        ("hoodie.compaction.payload.class", PAYLOAD_MODES),
+        ("hoodie.table.legacy.payload.class", LEGACY_PAYLOAD_MODES if has_properties else PAYLOAD_MODES),
+    ):
         payload = config.get(name)
-        if payload is not None and PAYLOAD_MODES.get(payload.rpartition(".")[2]) != config.merge_mode:
+        if payload is not None and modes.get(payload.rpartition(".")[2]) != config.merge_mode:
             yield _at(name, payload=payload, mode=config.merge_mode)
 
 
@@ -205,8 +213,13 @@ def partial_update_mode(snapshot: TableSnapshot) -> Iterator[Finding]:
 
 
 def merge_properties(snapshot: TableSnapshot) -> Iterator[Finding]:
-    for name in sorted(snapshot.config.properties):
-        if name.startswith(_MERGE_PROPERTIES):
+    config = snapshot.config
+    marker = config.delete_marker
+    columns = _columns(snapshot)
+    # A field of another column, or of none, is not looked for as Hudi does.
+    is_known = marker is not None and (columns is None or marker[0] in columns)
+    for name in sorted(config.properties):
+        if name.startswith(_MERGE_PROPERTIES) and not (is_known and name in (DELETE_FIELD, DELETE_MARKER)):
             yield _at(name)
 
 

@@ -81,9 +81,7 @@ def _deletes_of(block: LogBlock | CorruptBlock, file: BinaryIO, rules: MergeRule
         return _deletes_of_block(file, block, rules, schema)
     if block.type is BlockType.CDC_DATA:
         return Deletes.NONE  # no reader merges it
-    columns = (IS_DELETED_FIELD, rules.delete_field)
-    written = block.headers.get(HeaderKey.SCHEMA, "")
-    may_delete = any(column is not None and f'"{column}"' in written for column in columns)
+    may_delete = f'"{IS_DELETED_FIELD}"' in block.headers.get(HeaderKey.SCHEMA, "")
     return Deletes.UNCONDITIONAL if may_delete else Deletes.NONE
 
 

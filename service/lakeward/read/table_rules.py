@@ -11,7 +11,10 @@ from lakeward.table.snapshot import TableSnapshot
 
 def merge_rules(snapshot: TableSnapshot) -> MergeRules:
     config = snapshot.config
+    field, marker = config.delete_marker or (None, None)
     return MergeRules(
         mode=MergeMode(config.merge_mode),
         ordering_fields=config.ordering_fields,
+        delete_field=field,
+        delete_marker=marker,
     )

@@ -61,6 +61,16 @@ PAYLOAD_MODES = {
     "EventTimeAvroPayload": EVENT_TIME_ORDERING,
 }
 """Payload classes, without their package, whose rules are exactly those of a merge mode."""
+LEGACY_PAYLOAD_MODES = {
+    **PAYLOAD_MODES,
+    "AWSDmsAvroPayload": COMMIT_TIME_ORDERING,
+    "MySqlDebeziumAvroPayload": EVENT_TIME_ORDERING,
+}
+"""Payload classes that a table had before version 9, whose rules are those of a merge mode and of merge properties."""
+MERGE_PROPERTY = "hoodie.record.merge.property."
+"""From version 9 on readers hand what stands behind this prefix to the merge."""
+DELETE_FIELD = f"{MERGE_PROPERTY}hoodie.payload.delete.field"
+DELETE_MARKER = f"{MERGE_PROPERTY}hoodie.payload.delete.marker"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +169,12 @@ class TableConfig:
         if self.strategy_id is not None:
             return STRATEGY_MODES.get(self.strategy_id, CUSTOM)
         return inferred
+
+    @property
+    def delete_marker(self) -> tuple[str, str] | None:
+        """The column whose value, as text, marks a row as deleted, and that value."""
+        field, marker = self.properties.get(DELETE_FIELD, ""), self.properties.get(DELETE_MARKER, "")
+        return (field, marker) if field and marker and self.version.has_merge_properties else None
 
     @property
     def populate_meta_fields(self) -> bool:

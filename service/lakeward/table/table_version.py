@@ -8,6 +8,7 @@
     log compaction                   yes     yes
     typed statistics                 yes     yes
     several ordering fields          yes     yes
+    merge properties                 yes     yes
     later conflict rules             yes     yes
     hybrid plans                             yes
 
@@ -93,6 +94,11 @@ class TableVersion:
     @property
     def has_several_ordering_fields(self) -> bool:
         """Hudi 1.0 takes a list of ordering fields for the name of one."""
+        return self._is_at_least(9)
+
+    @property
+    def has_merge_properties(self) -> bool:
+        """What payload classes did before is told by the merge mode and by properties."""
         return self._is_at_least(9)
 
     @property

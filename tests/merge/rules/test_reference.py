@@ -139,18 +139,6 @@ def test_a_base_row_is_never_a_delete():
     assert name_of(row(10, "base", _hoodie_is_deleted=True), data(9, "a")) == "base"
 
 
-def test_custom_delete_marker():
-    """A record whose delete field, as text, equals the marker is a delete."""
-    rules = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",), "op", "D")
-    assert name_of(BASE, data(11, "a", op="D"), rules=rules) is None
-    assert name_of(BASE, data(11, "a", op="U"), rules=rules) == "a"
-    assert name_of(BASE, data(11, "a", op=None), rules=rules) == "a"
-    numeric = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",), "op", "1")
-    assert name_of(BASE, data(11, "a", op=1), rules=numeric) is None
-    boolean = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",), "op", "true")
-    assert name_of(BASE, data(11, "a", op=True), rules=boolean) is None
-
-
 def test_floats_compare_as_in_java():
     """NaN is the greatest, and -0.0 is less than 0.0."""
     assert name_of(row(math.nan, "base"), data(math.inf, "log")) == "base"

@@ -29,5 +29,5 @@ class MergeRules:
     ordering_fields: tuple[str, ...] = ()
     """Several are compared one after the other, the first one first."""
     delete_field: str | None = None
-    """With `delete_marker`: a data record whose `delete_field`, as text, equals the marker is a delete."""
+    """With `delete_marker`: a data record whose `delete_field` is the marker, as text, is deleted, says the table."""
     delete_marker: str | None = None

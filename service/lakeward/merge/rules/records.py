@@ -2,7 +2,9 @@
 
 Touches: nothing.
 Keeps:   1. a record without a key is `BrokenFile`, for it could be merged with nothing;
-         2. a column that deletes, or an ordering value, of a type that Hudi would compare otherwise is `Unsupported`.
+         2. a column that deletes, or an ordering value, of a type that Hudi would compare otherwise is `Unsupported`;
+         3. so is a data record with the table's own mark of deletion: Hudi's writers write a delete for it, and
+            Hudi 1.2.0 takes one in a data block for a row like others (decision 0042).
 """
 
 from __future__ import annotations
@@ -44,11 +46,11 @@ def find_deleted(batch: pa.RecordBatch, rules: MergeRules) -> npt.NDArray[np.boo
     if rules.delete_field is not None and rules.delete_marker is not None:
         position = batch.schema.get_field_index(rules.delete_field)
         if position >= 0:
-            deleted |= _equals_marker(batch.column(position), rules.delete_field, rules.delete_marker)
+            _check_unmarked(batch.column(position), rules.delete_field, rules.delete_marker)
     return deleted
 
 
-def _equals_marker(values: pa.Array, name: str, marker: str) -> npt.NDArray[np.bool_]:
+def _check_unmarked(values: pa.Array, name: str, marker: str) -> None:
     kind = values.type
     if not (pa.types.is_string(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
         raise Unsupported(
@@ -56,8 +58,12 @@ def _equals_marker(values: pa.Array, name: str, marker: str) -> npt.NDArray[np.b
             why="Its values have no text of their own that could be compared with the delete marker.",
             remedy="Compact this table with Hudi itself.",
         )
-    equal = pc.equal(values.cast(pa.string()), marker).fill_null(False)
-    return np.asarray(equal.to_numpy(zero_copy_only=False), dtype=np.bool_)
+    if pc.any(pc.equal(values.cast(pa.string()), marker)).as_py():
+        raise Unsupported(
+            f"A log record that is no delete has {marker!r} in {name}, the table's mark of deletion.",
+            why="Hudi's writers write a delete for such a row; Hudi 1.2.0's readers return the row where one did not.",
+            remedy="Delete its key with a Hudi writer, and compact this file group with Hudi itself.",
+        )
 
 
 def delete_ordering(

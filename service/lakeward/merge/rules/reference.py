@@ -97,7 +97,7 @@ def _version(record: LogRecord, rules: MergeRules, integers: Collection[str]) ->
         return _Version(None, is_delete=True, ordering=ordering, from_delete_block=True)
     return _Version(
         record.row,
-        is_delete=_says_deleted(record.row, rules),
+        is_delete=record.row.get(IS_DELETED_FIELD) is True,
         ordering=_ordering(record.row, rules, integers),
         from_delete_block=False,
     )
@@ -109,16 +109,6 @@ def _ordering(row: Row, rules: MergeRules, integers: Collection[str]) -> object:
     if len(rules.ordering_fields) == 1:
         return row[rules.ordering_fields[0]]
     return tuple(0 if row[name] is None and name in integers else row[name] for name in rules.ordering_fields)
-
-
-def _says_deleted(row: Row, rules: MergeRules) -> bool:
-    if row.get(IS_DELETED_FIELD) is True:
-        return True
-    if rules.delete_field is None or rules.delete_marker is None:
-        return False
-    value = row.get(rules.delete_field)
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return value is not None and text == rules.delete_marker
 
 
 def _newer_wins_in_log(older: _Version, newer: _Version, rules: MergeRules, *, zero_is_default: bool) -> bool:
