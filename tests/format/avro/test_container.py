@@ -16,6 +16,7 @@ import pytest
 
 from lakeward.errors import BrokenFile
 from lakeward.format.avro.container import read_record, write_record
+from lakeward.format.avro.record import decode_record
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 HUDI_FILES = sorted(path for path in (GOLDEN / "v9/table/.hoodie/timeline").iterdir() if path.stat().st_size)
@@ -242,6 +243,19 @@ def test_memory_is_bounded_whatever_a_byte_stands_for(items: Any, item: bytes, c
     data = container(record_of({"type": "array", "items": items}), [packed], codec=codec)
 
     assert peak_of(lambda: read_record(data, file="x")) < 64 * 1024 * 1024 + 20 * len(data)
+
+
+def test_each_record_has_its_whole_budget() -> None:
+    """Records of one schema are read by one reader; what one of them took, or was refused, is nothing to the next."""
+    schema = record_of({"type": "array", "items": "long"})
+    few, many = (encoded(schema, {"x": [0] * count}) for count in (100, 200))
+    text = json.dumps(schema).encode()
+
+    for _ in range(2):
+        assert len(decode_record(text, few, memory_max=6000)["x"]) == 100
+        with pytest.raises(ValueError, match="more than 6000 bytes"):
+            decode_record(text, many, memory_max=6000)
+        assert len(decode_record(text, many, memory_max=12000)["x"]) == 200
 
 
 def test_bomb_of_one_block_is_refused() -> None:

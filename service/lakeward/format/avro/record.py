@@ -4,8 +4,10 @@
     bytes  -> the readers, each from where the one before it ended
 
 A run of an array says how many elements follow, so what they will take is known before the first of them is made.
+All files of one kind of a timeline have one schema, whose readers take longer to make than a record to read: each
+thread keeps those of the last few schemas.
 
-Touches: nothing.
+Touches: nothing else.
 Keeps:   1. nothing is read beyond the end of the bytes, and each value but a branch of null takes one at least;
          2. elements are made only after the budget was asked for them, whatever their schema makes of a byte;
          3. recursion, nesting and the size of the schema are bounded before anything is decoded: `ValueError`,
@@ -16,8 +18,10 @@ See:     avro_kernel.py, which decodes many records into Arrow.
 from __future__ import annotations
 
 import struct
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -28,6 +32,8 @@ _DEPTH_MAX = 32
 _TOO_DEEP = "Its schema is nested too deeply."
 _SCHEMA_BYTES_MAX = 1024 * 1024
 """Size of a schema; those of Hudi's timeline have 2 to 20 KB."""
+_KEPT_SCHEMA_BYTES_MAX = 64 * 1024
+_KEPT_SCHEMAS_MAX = 16
 
 # What values take in memory, rounded up. The bytes of texts are not in it: the caller has them already.
 _NUMBER_BYTES = 32
@@ -53,9 +59,13 @@ class _Type:
 
 
 class _Budget:
-    def __init__(self, bytes_max: int) -> None:
-        self._max = bytes_max
-        self._left = bytes_max
+    """What one record may still take, for readers that are made once for many records."""
+
+    def __init__(self) -> None:
+        self._max = self._left = 0
+
+    def begin(self, bytes_max: int) -> None:
+        self._max = self._left = bytes_max
 
     def spend(self, size: int) -> None:
         self._left -= size
@@ -71,8 +81,8 @@ def decode_record(schema_json: bytes, data: bytes, *, memory_max: int) -> dict[s
     """
     if len(schema_json) > _SCHEMA_BYTES_MAX:
         raise ValueError(f"Its schema has more than {_SCHEMA_BYTES_MAX} bytes.")
-    budget = _Budget(memory_max)
-    kind = _Schema(budget).compile(orjson.loads(schema_json), namespace="", depth=0)
+    kind, budget = (_of_thread.kept if len(schema_json) <= _KEPT_SCHEMA_BYTES_MAX else _compile)(schema_json)
+    budget.begin(memory_max)
     budget.spend(len(data) + kind.memory_max)
     record, end = kind.read(data, 0)
     if end != len(data):
@@ -80,6 +90,20 @@ def decode_record(schema_json: bytes, data: bytes, *, memory_max: int) -> dict[s
     if not isinstance(record, dict):
         raise ValueError("What it holds is no record.")
     return record
+
+
+def _compile(schema_json: bytes) -> tuple[_Type, _Budget]:
+    """(the reader of the schema's record, the budget that it asks)"""
+    budget = _Budget()
+    return _Schema(budget).compile(orjson.loads(schema_json), namespace="", depth=0), budget
+
+
+class _OfThread(threading.local):
+    def __init__(self) -> None:
+        self.kept = lru_cache(maxsize=_KEPT_SCHEMAS_MAX)(_compile)
+
+
+_of_thread = _OfThread()
 
 
 class _Schema:
