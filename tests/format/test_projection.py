@@ -9,10 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lakeward.errors import Unsupported
 from lakeward.format.avro.schema import block_schema
 from lakeward.format.projection import project
+from tests.runs import runs
 
 
 def promoted(array: pa.Array, target: pa.DataType) -> list[Any]:
@@ -153,6 +156,38 @@ def test_promotions():
     assert promoted(days, pa.string()) == ["1582-10-15", None, "1970-01-01", "9999-12-31"]
     moment = datetime.datetime(1969, 12, 31, 23, 59, 59, 999000)
     assert promoted(pa.array([moment], pa.timestamp("ms")), pa.timestamp("us")) == [moment]
+
+
+@settings(max_examples=runs(30), print_blob=True, deadline=None)
+@given(st.data())
+def test_any_changes_of_columns_at_once(data: st.DataObject):
+    """Columns added, dropped, moved and widened, at both levels, are what doing it value by value gives."""
+    widths = {"a": (pa.int32(), pa.int64()), "b": (pa.float32(), pa.float64()), "c": (pa.string(), pa.binary())}
+    before, after = (data.draw(st.lists(st.sampled_from("abcs"), unique=True, min_size=1)) for _ in range(2))
+    inner, outer = (data.draw(st.lists(st.sampled_from("abc"), unique=True, min_size=1)) for _ in range(2))
+    values = {"a": st.integers(-(2**31), 2**31 - 1), "b": st.sampled_from([0.5, -2.0]), "c": st.text(max_size=3)}
+
+    def type_of(name: str, is_new: bool) -> pa.DataType:
+        if name != "s":
+            return widths[name][is_new]
+        return pa.struct([(each, widths[each][is_new]) for each in (outer if is_new else inner)])
+
+    def row(columns: list[str]) -> st.SearchStrategy[dict[str, Any]]:
+        below = st.fixed_dictionaries({each: st.none() | values[each] for each in inner})
+        return st.fixed_dictionaries({name: st.none() | (below if name == "s" else values[name]) for name in columns})
+
+    def expected(name: str, value: Any) -> Any:
+        if name == "s" and value is not None:
+            return {each: expected(each, value.get(each)) for each in outer}
+        return value.encode() if name == "c" and value is not None else value
+
+    rows = data.draw(st.lists(row(before), min_size=1, max_size=4))
+    batch = pa.RecordBatch.from_pylist(rows, schema=pa.schema([(name, type_of(name, False)) for name in before]))
+
+    found = project(batch, pa.schema([(name, type_of(name, True)) for name in after]))
+
+    found.validate(full=True)
+    assert found.to_pylist() == [{name: expected(name, each.get(name)) for name in after} for each in rows]
 
 
 def test_promotions_below_lists_structs_and_maps():

@@ -209,7 +209,7 @@ ROWS: tuple[RefusalRow, ...] = (
         "rows without meta fields",
         _ROWS_ARE_MERGED,
         findings.no_meta_fields,
-        "Rows carry no record key, so it would have to be computed as the table's key generator does.",
+        "Rows carry no record key, which would have to be computed as the key generator does: that is not proved yet.",
         _LEAVE,
     ),
     RefusalRow(
@@ -346,7 +346,7 @@ ROWS: tuple[RefusalRow, ...] = (
         "schema on read",
         _ROWS_ARE_MERGED,
         findings.schema_on_read,
-        "Columns may have been renamed or retyped; they are matched by id, which this release cannot.",
+        "Columns may have been renamed, or dropped and added again; they are matched by id, which this release cannot.",
         _LEAVE,
     ),
     RefusalRow(

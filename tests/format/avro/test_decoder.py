@@ -149,6 +149,17 @@ def test_damaged_bytes_are_an_error_or_rows(table: tuple[dict[str, Any], list[di
         assert bad.record == 0
 
 
+def test_three_hundred_columns():
+    """A record of many columns, of each type in turn, every third of them null."""
+    kinds = ["int", "string", "double", {"type": "array", "items": "long"}, "boolean"]
+    fields = [{"name": f"c{n}", "type": ["null", kinds[n % 5]]} for n in range(300)]
+    schema = {"type": "record", "name": "row", "fields": fields}
+    values = [7, "ü", 0.5, [1, 2], True]
+    rows = [{f"c{n}": None if (n + row) % 3 == 0 else values[n % 5] for n in range(300)} for row in range(4)]
+
+    assert decode(program_of(schema), encode(schema, rows)).to_pylist() == rows
+
+
 def test_cut_short_record_is_bad_at_every_length():
     """A record that ends early is named by its number; one that is not there completely waits for more bytes."""
     schema = {
