@@ -70,15 +70,14 @@ def test_rows_of_a_golden_table(tmp_path: Path) -> None:
 
 
 def merged_rows(base: Path) -> list[dict[str, Any]]:
-    """The rows of a table of one file group, as we merge them, in the order of their keys."""
+    """The rows of a table of one file group with one base file, as we merge them, in the order of their keys."""
     snapshot = scan(base)
-    (slice_,) = snapshot.latest_slices
-    assert slice_.base_file is not None and snapshot.schema is not None
+    assert snapshot.schema is not None
     slice_input = SliceInput(
         partition_path="",
-        file_id=slice_.file_id,
-        base_file=slice_.base_file.path,
-        log_files=tuple(log.path for log in slice_.log_files),
+        file_id="",
+        base_file=next(base.glob("*.parquet")).name,
+        log_files=tuple(sorted(path.name for path in base.glob(".*.log.*[0-9]"))),
         base_path=str(base),
         instant=NEWEST,
         schema=snapshot.schema,
