@@ -98,6 +98,19 @@ def test_missing_fields_are_filled_in_as_hudi_does(avro: Any, default: object, v
         filled({"type": avro}, from_avro=True)
 
 
+@pytest.mark.parametrize(("kind", "expected"), [("string", "hé"), (["null", "string"], None)])
+def test_strings_become_dictionaries(kind: Any, expected: str | None):
+    """Where the target says so, plain strings are encoded, and missing fields filled in as others are."""
+    field = {"name": "c", "type": kind, "default": expected}
+    schema = block_schema(json.dumps({"type": "record", "name": "r", "fields": [field]}), where="x")
+    target = pa.schema([schema.field("c").with_type(pa.dictionary(pa.int32(), pa.string()))])
+    for row, value in (({"other": 1}, expected), ({"c": "x"}, "x")):
+        found = project(pa.RecordBatch.from_pylist([row, row]), target, from_avro=True).column(0)
+        found.validate(full=True)
+        assert pa.types.is_dictionary(found.type)
+        assert found.to_pylist() == [value, value]
+
+
 def test_missing_fields_inside_of_lists_and_maps_are_filled_in():
     """At every level, but not in structs that are null themselves."""
     new = {

@@ -19,6 +19,7 @@ from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.merge.rules.reference import merge_key
 from lakeward.read.file_slice import MergedSlice, open_slice
 from lakeward.read.slice_input import MergedBy, SliceInput
+from lakeward.read.slice_query import EVERYTHING, REWRITE, SliceQuery
 from lakeward.storage.local import LocalStorage
 from tests.golden_tables import GOLDEN
 from tests.read.log_files import TABLE_SCHEMA, data_block, delete_block, row
@@ -149,9 +150,12 @@ def test_a_log_compaction_takes_the_place_of_its_sources(tmp_path: Path):
     assert rows_of(merged) == [("a", 11, "second"), ("b", 1, "new")]
 
 
+@pytest.mark.parametrize("query", [EVERYTHING, REWRITE], ids=["everything", "rewrite"])
 @pytest.mark.parametrize("memory_bytes", [1, 2_000, 60_000, 10**6, 10**9])
-def test_a_small_budget_spills_and_changes_nothing(tmp_path: Path, memory_bytes: int):
-    """The budget decides where rows wait and in what order they come, never which."""
+def test_a_small_budget_spills_and_changes_nothing(tmp_path: Path, memory_bytes: int, query: SliceQuery):
+    """The budget decides where rows wait and in what order they come, never which; nor does it if values that repeat
+    come as dictionaries, of which the logs have others than the base file.
+    """
     base = [row(f"k{number}", 10, "base") for number in range(0, 400, 2)]
     logs = [
         data_block(f"2{part:02}", [row(f"k{n}", 5 + n % 11, f"log{part}") for n in range(part, 400, 3)])
@@ -161,8 +165,9 @@ def test_a_small_budget_spills_and_changes_nothing(tmp_path: Path, memory_bytes:
     spill.mkdir()
     expected = rows_of(make(tmp_path, base, *logs))
     small = make(tmp_path, base, *logs, memory_bytes=memory_bytes)
-    merged = open_slice(LocalStorage(), small._input, spill_folder=str(spill))
+    merged = open_slice(LocalStorage(), small._input, spill_folder=str(spill), query=query)
 
+    assert pa.types.is_dictionary(merged.row_schema.field("v").type) == (query is REWRITE)
     assert sorted(rows_of(merged)) == sorted(expected)
     assert merged.counts.merged_by is (MergedBy.HASHES if memory_bytes == 10**9 else MergedBy.SORTING)
     assert merged.counts.log_keys == 400

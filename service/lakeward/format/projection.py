@@ -70,6 +70,8 @@ class _Promotion:
             return array
         if pa.types.is_dictionary(source):
             return self.array(array.dictionary_decode(), target, path)
+        if pa.types.is_dictionary(target):
+            return self.array(array, target.value_type, path).dictionary_encode()
         if pa.types.is_struct(target) and pa.types.is_struct(source):
             return self._struct(array, target, path)
         if pa.types.is_list(target) and pa.types.is_list(source):
@@ -103,6 +105,8 @@ class _Promotion:
 
     def missing(self, column: pa.Field, rows: int, path: str) -> pa.Array:
         """The values of a field that the rows were written without."""
+        if pa.types.is_dictionary(column.type):
+            return self.missing(column.with_type(column.type.value_type), rows, path).dictionary_encode()
         metadata = column.metadata or {}
         default = metadata.get(DEFAULT_KEY) if self._from_avro else None
         if rows == 0 or (default is None and REQUIRED_KEY not in metadata):

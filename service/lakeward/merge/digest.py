@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.kernel import BOOL_IN, I64_IN, U8_IN, U64, U64_IN, kernel, types
+from lakeward.kernel import BOOL_IN, I32_IN, I64_IN, U8_IN, U64, U64_IN, kernel, types
 from lakeward.merge.rows.byte_hash import avalanche, byte_buffers, hash_bytes_twice, mix
 from lakeward.merge.rules.merge_rules import FILE_NAME_FIELD
 
@@ -55,9 +55,35 @@ def _mix_bytes(
             first[i] = mix(first[i], _NULL)
             second[i] = mix(second[i], _NULL)
         else:
-            first[i], second[i] = hash_bytes_twice(
-                data, offsets[i], offsets[i + 1], first[i] ^ _VALUE, second[i] ^ _VALUE
-            )
+            one, two = hash_bytes_twice(data, offsets[i], offsets[i + 1], _FIRST_SEED, _SECOND_SEED)
+            first[i] = mix(first[i] ^ _VALUE, one)
+            second[i] = mix(second[i] ^ _VALUE, two)
+
+
+@kernel(types.void(U8_IN, I64_IN, U64, U64))
+def _hash_values(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64], first: _Words, second: _Words) -> None:
+    """The two words of each value of a dictionary that `_mix_bytes` folds."""
+    for i in range(len(first)):
+        first[i], second[i] = hash_bytes_twice(data, offsets[i], offsets[i + 1], _FIRST_SEED, _SECOND_SEED)
+
+
+@kernel(types.void(U64, U64, U64_IN, U64_IN, I32_IN, BOOL_IN))
+def _mix_places(
+    first: _Words,
+    second: _Words,
+    first_values: _Words,
+    second_values: _Words,
+    places: npt.NDArray[np.int32],
+    valid: _Mask,
+) -> None:
+    """Fold one value of a dictionary per row."""
+    for i in range(len(first)):
+        if len(valid) > 0 and not valid[i]:
+            first[i] = mix(first[i], _NULL)
+            second[i] = mix(second[i], _NULL)
+        else:
+            first[i] = mix(first[i] ^ _VALUE, first_values[places[i]])
+            second[i] = mix(second[i] ^ _VALUE, second_values[places[i]])
 
 
 @kernel(types.void(U64, U64, U64_IN, U64_IN, I64_IN, BOOL_IN))
@@ -140,7 +166,7 @@ class _Lanes:
 def _mix_array(rows: _Lanes, array: pa.Array) -> None:
     kind = array.type
     if pa.types.is_dictionary(kind):
-        _mix_array(rows, array.dictionary_decode())
+        _mix_dictionary(rows, array)
     elif pa.types.is_null(kind):
         rows.mix_words(np.zeros(len(array), dtype=np.uint64), np.zeros(len(array), dtype=np.bool_))
     elif pa.types.is_struct(kind):
@@ -154,6 +180,18 @@ def _mix_array(rows: _Lanes, array: pa.Array) -> None:
         valid = _valid(array)
         for words in _words(array):
             rows.mix_words(words, valid)
+
+
+def _mix_dictionary(rows: _Lanes, array: pa.DictionaryArray) -> None:
+    values = array.dictionary
+    if not _is_byte_string(values.type) or values.null_count or array.indices.type != pa.int32():
+        _mix_array(rows, array.dictionary_decode())
+        return
+    first, second = np.empty(len(values), dtype=np.uint64), np.empty(len(values), dtype=np.uint64)
+    offsets, data = byte_buffers(values)
+    _hash_values(data, offsets, first, second)
+    places = array.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    _mix_places(rows.first, rows.second, first, second, places, _valid(array))
 
 
 def _mix_struct(rows: _Lanes, array: pa.Array, valid: _Mask) -> None:

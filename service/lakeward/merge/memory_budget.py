@@ -8,7 +8,8 @@ All that grows with rows has a share, and spills, cuts or refuses before it hold
     hashes     a hash of every key of an unsorted base file       sorted hashes in files (`merge/rows/hash_watch`)
     batch      one batch or block that is decoded, or one row     fewer rows; a row that needs more is refused
     window     what is put together to one output batch           more and smaller batches
-    row_group  rows that wait for the end of a row group          smaller row groups
+    row_group  rows that wait for the end of a row group,         smaller row groups
+               while as many are encoded
 
 Touches: nothing; a plain value.
 Source:  the shares are measured (`benchmarks/README.md`, Memory).
@@ -53,4 +54,4 @@ class MemoryBudget:
 
     @property
     def row_group(self) -> int:
-        return self.rows // 4
+        return self.rows // 6

@@ -55,7 +55,7 @@ from lakeward.read.log_scan import LogScan
 from lakeward.read.pruning import LogSide, choose_row_groups
 from lakeward.read.sample import SampleTap
 from lakeward.read.slice_input import MergeCounts, MergedBy, SliceInput
-from lakeward.read.slice_query import EVERYTHING, SliceQuery
+from lakeward.read.slice_query import EVERYTHING, REWRITE, SliceQuery
 from lakeward.storage.storage import Storage
 
 
@@ -91,8 +91,11 @@ class MergedSlice:
         self._left_out: tuple[StoredRowGroup, ...] = ()
         table = table_schema(slice_input.schema)
         self._query = query
-        self._read_schema = query.read_schema(table, slice_input.rules)
+        self._read_schema = query.with_dictionaries(
+            query.read_schema(table, slice_input.rules), slice_input.rules, self._base.repeated
+        )
         self.schema = query.chosen_schema(table)
+        """What the rows are rows of; as they come, they have the `row_schema`."""
         self.meter = ReadMeter()
         """What was read of the slice's files so far."""
         self._run = LogRun(
@@ -121,6 +124,11 @@ class MergedSlice:
     def close(self) -> None:
         self._resources.close()
         self._base_in_parts.close()
+
+    @property
+    def row_schema(self) -> pa.Schema:
+        """The schema of the batches: of a rewrite without the column of the file's name, and with dictionaries."""
+        return self._read_schema if self._query.is_rewrite else self.schema
 
     @property
     def scan(self) -> LogScan:
@@ -154,7 +162,7 @@ class MergedSlice:
 
         These come as they are stored, where a file of this form can take them over. Raises `NotSorted`.
         """
-        assert self._query is EVERYTHING
+        assert self._query is REWRITE
         self._left_out = self._find_untouched(form)
         if not self._left_out:
             yield from self.batches()

@@ -209,7 +209,9 @@ class LogRun:
         if block.file == self._unpublished:
             return
         here = parent(block.file)
-        paths = batch.column(batch.schema.get_field_index(PARTITION_FIELD))
+        paths = batch.column(PARTITION_FIELD)
+        if pa.types.is_dictionary(paths.type):
+            paths = pc.unique(paths).dictionary_decode()
         foreign = paths.filter(pc.not_equal(paths, here))
         if len(foreign):  # to Hudi a path with a slash before or behind it is the same
             foreign = foreign.filter(pc.not_equal(pc.utf8_trim(foreign, "/"), here))

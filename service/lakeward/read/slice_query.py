@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD, RECORD_KEY_FIELD, MergeRules
+from lakeward.merge.rules.merge_rules import FILE_NAME_FIELD, IS_DELETED_FIELD, RECORD_KEY_FIELD, MergeRules
 from lakeward.read.predicate import Predicate
 
 PARTITION_FIELD = "_hoodie_partition_path"
@@ -27,6 +27,9 @@ class SliceQuery:
     columns: Collection[str] | None = None
     """Names of columns at the top of the table's schema, others are passed over; None for all."""
     predicate: Predicate = field(default_factory=Predicate)
+    is_rewrite: bool = False
+    """All rows are written again: the column of the file's name is left out, and strings that repeat in the base file
+    come as dictionaries."""
     by_statistics: bool = True
     """Row groups are skipped by what footers say. False where that is just what is in doubt."""
 
@@ -39,10 +42,25 @@ class SliceQuery:
         """The columns that come out, in the table's order."""
         return table if self.columns is None else _only(table, self.columns)
 
+    def with_dictionaries(self, read: pa.Schema, rules: MergeRules, repeated: Collection[str]) -> pa.Schema:
+        """The columns that are read, where some repeat in the base file; what rows are compared by stays plain."""
+        compared = {RECORD_KEY_FIELD, *rules.ordering_fields, rules.delete_field}
+        chosen = set(repeated) - compared if self.is_rewrite else set()
+        return pa.schema(
+            [
+                column.with_type(pa.dictionary(pa.int32(), column.type))
+                if column.name in chosen and pa.types.is_string(column.type)
+                else column
+                for column in read
+            ]
+        )
+
     def read_schema(self, table: pa.Schema, rules: MergeRules) -> pa.Schema:
         """The columns that are read for it."""
         missing = set(self.predicate.columns) - set(table.names)
         assert not missing, f"the table has no column {sorted(missing)}"
+        if self.is_rewrite:
+            return pa.schema([column for column in table if column.name != FILE_NAME_FIELD])
         if self.columns is None:
             return table
         for_the_merge = (
@@ -60,6 +78,7 @@ class SliceQuery:
 
 
 EVERYTHING = SliceQuery()
+REWRITE = SliceQuery(is_rewrite=True)
 
 
 def _only(table: pa.Schema, names: Collection[str | None]) -> pa.Schema:

@@ -21,6 +21,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from lakeward.format.avro.schema import required_columns
 from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE, TYPE_CODE
 from lakeward.format.metadata.base_file_stats import columns_to_watch, read_bloom_filter, read_column_stats
@@ -36,6 +38,7 @@ from lakeward.format.stats.column_range import ColumnRange, ColumnRangeAccumulat
 from lakeward.merge.digest import Digest
 from lakeward.merge.runs.sort_key import NotSorted
 from lakeward.read.file_slice import CopiedRows, MergedSlice, open_slice
+from lakeward.read.slice_query import REWRITE
 from lakeward.storage.storage import Storage, join
 from lakeward.task.log_operation import run_log_operation
 from lakeward.task.memory_pool import use_tight_pool
@@ -70,7 +73,7 @@ def _run(storage: Storage, spec: OperationSpec, task_attempt: int, *, by_order: 
     memory = PeakMemory()
     path = output_path(storage, spec, task_attempt)
     digest = Digest()
-    with open_slice(storage, spec.slice, by_order=by_order) as merged:
+    with open_slice(storage, spec.slice, by_order=by_order, query=REWRITE) as merged:
         stats, ranges = _write(storage, spec, merged, digest, task_attempt)
     if spec.verify:
         _verify(storage, path, spec, merged, stats, digest)
@@ -98,10 +101,11 @@ def _write(
 ) -> tuple[BaseFileStats, dict[str, ColumnRange]]:
     """The statistics with the ranges of those indexed columns whose ranges the file does not say."""
     watched = columns_to_watch(spec.indexed.columns, merged.schema) if spec.indexed is not None else ()
-    ranges = ColumnRangeAccumulator(watched, merged.schema)
+    ranges = ColumnRangeAccumulator(watched, merged.row_schema)
     before = _scan_before(storage, spec)
-    with open_operation_output(storage, spec, task_attempt) as sink:
-        writer = BaseFileWriter(
+    with (
+        open_operation_output(storage, spec, task_attempt) as sink,
+        BaseFileWriter(
             sink,
             merged.schema,
             file_name=spec.file_name(task_attempt),
@@ -110,7 +114,9 @@ def _write(
             bloom_type=before.bloom_type,
             required=before.required,
             row_group_bytes=spec.slice.budget.row_group,
-        )
+            dictionaries=[each.name for each in merged.row_schema if pa.types.is_dictionary(each.type)],
+        ) as writer,
+    ):
         for part in merged.parts(writer.form):
             if isinstance(part, CopiedRows):
                 writer.copy(part.source, part.group, part.keys)
@@ -173,7 +179,7 @@ def _verify(
         bytes_max = spec.slice.budget.row_group + spec.slice.budget.batch
         merged_rows = open_base_file(
             source,
-            merged.schema,
+            merged.row_schema,
             name=path,
             bytes_max=bytes_max,
             choose=lambda file: [index for index in range(file.metadata.num_row_groups) if index not in copied],

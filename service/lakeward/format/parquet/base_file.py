@@ -11,8 +11,8 @@ Touches: the sink it is given; the source it is given, by seeking and reading.
 Keeps:   1. `_hoodie_file_name` is the file's own name in every row, whatever the batch says;
          2. the bloom filter and the key range cover every row, and both come from the keys themselves, never
             from Parquet statistics, which may be cut short;
-         3. what is written is held for one row group and a quarter, bounded by rows and by bytes; what is read, for one
-            batch;
+         3. what is written is held for two row groups and a quarter, bounded by rows and by bytes: while one is
+            encoded the next is gathered; what is read is held for one batch;
          4. a row group has a quarter of `ROW_GROUP_ROWS` or more, unless its rows are wide or there are no more rows
             before the next row group that is copied.
 """
@@ -22,7 +22,9 @@ from __future__ import annotations
 import io
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO
+from functools import partial
+from types import TracebackType
+from typing import BinaryIO, Self
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +35,8 @@ from lakeward.errors import BrokenFile
 from lakeward.format.avro.schema import META_COLUMNS
 from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE, TYPE_CODE, BloomFilter, key_buffers
 from lakeward.format.parquet.batches import BATCH_BYTES_MAX, BATCH_ROWS, ChooseGroups, ParquetBatches
-from lakeward.format.parquet.pages import BadPage
+from lakeward.format.parquet.behind import Behind
+from lakeward.format.parquet.pages import BadPage, chunks_of, longest_value
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.parquet.stored_row_groups import RowGroupCopies, StoredRowGroup, read_stored_row_groups
 from lakeward.format.projection import project
@@ -55,6 +58,10 @@ _KEY_COLUMN = "_hoodie_record_key"
 _FILE_NAME_COLUMN = "_hoodie_file_name"
 # Meta columns that repeat: one value per commit, per partition, per file.
 _REPEATED_META_COLUMNS = ("_hoodie_commit_time", "_hoodie_partition_path", _FILE_NAME_COLUMN)
+_SMALL_DICTIONARY_BYTES = 64 * 1024
+"""The library stops adding to a dictionary at a megabyte: stored, a smaller one holds all values of its row group."""
+_SHORT_VALUE_BYTES = 256
+_PAGE_MAX = 8 * 1024 * 1024
 _SAMPLE_ROWS = 16_384
 _REPEATS_MIN = 8
 _PAGE_BYTES = 1024 * 1024
@@ -77,7 +84,8 @@ class BaseFileStats:
 
 
 class BaseFileWriter:
-    """Writes one base file. Close it, or the sink holds no file."""
+    """Writes one base file. Close it, or the sink holds no file. A context manager: at its end nothing is written any
+    more, also where it was not closed."""
 
     def __init__(
         self,
@@ -90,9 +98,11 @@ class BaseFileWriter:
         bloom_type: str = TYPE_CODE,
         required: Collection[str] = (),
         row_group_bytes: int = ROW_GROUP_BYTES,
+        dictionaries: Collection[str] = (),
     ) -> None:
         """
         Args:
+            dictionaries: columns of strings that come as dictionaries.
             keys_expected: sizes the bloom filter; without it all keys are held in memory until `close`.
             required: columns that hold no null, and are written so.
             row_group_bytes: rows that take more do not wait for others.
@@ -100,16 +110,19 @@ class BaseFileWriter:
         assert tuple(schema.names[: len(META_COLUMNS)]) == META_COLUMNS
         self._sink = _Counted(sink)
         self._stream = pa.PythonFile(self._sink, mode="w")
-        self._schema = pa.schema([pa.field(column.name, column.type) for column in schema])
-        self._key_index = self._schema.get_field_index(_KEY_COLUMN)
+        in_dictionaries = {*dictionaries, _FILE_NAME_COLUMN}
+        kinds = [pa.dictionary(pa.int32(), each.type) if each.name in in_dictionaries else each.type for each in schema]
+        columns = list(zip(schema.names, kinds, strict=True))
+        self._rows_schema = pa.schema([pa.field(name, kind) for name, kind in columns if name != _FILE_NAME_COLUMN])
         self._file_name = pa.array([file_name], type=pa.string())
-        self._file_name_index = self._schema.get_field_index(_FILE_NAME_COLUMN)
-        self._required = [self._schema.get_field_index(name) for name in self._schema.names if name in required]
+        self._file_name_index = schema.get_field_index(_FILE_NAME_COLUMN)
+        self._required = [name for name in self._rows_schema.names if name in required]
         self._written_schema = pa.schema(
-            [pa.field(column.name, column.type, nullable=column.name not in required) for column in self._schema]
-        ).set(self._file_name_index, pa.field(_FILE_NAME_COLUMN, pa.dictionary(pa.int32(), pa.string())))
+            [pa.field(name, kind, nullable=name not in required) for name, kind in columns]
+        )
         self._codec = codec
         self._row_group_bytes = row_group_bytes
+        self._encoder = Behind("lakeward-encoder")
         self._writer: pq.ParquetWriter | None = None
         self._encoded = 0
         self._copies = RowGroupCopies(self._stream, file_name=file_name)
@@ -125,9 +138,19 @@ class BaseFileWriter:
         self._min_key: str | None = None
         self._max_key: str | None = None
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._encoder.close()
+
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows, in the writer's schema."""
-        assert batch.schema.equals(self._schema), f"{batch.schema} is not {self._schema}"
+        """Append rows, in the writer's schema; the column of the file's name may be missing."""
+        if _FILE_NAME_COLUMN in batch.schema.names:
+            batch = batch.drop_columns([_FILE_NAME_COLUMN])
+        assert batch.schema.equals(self._rows_schema), f"{batch.schema} is not {self._rows_schema}"
         for start in range(0, batch.num_rows, ROW_GROUP_ROWS):
             self._write_part(batch.slice(start, ROW_GROUP_ROWS))
 
@@ -144,7 +167,7 @@ class BaseFileWriter:
         Args:
             keys: the record keys of its rows.
         """
-        self._flush_all()
+        self._flush_to_the_end()
         rows = 0
         for part in keys:
             self._take_keys(part)
@@ -162,10 +185,11 @@ class BaseFileWriter:
         Args:
             is_sorted: the rows were written in the order of their keys' bytes, which the footer then says.
         """
-        self._flush_all()
+        self._flush_to_the_end()
         if self._writer is None:
             self._open([], rows=0, size_bytes=0)
         assert self._writer is not None
+        self._encoder.close()
         bloom = self._bloom
         if bloom is None:
             bloom = BloomFilter(self._rows, self._bloom_type)
@@ -196,20 +220,20 @@ class BaseFileWriter:
     def _write_part(self, batch: pa.RecordBatch) -> None:
         if batch.num_rows == 0:
             return
-        for index in self._required:
-            if batch.column(index).null_count:
+        for name in self._required:
+            if batch.column(name).null_count:
                 raise BrokenFile(
-                    f"Column {self._schema.names[index]} of {self._file_name[0]} would hold a null.",
+                    f"Column {name} of {self._file_name[0]} would hold a null.",
                     why="The table's schema and the base file before say that it holds none; a log file has one.",
                     remedy="Find out which writer put it there; nothing was published.",
                 )
-        self._take_keys(batch.column(self._key_index))
+        self._take_keys(batch.column(_KEY_COLUMN))
         names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(batch.num_rows, dtype=np.int32)), self._file_name)
         columns = batch.columns
-        columns[self._file_name_index] = names
+        columns.insert(self._file_name_index, names)
         self._pending.append(pa.RecordBatch.from_arrays(columns, schema=self._written_schema))
         self._pending_rows += batch.num_rows
-        self._pending_bytes += batch.nbytes
+        self._pending_bytes += _plain_bytes(batch)
         self._rows += batch.num_rows
         # Where wide rows come after narrow ones, pages of theirs may be as large as the row group.
         is_wide = self._pending_bytes > self._pending_rows * (_PAGE_BYTES // _VALUES_AT_ONCE_MAX)
@@ -238,18 +262,24 @@ class BaseFileWriter:
         if self._pending_rows:
             self._flush(self._pending_rows)
 
+    def _flush_to_the_end(self) -> None:
+        """Write the rows that wait, and go on when all are encoded."""
+        self._flush_all()
+        self._encoder.wait()
+
     def _flush(self, rows: int) -> None:
-        """Write the first of the rows that wait as a row group."""
+        """Begin to write the first of the rows that wait as a row group."""
         pending = pa.Table.from_batches(self._pending, schema=self._written_schema)
-        table, rest = pending.slice(0, rows), pending.slice(rows)
+        # The library writes one dictionary for a row group; rows of a second one it would write plain.
+        table, rest = pending.slice(0, rows).unify_dictionaries(), pending.slice(rows)
         if self._writer is None:
-            self._open(_repeated_columns(table), rows=rows, size_bytes=table.nbytes)
+            self._open(_repeated_columns(table), rows=rows, size_bytes=self._pending_bytes)
         assert self._writer is not None
-        self._writer.write_table(table, row_group_size=rows)
+        self._encoder.run(partial(self._writer.write_table, table, row_group_size=rows))
         self._encoded += 1
         self._pending = rest.to_batches()
         self._pending_rows = rest.num_rows
-        self._pending_bytes = rest.nbytes
+        self._pending_bytes = sum(_plain_bytes(batch) for batch in self._pending)
 
     def _open(self, repeated: Sequence[str], *, rows: int, size_bytes: int) -> None:
         """Begin the file. The first row group says which columns repeat, and how wide rows are."""
@@ -299,7 +329,8 @@ def open_base_file(
     choose: ChooseGroups | None = None,
     meter: ReadMeter | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a base file in file order, in `schema`: columns the file does not have are filled in as by `project`.
+    """The rows of a base file in file order, in `schema`: columns the file does not have are filled in as by `project`,
+    and what is a dictionary there comes as one.
 
     No batch takes more than `bytes_max` when it is decoded; a row that does is `Unsupported`.
 
@@ -312,6 +343,7 @@ def open_base_file(
         metadata = file.metadata
         wanted = set(schema.names)
         columns = [column for column in file.schema.names if column in wanted]
+        dictionaries = [column.name for column in schema if pa.types.is_dictionary(column.type)]
         naive_is_utc = any(metadata.schema.column(i).physical_type == "INT96" for i in range(metadata.num_columns))
         groups = range(metadata.num_row_groups) if choose is None else choose(file)
         if not columns:
@@ -320,7 +352,7 @@ def open_base_file(
                 nothing = pa.RecordBatch.from_struct_array(pa.nulls(min(batch_rows, rows - start), pa.struct([])))
                 yield project(nothing, schema, where=where)
             return
-        for batch in file.read(columns, rows_max=batch_rows, groups=groups, meter=meter):
+        for batch in file.read(columns, rows_max=batch_rows, groups=groups, dictionaries=dictionaries, meter=meter):
             yield project(batch, schema, where=where, naive_is_utc=naive_is_utc)
     except (pa.ArrowException, OSError, BadPage) as broken:
         if is_of_storage(broken):
@@ -345,17 +377,41 @@ class BaseFileShape:
     rows: int
     is_sorted: bool
     """Its writer says that they are in the order of their keys' bytes, no key twice."""
+    repeated: frozenset[str] = frozenset()
+    """Columns of byte strings whose values are few and short: each row group has a small dictionary of them."""
 
 
 def read_shape(source: BinaryIO, *, name: str) -> BaseFileShape:
     try:
         metadata = _open(source).metadata
         entries = metadata.metadata or {}
-        return BaseFileShape(int(metadata.num_rows), entries.get(SORTED_BY_KEY.encode()) == _KEY_COLUMN.encode())
+        return BaseFileShape(
+            int(metadata.num_rows),
+            entries.get(SORTED_BY_KEY.encode()) == _KEY_COLUMN.encode(),
+            _repeated_strings(source, metadata),
+        )
     except (pa.ArrowException, OSError) as broken:
         if is_of_storage(broken):
             raise
         raise _broken(name, broken) from broken
+
+
+def _repeated_strings(source: BinaryIO, metadata: pq.FileMetaData) -> frozenset[str]:
+    columns = [metadata.schema.column(index) for index in range(metadata.num_columns)]
+    found = {
+        column.path
+        for column in columns
+        if column.physical_type == "BYTE_ARRAY" and column.logical_type.type == "STRING" and column.path == column.name
+    } - {_KEY_COLUMN}
+    for group in range(metadata.num_row_groups):
+        for chunk in chunks_of(metadata, group, list(found)):
+            is_small = 0 < chunk.dictionary_stored_bytes <= _SMALL_DICTIONARY_BYTES
+            # The first row group stands for the others: a value of a later one may be long, and takes its time then.
+            if is_small and group == 0:
+                is_small = longest_value(source, chunk, bytes_max=_PAGE_MAX) <= _SHORT_VALUE_BYTES
+            if not is_small:
+                found.discard(chunk.path)
+    return frozenset(found)
 
 
 def key_range(keys: pa.StringArray) -> tuple[str, str]:
@@ -387,10 +443,24 @@ def _repeated_columns(table: pa.Table) -> list[str]:
     for column in sample.schema:
         if column.name in META_COLUMNS or pa.types.is_nested(column.type) or pa.types.is_boolean(column.type):
             continue
-        distinct = pc.count_distinct(sample.column(column.name), mode="all").as_py()
+        values = sample.column(column.name)
+        if pa.types.is_dictionary(column.type):
+            values = pc.unique(values).dictionary_decode()
+        distinct = pc.count_distinct(values, mode="all").as_py()
         if distinct * _REPEATS_MIN <= sample.num_rows:
             repeated.append(column.name)
     return repeated
+
+
+def _plain_bytes(batch: pa.RecordBatch) -> int:
+    """What the rows take, where values of dictionaries may take as much as the longest of them."""
+    total = 0
+    for column in batch.columns:
+        total += column.nbytes
+        if pa.types.is_dictionary(column.type) and len(column.dictionary):
+            longest = pc.max(pc.binary_length(column.dictionary)).as_py() or 0
+            total += len(column) * longest
+    return total
 
 
 class _Counted:

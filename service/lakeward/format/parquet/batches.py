@@ -12,7 +12,7 @@ Keeps:   1. no batch, decoded, takes more than the budget; nor do the pages that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -61,12 +61,14 @@ class ParquetBatches:
         *,
         rows_max: int = BATCH_ROWS,
         groups: Sequence[int] | None = None,
+        dictionaries: Collection[str] = (),
         meter: ReadMeter | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The columns, batch by batch. Values of lists may be in dictionaries.
 
         Args:
             groups: numbers of row groups; None for all.
+            dictionaries: columns of byte strings that come as dictionaries.
             meter: counts what is read, and what is not.
         """
         groups = range(self.metadata.num_row_groups) if groups is None else groups
@@ -77,7 +79,7 @@ class ParquetBatches:
             if meter is not None:
                 meter.row_groups += 1
                 meter.bytes_read += sum(each.end - each.start for each in chunks_of(self.metadata, group, columns))
-            for batch in self._read_group(group, columns, rows_max):
+            for batch in self._read_group(group, columns, rows_max, dictionaries):
                 if meter is not None:
                     meter.rows += batch.num_rows
                 yield batch
@@ -86,7 +88,9 @@ class ParquetBatches:
         facts = self.metadata.row_group(group)
         return sum(int(facts.column(at).total_compressed_size) for at in range(facts.num_columns))
 
-    def _read_group(self, group: int, columns: Sequence[str], rows_max: int) -> Iterator[pa.RecordBatch]:
+    def _read_group(
+        self, group: int, columns: Sequence[str], rows_max: int, dictionaries: Collection[str]
+    ) -> Iterator[pa.RecordBatch]:
         chunks = chunks_of(self.metadata, group, columns)
         rows_in_group = self.metadata.row_group(group).num_rows
         rows = self._first_guess(group, rows_max)
@@ -94,7 +98,7 @@ class ParquetBatches:
         done = 0
         while done < rows_in_group:
             try:
-                for batch in self._attempt(group, columns, chunks, rows, done):
+                for batch in self._attempt(group, columns, chunks, rows, done, dictionaries):
                     yield from self._parts(batch, chunks)
                     done += batch.num_rows
                 return
@@ -112,10 +116,16 @@ class ParquetBatches:
                     raise self._too_large(key, much.chunk.path, much.needed, much.chunk.rows_at_once) from None
 
     def _attempt(
-        self, group: int, columns: Sequence[str], chunks: Sequence[Chunk], rows: int, done: int
+        self,
+        group: int,
+        columns: Sequence[str],
+        chunks: Sequence[Chunk],
+        rows: int,
+        done: int,
+        dictionaries: Collection[str] = (),
     ) -> Iterator[pa.RecordBatch]:
         """The rows from `done` on."""
-        as_dictionary = [chunk.path for chunk in chunks if chunk.keeps_dictionary]
+        as_dictionary = [chunk.path for chunk in chunks if chunk.keeps_dictionary or chunk.path in dictionaries]
         self._watch.begin(chunks)
         file = pq.ParquetFile(self._watch, metadata=self.metadata, read_dictionary=as_dictionary, **self._options)
         batches = file.iter_batches(rows, row_groups=[group], columns=list(columns), use_threads=False)

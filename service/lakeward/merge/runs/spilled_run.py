@@ -1,6 +1,6 @@
 """Records beyond the memory budget: sorted by their keys, in a file that has no name.
 
-A file of Arrow batches, compressed with LZ4. Beside the table's columns, which are null for a delete but for its key,
+A stream of Arrow batches. Beside the table's columns, which are null for a delete but for its key,
 it holds the kind of each record and, where records are ordered by a column, its ordering value.
 
 Touches: one temporary file for each run, outside of the table; as soon as it is written it has no name, so it is gone
@@ -90,7 +90,7 @@ class _SpilledBatch:
 
 
 class SpilledRun:
-    """A run in a file; close it afterwards."""
+    """A run in a file, to be read any number of times, one after the other; close it afterwards."""
 
     def __init__(
         self, records: Iterable[pa.RecordBatch], schema: pa.Schema, *, name: str, is_base: bool, folder: str | None
@@ -106,8 +106,8 @@ class SpilledRun:
         handle, path = tempfile.mkstemp(".arrow", "lakeward-spill-", folder)
         try:
             os.close(handle)
-            options = pa.ipc.IpcWriteOptions(compression="lz4")
-            with pa.OSFile(path, "wb") as sink, pa.ipc.new_file(sink, schema, options=options) as writer:
+            # A stream may change the dictionaries of a column from batch to batch, a file of Arrow's may not.
+            with pa.OSFile(path, "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
                 for batch in records:
                     writer.write_batch(batch)
             self._file = pa.OSFile(path, "rb")
@@ -124,9 +124,8 @@ class SpilledRun:
             yield _SpilledBatch(batch, batch.num_columns)
 
     def _read(self) -> Iterator[pa.RecordBatch]:
-        reader = pa.ipc.open_file(self._file)
-        for number in range(reader.num_record_batches):
-            yield reader.get_batch(number)
+        self._file.seek(0)
+        yield from pa.ipc.open_stream(self._file)
 
     def close(self) -> None:
         self._file.close()
