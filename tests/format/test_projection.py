@@ -100,7 +100,7 @@ def test_missing_fields_are_filled_in_as_hudi_does(avro: Any, default: object, v
 
 @pytest.mark.parametrize(("kind", "expected"), [("string", "hé"), (["null", "string"], None)])
 def test_strings_become_dictionaries(kind: Any, expected: str | None):
-    """Where the target says so, plain strings are encoded, and missing fields filled in as others are."""
+    """Plain strings are encoded for a target of dictionaries, and missing fields filled in as others are."""
     field = {"name": "c", "type": kind, "default": expected}
     schema = block_schema(json.dumps({"type": "record", "name": "r", "fields": [field]}), where="x")
     target = pa.schema([schema.field("c").with_type(pa.dictionary(pa.int32(), pa.string()))])
