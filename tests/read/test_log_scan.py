@@ -14,7 +14,7 @@ from lakeward.read.log_scan import (
     NotSuperseded,
     SupersededLog,
     blocks_that_count,
-    check_hfile_keys,
+    check_hfile_blocks,
     check_holds_records,
     check_ordering,
     check_schemas,
@@ -276,28 +276,33 @@ def test_a_schema_that_is_none():
 
 
 @pytest.mark.parametrize(
-    ("kind", "column", "key_fields", "refused"),
+    ("kind", "column", "key_fields", "why"),
     [
-        (BlockType.HFILE_DATA, {"name": "key", "type": ["null", "string"]}, ("id",), True),
-        (BlockType.HFILE_DATA, {"name": "key", "type": "string"}, ("key", "id"), True),
-        (BlockType.HFILE_DATA, {"name": "key", "type": "string"}, ("key",), False),
-        (BlockType.HFILE_DATA, {"name": "key", "type": "long"}, ("id",), False),
-        (BlockType.HFILE_DATA, {"name": "Key", "type": "string"}, ("id",), False),
-        (BlockType.AVRO_DATA, {"name": "key", "type": "string"}, ("id",), False),
+        (BlockType.HFILE_DATA, {"name": "key", "type": ["null", "string"]}, ("id",), "column key that is not"),
+        (BlockType.HFILE_DATA, {"name": "key", "type": "string"}, ("key", "id"), "column key that is not"),
+        (BlockType.HFILE_DATA, {"name": "key", "type": "string"}, ("key",), ""),
+        (BlockType.HFILE_DATA, {"name": "key", "type": "long"}, ("id",), ""),
+        (BlockType.HFILE_DATA, {"name": "Key", "type": "string"}, ("id",), ""),
+        (BlockType.AVRO_DATA, {"name": "key", "type": "string"}, ("id",), ""),
+        (BlockType.HFILE_DATA, {"name": "d", "type": "float"}, ("id",), "column d had another type"),
+        (BlockType.HFILE_DATA, {"name": "d", "type": "double"}, ("id",), ""),
+        (BlockType.HFILE_DATA, {"name": "gone", "type": "float"}, ("id",), ""),
+        (BlockType.AVRO_DATA, {"name": "d", "type": "float"}, ("id",), ""),
     ],
 )
-def test_hfile_blocks_that_lost_a_column_are_refused(
-    kind: BlockType, column: dict[str, object], key_fields: tuple[str, ...], refused: bool
+def test_hfile_blocks_whose_rows_are_not_certain_are_refused(
+    kind: BlockType, column: dict[str, object], key_fields: tuple[str, ...], why: str
 ) -> None:
-    """Hudi keeps a text column `key` in them only where it is the record key."""
+    """Hudi keeps a text column `key` in them only where it is the record key, and promotes their values otherwise."""
     schema = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}, column]}
     block = LogBlock(kind, {HeaderKey.SCHEMA: json.dumps(schema)}, 0, 0, "x.log.1", 0)
     scan = LogScan((block,), 1, 1, 0, 0)
-    if refused:
-        with pytest.raises(Unsupported, match=r"x\.log\.1.*column key"):
-            check_hfile_keys(scan, key_fields)
+    now = pa.schema([("id", pa.string()), ("d", pa.float64()), ("added", pa.string())])
+    if why:
+        with pytest.raises(Unsupported, match=rf"x\.log\.1.*{why}"):
+            check_hfile_blocks(scan, now, key_fields)
     else:
-        check_hfile_keys(scan, key_fields)
+        check_hfile_blocks(scan, now, key_fields)
 
 
 def test_logs_without_records():

@@ -63,7 +63,7 @@ def check_logs(
     # Arrow, which takes 50 MB, is not needed before something is to be merged.
     from lakeward.format.avro.schema import table_schema
     from lakeward.read.log_scan import (
-        check_hfile_keys,
+        check_hfile_blocks,
         check_holds_records,
         check_ordering,
         check_schemas,
@@ -78,7 +78,7 @@ def check_logs(
         schema = table_schema(snapshot.schema)
         check_ordering(scan, merge_rules(snapshot), schema)
         check_schemas(scan, schema)
-        check_hfile_keys(scan, snapshot.config.record_key_fields)
+        check_hfile_blocks(scan, schema, snapshot.config.record_key_fields)
         if choice is Choice.LOG:
             check_holds_records(scan)
         return []
