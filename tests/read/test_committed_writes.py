@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 
-from lakeward.format.log.block import HeaderKey
+from lakeward.format.log.block import BlockType, HeaderKey, LogBlock
 from lakeward.read.committed_writes import CommittedWrites, committed_writes
 from lakeward.read.log_scan import blocks_that_count, scan_slice_heads
 from lakeward.storage.local import LocalStorage
 from tests.read.log_files import data_block, delete_block, rollback_block, row
 from tests.read.test_log_scan import NOW, story_blocks
+from tests.runs import runs
 from tests.table.timeline.test_timeline import timeline
 
 HISTORIES = {
@@ -84,3 +86,57 @@ def test_of_files(tmp_path: Path) -> None:
 
     assert instants("101", "102", "103", "104") == ["101", "103", "104"]
     assert instants("101", "104") == ["101", "104"]
+
+
+def slow_twin(blocks: list[LogBlock], instant: str, writes: CommittedWrites | None) -> list[LogBlock]:
+    """Which blocks count, as statements about each of them, and no state."""
+
+    def of(block: LogBlock, key: HeaderKey = HeaderKey.INSTANT_TIME) -> str:
+        return block.headers.get(key, "")
+
+    def is_alive(place: int) -> bool:
+        block = blocks[place]
+        if block.type in (BlockType.COMMAND, BlockType.CDC_DATA):
+            return False
+        commands = [later for later in blocks[place:] if later.type is BlockType.COMMAND]
+        taken_back = any(of(command, HeaderKey.TARGET_INSTANT_TIME) == of(block) for command in commands)
+        return of(block) <= instant and (writes is None or of(block) in writes) and not taken_back
+
+    alive = [block for place, block in enumerate(blocks) if is_alive(place)]
+    order = list(dict.fromkeys(of(block) for block in alive))
+    firsts = {name: next(block for block in alive if of(block) == name) for name in order}
+    sources = {name: of(block, HeaderKey.COMPACTED_BLOCK_TIMES) for name, block in firsts.items()}
+
+    def stands_for(name: str) -> str:
+        """The output that is read in its place: the next one that names it, or what is read in place of that."""
+        later = [other for other in order[order.index(name) + 1 :] if name in sources[other].split(",")]
+        return stands_for(later[0]) if later else name
+
+    read = [stands_for(name) for name in order if not sources[name]]
+    last = {name: place for place, name in enumerate(read)}
+    return [block for name in sorted(last, key=last.__getitem__) for block in alive if of(block) == name]
+
+
+def test_random_histories() -> None:
+    """Blocks, commands, log compactions and changes in any order, on any timeline, as the slow twin has them."""
+    for seed in range(runs(300)):
+        blocks, instant, writes = random_history(random.Random(seed))
+        assert blocks_that_count(blocks, instant, writes) == slow_twin(blocks, instant, writes), f"seed {seed}"
+
+
+def random_history(chance: random.Random) -> tuple[list[LogBlock], str, CommittedWrites | None]:
+    known = [str(instant) for instant in range(1, 8)]
+    blocks = []
+    for number in range(chance.randrange(1, 14)):
+        headers = {HeaderKey.INSTANT_TIME: chance.choice(known)}
+        kind = chance.choices((BlockType.AVRO_DATA, BlockType.COMMAND, BlockType.CDC_DATA), (8, 2, 1))[0]
+        if kind is BlockType.COMMAND:
+            headers[HeaderKey.TARGET_INSTANT_TIME] = chance.choice(known)
+        elif chance.random() < 0.3:
+            sources = set(chance.sample(known, 3)) - {headers[HeaderKey.INSTANT_TIME]}
+            headers[HeaderKey.COMPACTED_BLOCK_TIMES] = ",".join(sorted(sources))
+        blocks.append(LogBlock(kind, headers, 0, 0, f"{number}", 0))
+    completed = frozenset(chance.sample(known, chance.randrange(8)))
+    pending = frozenset(chance.sample(known, chance.randrange(3))) - completed
+    writes = chance.choice([None, CommittedWrites(completed, pending, min(completed, default=None))])
+    return blocks, chance.choice([*known, NOW]), writes
