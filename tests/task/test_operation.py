@@ -20,6 +20,7 @@ from lakeward.format.metadata.base_file_stats import read_bloom_filter
 from lakeward.format.parquet.base_file import SORTED_BY_KEY, BaseFileWriter, read_shape
 from lakeward.format.stats.stats_value import StatsVersion
 from lakeward.merge.hash_merge import HashMerge
+from lakeward.merge.rows.gather import Numbers, RowSources
 from lakeward.read import file_slice as file_slice_module
 from lakeward.read.slice_input import MergedBy, SliceInput
 from lakeward.read.table_rules import merge_rules
@@ -236,6 +237,24 @@ def test_a_planted_merge_bug_is_caught(
     monkeypatch.setattr(file_slice_module, "HashMerge", merge)
     with pytest.raises(VerificationFailed):
         run_operation(LocalStorage(), spec, 0)
+
+
+def test_a_planted_gather_bug_is_caught(spec: OperationSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A column whose values slip by one row is found out by the hashes that rows bring along, without any sample."""
+    gather = RowSources.gather
+
+    def slipping(sources: RowSources, numbers: Numbers, places: Numbers) -> pa.RecordBatch:
+        rows = gather(sources, numbers, places)
+        index = rows.schema.get_field_index("name")
+        names = rows.column(index)
+        slipped = pa.concat_arrays([names.slice(1), names.slice(0, 1)])
+        return rows.set_column(index, rows.schema.field(index), slipped)
+
+    monkeypatch.setattr(RowSources, "gather", slipping)
+    monkeypatch.setattr(operation_module, "check_sample", lambda *_, **__: None)
+    with pytest.raises(VerificationFailed, match="checked") as error:
+        run_operation(LocalStorage(), spec, 0)
+    assert "digest" in str(error.value.why)
 
 
 def test_checks_can_be_left_out(spec: OperationSpec, monkeypatch: pytest.MonkeyPatch) -> None:

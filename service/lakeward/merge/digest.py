@@ -1,12 +1,17 @@
 """A digest of rows that does not depend on their order or on how they were cut into batches.
 
-Each row is hashed to two 64-bit lanes over all of its columns; the lanes of all rows are summed, wrapping. Two streams
-with equal sums hold the same rows, but for accidents of one in 2**128 or so. It guards against faults, not adversaries.
+Each row is hashed to two 64-bit lanes over all of its columns; the lanes of all rows are summed, wrapping. A row can be
+hashed where it is read and bring its lanes along as two more columns: then the digest of the rows that come out of a
+merge is that of rows that were read, and what mixed up their columns on the way is found out.
+
+Two streams with equal sums hold the same rows, but for accidents of one in 2**128 or so. It guards against faults, not
+adversaries.
 
 Touches: nothing.
 Keeps:   1. equal rows have equal hashes, whatever the slicing, offsets, dictionary coding or offset width of their
             arrays, and whatever lies under a null;
-         2. a null differs from every value, an empty list from a null one, and neighbours cannot trade bytes.
+         2. rows that were hashed where they were read have the digest of those rows;
+         3. a null differs from every value, an empty list from a null one, and neighbours cannot trade bytes.
 """
 
 from __future__ import annotations
@@ -119,31 +124,53 @@ def _sum(rows: _Words) -> np.uint64:
     return total
 
 
+_HASHES = (pa.field("lakeward hash one", pa.uint64()), pa.field("lakeward hash two", pa.uint64()))
+_HASH_NAMES = [field.name for field in _HASHES]
+_FILE_NAME = frozenset((FILE_NAME_FIELD,))
+
+
+def hashed_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema of rows that bring their hashes along."""
+    return pa.schema([*schema, *_HASHES])
+
+
+def with_hashes(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows with their hashes, over every column but the file's name, in the `hashed_schema`."""
+    parts = [_row_lanes(batch.slice(start, _ROWS_AT_ONCE)) for start in range(0, batch.num_rows, _ROWS_AT_ONCE)]
+    empty = np.zeros(0, dtype=np.uint64)
+    first = pa.array(np.concatenate([empty, *(part.first for part in parts)]))
+    second = pa.array(np.concatenate([empty, *(part.second for part in parts)]))
+    return pa.RecordBatch.from_arrays([*batch.columns, first, second], schema=hashed_schema(batch.schema))
+
+
 class Digest:
     """The digest of all rows of all batches given to `update`, over every column but `without`."""
 
-    def __init__(self, *, without: Collection[str] = (FILE_NAME_FIELD,)) -> None:
+    def __init__(self, *, without: Collection[str] = _FILE_NAME) -> None:
         self._without = frozenset(without)
         self._first = 0
         self._second = 0
         self.rows = 0
 
+    def take_hashes(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Add rows by the hashes that they brought along; the rows without these."""
+        first, second = (batch.column(name).to_numpy(zero_copy_only=False) for name in _HASH_NAMES)
+        self._add(_Lanes(first, second))
+        self.rows += batch.num_rows
+        return batch.drop_columns(_HASH_NAMES)
+
     def update(self, batch: pa.RecordBatch) -> None:
         # Few rows at a time: their hashes then stay in the cache from column to column.
         for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
-            self._update(batch.slice(start, _ROWS_AT_ONCE))
+            self._add(_row_lanes(batch.slice(start, _ROWS_AT_ONCE), without=self._without))
         self.rows += batch.num_rows
 
     @property
     def hexdigest(self) -> str:
         return f"{self._first:016x}{self._second:016x}"
 
-    def _update(self, batch: pa.RecordBatch) -> None:
+    def _add(self, rows: _Lanes) -> None:
         with np.errstate(over="ignore"):  # unsigned arithmetic wraps by intent; only uncompiled kernels warn
-            rows = _Lanes.start(batch.num_rows)
-            for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                if name not in self._without:
-                    _mix_array(rows, column)
             self._first = (self._first + int(_sum(rows.first))) % 2**64
             self._second = (self._second + int(_sum(rows.second))) % 2**64
 
@@ -161,6 +188,15 @@ class _Lanes:
 
     def mix_words(self, words: _Words, valid: _Mask) -> None:
         _mix_words(self.first, self.second, words, valid)
+
+
+def _row_lanes(batch: pa.RecordBatch, *, without: Collection[str] = _FILE_NAME) -> _Lanes:
+    with np.errstate(over="ignore"):
+        rows = _Lanes.start(batch.num_rows)
+        for name, column in zip(batch.schema.names, batch.columns, strict=True):
+            if name not in without:
+                _mix_array(rows, column)
+    return rows
 
 
 def _mix_array(rows: _Lanes, array: pa.Array) -> None:

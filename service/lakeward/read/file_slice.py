@@ -55,7 +55,7 @@ from lakeward.read.log_scan import LogScan
 from lakeward.read.pruning import LogSide, choose_row_groups
 from lakeward.read.sample import SampleTap
 from lakeward.read.slice_input import MergeCounts, MergedBy, SliceInput
-from lakeward.read.slice_query import EVERYTHING, REWRITE, SliceQuery
+from lakeward.read.slice_query import EVERYTHING, SliceQuery
 from lakeward.storage.storage import Storage
 
 
@@ -127,7 +127,7 @@ class MergedSlice:
 
     @property
     def row_schema(self) -> pa.Schema:
-        """The schema of the batches: of a rewrite without the column of the file's name, and with dictionaries."""
+        """The schema of the batches, but for hashes: of a rewrite without the file's name, and with dictionaries."""
         return self._read_schema if self._query.is_rewrite else self.schema
 
     @property
@@ -162,7 +162,7 @@ class MergedSlice:
 
         These come as they are stored, where a file of this form can take them over. Raises `NotSorted`.
         """
-        assert self._query is REWRITE
+        assert self._query.is_rewrite
         self._left_out = self._find_untouched(form)
         if not self._left_out:
             yield from self.batches()
@@ -279,7 +279,7 @@ class MergedSlice:
         kind = ordering_type(rules, self._read_schema)
         if self._by_order and self._base.is_sorted:
             return [BaseRun(name, self._base_batches(), rules.ordering_fields)]
-        schema = record_schema(self._read_schema, kind)
+        schema = record_schema(self._query.carried_schema(self._read_schema), kind)
         sorter = RecordSorter(
             schema, name=name, is_base=True, memory_bytes=self._input.budget.logs, folder=self._spill_folder
         )
@@ -294,7 +294,7 @@ class MergedSlice:
         for batch in self._read_base(self._read_schema):
             record_keys(batch, source=self._input.base_file or "")
             self.sample.see_base(batch)
-            yield batch
+            yield self._query.carried(batch)
 
     def _base_keys(self) -> Iterator[pa.Array]:
         for batch in self._read_base(pa.schema([self._read_schema.field(RECORD_KEY_FIELD)])):

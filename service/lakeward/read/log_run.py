@@ -91,7 +91,8 @@ class LogRun:
         self.scan: LogScan = scan_slice_heads(storage, base_path, files, instant=instant, superseded=superseded or {})
         if not accept_damaged_logs:
             check_sound(self.scan)
-        self.records = LogRecords(schema, rules, memory_bytes=budget.logs, spill_folder=spill_folder)
+        carried = query.carried_schema(schema)
+        self.records = LogRecords(carried, rules, memory_bytes=budget.logs, spill_folder=spill_folder)
         self.sample = SampleTap()
         self.data_keys: ValueRange | None = None
         """From which key to which the data records reach that were read; kept where the query asks for values."""
@@ -181,7 +182,7 @@ class LogRun:
             from_avro = block.type is not BlockType.PARQUET_DATA
             projected = self._keys.chosen(project(batch, self.schema, where=block.where, from_avro=from_avro))
             self._check_partition(projected, block)
-            self.records.append_data(projected, source=block.where)
+            self.records.append_data(self._query.carried(projected), source=block.where)
             self._watch_keys(projected)
             self.sample.see_log_data(projected)
 

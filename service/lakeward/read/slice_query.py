@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
+from lakeward.merge.digest import hashed_schema, with_hashes
 from lakeward.merge.rules.merge_rules import FILE_NAME_FIELD, IS_DELETED_FIELD, RECORD_KEY_FIELD, MergeRules
 from lakeward.read.predicate import Predicate
 
@@ -30,6 +31,8 @@ class SliceQuery:
     is_rewrite: bool = False
     """All rows are written again: the column of the file's name is left out, and strings that repeat in the base file
     come as dictionaries."""
+    carries_hashes: bool = False
+    """Rows bring along the hashes that they had when they were read (`merge/digest`)."""
     by_statistics: bool = True
     """Row groups are skipped by what footers say. False where that is just what is in doubt."""
 
@@ -71,6 +74,13 @@ class SliceQuery:
             rules.delete_field,
         )
         return _only(table, {*self.columns, *self.predicate.columns, *for_the_merge})
+
+    def carried(self, read: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows as they go on from where they were read."""
+        return with_hashes(read) if self.carries_hashes else read
+
+    def carried_schema(self, read: pa.Schema) -> pa.Schema:
+        return hashed_schema(read) if self.carries_hashes else read
 
     def ranged_schema(self, table: pa.Schema) -> pa.Schema:
         """The columns whose ranges pruning asks for."""

@@ -39,6 +39,7 @@ from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.read.log_run import LogRun
 from lakeward.read.sample import SampledKey
 from lakeward.read.slice_input import MergeCounts, MergedBy
+from lakeward.read.slice_query import EVERYTHING, SliceQuery
 from lakeward.storage.storage import Storage
 from lakeward.table.damaged_file import DamagedFile
 from lakeward.task.operation_output import open_operation_output, output_path
@@ -105,7 +106,7 @@ class _Written:
 
 
 def _merge(storage: Storage, spec: OperationSpec, task_attempt: int) -> _Written:
-    with closing(_open_run(storage, spec)) as run:
+    with closing(_open_run(storage, spec, query=SliceQuery(carries_hashes=spec.verify))) as run:
         run.read()
         if run.records.records == 0:
             raise Unsupported(
@@ -120,7 +121,9 @@ def _merge(storage: Storage, spec: OperationSpec, task_attempt: int) -> _Written
         return _Written(stats, _counts(run, stats), run.sample.keys, digest, ranges.ranges, run.scan.damage)
 
 
-def _open_run(storage: Storage, spec: OperationSpec, *, unpublished: str | None = None) -> LogRun:
+def _open_run(
+    storage: Storage, spec: OperationSpec, *, unpublished: str | None = None, query: SliceQuery = EVERYTHING
+) -> LogRun:
     return LogRun(
         storage,
         spec.slice.base_path,
@@ -132,6 +135,7 @@ def _open_run(storage: Storage, spec: OperationSpec, *, unpublished: str | None 
         unpublished=unpublished,
         accept_damaged_logs=spec.slice.accept_damaged_logs,
         superseded=spec.slice.superseded,
+        query=query,
     )
 
 
@@ -154,10 +158,9 @@ def _write(
             codec=spec.codec,
         )
         for batch in run.rows():
-            if spec.verify:
-                digests.rows.update(batch)
-            ranges.add(batch)
-            writer.write(batch)
+            rows = digests.rows.take_hashes(batch) if spec.verify else batch
+            ranges.add(rows)
+            writer.write(rows)
         for tombstones in run.tombstones():
             if spec.verify:
                 digests.update_deletes(tombstones)

@@ -1,9 +1,8 @@
 """One operation on one file slice, as it runs in a Spark task or in process; here FULL compaction of the slice.
 
-    base file + log files --read, merged--> batches --written--> one new base file, which no reader sees yet
-        |                                      |                        |        |
-        |                                    digest  == must be ==  digest of what reads back
-        +-- row groups that no log touches ------- byte by byte -----------------+
+    base file + log files --read--> rows --merged--> batches --written--> one new base file, which no reader sees yet
+        |                       hashes of each --> of the winners  == must be ==  those of what reads back
+        +-- row groups that no log touches ------------- byte by byte -----------------+
 
 A LOG operation is `task/log_operation.py`'s. These modules and `read` are all that travels to executors, so they
 know neither SQL nor Spark.
@@ -19,7 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -73,7 +72,8 @@ def _run(storage: Storage, spec: OperationSpec, task_attempt: int, *, by_order: 
     memory = PeakMemory()
     path = output_path(storage, spec, task_attempt)
     digest = Digest()
-    with open_slice(storage, spec.slice, by_order=by_order, query=REWRITE) as merged:
+    query = replace(REWRITE, carries_hashes=spec.verify)
+    with open_slice(storage, spec.slice, by_order=by_order, query=query) as merged:
         stats, ranges = _write(storage, spec, merged, digest, task_attempt)
     if spec.verify:
         _verify(storage, path, spec, merged, stats, digest)
@@ -121,10 +121,9 @@ def _write(
             if isinstance(part, CopiedRows):
                 writer.copy(part.source, part.group, part.keys)
                 continue
-            if spec.verify:
-                digest.update(part)
-            ranges.add(part)
-            writer.write(part)
+            rows = digest.take_hashes(part) if spec.verify else part
+            ranges.add(rows)
+            writer.write(rows)
         stats = writer.close(is_sorted=merged.is_sorted)
     # What was seen of the rows is not all where some were copied, and is read from the file instead.
     return stats, {} if stats.copied else ranges.ranges
