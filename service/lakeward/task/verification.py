@@ -1,8 +1,8 @@
 """Judge the result of one operation before anybody can see it: do the counts add up, did sampled keys merge right?
 
-The digest says that what was merged is what was written. It says nothing about the choice of the winners; that is
-checked here, on a sample of keys that are merged again by the slow twin of the merge rules
-(`merge/rules/reference.py`).
+The digest says that the rows that won are written as they were read, since each brings the hash along that it had then.
+It says nothing about the choice of the winners; that is checked here, on a sample of keys that are merged again by the
+slow twin of the merge rules (`merge/rules/reference.py`).
 
 Touches: nothing.
 Keeps:   1. a mismatch raises `VerificationFailed`, which publishes nothing;
