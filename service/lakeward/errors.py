@@ -174,6 +174,13 @@ class TaskFailed(LakewardError):
         self.index = index
 
 
+class SpillFailed(LakewardError):
+    """What did not fit memory could not be written to a temporary file."""
+
+    code = "LW-SPILL"
+    exit_code = 75
+
+
 class EngineLost(LakewardError):
     """What the work ran on died under it."""
 

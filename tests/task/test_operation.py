@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.errors import AlreadyExists, NotFound, VerificationFailed
+from lakeward.errors import AlreadyExists, NotFound, SpillFailed, VerificationFailed
 from lakeward.format.metadata.base_file_stats import read_bloom_filter
 from lakeward.format.parquet.base_file import SORTED_BY_KEY, BaseFileWriter, read_shape
 from lakeward.format.stats.stats_value import StatsVersion
@@ -29,6 +30,7 @@ from lakeward.table.index_definitions import IndexedColumns
 from lakeward.task import operation as operation_module
 from lakeward.task.operation import run_operation
 from lakeward.task.operation_spec import OperationSpec, finished_operations
+from tests.full_disk import full_disk
 from tests.golden_tables import copy_golden, expected_rows
 from tests.our_reader import scan
 
@@ -106,6 +108,25 @@ def test_what_arrow_reads_and_writes_with_takes_memory_there_too() -> None:
     said = "import lakeward, pyarrow; print(pyarrow.default_memory_pool().backend_name)"
     found = subprocess.run([sys.executable, "-c", said], env=quiet, capture_output=True, text=True, check=True).stdout
     assert "jemalloc" not in pa.supported_memory_backends() or found.split() == ["jemalloc"]
+
+
+def test_a_disk_that_is_full_while_records_are_spilled(
+    spec: OperationSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names the folder and the remedy; the table is as it was, nothing is finished, and no file is left."""
+    spill = tmp_path / "spill"
+    spill.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(spill))
+    table = Path(spec.slice.base_path)
+    before = {path: path.stat().st_mtime_ns for path in table.rglob("*")}
+    small = replace(spec, slice=replace(spec.slice, memory_bytes=1))
+    with full_disk(100), pytest.raises(SpillFailed, match=f"run of the logs .* folder {spill}.* TMPDIR") as failed:
+        run_operation(LocalStorage(), small, 0)
+    assert failed.value.exit_code == 75
+    assert {path: path.stat().st_mtime_ns for path in table.rglob("*")} == before
+    assert list(spill.iterdir()) == []
+    assert finished_operations(LocalStorage().list(spec.attempt_folder)) == {}
+    assert run_operation(LocalStorage(), small, 1).counts.merged_by is MergedBy.SORTING
 
 
 def test_a_finished_operation_is_seen_in_the_folder(spec: OperationSpec) -> None:

@@ -11,10 +11,13 @@ Keeps:   1. `repeats` are exactly the hashes that were added more than once;
 from __future__ import annotations
 
 import tempfile
+from contextlib import suppress
 from typing import IO
 
 import numpy as np
 import numpy.typing as npt
+
+from lakeward.merge.rows.spill_file import SPILL_PREFIX, spilling
 
 _PARTS = 256
 _WIDTH = 8
@@ -39,7 +42,7 @@ class HashWatch:
             self._spill()
 
     def repeats(self) -> Hashes:
-        """Each hash once that was added more than once, ascending."""
+        """Each hash once that was added more than once, ascending. Raises `SpillFailed`, as `add` does."""
         if not self._files:
             return _repeats(self._sorted())
         self._spill()
@@ -53,14 +56,17 @@ class HashWatch:
 
     def close(self) -> None:
         for file, _ in self._files:
-            file.close()
+            with suppress(OSError):  # what could not be written is tried once more
+                file.close()
 
     def _spill(self) -> None:
         hashes = self._sorted()
-        file = tempfile.TemporaryFile(prefix="lakeward-spill-", dir=self._folder)  # noqa: SIM115 - closed by `close`
         starts = np.arange(_PARTS, dtype=np.uint64) << np.uint64(56)
-        self._files.append((file, np.append(np.searchsorted(hashes, starts), len(hashes))))
-        file.write(hashes.data)
+        with spilling("hashes of the base file's keys", self._folder):
+            file = tempfile.TemporaryFile(prefix=SPILL_PREFIX, dir=self._folder)  # noqa: SIM115 - closed by `close`
+            self._files.append((file, np.append(np.searchsorted(hashes, starts), len(hashes))))
+            file.write(hashes.data)
+            file.flush()
 
     def _sorted(self) -> Hashes:
         hashes = np.concatenate(self._held) if self._held else np.zeros(0, dtype=np.uint64)

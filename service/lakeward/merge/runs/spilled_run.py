@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeward.merge.rows.spill_file import SPILL_PREFIX, spilling
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.merge.runs.sorted_run import Places, RunBatch, part_of
 
@@ -99,11 +100,17 @@ class SpilledRun:
         Args:
             records: sorted by their keys, in the `record_schema` that is `schema`, in batches that fit memory.
             folder: for the file; None is the system's folder for temporary files.
+
+        Raises `SpillFailed`.
         """
         self.name = name
         self.is_base = is_base
         self.repeats_keys = True
-        handle, path = tempfile.mkstemp(".arrow", "lakeward-spill-", folder)
+        with spilling(f"rows of {name}", folder):
+            self._write(records, schema, folder)
+
+    def _write(self, records: Iterable[pa.RecordBatch], schema: pa.Schema, folder: str | None) -> None:
+        handle, path = tempfile.mkstemp(".arrow", SPILL_PREFIX, folder)
         try:
             os.close(handle)
             # A stream may change the dictionaries of a column from batch to batch, a file of Arrow's may not.
