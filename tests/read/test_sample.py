@@ -7,7 +7,15 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.read.sample import BASE_KEYS_MAX, LOG_KEYS_MAX, SampleTap, pick_rows, plain_rows
+from lakeward.read.sample import (
+    BASE_KEYS_MAX,
+    KEY_BYTES_MAX,
+    LOG_KEYS_MAX,
+    SampleTap,
+    common_samples,
+    pick_rows,
+    plain_rows,
+)
 
 SCHEMA = pa.schema([("_hoodie_record_key", pa.string()), ("v", pa.int64())])
 
@@ -86,6 +94,40 @@ def test_points_in_time_are_numbers():
 def test_picking_rows_by_key():
     """All rows with one of the keys are picked, and no others."""
     assert [row["v"] for row in pick_rows(batch([("a", 1), ("b", 2), ("a", 3)]), pa.array(["a", "z"]))] == [1, 3]
+
+
+def test_a_key_with_large_rows():
+    """Such a key is in no sample, whether one of its rows is large or all of them are together, of the logs or the base
+    file: as Python's values they would take more than the merge. Others are. Keeps 3 of read/sample."""
+    tap = SampleTap()
+    schema = pa.schema([("_hoodie_record_key", pa.string()), ("v", pa.string())])
+
+    def see(see: Any, *rows: tuple[str, int]) -> None:
+        see(pa.RecordBatch.from_pylist([{"_hoodie_record_key": key, "v": "x" * size} for key, size in rows], schema))
+
+    see(tap.see_log_data, ("large", KEY_BYTES_MAX), ("small", 10), ("grows", KEY_BYTES_MAX // 2))
+    see(tap.see_log_data, ("grows", KEY_BYTES_MAX // 2), ("large", 1), ("updated", 1))
+    assert sorted(tap.keys) == ["small", "updated"]
+    see(tap.see_base, ("large", 1), ("small", 1), ("updated", KEY_BYTES_MAX), ("new", KEY_BYTES_MAX), ("other", 1))
+    assert sorted(tap.keys) == ["other", "small"]
+    assert tap.keys["small"].base is not None
+    words = pa.array(["x" * 1_000 + str(number) for number in range(KEY_BYTES_MAX // 1_000)]).dictionary_encode()
+    keys = pa.array([f"word {number}" for number in range(len(words))])
+    tap.see_base(pa.RecordBatch.from_arrays([keys, words], ["_hoodie_record_key", "v"]))
+    assert any(key.startswith("word") for key in tap.keys), "a row is as large as its value, not as its dictionary"
+
+
+def test_two_samples_of_the_same_keys():
+    """A tap that passes over what another one did, and what both chose among, have the same keys, however many records
+    each had of them."""
+    many = SampleTap()
+    many.see_log_data(batch([(f"k{number % 60}", number) for number in range(60 * 3)]))
+    many.see_log_data(batch([("k7", number) for number in range(1_500)]))
+    once = SampleTap(passed_over=many.passed_over)
+    once.see_log_data(batch([(f"k{number}", number) for number in range(60)]))
+    some, same = common_samples(many, once)
+    assert some.keys() == same.keys()
+    assert len(some) >= LOG_KEYS_MAX - 1
 
 
 def test_a_key_with_very_many_records():

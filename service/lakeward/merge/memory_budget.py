@@ -6,10 +6,15 @@ All that grows with rows has a share, and spills, cuts or refuses before it hold
     logs       log records, their key index and states; or        sorted runs in files (`merge/logs/log_records`)
                a batch of each run
     hashes     a hash of every key of an unsorted base file       sorted hashes in files (`merge/rows/hash_watch`)
-    batch      one batch or block that is decoded, or one row     fewer rows; a row that needs more is refused
+    batch      one batch that is decoded, one row, or one block   fewer rows; a row, or a block of deletes, that needs
+               of deletes                                         more is refused
     window     what is put together to one output batch           more and smaller batches
     row_group  rows that wait for the end of a row group,         smaller row groups
                while as many are encoded
+    log_block  a block of a log that is written                   more and smaller blocks
+
+A row that is larger than a window is in memory several times over, in all shares at once: as it was read, decoded, put
+together, as a page, compressed, and on its way to the file. The sum of these is about six times its size.
 
 Touches: nothing; a plain value.
 Source:  the shares are measured (`benchmarks/README.md`, Memory).
@@ -22,8 +27,8 @@ from dataclasses import dataclass
 _MIB = 1024 * 1024
 MEMORY_BYTES = 512 * _MIB
 """The default of an operation, interpreter included."""
-INTERPRETER_BYTES = 224 * _MIB
-"""Python, Arrow and the compiled kernels, before any row."""
+INTERPRETER_BYTES = 272 * _MIB
+"""Python, Arrow and the compiled kernels, with what they keep once they ran, before any row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +50,9 @@ class MemoryBudget:
 
     @property
     def batch(self) -> int:
-        """The bound of what a single row may take, too, and so larger than what most batches have."""
-        return self.total // 4
+        """The bound of what a single row may take, too, and so larger than what most batches have; no less than a chunk
+        of a file that is read at once."""
+        return max(self.total // 4, 16 * _MIB)
 
     @property
     def window(self) -> int:
@@ -55,3 +61,8 @@ class MemoryBudget:
     @property
     def row_group(self) -> int:
         return self.rows // 6
+
+    @property
+    def log_block(self) -> int:
+        """A block is in memory as rows, encoded and as it is written."""
+        return min(64 * _MIB, self.rows // 6)

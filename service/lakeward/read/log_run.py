@@ -158,7 +158,7 @@ class LogRun:
 
     def _read_block(self, file: BinaryIO, block: LogBlock) -> None:
         if block.type is BlockType.DELETE:
-            deleted = self._wanted(read_delete_block(file, block))
+            deleted = self._wanted(read_delete_block(file, block, bytes_max=self._budget.batch))
             self._meter.bytes_read += block.content_length
             self._meter.bytes_stored += block.content_length
             values = delete_ordering(

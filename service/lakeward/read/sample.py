@@ -6,7 +6,7 @@ so the choice does not depend on order or place, and the same key is chosen in t
 Touches: nothing.
 Keeps:   1. of every sampled key all log records are kept, in merge order, and the base record if there is one;
          2. at most `LOG_KEYS_MAX` keys of the logs and `BASE_KEYS_MAX` keys that only the base has;
-         3. a key with more than `RECORDS_MAX` log records is in no sample.
+         3. a key with more than `RECORDS_MAX` log records, or with more than `KEY_BYTES_MAX` of rows, is in no sample.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from lakeward.merge.rules.reference import LogRecord, Row
 LOG_KEYS_MAX = 48
 BASE_KEYS_MAX = 16
 RECORDS_MAX = 1_000
+KEY_BYTES_MAX = 256 * 1024
+"""Rows of the sample are Python's values, several times as large as Arrow's, and not in the budget of the merge."""
 _EVERYTHING = 2**64 - 1
 
 
@@ -38,23 +40,39 @@ class SampledKey:
 
 
 class SampleTap:
-    def __init__(self) -> None:
+    def __init__(self, *, passed_over: npt.NDArray[np.uint64] | None = None) -> None:
+        """
+        Args:
+            passed_over: hashes of the keys that another tap passed over; then these are, and no others.
+        """
+        self._judges = passed_over is None
         self._from_logs: dict[str, SampledKey] = {}
         self._base_only: dict[str, SampledKey] = {}
         self._hashes: dict[str, int] = {}
         self._log_threshold = _EVERYTHING
         self._base_threshold = _EVERYTHING
         self._log_hashes: npt.NDArray[np.uint64] | None = None
-        self._hot = np.zeros(0, dtype=np.uint64)
-        """Hashes of keys with too many records."""
+        self._bytes: dict[str, int] = {}
+        self.passed_over = np.zeros(0, dtype=np.uint64) if passed_over is None else passed_over
+        """Hashes of keys with too many or too large records."""
 
     @property
     def keys(self) -> dict[str, SampledKey]:
         """The sample: complete when the merged slice is exhausted."""
         return {**self._from_logs, **self._base_only}
 
+    @property
+    def log_threshold(self) -> int:
+        """The sample has every key of the logs with a hash up to this one, but for those that were passed over."""
+        return self._log_threshold
+
+    def log_keys_up_to(self, threshold: int) -> dict[str, SampledKey]:
+        return {key: inputs for key, inputs in self._from_logs.items() if self._hashes[key] <= threshold}
+
     def see_log_data(self, batch: pa.RecordBatch) -> None:
         chosen = self._chosen_of_logs(batch.column(RECORD_KEY_FIELD))
+        kept = {place for place, _ in chosen if self._keeps(batch, place)}
+        chosen = [(place, key) for place, key in chosen if place in kept and key in self._from_logs]
         for (_, key), row in zip(chosen, _rows_at(batch, [place for place, _ in chosen]), strict=True):
             self._from_logs[key].logs.append(LogRecord(row))
 
@@ -77,23 +95,33 @@ class SampleTap:
         places = np.flatnonzero(hashes <= np.uint64(self._log_threshold))
         hashes = hashes[places]
         of_logs = np.isin(hashes, self._log_hashes)
-        for key, row in self._keyed_rows(batch, places[of_logs]):
-            if key in self._from_logs:
-                self._from_logs[key].base = row
-        others = ~(of_logs | np.isin(hashes, self._hot) | (hashes == np.uint64(_EVERYTHING)))
+        known = [int(place) for place in places[of_logs] if self._keeps(batch, int(place))]
+        for key, row in _keyed_rows(batch, known):
+            self._from_logs[key].base = row
+        others = ~(of_logs | np.isin(hashes, self.passed_over) | (hashes == np.uint64(_EVERYTHING)))
         places, hashes = places[others], hashes[others]
         self._base_threshold = _lowered(self._base_threshold, hashes, BASE_KEYS_MAX)
-        below = hashes <= np.uint64(self._base_threshold)
-        for (key, row), number in zip(self._keyed_rows(batch, places[below]), hashes[below].tolist(), strict=True):
+        low = hashes <= np.uint64(self._base_threshold)
+        small = [(int(place), int(number)) for place, number in zip(places[low], hashes[low], strict=True)]
+        small = [(place, number) for place, number in small if _row_bytes(batch, place) <= KEY_BYTES_MAX]
+        for (key, row), (_, number) in zip(_keyed_rows(batch, [place for place, _ in small]), small, strict=True):
             if key not in self._from_logs:
                 self._base_only[key] = SampledKey(base=row)
                 self._hashes[key] = number
         self._base_threshold = self._shrunk(self._base_only, self._base_threshold, BASE_KEYS_MAX)
 
-    @staticmethod
-    def _keyed_rows(batch: pa.RecordBatch, places: npt.NDArray[np.int64]) -> list[tuple[str, Row]]:
-        rows = _rows_at(batch, places.tolist())
-        return [(str(row[RECORD_KEY_FIELD]), row) for row in rows]
+    def _keeps(self, batch: pa.RecordBatch, place: int) -> bool:
+        """Whether the key of this row is in the sample still, now that it has this row, too."""
+        key = batch.column(RECORD_KEY_FIELD)[place].as_py()
+        if key not in self._from_logs:
+            return False
+        self._bytes[key] = self._bytes.get(key, 0) + _row_bytes(batch, place)
+        if not self._judges or self._bytes[key] <= KEY_BYTES_MAX:
+            return True
+        self.passed_over = np.append(self.passed_over, np.uint64(self._hashes[key]))
+        del self._from_logs[key]
+        del self._hashes[key]
+        return False
 
     def _chosen_of_logs(self, keys: pa.Array) -> list[tuple[int, str]]:
         """(row, key) of the keys that are in the sample now, be it for the first time."""
@@ -101,7 +129,7 @@ class SampleTap:
         hashes = hash_keys(keys)
         places = np.flatnonzero(hashes <= np.uint64(self._log_threshold))
         self._pass_over_hot(hashes[places])
-        places = places[~(np.isin(hashes[places], self._hot) | (hashes[places] == np.uint64(_EVERYTHING)))]
+        places = places[~(np.isin(hashes[places], self.passed_over) | (hashes[places] == np.uint64(_EVERYTHING)))]
         self._log_threshold = _lowered(self._log_threshold, hashes[places], LOG_KEYS_MAX)
         below = places[hashes[places] <= np.uint64(self._log_threshold)]
         chosen = [(int(row), keys[int(row)].as_py()) for row in below]
@@ -114,12 +142,14 @@ class SampleTap:
 
     def _pass_over_hot(self, hashes: npt.NDArray[np.uint64]) -> None:
         """Let go of keys that have too many records with those of this batch, whose low hashes these are."""
+        if not self._judges:
+            return
         candidates, counts = np.unique(hashes, return_counts=True)
         known = {self._hashes[key]: key for key in self._from_logs}
         for number, count in zip(candidates.tolist(), counts.tolist(), strict=True):
             key = known.get(number)
             if count + (0 if key is None else len(self._from_logs[key].logs)) > RECORDS_MAX:
-                self._hot = np.append(self._hot, np.uint64(number))
+                self.passed_over = np.append(self.passed_over, np.uint64(number))
                 if key is not None:
                     del self._from_logs[key]
                     del self._hashes[key]
@@ -138,6 +168,23 @@ def _lowered(threshold: int, hashes: npt.NDArray[np.uint64], most: int) -> int:
     """The threshold, lowered to what one batch alone says, so that Python looks at few of its rows."""
     below = np.unique(hashes[hashes <= np.uint64(threshold)])
     return int(below[most - 1]) if len(below) > most else threshold
+
+
+def common_samples(one: SampleTap, other: SampleTap) -> tuple[dict[str, SampledKey], dict[str, SampledKey]]:
+    """What two taps that passed over the same keys say about the keys of logs that both chose among."""
+    threshold = min(one.log_threshold, other.log_threshold)
+    return one.log_keys_up_to(threshold), other.log_keys_up_to(threshold)
+
+
+def _keyed_rows(batch: pa.RecordBatch, places: Sequence[int]) -> list[tuple[str, Row]]:
+    return [(str(row[RECORD_KEY_FIELD]), row) for row in _rows_at(batch, places)]
+
+
+def _row_bytes(batch: pa.RecordBatch, place: int) -> int:
+    columns = batch.slice(place, 1).columns
+    # A slice counts all of its dictionary.
+    plain = [column.dictionary_decode() if pa.types.is_dictionary(column.type) else column for column in columns]
+    return sum(int(column.nbytes) for column in plain)
 
 
 def _rows_at(batch: pa.RecordBatch, places: Sequence[int]) -> list[dict[str, object]]:

@@ -37,7 +37,7 @@ from lakeward.format.stats.column_range import ColumnRange, ColumnRangeAccumulat
 from lakeward.merge.digest import Digest
 from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.read.log_run import LogRun
-from lakeward.read.sample import SampledKey
+from lakeward.read.sample import SampleTap, common_samples
 from lakeward.read.slice_input import MergeCounts, MergedBy
 from lakeward.read.slice_query import EVERYTHING, SliceQuery
 from lakeward.storage.storage import Storage
@@ -98,7 +98,7 @@ class _Written:
 
     stats: LogFileStats
     counts: MergeCounts
-    sample: dict[str, SampledKey]
+    sample: SampleTap
     digest: str
     ranges: Mapping[str, ColumnRange]
     """Ranges of the indexed columns in the rows that were written."""
@@ -118,7 +118,7 @@ def _merge(storage: Storage, spec: OperationSpec, task_attempt: int) -> _Written
         ranges = ColumnRangeAccumulator(spec.indexed.columns if spec.indexed is not None else (), run.schema)
         stats = _write(storage, spec, run, digests, ranges, task_attempt)
         digest = digests.hexdigest if spec.verify else ""
-        return _Written(stats, _counts(run, stats), run.sample.keys, digest, ranges.ranges, run.scan.damage)
+        return _Written(stats, _counts(run, stats), run.sample, digest, ranges.ranges, run.scan.damage)
 
 
 def _open_run(
@@ -156,6 +156,7 @@ def _write(
             block_type=_block_type(run),
             headers={HeaderKey.COMPACTED_BLOCK_TIMES: ",".join(run.instants)},
             codec=spec.codec,
+            block_bytes=spec.slice.budget.log_block,
         )
         for batch in run.rows():
             rows = digests.rows.take_hashes(batch) if spec.verify else batch
@@ -186,6 +187,7 @@ def _verify(storage: Storage, path: str, spec: OperationSpec, written: _Written)
     """Read the slice as it will be and judge it; raises `VerificationFailed`."""
     read_back = _Digests()
     with closing(_open_run(storage, spec, unpublished=path)) as run:
+        run.sample = SampleTap(passed_over=written.sample.passed_over)
         run.read()
         for batch in run.rows():
             read_back.rows.update(batch)
@@ -200,7 +202,8 @@ def _verify(storage: Storage, path: str, spec: OperationSpec, written: _Written)
             instants_read=run.instants,
             instant=spec.slice.instant,
         )
-        check_folded_sample(written.sample, run.sample.keys, rules=spec.slice.rules, schema=run.schema)
+        of_sources, of_output = common_samples(written.sample, run.sample)
+        check_folded_sample(of_sources, of_output, rules=spec.slice.rules, schema=run.schema)
 
 
 def _counts(run: LogRun, stats: LogFileStats) -> MergeCounts:

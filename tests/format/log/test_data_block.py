@@ -80,8 +80,10 @@ def test_all_spark_types_of_a_base_file(name: str):
     assert comparable(batches) == expected(name)
 
 
-def avro_block(rows: list[dict[str, Any]], *, count: int | None = None, version: int = 3, tail: bytes = b"") -> bytes:
-    parsed = fastavro.parse_schema(SCHEMA)
+def avro_block(
+    rows: list[dict[str, Any]], *, count: int | None = None, version: int = 3, tail: bytes = b"", schema: Any = SCHEMA
+) -> bytes:
+    parsed = fastavro.parse_schema(schema)
     content = bytearray(struct.pack(">ii", version, len(rows) if count is None else count))
     for row in rows:
         record = io.BytesIO()
@@ -113,6 +115,28 @@ def test_large_blocks_come_in_batches(monkeypatch: pytest.MonkeyPatch):
     assert table["n"].to_pylist() == list(range(1_000))
     assert table["k"].to_pylist() == [row["k"] for row in rows]
     assert len(table["n"].chunks) > 3
+
+
+def test_a_record_that_is_too_large_is_refused_by_its_key():
+    """It is larger than what may be read at once, or decoded; the error says which it is, and those before it come.
+
+    Hudi's meta columns come first, so its key is known before it is read whole. Keeps 3 of format/log/data_block.
+    """
+    names = ("_hoodie_commit_time", "_hoodie_record_key", "n")
+    schema = {"type": "record", "name": "row", "fields": [{"name": name, "type": ["null", "string"]} for name in names]}
+    rows = [{"_hoodie_commit_time": None, "_hoodie_record_key": f"k{i}", "n": "x" * 10} for i in range(3)]
+    rows[1]["n"] = "x" * 30_000
+    content = avro_block(rows, schema=schema)
+    block = LogBlock(BlockType.AVRO_DATA, {HeaderKey.SCHEMA: json.dumps(schema)}, 0, len(content), "x.log", 0)
+    for window in (20_000, 4_000_000):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(data_block, "_WINDOW_BYTES", window)
+            batches = read_data_block(io.BytesIO(content), block, batch_rows=1, bytes_max=25_000)
+            assert next(batches)["_hoodie_record_key"].to_pylist() == ["k0"]
+            with pytest.raises(Unsupported, match=r"Record 1, with the key 'k1', of x\.log.* 24\.4 KiB are allowed"):
+                next(batches)
+    whole = read_data_block(io.BytesIO(content), block, bytes_max=100_000)
+    assert [row["_hoodie_record_key"] for batch in whole for row in batch.to_pylist()] == ["k0", "k1", "k2"]
 
 
 def test_parquet_blocks_are_bounded_by_decoded_bytes():

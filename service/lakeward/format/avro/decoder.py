@@ -100,6 +100,14 @@ class BadRecord(Exception):
         self.why = why
 
 
+class TooLarge(BadRecord):
+    """A record that would take more memory than it may."""
+
+    def __init__(self, needed: int) -> None:
+        super().__init__(0, f"its columns would take {needed} bytes of memory")
+        self.needed = needed
+
+
 @dataclass(frozen=True, slots=True)
 class AvroProgram:
     """A record schema as the kernel reads it: one entry per node in each array, and the columns it was made from."""
@@ -155,7 +163,8 @@ def decode_records(
     """Decode whole records, each led by its int32 length, from the start of `data`.
 
     As many as `data` holds completely, at most `records_max`, and fewer where their columns would take more than
-    `heap_bytes_max`. None when not even one record is complete. Raises `BadRecord`.
+    `heap_bytes_max`. None when not even one record is complete. Raises `BadRecord`; `TooLarge` where
+    the first one alone takes more.
     """
     while True:
         nodes = len(program.kinds)
@@ -170,9 +179,10 @@ def decode_records(
         if size <= heap_bytes_max:
             break
         if records == 1:
-            raise BadRecord(0, f"its columns would take {size} bytes of memory")
+            raise TooLarge(size)
         records_max = records // 2
-    heap = np.empty(size // 8, dtype=np.int64).view(np.uint8)
+    # Arrow's memory: what is held of it is told from what was given back, and is given back to the system.
+    heap = np.frombuffer(pa.allocate_buffer(max(size, 8)), dtype=np.uint8)
     lengths_again = np.zeros(nodes, dtype=np.int64)
     byte_lengths_again = np.zeros(nodes, dtype=np.int64)
     _run(program, data, records, True, lengths_again, byte_lengths_again, places, heap)

@@ -34,6 +34,8 @@ _FRAME_MIN = 4 + 4 + 4 + 8 + 4 + 8  # a block without headers, content and foote
 _TAIL = 4 + 8  # footer count and the reverse pointer
 _HEAD_CHUNK = 16 * 1024
 _SEARCH_CHUNK = 1024 * 1024
+_READ_BYTES_MAX = 16 * 1024 * 1024
+"""What is asked of the file at once."""
 
 
 class BlockType(IntEnum):
@@ -242,13 +244,15 @@ class _Head:
 
 def _read_at(file: BinaryIO, position: int, length: int, name: str) -> bytes:
     file.seek(position)
-    data = file.read(length)
-    while len(data) < length:  # an unbuffered file may return less than it was asked for
-        more = file.read(length - len(data))
-        if not more:
-            raise _broken(name, position, f"the file ended after {len(data)} of {length} bytes")
-        data += more
-    return data
+    parts: list[bytes] = []
+    left = length
+    while left:  # an unbuffered file may return less than it was asked for
+        part = file.read(min(left, _READ_BYTES_MAX))
+        if not part:
+            raise _broken(name, position, f"the file ended after {length - left} of {length} bytes")
+        parts.append(part)
+        left -= len(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _broken(name: str, offset: int, why: str) -> BrokenFile:

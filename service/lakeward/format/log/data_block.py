@@ -7,7 +7,8 @@ Parquet data block (type 5) is a whole Parquet file inside of the log file and i
 
 Touches: the log file it is given, by seeking and reading.
 Keeps:   1. every length is checked against the block before it is used, every value against its type;
-         2. as many rows come out as the block says it has, or an error.
+         2. as many rows come out as the block says it has, or an error;
+         3. of an Avro block no more is held than a window of 4 MiB, or one record that is larger, and its rows.
 """
 
 from __future__ import annotations
@@ -18,11 +19,20 @@ from collections.abc import Collection, Iterator
 from typing import BinaryIO, cast
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.errors import BrokenFile, Unsupported
-from lakeward.format.avro.decoder import BadRecord, compile_schema, decode_records
-from lakeward.format.avro.schema import block_schema, parse_schema
+from lakeward.format.avro.decoder import (
+    AvroProgram,
+    BadRecord,
+    Decoded,
+    TooLarge,
+    compile_schema,
+    decode_records,
+    read_number,
+)
+from lakeward.format.avro.schema import AvroKind, block_schema, parse_schema
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock, read_content_range
 from lakeward.format.log.hfile_block import read_hfile_records, with_key_column
 from lakeward.format.parquet.batches import BATCH_BYTES_MAX, BATCH_ROWS, ChooseGroups, ParquetBatches
@@ -30,12 +40,15 @@ from lakeward.format.parquet.footer import TAIL_BYTES, footer_bytes, is_encrypte
 from lakeward.format.parquet.pages import BadPage
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.projection import project
+from lakeward.quantities import format_size
 from lakeward.storage.storage import is_of_storage
 
 _AVRO_BLOCK_VERSION = 3
 _HEAD_BYTES = 8
 _WINDOW_BYTES = 4 * 1024 * 1024
-_COLUMN_BYTES_MAX = 256 * 1024 * 1024
+_FRAME_BYTES = 4
+_KEY_COLUMN = "_hoodie_record_key"
+_NOTHING = np.zeros(0, dtype=np.uint8)
 
 
 def read_data_block(
@@ -50,8 +63,8 @@ def read_data_block(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a data block, in block order and in the schema of its header.
 
-    No batch of a Parquet block takes more than `bytes_max` when it is decoded; a row that does is `Unsupported`. Avro
-    records, of HFile blocks too, are as large as they are stored.
+    No batch takes more than `bytes_max` when it is decoded; a row that does is `Unsupported`. Neither does what is read
+    of an Avro block at once: a few megabytes, or one record that is larger.
 
     Args:
         columns: the names of those that are asked for. An Avro record is decoded whole, and has the others, too.
@@ -65,7 +78,7 @@ def read_data_block(
             meter.bytes_read += block.content_length
             meter.bytes_stored += block.content_length
         read = _read_avro if block.type is BlockType.AVRO_DATA else _read_hfile
-        for batch in read(file, block, schema_json, batch_rows):
+        for batch in read(file, block, schema_json, batch_rows, bytes_max):
             if meter is not None:
                 meter.rows += batch.num_rows
             yield batch
@@ -79,7 +92,9 @@ def read_data_block(
         )
 
 
-def _read_avro(file: BinaryIO, block: LogBlock, schema_json: str, batch_rows: int) -> Iterator[pa.RecordBatch]:
+def _read_avro(
+    file: BinaryIO, block: LogBlock, schema_json: str, batch_rows: int, bytes_max: int
+) -> Iterator[pa.RecordBatch]:
     program = compile_schema(parse_schema(schema_json, where=block.where))
     if block.content_length < _HEAD_BYTES:
         raise _broken(block, "its content is shorter than its head")
@@ -95,52 +110,110 @@ def _read_avro(file: BinaryIO, block: LogBlock, schema_json: str, batch_rows: in
     window_bytes = _WINDOW_BYTES
     while done < count:
         length = min(window_bytes, block.content_length - position)
-        window = np.frombuffer(read_content_range(file, block, position, length), dtype=np.uint8)
-        used = 0
+        rest = np.frombuffer(read_content_range(file, block, position, length), dtype=np.uint8)
+        window_bytes = _WINDOW_BYTES
         while done < count:
-            try:
-                decoded = decode_records(
-                    program,
-                    window[used:],
-                    records_max=min(batch_rows, count - done),
-                    heap_bytes_max=_COLUMN_BYTES_MAX,
-                )
-            except BadRecord as bad:
-                raise _broken(block, f"record {done + bad.record} is not of its schema: {bad.why}") from None
+            decoded = _decode(program, rest, block, done, rows_max=min(batch_rows, count - done), bytes_max=bytes_max)
             if decoded is None:
                 break
-            _check_text(decoded.batch, block)
-            yield decoded.batch
             done += decoded.batch.num_rows
-            used += decoded.bytes_used
-        if used == 0:
-            if position + length == block.content_length:
+            position += decoded.bytes_used
+            # A window that is through is not held while its rows are merged: a large one is one large record.
+            rest = rest[decoded.bytes_used :] if decoded.bytes_used < len(rest) else _NOTHING
+            yield decoded.batch
+        if len(rest) == length:
+            window_bytes = _record_bytes(rest)
+            if window_bytes > block.content_length - position:
                 raise _broken(block, f"it ends after {done} of {count} records")
-            window_bytes *= 2  # one record is larger than the window
-        position += used
+            if window_bytes > bytes_max:
+                raise _too_large(program, rest, block, done, window_bytes, bytes_max)
     if count < 0 or position != block.content_length:
         raise _broken(block, f"bytes are left over behind its {count} records")
 
 
-def _read_hfile(file: BinaryIO, block: LogBlock, schema_json: str, batch_rows: int) -> Iterator[pa.RecordBatch]:
+def _read_hfile(
+    file: BinaryIO, block: LogBlock, schema_json: str, batch_rows: int, bytes_max: int
+) -> Iterator[pa.RecordBatch]:
     program = compile_schema(parse_schema(schema_json, where=block.where))
     done = 0
     for records in read_hfile_records(file, block):
         first = used = 0
         while first < len(records.keys):
-            try:
-                decoded = decode_records(
-                    program, records.data[used:], records_max=batch_rows, heap_bytes_max=_COLUMN_BYTES_MAX
-                )
-            except BadRecord as bad:
-                raise _broken(block, f"record {done + bad.record} is not of its schema: {bad.why}") from None
+            decoded = _decode(
+                program,
+                records.data[used:],
+                block,
+                done,
+                rows_max=batch_rows,
+                bytes_max=bytes_max,
+                keys=records.keys.slice(first),
+            )
             assert decoded is not None, "frames are whole"
-            batch = with_key_column(decoded.batch, records.keys.slice(first, decoded.batch.num_rows))
-            _check_text(batch, block)
-            yield batch
-            first += batch.num_rows
-            done += batch.num_rows
+            yield decoded.batch
+            first += decoded.batch.num_rows
+            done += decoded.batch.num_rows
             used += decoded.bytes_used
+
+
+def _decode(
+    program: AvroProgram,
+    data: npt.NDArray[np.uint8],
+    block: LogBlock,
+    done: int,
+    *,
+    rows_max: int,
+    bytes_max: int,
+    keys: pa.BinaryArray | None = None,
+) -> Decoded | None:
+    """The next records, checked; `done` were before them. `keys` are those of an HFile's entries."""
+    try:
+        decoded = decode_records(program, data, records_max=rows_max, heap_bytes_max=bytes_max)
+    except TooLarge as large:
+        raise _too_large(program, data, block, done, large.needed, bytes_max) from None
+    except BadRecord as bad:
+        raise _broken(block, f"record {done + bad.record} is not of its schema: {bad.why}") from None
+    if decoded is None:
+        return None
+    batch = decoded.batch if keys is None else with_key_column(decoded.batch, keys.slice(0, decoded.batch.num_rows))
+    _check_text(batch, block)
+    return Decoded(batch, decoded.bytes_used)
+
+
+def _record_bytes(data: npt.NDArray[np.uint8]) -> int:
+    """What the first record takes with its length, of which it may be that not all is here."""
+    return _FRAME_BYTES + int.from_bytes(data[:_FRAME_BYTES].tobytes().ljust(_FRAME_BYTES, b"\x7f"), "big")
+
+
+def _too_large(
+    program: AvroProgram, data: npt.NDArray[np.uint8], block: LogBlock, number: int, needed: int, bytes_max: int
+) -> Unsupported:
+    key = _record_key(program, data)
+    return Unsupported(
+        f"Record {number}{'' if key is None else f', with the key {key!r}'}, of {block.where} is too large.",
+        why=f"It takes {format_size(needed)} of memory, where {format_size(bytes_max)} are allowed.",
+        remedy="Allow the operation more memory, or take the row out of the table.",
+    )
+
+
+def _record_key(program: AvroProgram, data: npt.NDArray[np.uint8]) -> str | None:
+    """The key of the first record, which may be cut; None where it is not among text at its beginning."""
+    at, end = _FRAME_BYTES, len(data)
+    for column in program.columns:
+        if column.type.kind is not AvroKind.STRING:
+            return None
+        if column.type.null_branch is not None:
+            branch, at = read_number(data, at, end)
+            if at < 0:
+                return None
+            if branch == column.type.null_branch:
+                continue
+        length, at = read_number(data, at, end)
+        if at < 0 or not 0 <= length <= end - at:
+            return None
+        if column.name == _KEY_COLUMN:
+            return data[at : at + length].tobytes().decode(errors="replace")
+        at += length
+    return None
 
 
 def _check_text(batch: pa.RecordBatch, block: LogBlock) -> None:

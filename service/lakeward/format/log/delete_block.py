@@ -33,6 +33,7 @@ from lakeward.format.avro.schema import AvroField, AvroKind, AvroType
 from lakeward.format.log.block import BlockType, LogBlock, read_content
 from lakeward.format.log.kryo_deletes import BadDeletes, OtherOrderingClass, read_kryo_deletes
 from lakeward.kernel import I32, I64, TWO_I64, U8, U8_IN, kernel, types
+from lakeward.quantities import format_size
 
 _VERSION = 3
 _HEAD_BYTES = 8
@@ -109,9 +110,19 @@ class DeletedKeys:
     """The class name of the values of each ordering field, such as `LongWrapper`; none where all are default."""
 
 
-def read_delete_block(file: BinaryIO, block: LogBlock) -> DeletedKeys:
-    """All deletes of a block. Raises `Unsupported` for values of several classes and for what Hudi cannot read."""
+def read_delete_block(file: BinaryIO, block: LogBlock, *, bytes_max: int | None = None) -> DeletedKeys:
+    """All deletes of a block. Raises `Unsupported` for values of several classes and for what Hudi cannot read.
+
+    Args:
+        bytes_max: a block with more content is `Unsupported`: it is read whole, and takes about twice as much memory.
+    """
     assert block.type is BlockType.DELETE
+    if bytes_max is not None and block.content_length > bytes_max:
+        raise Unsupported(
+            f"The delete block in {block.where} is too large.",
+            why=f"It has {format_size(block.content_length)}, where {format_size(bytes_max)} are allowed.",
+            remedy="Allow the operation more memory.",
+        )
     content = read_content(file, block)
     if len(content) < _HEAD_BYTES:
         raise _broken(block, "its content is shorter than its head")

@@ -1,0 +1,87 @@
+"""An operation holds no more than its budget, whatever the logs hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from lakeward.format.avro.schema import table_schema
+from lakeward.format.log.block import BlockType
+from lakeward.format.log.writer import LogFileWriter, log_block_schema
+from lakeward.merge.memory_budget import MemoryBudget
+from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
+from lakeward.read.slice_input import SliceInput
+from lakeward.storage.local import LocalStorage
+from lakeward.task import peak_memory
+from lakeward.task.operation import run_operation
+from lakeward.task.operation_spec import OperationKind, OperationSpec
+from lakeward.task.peak_memory import PeakMemory
+from tests.read.log_files import META, TABLE_SCHEMA
+
+MIB = 1024 * 1024
+BUDGET = MemoryBudget(64 * MIB)
+"""A smaller one makes so many small batches that the test would take seconds."""
+SCHEMA = json.dumps(TABLE_SCHEMA)
+ROW_BYTES = 2_000
+
+
+def write_log(path: Path, instant: str, keys: np.ndarray) -> None:
+    schema = table_schema(SCHEMA)
+    text = "".join(chr(97 + n * n % 23) for n in range(ROW_BYTES))
+    ids = pa.array([f"key-{number:08}" for number in keys])
+    columns = {field["name"]: pa.nulls(len(keys), pa.string()) for field in META} | {
+        "_hoodie_record_key": ids,
+        "_hoodie_partition_path": pa.repeat("", len(keys)),
+        "id": ids,
+        "ts": pa.array(keys, pa.int64()),
+        "v": pa.repeat(text, len(keys)),
+    }
+    with path.open("wb") as sink:
+        writer = LogFileWriter(
+            sink, schema, instant=instant, schema_json=log_block_schema(SCHEMA), block_type=BlockType.AVRO_DATA
+        )
+        writer.write(pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema))
+        writer.close()
+
+
+def operation(folder: Path, rows: int) -> OperationSpec:
+    """Two logs of so many rows together, whose keys lie between one another."""
+    numbers = np.random.default_rng(1).permutation(rows)
+    for place, instant in enumerate(("100", "101")):
+        write_log(folder / f".fg_{instant}.log.1_0-0-0", instant, numbers[place::2])
+    attempt = folder / "attempt"
+    attempt.mkdir()
+    slice_input = SliceInput(
+        base_path=str(folder),
+        partition_path="",
+        file_id="fg",
+        base_file=None,
+        log_files=(".fg_100.log.1_0-0-0", ".fg_101.log.1_0-0-0"),
+        instant="999",
+        schema=SCHEMA,
+        rules=MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",)),
+        memory_bytes=BUDGET.total,
+    )
+    return OperationSpec(
+        kind=OperationKind.LOG,
+        index=0,
+        slice=slice_input,
+        attempt=1,
+        attempt_folder=str(attempt),
+        input_bytes=rows * ROW_BYTES,
+    )
+
+
+@pytest.mark.skipif(not peak_memory._reset(), reason="this system lets no process reset its peak")
+def test_logs_of_ten_times_their_share(tmp_path: Path) -> None:
+    """Their rows are never all in memory: an operation takes less than they do beside what was there, and most of it is
+    windows and chunks, which are no larger where the logs are."""
+    spec = operation(tmp_path, 12 * BUDGET.logs // ROW_BYTES)
+    before = PeakMemory().peak_bytes()
+    result = run_operation(LocalStorage(), spec, 0)
+    assert result.counts.rows == spec.input_bytes // ROW_BYTES
+    assert result.peak_memory_bytes - before < 10 * BUDGET.logs
