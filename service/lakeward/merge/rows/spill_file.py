@@ -1,4 +1,4 @@
-"""Where temporary files of a merge lie, and what it says when they cannot be written.
+"""Temporary files of a merge: what is said when they cannot be written.
 
 Touches: nothing itself.
 """
