@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lakeward.format import bloom_filter
-from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE, BloomFilter
+from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE, TYPE_CODE, BloomFilter
 
 
 def murmur2(key: bytes, seed: int) -> int:
@@ -160,3 +160,61 @@ def test_no_keys():
     reader = Reader(BloomFilter(0).to_bytes())
 
     assert not reader.might_contain("a")
+
+
+@pytest.mark.parametrize("type_code", [TYPE_CODE, SIMPLE_TYPE_CODE])
+def test_a_filter_that_is_read_back_goes_on(type_code: str):
+    """It has the keys that it had and those that come; nothing else changes. Keeps 1 of format/bloom_filter."""
+    whole, first = BloomFilter(1000, type_code), BloomFilter(1000, type_code)
+    whole.add(pa.array(keys_of(900)))
+    first.add(pa.array(keys_of(900)[:500]))
+    back = BloomFilter.from_base64(first.to_base64().encode(), type_code)
+    back.count(500)
+    back.add(pa.array(keys_of(900)[500:]))
+
+    assert back.to_base64() == whole.to_base64()
+    assert back.has_all(pa.array(keys_of(900)))
+    assert not back.has_all(pa.array(["k0", "absent"]))
+    assert back.to_base64() == whole.to_base64()
+
+
+def test_filters_of_others_are_not_read_back():
+    """Filters of several rows, of another hash, too large, cut short, or of another type."""
+    data = filter_of(keys_of(10))
+    changed = [data[:30], data[:-1], data + b"x", data[:21] + b"\0\0\0\2" + data[25:]]
+    for at, value in ((3, b"\0"), (8, b"\0"), (9, b"\x7f"), (9, b"\xff"), (7, b"\0")):
+        changed.append(b"".join((data[:at], value, data[at + 1 : 25 + at], value, data[26 + at :])))
+    for other in changed:
+        with pytest.raises(ValueError, match="bloom filter"):
+            BloomFilter.from_base64(base64.b64encode(other), TYPE_CODE)
+    with pytest.raises(ValueError, match="type"):
+        BloomFilter.from_base64(base64.b64encode(data), "CUCKOO")
+
+
+@pytest.mark.parametrize(
+    ("expected", "held", "keys", "more", "serves"),
+    [
+        (1000, 1000, 1000, 0, True),
+        (1000, 1000, 1000, 100, True),
+        (1000, 1000, 1000, 200, False),  # it would err ten times as often as it should
+        (1300, 1000, 1000, 200, True),  # it has room
+        (1300, 1000, 700, 0, False),  # a third of its keys are gone
+        (1300, 1000, 850, 0, True),
+        (5000, 4800, 4800, 0, True),  # bounded, as are those below
+        (5000, 4800, 4500, 0, True),
+        (5000, 4800, 4000, 0, False),
+        (2000, 3900, 3900, 0, False),  # one for so many would have fewer hashes
+        (50_000, 50_000, 41_000, 0, True),  # no filter of this size is sharp
+        (50_000, 50_000, 39_000, 0, False),
+        (5000, 0, 1, 0, True),
+    ],
+)
+def test_when_a_filter_still_serves(
+    expected: int, held: int, keys: int, more: int, serves: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """Few keys in it are gone or to come, and it errs hardly more than a new one. Keeps 3 of format/bloom_filter."""
+    monkeypatch.setattr(bloom_filter, "ROW_BYTES_MAX", 8_192)
+    bloom = BloomFilter(expected)
+    bloom.add(pa.array(keys_of(held), pa.string()))
+
+    assert bloom.still_serves(keys, more=more) is serves

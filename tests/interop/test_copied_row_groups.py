@@ -15,6 +15,7 @@ from lakeward.dispatch.local import LocalDispatcher
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.parquet import base_file
 from lakeward.format.parquet.base_file import BaseFileWriter, open_base_file
+from lakeward.format.parquet.key_summary import SealedKeys
 from lakeward.format.parquet.stored_row_groups import RowGroupCopies
 from lakeward.merge import copy_through
 from lakeward.read.slice_input import SliceInput
@@ -57,6 +58,20 @@ def copied(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     monkeypatch.setattr(base_file, "RowGroupCopies", Counted)
     monkeypatch.setattr(LocalDispatcher, "run", lambda _, *args, **options: InProcessDispatcher().run(*args, **options))
     yield rows
+
+
+@pytest.fixture
+def taken_over(monkeypatch: pytest.MonkeyPatch) -> list[SealedKeys]:
+    """The filters that new files went on with."""
+    found: list[SealedKeys] = []
+    whole = BaseFileWriter.begin_with
+
+    def counted(writer: BaseFileWriter, keys: SealedKeys) -> None:
+        found.append(keys)
+        whole(writer, keys)
+
+    monkeypatch.setattr(BaseFileWriter, "begin_with", counted)
+    return found
 
 
 def test_hudi_rs_reads_them(tmp_path: Path, copied: list[int]) -> None:
@@ -109,7 +124,9 @@ def rows_of(first: int, last: int, ts: int) -> str:
 
 @pytest.mark.wide
 @pytest.mark.parametrize("release", ["1.2.0", OLDEST_VERSION_OF_8])
-def test_hudi_lives_on_with_them(spark: SparkSession, tmp_path: Path, copied: list[int], release: str) -> None:
+def test_hudi_lives_on_with_them(
+    spark: SparkSession, tmp_path: Path, copied: list[int], taken_over: list[SealedKeys], release: str
+) -> None:
     """It reads them, with statistics and without, finds their keys by bloom filters, writes over them, and compacts."""
     shape = TableShape(index="INMEMORY", options=INDEXED)
     with ExitStack() as stack:
@@ -144,13 +161,17 @@ def test_hudi_lives_on_with_them(spark: SparkSession, tmp_path: Path, copied: li
                 by_value = table.frame(**SKIPPING).where(f"v = {row.v}").select("id", "v", "d").collect()
                 assert by_key == [row]
                 assert sorted(by_value) == sorted(each for each in whole if each.v == row.v)
-        # Keys of rows that were copied twice: found by the filters in the footers, and by those in the metadata table.
+        # Each of these files went on with the filter of the one before.
+        assert len(taken_over) == 3
+        # Keys of rows that were copied twice: found by the filters in the footers, and by those in the metadata table;
+        # and that other keys are new.
         for ts, metadata in ((7, "false"), (8, "true")):
             options = {"hoodie.index.type": "BLOOM", "hoodie.bloom.index.use.metadata": metadata}
-            write(rows_of(0, 40, ts), "upsert", **options)
+            new = f"SELECT id, ts, v, d, array(id), price FROM ({rows_of(300 + ts, 301 + ts, ts)})"
+            write(f"{rows_of(0, 40, ts)} UNION ALL {new}", "upsert", **options)
             found = table.snapshot()
-            assert len(found) == len(before)
-            assert sum(f'"ts":{ts},' in row for row in found) == 40
+            assert len(found) == len(before) + ts - 6
+            assert sum(f'"ts":{ts},' in row for row in found) == 41
         before = table.snapshot()
         if isinstance(table, HudiTable):
             table.compact()

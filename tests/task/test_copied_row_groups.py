@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,9 +16,12 @@ import pytest
 
 from lakeward.errors import BrokenFile, VerificationFailed
 from lakeward.format.avro.schema import table_schema
+from lakeward.format.bloom_filter import TYPE_CODE, BloomFilter
 from lakeward.format.parquet import base_file
 from lakeward.format.parquet.base_file import BaseFileWriter
+from lakeward.format.parquet.key_summary import BLOOM_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY, SealedKeys
 from lakeward.format.parquet.stored_row_groups import RowGroupCopies
+from lakeward.format.parquet.thrift_tree import read_struct
 from lakeward.format.stats.stats_value import StatsVersion
 from lakeward.merge import copy_through
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
@@ -25,7 +30,9 @@ from lakeward.storage.local import LocalStorage
 from lakeward.table.index_definitions import IndexedColumns
 from lakeward.task.operation import run_operation
 from lakeward.task.operation_spec import OperationResult, OperationSpec
+from tests.format.parquet.test_stored_row_groups import footer_of, with_footer
 from tests.read.log_files import TABLE_SCHEMA, data_block, delete_block, row
+from tests.runs import runs
 
 SCHEMA = json.dumps({**TABLE_SCHEMA, "fields": [*TABLE_SCHEMA["fields"], {"name": "d", "type": ["null", "double"]}]})
 BASE = "fg_0-0-0_100.parquet"
@@ -83,6 +90,30 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     return list(pq.read_table(path).drop_columns("_hoodie_file_name").to_pylist())
 
 
+def bloom_of(path: Path) -> BloomFilter:
+    return BloomFilter.from_base64(pq.read_metadata(path).metadata[BLOOM_KEY.encode()], TYPE_CODE)
+
+
+def without_seal(spec: OperationSpec) -> None:
+    """The base file as a release without seals wrote it."""
+    path = Path(spec.slice.base_path) / BASE
+    path.write_bytes(path.read_bytes().replace(b"lakeward.seal", b"lakeward.none"))
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[SealedKeys]:
+    """Each time that a file began with the filter of the one before."""
+    found: list[SealedKeys] = []
+    whole = BaseFileWriter.begin_with
+
+    def counted(writer: BaseFileWriter, keys: SealedKeys) -> None:
+        found.append(keys)
+        whole(writer, keys)
+
+    monkeypatch.setattr(BaseFileWriter, "begin_with", counted)
+    return found
+
+
 def without_copying(
     spec: OperationSpec, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[OperationResult, list[dict[str, Any]]]:
@@ -94,7 +125,7 @@ def without_copying(
 
 
 def test_the_output_is_that_of_a_merge_of_all_rows(spec: OperationSpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows in their order, counts, filter and range of keys; only how many row groups were copied is told apart.
+    """Rows in their order, counts and range of keys; the filter has keys more that are gone.
 
     Keeps 6 of read/file_slice.
     """
@@ -107,8 +138,14 @@ def test_the_output_is_that_of_a_merge_of_all_rows(spec: OperationSpec, monkeypa
     names = pq.read_table(output(spec, result)).column("_hoodie_file_name")
     assert names.unique().to_pylist() == [result.file_name]
     entries = pq.read_metadata(output(spec, result)).metadata
-    assert entries == pq.read_metadata(Path(spec.attempt_folder) / "without copying").metadata
-    assert entries.keys() >= {b"org.apache.hudi.bloomfilter", b"hoodie_min_record_key", b"lakeward.sorted.by"}
+    others = pq.read_metadata(Path(spec.attempt_folder) / "without copying").metadata
+    assert entries.keys() == others.keys() >= {BLOOM_KEY.encode(), b"lakeward.sorted.by", b"lakeward.seal"}
+    for name in (MIN_KEY, MAX_KEY, BLOOM_TYPE_KEY, "lakeward.sorted.by"):
+        assert entries[name.encode()] == others[name.encode()]
+    bloom = bloom_of(output(spec, result))
+    assert bloom.has_all(pa.array([each["_hoodie_record_key"] for each in rows]))
+    assert bloom.has_all(pa.array([key(number) for number in range(5 * ROWS)]))
+    assert not bloom.has_all(pa.array(["another"]))
 
 
 def test_it_goes_on_from_one_compaction_to_the_next(spec: OperationSpec, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,15 +204,45 @@ def test_codecs_may_differ(spec: OperationSpec, monkeypatch: pytest.MonkeyPatch)
     assert rows_of(output(spec, result)) == without_copying(spec, monkeypatch)[1]
 
 
-def test_a_row_group_that_is_not_sorted_within(spec: OperationSpec, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its ranges ascend, its keys do not: all is merged once more, without relying on any order."""
+@pytest.mark.parametrize("is_sealed", [True, False])
+def test_a_row_group_that_is_not_sorted_within(
+    spec: OperationSpec, is_sealed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its ranges ascend, its keys do not: all is merged once more, without relying on any order.
+
+    With a seal the keys of one row group are looked at, and within three instants it was this one.
+    """
     keys = [key(number) for number in range(5 * ROWS)]
     keys[34], keys[35] = keys[35], keys[34]
     write_base(Path(spec.slice.base_path), keys)
-    result = run_operation(LocalStorage(), spec, 0)
+    if not is_sealed:
+        without_seal(spec)
+    found = []
+    for number in range(3 if is_sealed else 1):
+        result = run_operation(LocalStorage(), with_instant(spec, f"{900 + number}"), number)
+        found.append(result.counts.merged_by)
+        assert sorted(each["id"] for each in rows_of(output(spec, result))) == sorted(
+            {*keys, f"{key(15)}+"} - {key(25)}
+        )
+        assert (result.counts.row_groups_copied == 0) == (found[-1] is MergedBy.HASHES_AFTER_ORDER)
+    assert MergedBy.HASHES_AFTER_ORDER in found
+    assert not is_sealed or MergedBy.ORDER in found
+
+
+def with_instant(spec: OperationSpec, instant: str) -> OperationSpec:
+    return replace(spec, slice=replace(spec.slice, instant=instant))
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_a_filter_that_has_not_all_keys(spec: OperationSpec, number: int, begun: list[SealedKeys]) -> None:
+    """A planted bug of an earlier release, under a seal that holds: it is seen, and all keys are read again."""
+    path = Path(spec.slice.base_path) / BASE
+    with mock.patch.object(BloomFilter, "add"):
+        write_base(path.parent, [key(number) for number in range(5 * ROWS)])
+    result = run_operation(LocalStorage(), with_instant(spec, f"{900 + number}"), 0)
+    assert len(begun) == 1
     assert result.counts.merged_by is MergedBy.HASHES_AFTER_ORDER
-    assert result.counts.row_groups_copied == 0
-    assert sorted(each["id"] for each in rows_of(output(spec, result))) == sorted({*keys, f"{key(15)}+"} - {key(25)})
+    assert bloom_of(output(spec, result)).has_all(pa.array([key(number) for number in range(25)]))
 
 
 def test_a_key_twice_in_a_row_group_that_is_copied(spec: OperationSpec) -> None:
@@ -183,8 +250,60 @@ def test_a_key_twice_in_a_row_group_that_is_copied(spec: OperationSpec) -> None:
     keys = [key(number) for number in range(5 * ROWS)]
     keys[35] = keys[34]
     write_base(Path(spec.slice.base_path), keys)
+    without_seal(spec)
     with pytest.raises(BrokenFile, match="more than once"):
         run_operation(LocalStorage(), spec, 0)
+
+
+def test_a_file_that_another_writer_made_of_ours(spec: OperationSpec, begun: list[SealedKeys]) -> None:
+    """It kept all entries of the footer, and has other keys: they are read, and the new filter has them."""
+    path = Path(spec.slice.base_path) / BASE
+    entries, _ = read_struct(footer_of(io.BytesIO(path.read_bytes())))
+    write_base(path.parent, [key(number) for number in range(100, 100 + 5 * ROWS)])
+    changed = with_footer(io.BytesIO(path.read_bytes()), lambda tree: tree.fields.update({5: entries.fields[5]}))
+    path.write_bytes(changed.getvalue())
+    result = run_operation(LocalStorage(), spec, 0)
+    assert result.counts.row_groups_copied > 2
+    assert begun == []
+    written = pq.read_table(output(spec, result)).column("_hoodie_record_key").combine_chunks()
+    assert bloom_of(output(spec, result)).has_all(written)
+
+
+@pytest.mark.parametrize("verify", [True, False])
+@pytest.mark.parametrize("column", ["_hoodie_record_key", "_hoodie_file_name", "ts"])
+def test_a_damaged_row_group_is_not_copied(spec: OperationSpec, column: str, verify: bool) -> None:
+    """A byte of it is not what it was when it was written. Keeps 5 of format/parquet/stored_row_groups."""
+    path = Path(spec.slice.base_path) / BASE
+    group = pq.read_metadata(path).row_group(4)
+    (chunk,) = (each for each in map(group.column, range(group.num_columns)) if each.path_in_schema == column)
+    data = bytearray(path.read_bytes())
+    data[chunk.data_page_offset + chunk.total_compressed_size - 1 - bool(chunk.has_dictionary_page)] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(BrokenFile, match=r"row group 4 of the base file .* is damaged"):
+        run_operation(LocalStorage(), replace(with_instant(spec, "900"), verify=verify), 0)
+
+
+@pytest.mark.parametrize("seed", range(runs(2)))
+def test_generations_of_copies(spec: OperationSpec, seed: int, begun: list[SealedKeys]) -> None:
+    """Rows are those of a merge of all rows; the filter has every key, and of keys that are gone not too many."""
+    folder, chance = Path(spec.slice.base_path), random.Random(seed)
+    rows = {key(number): "base" for number in range(5 * ROWS)}
+    generations = 8
+    for number in range(generations):
+        at = chance.randrange(0, 60)
+        written = [f"{key(at + chance.randrange(3))}{chance.choice(['', '', '-', '+'])}" for _ in range(3)]
+        gone = [f"{key(at + chance.randrange(3))}{chance.choice(['', '', '-', '+'])}" for _ in range(2)]
+        log(folder, "200", data_block("200", [row(each, 100 + number, f"{number}") for each in sorted(set(written))]))
+        log(folder, "201", delete_block("201", [(each, None) for each in sorted(set(gone))]))
+        result = run_operation(LocalStorage(), with_instant(spec, f"9{number:03}"), number)
+        rows = {each: v for each, v in (rows | dict.fromkeys(written, f"{number}")).items() if each not in gone}
+        found = rows_of(output(spec, result))
+        assert [(each["id"], each["v"]) for each in found] == sorted(rows.items())
+        bloom = bloom_of(output(spec, result))
+        assert bloom.has_all(pa.array(sorted(rows)))
+        assert sum(bloom.has_all(pa.array([f"another {other}"])) for other in range(50)) == 0
+        (folder / BASE).write_bytes(output(spec, result).read_bytes())
+    assert 0 < len(begun) < generations
 
 
 class Bent(RowGroupCopies):
@@ -199,6 +318,7 @@ class Bent(RowGroupCopies):
 
 def test_a_byte_that_changes_on_its_way_is_seen(spec: OperationSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is published of it. Without the checks it gets through, so it is they that see it."""
+    without_seal(spec)
     monkeypatch.setattr(base_file, "RowGroupCopies", Bent)
     with pytest.raises(VerificationFailed, match=r"copied from 0, has other bytes in the column id"):
         run_operation(LocalStorage(), spec, 0)

@@ -14,14 +14,19 @@ keys need 14 MB of base64 in the footer, which every reader of the file has to r
 1 MiB, with fewer hashes so that it is still as good as a row of that size can be. Hudi bounds its own filters at
 100,000 keys, and lets them fill up.
 
+A filter of ours can be read back and gone on with: no key leaves it, so it has those of earlier files, too.
+
 Touches: nothing.
-Keeps:   1. a key that was added is always found;
-         2. equal keys in any order and any split give equal bytes.
+Keeps:   1. a key that was added is always found, also by the filter that is read back;
+         2. equal keys in any order and any split give equal bytes;
+         3. a filter that has more keys than its file, or too many for its size, is not `still_serves`.
+See:     docs/decisions/0005-bloom-filters-sized-to-the-keys.md
 """
 
 from __future__ import annotations
 
 import base64
+import copy
 import math
 import struct
 from typing import Any
@@ -42,6 +47,10 @@ LANES = 8
 
 _MURMUR = 1
 _VERSION = -1
+_ROW_HEAD, _HEAD = ">iibi", ">iii"
+_SHARE_TOO_MANY = 0.25
+_RATE_TIMES_MAX = 2
+_RATE_MAX = 10 * ERROR_RATE
 
 
 class BloomFilter:
@@ -51,11 +60,59 @@ class BloomFilter:
         assert type_code in (TYPE_CODE, SIMPLE_TYPE_CODE)
         self._is_simple = type_code == SIMPLE_TYPE_CODE
         self._keys_expected = max(1, keys_expected)
-        bits = math.ceil(self._keys_expected * -math.log(ERROR_RATE) / math.log(2) ** 2)
-        self._bits = min(bits, ROW_BYTES_MAX * 8)
-        self._hashes = max(1, round(math.log(2) * self._bits / self._keys_expected))
+        self._bits, self._hashes = _size_for(self._keys_expected)
         self._row = np.zeros((self._bits + 7) // 8, dtype=np.uint8)
         self._keys = 0
+
+    @classmethod
+    def from_base64(cls, text: bytes, type_code: str) -> BloomFilter:
+        """The filter that `to_base64` was called on, counted as without keys. `ValueError` for any other."""
+        if type_code not in (TYPE_CODE, SIMPLE_TYPE_CODE):
+            raise ValueError(f"a bloom filter of the type {type_code}")
+        data = base64.b64decode(text, validate=True)
+        heads, found = struct.calcsize(_ROW_HEAD), cls(0, type_code)
+        at = 0
+        try:
+            if not found._is_simple:
+                found._keys_expected, _, rows = struct.unpack_from(_HEAD, data, heads)
+                at = heads + struct.calcsize(_HEAD)
+                if rows != 1 or data[:heads] != data[at : at + heads]:
+                    raise ValueError(f"a bloom filter of {rows} rows")
+            version, found._hashes, murmur, found._bits = struct.unpack_from(_ROW_HEAD, data, at)
+        except struct.error as error:
+            raise ValueError("a bloom filter that is cut short") from error
+        found._row = np.frombuffer(data, dtype=np.uint8, offset=at + heads).copy()
+        if (version, murmur) != (_VERSION, _MURMUR) or not 0 < found._bits <= ROW_BYTES_MAX * 8 or found._hashes < 1:
+            raise ValueError("a bloom filter of another kind")
+        if len(found._row) != (found._bits + 7) // 8:
+            raise ValueError("a bloom filter that is cut short")
+        return found
+
+    def still_serves(self, keys: int, *, more: int) -> bool:
+        """
+        This filter is as good as a new one, or nearly, for a file that has `keys` keys and gets up to `more` others.
+
+        Keys that are in it and not in the file, and those that come, are at most a quarter of the file's; and it errs
+        at most twice as often as a new one, or ten times as often as one that is not bounded.
+        """
+        filled = int(np.bitwise_count(self._row).sum()) / self._bits
+        if filled >= 1:
+            return False
+        held = -self._bits / self._hashes * math.log1p(-filled) + more
+        rate = _error_rate(held, self._bits, self._hashes)
+        new = _error_rate(keys, *_size_for(max(1, keys)))
+        return held <= keys * (1 + _SHARE_TOO_MANY) and rate <= max(_RATE_MAX, _RATE_TIMES_MAX * new)
+
+    def has_all(self, keys: pa.StringArray) -> bool:
+        """Each of the keys is found."""
+        with_them = copy.copy(self)
+        with_them._row = self._row.copy()
+        with_them.add(keys)
+        return np.array_equal(with_them._row, self._row)
+
+    def count(self, keys: int) -> None:
+        """Count keys of the file that were added before the filter was read back."""
+        self._keys += keys
 
     def add(self, keys: pa.StringArray) -> None:
         """Add keys; none of them is null."""
@@ -71,13 +128,24 @@ class BloomFilter:
         self._keys += len(keys)
 
     def to_bytes(self) -> bytes:
-        head = struct.pack(">iibi", _VERSION, self._hashes, _MURMUR, self._bits)
+        head = struct.pack(_ROW_HEAD, _VERSION, self._hashes, _MURMUR, self._bits)
         if self._is_simple:
             return head + self._row.tobytes()
-        return head + struct.pack(">iii", self._keys_expected, self._keys, 1) + head + self._row.tobytes()
+        return head + struct.pack(_HEAD, self._keys_expected, self._keys, 1) + head + self._row.tobytes()
 
     def to_base64(self) -> str:
         return base64.b64encode(self.to_bytes()).decode("ascii")
+
+
+def _size_for(keys: int) -> tuple[int, int]:
+    """(bits, hashes) of a new filter."""
+    bits = min(math.ceil(keys * -math.log(ERROR_RATE) / math.log(2) ** 2), ROW_BYTES_MAX * 8)
+    return bits, max(1, round(math.log(2) * bits / keys))
+
+
+def _error_rate(keys: float, bits: int, hashes: int) -> float:
+    """How often a key is found that was not added."""
+    return float((-math.expm1(-hashes * keys / bits)) ** hashes)
 
 
 def key_buffers(keys: pa.StringArray) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint8]]:

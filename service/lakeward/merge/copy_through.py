@@ -12,9 +12,10 @@ Touches: nothing.
 Keeps:   1. no key of the logs is within a row group that is copied;
          2. the rows come out in the order of their keys, each once, whatever the row groups say of themselves: ranges
             that are not disjoint and ascending copy nothing, and rows that lie in a range that is copied, or keys of a
-            copied row group that do not ascend from its smallest to its greatest, are `NotSorted`;
+            copied row group that do not ascend from its smallest to its greatest, are `NotSorted`. Where a seal on the
+            keys holds they were checked when it was made, and of one row group they are checked again;
          3. a small row group is merged, together with the one before it: they do not add up over the years.
-See:     docs/decisions/0047-untouched-row-groups-are-copied.md
+See:     docs/decisions/0047-untouched-row-groups-are-copied.md, docs/decisions/0040-a-seal-on-the-keys.md
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def weave(
                 yield batch.slice(start, end - start)
             group = waiting.popleft()
             if _key(keys, end) <= group.max_key:
-                raise _not_sorted(name, group, f"the key {keys[end].as_py()!r} stands elsewhere")
+                raise not_sorted(name, group, f"the key {keys[end].as_py()!r} stands elsewhere")
             yield group
             start = end
         if start < len(keys):
@@ -91,14 +92,23 @@ def check_keys(batches: Iterator[pa.Array], group: StoredRowGroup, *, name: str)
     while rows < group.rows and (keys := next(batches, None)) is not None:
         both = keys if last is None else pa.concat_arrays([last, keys])
         if not pc.all(pc.less(both.slice(0, len(both) - 1), both.slice(1)), min_count=0).as_py():
-            raise _not_sorted(name, group, "its keys do not ascend")
+            raise not_sorted(name, group, "its keys do not ascend")
         if last is None and _key(keys, 0) != group.min_key:
-            raise _not_sorted(name, group, f"it begins with {keys[0].as_py()!r}")
+            raise not_sorted(name, group, f"it begins with {keys[0].as_py()!r}")
         rows += len(keys)
         last = keys.slice(len(keys) - 1)
         yield keys
     if last is None or rows != group.rows or _key(last, 0) != group.max_key:
-        raise _not_sorted(name, group, f"of its {group.rows} rows the last has another key")
+        raise not_sorted(name, group, f"of its {group.rows} rows the last has another key")
+
+
+def not_sorted(name: str, group: StoredRowGroup, why: str) -> NotSorted:
+    return NotSorted(
+        f"The base file {name} is not sorted by its keys.",
+        why=f"The statistics of its row group {group.index} say that it has the keys from "
+        f"{group.min_key.decode(errors='replace')!r} to {group.max_key.decode(errors='replace')!r}, and {why}.",
+        remedy="Compact the file group, which writes the file anew.",
+    )
 
 
 def _is_small(group: StoredRowGroup, row_group_bytes: int) -> bool:
@@ -108,12 +118,3 @@ def _is_small(group: StoredRowGroup, row_group_bytes: int) -> bool:
 def _key(keys: pa.Array, row: int) -> bytes:
     key: bytes = keys[row].as_py().encode()
     return key
-
-
-def _not_sorted(name: str, group: StoredRowGroup, why: str) -> NotSorted:
-    return NotSorted(
-        f"The base file {name} is not sorted by its keys.",
-        why=f"The statistics of its row group {group.index} say that it has the keys from "
-        f"{group.min_key.decode(errors='replace')!r} to {group.max_key.decode(errors='replace')!r}, and {why}.",
-        remedy="Compact the file group, which writes the file anew.",
-    )

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from types import TracebackType
 from typing import BinaryIO, Self
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -36,10 +37,11 @@ from lakeward.format.avro.schema import table_schema
 from lakeward.format.file_name import resolve
 from lakeward.format.parquet.base_file import BaseFileShape, open_base_file, read_shape
 from lakeward.format.parquet.batches import ParquetBatches
+from lakeward.format.parquet.key_summary import SealedKeys
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.parquet.row_groups import row_groups
 from lakeward.format.parquet.stored_row_groups import NotCopyable, StoredRowGroup, read_stored_row_groups
-from lakeward.merge.copy_through import check_keys, find_untouched, weave
+from lakeward.merge.copy_through import check_keys, find_untouched, not_sorted, weave
 from lakeward.merge.hash_merge import HashMerge
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
 from lakeward.merge.rules.ordering import ordering_values
@@ -65,8 +67,8 @@ class CopiedRows:
 
     source: BinaryIO
     group: StoredRowGroup
-    keys: Iterator[pa.Array]
-    """The record keys of the rows, to be read once, before the next part is."""
+    keys: Iterator[pa.Array] | None
+    """The record keys of the rows, to be read once, before the next part is; None where `SealedKeys` has them."""
 
 
 class MergedSlice:
@@ -89,6 +91,7 @@ class MergedSlice:
         self._base_in_parts = ExitStack()
         self._counts: MergeCounts | None = None
         self._left_out: tuple[StoredRowGroup, ...] = ()
+        self._sealed: SealedKeys | None = None
         table = table_schema(slice_input.schema)
         self._query = query
         self._read_schema = query.with_dictionaries(
@@ -157,52 +160,70 @@ class MergedSlice:
         self._run.read()
         return self._base.rows + self._run.records.keys_max
 
-    def parts(self, form: bytes) -> Iterator[pa.RecordBatch | CopiedRows]:
-        """The merged rows as `batches` has them, but for row groups that no log touches (`merge/copy_through`).
+    def leave_out(self, form: bytes) -> SealedKeys | None:
+        """Choose the row groups that no log touches (`merge/copy_through`) and that a file of this form can take over.
 
-        These come as they are stored, where a file of this form can take them over. Raises `NotSorted`.
+        They are left out of `batches`, and `parts` has them as they are stored. Returns what the base file says of its
+        keys where that spares decoding theirs.
         """
         assert self._query.is_rewrite
-        self._left_out = self._find_untouched(form)
-        if not self._left_out:
-            yield from self.batches()
-            return
-        base = self._base_in_parts.enter_context(self.open_base())
-        keys = self._keys_left_out(base)
-        for part in weave(self.batches(), self._left_out, name=self._input.base_file or ""):
-            yield CopiedRows(base, part, next(keys)) if isinstance(part, StoredRowGroup) else part
-
-    def _find_untouched(self, form: bytes) -> tuple[StoredRowGroup, ...]:
         self._run.read()
         fold = self._run.records.fold
         if not (self._by_order and self._base.is_sorted) or self._input.base_file is None or fold is None:
-            return ()
+            return None
         try:
             with self.open_base() as file:
                 stored = read_stored_row_groups(file, name=self._input.base_file)
         except NotCopyable:
-            return ()
+            return None
         if stored.form != form:
-            return ()
+            return None
         by_key = fold.ids_by_key()
-        return find_untouched(
+        self._left_out = find_untouched(
             stored.groups,
             log_keys=len(by_key),
             log_key=lambda place: fold.keys_of(by_key[place : place + 1])[0].as_py().encode(),
             row_group_bytes=self._input.budget.row_group,
         )
+        keys = stored.keys if self._left_out else None
+        if keys is not None and keys.bloom.still_serves(self._base.rows, more=len(by_key)):
+            self._sealed = keys
+        return self._sealed
 
-    def _keys_left_out(self, base: BinaryIO) -> Iterator[Iterator[pa.Array]]:
-        """The record keys of the row groups that were left out, one after the other."""
+    def parts(self) -> Iterator[pa.RecordBatch | CopiedRows]:
+        """The merged rows as `batches` has them, and between them those that `leave_out` chose. Raises `NotSorted`."""
+        if not self._left_out:
+            yield from self.batches()
+            return
+        base = self._base_in_parts.enter_context(self.open_base())
+        if self._sealed is not None:
+            self._spot_check(base, self._sealed)
+        keys = self._keys_of(base, self._left_out) if self._sealed is None else None
+        for part in weave(self.batches(), self._left_out, name=self._input.base_file or ""):
+            if isinstance(part, StoredRowGroup):
+                yield CopiedRows(base, part, None if keys is None else next(keys))
+            else:
+                yield part
+
+    def _spot_check(self, base: BinaryIO, sealed: SealedKeys) -> None:
+        """Check all keys of one of the row groups that are left out, another one at another instant."""
+        group = self._left_out[crc32(self._input.instant.encode()) % len(self._left_out)]
+        name = self._input.base_file or ""
+        for keys in next(self._keys_of(base, [group])):
+            if not sealed.bloom.has_all(keys):
+                raise not_sorted(name, group, "not all of its keys are in the bloom filter of its footer")
+
+    def _keys_of(self, base: BinaryIO, groups: Sequence[StoredRowGroup]) -> Iterator[Iterator[pa.Array]]:
+        """The record keys of row groups of the base file, one after the other."""
         name = self._input.base_file or ""
         batches = open_base_file(
             base,
             pa.schema([self.schema.field(RECORD_KEY_FIELD)]),
             name=name,
-            choose=lambda _: [group.index for group in self._left_out],
+            choose=lambda _: [group.index for group in groups],
         )
         keys = (record_keys(batch, source=name) for batch in batches)
-        for group in self._left_out:
+        for group in groups:
             yield check_keys(keys, group, name=name)
 
     def open_base(self) -> BinaryIO:

@@ -117,7 +117,10 @@ def _write(
             dictionaries=[each.name for each in merged.row_schema if pa.types.is_dictionary(each.type)],
         ) as writer,
     ):
-        for part in merged.parts(writer.form):
+        known_keys = merged.leave_out(writer.form)
+        if known_keys is not None:
+            writer.begin_with(known_keys)
+        for part in merged.parts():
             if isinstance(part, CopiedRows):
                 writer.copy(part.source, part.group, part.keys)
                 continue

@@ -7,6 +7,7 @@ import datetime
 import decimal
 import io
 import struct
+import zlib
 from typing import Any
 
 import pyarrow as pa
@@ -21,11 +22,12 @@ from lakeward.format.parquet.base_file import (
     BaseFileShape,
     BaseFileStats,
     BaseFileWriter,
-    key_range,
     open_base_file,
     read_required,
     read_shape,
 )
+from lakeward.format.parquet.key_summary import SEAL_KEY
+from lakeward.format.parquet.stored_row_groups import read_stored_row_groups
 
 COLUMNS = [
     pa.field("id", pa.string()),
@@ -212,13 +214,25 @@ def test_codecs(codec: str):
     assert pq.ParquetFile(sink).metadata.row_group(0).column(2).compression == codec.upper()
 
 
-def test_key_range_is_javas():
+def test_the_range_of_keys_is_javas():
     """Java compares UTF-16 units: a key beyond U+FFFF lies below one at U+FFFD, though its bytes are greater."""
-    assert key_range(pa.array(["b", "a", "é"])) == ("a", "é")
-    assert key_range(pa.array(["😀", "\ufffd"])) == ("😀", "\ufffd")
-    assert key_range(pa.array(["\ufffd", "", "z", "😀", "\ufffd"]).slice(2, 2)) == ("z", "😀")
     _, stats = write([row("😀"), row("b"), row("\ufffd"), row("c")])
     assert (stats.min_key, stats.max_key) == ("b", "\ufffd")
+
+
+def test_the_seal_is_on_the_bytes_of_each_row_group(monkeypatch: pytest.MonkeyPatch):
+    """Only of a file whose rows are said to be sorted. Keeps 5 of format/parquet/base_file."""
+    monkeypatch.setattr(base_file, "ROW_GROUP_ROWS", 4)
+    sink, _ = write([row(f"k{i}") for i in range(12)])
+    assert SEAL_KEY.encode() not in pq.read_metadata(sink).metadata
+    writer = BaseFileWriter(sorted_sink := io.BytesIO(), SCHEMA, file_name="me.parquet")
+    writer.write(pa.RecordBatch.from_pylist([row(f"k{i:02}") for i in range(12)], schema=SCHEMA))
+    writer.close(is_sorted=True)
+    stored = read_stored_row_groups(sorted_sink, name="me.parquet")
+    assert stored.keys is not None
+    assert len(stored.keys.checksums) == len(stored.groups) == 3
+    for checksum, group in zip(stored.keys.checksums, stored.groups, strict=True):
+        assert checksum == zlib.crc32(sorted_sink.getvalue()[group.extent.start : group.extent.end])
 
 
 def test_missing_and_additional_columns():

@@ -33,8 +33,8 @@ import pyarrow.parquet as pq
 from lakeward.errors import BrokenFile
 from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE
 from lakeward.format.metadata.record import ColumnStatsRecord
-from lakeward.format.parquet.base_file import BLOOM_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY
 from lakeward.format.parquet.batches import ParquetBatches
+from lakeward.format.parquet.key_summary import BLOOM_KEY, BLOOM_TYPE_KEY, MAX_KEY, MIN_KEY
 from lakeward.format.parquet.pages import BadPage
 from lakeward.format.stats.column_range import ColumnRange, cut, joined, range_of
 from lakeward.format.stats.stats_value import StatsValue, StatsVersion, ValueKind, ValueType

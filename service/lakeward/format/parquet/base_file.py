@@ -9,12 +9,12 @@ Row groups of an earlier base file of the same form can be taken over as they ar
 
 Touches: the sink it is given; the source it is given, by seeking and reading.
 Keeps:   1. `_hoodie_file_name` is the file's own name in every row, whatever the batch says;
-         2. the bloom filter and the key range cover every row, and both come from the keys themselves, never
-            from Parquet statistics, which may be cut short;
+         2. the bloom filter and the key range cover every row (`key_summary`);
          3. what is written is held for two row groups and a quarter, bounded by rows and by bytes: while one is
             encoded the next is gathered; what is read is held for one batch;
          4. a row group has a quarter of `ROW_GROUP_ROWS` or more, unless its rows are wide or there are no more rows
-            before the next row group that is copied.
+            before the next row group that is copied;
+         5. the seal of a file that is sorted has the bytes of each row group as they went to the sink.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import BinaryIO, Self
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -33,23 +34,22 @@ import pyarrow.parquet as pq
 
 from lakeward.errors import BrokenFile
 from lakeward.format.avro.schema import META_COLUMNS
-from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE, TYPE_CODE, BloomFilter, key_buffers
+from lakeward.format.bloom_filter import TYPE_CODE
 from lakeward.format.parquet.batches import BATCH_BYTES_MAX, BATCH_ROWS, ChooseGroups, ParquetBatches
 from lakeward.format.parquet.behind import Behind
+from lakeward.format.parquet.key_summary import SEAL_KEY, Extent, KeySummary, SealedKeys, seal
 from lakeward.format.parquet.pages import BadPage, chunks_of, longest_value
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.parquet.stored_row_groups import RowGroupCopies, StoredRowGroup, read_stored_row_groups
 from lakeward.format.projection import project
 from lakeward.storage.storage import is_of_storage
 
-BLOOM_KEY = "org.apache.hudi.bloomfilter"
-BLOOM_TYPE_KEY = "hoodie_bloom_filter_type_code"
-MIN_KEY = "hoodie_min_record_key"
-MAX_KEY = "hoodie_max_record_key"
 SORTED_BY_KEY = "lakeward.sorted.by"
 """The entry names the column by which the rows are sorted. Hudi passes over entries that it does not know."""
 
-ROW_GROUP_ROWS = 122_880
+ROW_GROUP_ROWS = 61_440
+"""Rows of a row group at most. A key of the logs costs decoding and encoding one row group, a key that is looked for
+decoding one; each column of each adds some hundred bytes to the footer."""
 ROW_GROUP_BYTES = 128 * 1024 * 1024
 SHARE_OF_SMALL = 4
 """A row group is small with less than a quarter of the rows and of the bytes that one has at most."""
@@ -131,12 +131,11 @@ class BaseFileWriter:
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
         self._pending_bytes = 0
-        self._bloom_type = bloom_type
-        self._bloom = BloomFilter(keys_expected, bloom_type) if keys_expected is not None else None
-        self._held_keys: list[pa.Array] = []
+        self._keys = KeySummary(keys_expected=keys_expected, bloom_type=bloom_type)
+        self._sealed: SealedKeys | None = None
+        self._extents: list[Extent] = []
+        self._checksums: list[int] = []
         self._rows = 0
-        self._min_key: str | None = None
-        self._max_key: str | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -165,21 +164,35 @@ class BaseFileWriter:
         self._library_writer(empty, self._written_schema, repeated=(), values_at_once=1).close()
         return read_stored_row_groups(empty, name=str(self._file_name[0])).form
 
-    def copy(self, source: BinaryIO, group: StoredRowGroup, keys: Iterable[pa.StringArray]) -> None:
+    def begin_with(self, keys: SealedKeys) -> None:
+        """Go on with the bloom filter of the file whose row groups are copied; called before anything is written."""
+        self._sealed = keys
+        self._keys.begin_with(keys)
+
+    def copy(self, source: BinaryIO, group: StoredRowGroup, keys: Iterable[pa.StringArray] | None) -> None:
         """Append a row group as another file of the same form stores it, but for the file's name.
 
         Args:
-            keys: the record keys of its rows.
+            keys: the record keys of its rows; None where that file's filter, with which this one began, has them.
         """
         self._flush_to_the_end()
-        rows = 0
-        for part in keys:
-            self._take_keys(part)
-            rows += len(part)
-        assert rows == group.rows, f"{rows} keys of {group.rows} rows"
+        checksum = None
+        if keys is None:
+            assert self._sealed is not None
+            checksum = self._sealed.checksums[group.index]
+            self._keys.take_over(group.min_key, group.max_key, rows=group.rows)
+        else:
+            rows = 0
+            for part in keys:
+                self._keys.add(part)
+                rows += len(part)
+            assert rows == group.rows, f"{rows} keys of {group.rows} rows"
         if self._writer is None:
             self._open(group.dictionary_columns, rows=group.rows, size_bytes=group.size_bytes)
-        self._copies.copy(source, group, self._names_file(group.rows), encoded=self._encoded)
+        start = self._sink.begin_checksum()
+        names = self._names_file(group.rows)
+        self._copies.copy(source, group, names, encoded=self._encoded, checksum=checksum)
+        self._end_row_group(start, group.rows, group.min_key, group.max_key)
         self._copied.append(group.index)
         self._rows += group.rows
 
@@ -194,18 +207,10 @@ class BaseFileWriter:
             self._open([], rows=0, size_bytes=0)
         assert self._writer is not None
         self._encoder.close()
-        bloom = self._bloom
-        if bloom is None:
-            bloom = BloomFilter(self._rows, self._bloom_type)
-            for keys in self._held_keys:
-                bloom.add(keys)
-        entries = {BLOOM_KEY: bloom.to_base64()}
-        if self._bloom_type != SIMPLE_TYPE_CODE:  # which is what Hudi takes a filter for that has no type beside it
-            entries[BLOOM_TYPE_KEY] = self._bloom_type
-        if self._min_key is not None and self._max_key is not None:
-            entries |= {MIN_KEY: self._min_key, MAX_KEY: self._max_key}
+        entries = self._keys.entries()
         if is_sorted:
             entries[SORTED_BY_KEY] = _KEY_COLUMN
+            entries[SEAL_KEY] = seal(entries, self._extents, self._checksums)
         self._writer.add_key_value_metadata(entries)
         if self._copied:
             at = self._sink.hold()
@@ -216,8 +221,8 @@ class BaseFileWriter:
         return BaseFileStats(
             rows=self._rows,
             size_bytes=self._sink.position,
-            min_key=self._min_key,
-            max_key=self._max_key,
+            min_key=self._keys.min_key,
+            max_key=self._keys.max_key,
             copied=tuple(zip(self._copied, self._copies.places, strict=True)),
         )
 
@@ -231,7 +236,7 @@ class BaseFileWriter:
                     why="The table's schema and the base file before say that it holds none; a log file has one.",
                     remedy="Find out which writer put it there; nothing was published.",
                 )
-        self._take_keys(batch.column(_KEY_COLUMN))
+        self._keys.add(batch.column(_KEY_COLUMN))
         names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(batch.num_rows, dtype=np.int32)), self._file_name)
         columns = batch.columns
         columns.insert(self._file_name_index, names)
@@ -246,18 +251,6 @@ class BaseFileWriter:
             self._flush_all()
         elif self._pending_rows >= ROW_GROUP_ROWS + ROW_GROUP_ROWS // SHARE_OF_SMALL:
             self._flush(ROW_GROUP_ROWS)
-
-    def _take_keys(self, keys: pa.StringArray) -> None:
-        assert keys.null_count == 0, "a row without a record key"
-        if self._bloom is not None:
-            self._bloom.add(keys)
-        else:
-            self._held_keys.append(keys)
-        smallest, largest = key_range(keys)
-        if self._min_key is None or _java_order(smallest) < _java_order(self._min_key):
-            self._min_key = smallest
-        if self._max_key is None or _java_order(largest) > _java_order(self._max_key):
-            self._max_key = largest
 
     def _flush_all(self) -> None:
         """Write the rows that wait: in two parts where they are more than a row group has, so that none is small."""
@@ -279,11 +272,23 @@ class BaseFileWriter:
         if self._writer is None:
             self._open(_repeated_columns(table), rows=rows, size_bytes=self._pending_bytes)
         assert self._writer is not None
-        self._encoder.run(partial(self._writer.write_table, table, row_group_size=rows))
+        self._encoder.run(partial(self._encode, table))
         self._encoded += 1
         self._pending = rest.to_batches()
         self._pending_rows = rest.num_rows
         self._pending_bytes = sum(_plain_bytes(batch) for batch in self._pending)
+
+    def _encode(self, table: pa.Table) -> None:
+        assert self._writer is not None
+        start = self._sink.begin_checksum()
+        self._writer.write_table(table, row_group_size=table.num_rows)
+        keys = table.column(_KEY_COLUMN)
+        self._end_row_group(start, table.num_rows, keys[0].as_py().encode(), keys[-1].as_py().encode())
+
+    def _end_row_group(self, start: int, rows: int, first: bytes, last: bytes) -> None:
+        """Note what the seal says of a row group; where rows are sorted, its first key is the smallest."""
+        self._extents.append(Extent(start, self._sink.position, rows, first, last))
+        self._checksums.append(self._sink.checksum)
 
     def _open(self, repeated: Sequence[str], *, rows: int, size_bytes: int) -> None:
         """Begin the file. The first row group says which columns repeat, and how wide rows are."""
@@ -418,22 +423,6 @@ def _repeated_strings(source: BinaryIO, metadata: pq.FileMetaData) -> frozenset[
     return frozenset(found)
 
 
-def key_range(keys: pa.StringArray) -> tuple[str, str]:
-    """The smallest and the largest key as Java compares strings, which is how Hudi's index reads the two."""
-    offsets, data = key_buffers(keys)
-    text = data[offsets[0] : offsets[-1]]
-    if not len(text) or int(text.max()) < 0xEE:
-        # Below U+E000 the order of UTF-8 bytes is that of UTF-16 units; a lead byte of 0xEE is U+E000 or greater.
-        found = pc.min_max(keys).as_py()
-        return found["min"], found["max"]
-    values = keys.to_pylist()
-    return min(values, key=_java_order), max(values, key=_java_order)
-
-
-def _java_order(key: str) -> bytes:
-    return key.encode("utf-16-be", "surrogatepass")
-
-
 def _open(source: BinaryIO) -> pq.ParquetFile:
     return pq.ParquetFile(
         source, pre_buffer=False, memory_map=False, buffer_size=256 * 1024, coerce_int96_timestamp_unit="us"
@@ -474,6 +463,8 @@ class _Counted:
         self._sink = sink
         self._held: bytearray | None = None
         self.position = 0
+        self.checksum = 0
+        """The CRC-32 of what was written since `begin_checksum`."""
         self.closed = False
 
     def write(self, data: bytes) -> int:
@@ -482,7 +473,13 @@ class _Counted:
             return len(data)
         self._sink.write(data)
         self.position += len(data)
+        self.checksum = crc32(data, self.checksum)
         return len(data)
+
+    def begin_checksum(self) -> int:
+        """The place from which on bytes are summed up."""
+        self.checksum = 0
+        return self.position
 
     def hold(self) -> int:
         """From now on keep what is written; the place at which it would stand."""

@@ -13,15 +13,18 @@ Keeps:   1. a file of which anything is not understood gives no row groups, but 
          2. the range of keys of a row group is exact, or the row group is no `StoredRowGroup`;
          3. two files of one form (`StoredRowGroups.form`) decode pages alike: the schema, the order of values and the
             library that wrote them are the same, byte by byte;
-         4. what is held is a part of a chunk, and the indexes of all chunks.
-See:     docs/decisions/0047-untouched-row-groups-are-copied.md
+         4. what is held is a part of a chunk, and the indexes of all chunks;
+         5. bytes that are not those on which the file's seal was made are not copied, but `BrokenFile`.
+See:     docs/decisions/0047-untouched-row-groups-are-copied.md, docs/decisions/0040-a-seal-on-the-keys.md
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, BinaryIO
+from zlib import crc32
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,6 +32,7 @@ import pyarrow.parquet as pq
 from lakeward.errors import BrokenFile
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.footer import TAIL_BYTES, footer_bytes
+from lakeward.format.parquet.key_summary import Extent, SealedKeys, read_sealed_keys
 from lakeward.format.parquet.pages import BadPage
 from lakeward.format.parquet.thrift_tree import I32, I64, STRUCT, Struct, Values, read_struct, write_struct
 from lakeward.storage.storage import is_of_storage
@@ -37,7 +41,7 @@ _MAGIC = b"PAR1"
 _KEY_PATH = [b"_hoodie_record_key"]
 _NAME_COLUMN = "_hoodie_file_name"
 _NAME_PATH = [_NAME_COLUMN.encode()]
-_PIECE_BYTES = 4 * 1024 * 1024
+_PIECE_BYTES = 1024 * 1024
 
 # Fields of FileMetaData, RowGroup, ColumnChunk, ColumnMetaData and Statistics, as parquet.thrift numbers them.
 _ROWS, _GROUPS, _ENTRIES = 3, 4, 5
@@ -93,12 +97,32 @@ class StoredRowGroup:
         paths = [facts.get(_PATH).values for facts in chunks if facts.get(_DICTIONARY_OFFSET)]
         return [path[0].decode() for path in paths if len(path) == 1]
 
+    @property
+    def extent(self) -> Extent:
+        places = [_place(chunk) for chunk in self.description.get(_CHUNKS).values]
+        start, end = min(start for start, _ in places), max(end for _, end in places)
+        return Extent(start, end, self.rows, self.min_key, self.max_key)
 
-@dataclass(frozen=True, slots=True)
+    @property
+    def has_gaps(self) -> bool:
+        """Between its columns are bytes that are none of theirs."""
+        places = [_place(chunk) for chunk in self.description.get(_CHUNKS).values]
+        return sum(end - start for start, end in places) != self.extent.end - self.extent.start
+
+
+@dataclass(frozen=True)
 class StoredRowGroups:
     form: bytes
     """All that the footer says but for its rows, row groups and entries."""
     groups: tuple[StoredRowGroup, ...]
+    entries: dict[str, str]
+
+    @cached_property
+    def keys(self) -> SealedKeys | None:
+        """What the footer says of all keys; None where that is not proved."""
+        if any(group.has_gaps for group in self.groups):
+            return None
+        return read_sealed_keys(self.entries, [group.extent for group in self.groups])
 
 
 def read_stored_row_groups(source: BinaryIO, *, name: str) -> StoredRowGroups:
@@ -108,6 +132,10 @@ def read_stored_row_groups(source: BinaryIO, *, name: str) -> StoredRowGroups:
         return StoredRowGroups(
             form=write_struct(tree.without((_ROWS, _GROUPS, _ENTRIES))),
             groups=tuple(_stored(index, group, end) for index, group in enumerate(tree.get(_GROUPS).values)),
+            entries={
+                entry.get(1).decode(errors="replace"): entry.get(2, b"").decode(errors="replace")
+                for entry in tree.get(_ENTRIES, Values(STRUCT, [])).values
+            },
         )
     except (AttributeError, TypeError) as error:  # a field is missing, or of another type
         raise NotCopyable(f"its footer is not that of a Parquet file: {error}") from error
@@ -129,23 +157,39 @@ class RowGroupCopies:
     def __len__(self) -> int:
         return len(self._groups)
 
-    def copy(self, source: BinaryIO, group: StoredRowGroup, names: BinaryIO, *, encoded: int) -> None:
+    def copy(
+        self, source: BinaryIO, group: StoredRowGroup, names: BinaryIO, *, encoded: int, checksum: int | None = None
+    ) -> None:
         """Write the pages of a row group behind all that is written.
 
         Args:
             names: a Parquet file with the one column `_hoodie_file_name`, of as many rows in one row group.
             encoded: how many row groups the library has written by now.
+            checksum: the CRC-32 that the bytes of the row group must have, where it is known.
         """
         (of_names,) = _footer(names, name=_NAME_COLUMN)[0].get(_GROUPS).values
         assert of_names.get(_GROUP_ROWS) == group.rows
         (new_names,) = of_names.get(_CHUNKS).values
         start = self._sink.tell()
-        chunks, value_bytes = [], 0
-        for chunk in group.description.get(_CHUNKS).values:
-            is_names = _path(chunk) == _NAME_PATH
-            taken = self._copy_chunk(names, new_names) if is_names else self._copy_chunk(source, chunk)
-            value_bytes += taken.get(_FACTS).get(_VALUE_BYTES)
-            chunks.append(taken)
+        found = 0
+        chunks = list(group.description.get(_CHUNKS).values)
+        for stretch in _stretches(chunks):
+            if _path(chunks[stretch[0]]) == _NAME_PATH:
+                (index,) = stretch
+                if checksum is not None:
+                    found = _sum_up(_pieces(source, *_place(chunks[index])), found)
+                chunks[index] = self._copy_chunks(names, [new_names])[0][0]
+                continue
+            taken, found = self._copy_chunks(source, [chunks[index] for index in stretch], found)
+            for index, chunk in zip(stretch, taken, strict=True):
+                chunks[index] = chunk
+        if checksum is not None and found != checksum:
+            raise BrokenFile(
+                f"The row group {group.index} of the base file from which {self._file_name} is made is damaged.",
+                why=f"Its bytes have the checksum {found:08x}, and had {checksum:08x} when they were written.",
+                remedy="Restore the base file, or roll back the commit that wrote it.",
+            )
+        value_bytes = sum(chunk.get(_FACTS).get(_VALUE_BYTES) for chunk in chunks)
         changed = {
             _CHUNKS: Values(STRUCT, chunks),
             _BYTES: value_bytes,
@@ -190,12 +234,17 @@ class RowGroupCopies:
         """The places that the row groups have in the file, as they were copied."""
         return [encoded + before for before, (encoded, _) in enumerate(self._groups)]
 
-    def _copy_chunk(self, source: BinaryIO, chunk: Struct) -> Struct:
-        facts = chunk.get(_FACTS)
-        start = _start(facts)
+    def _copy_chunks(self, source: BinaryIO, chunks: Sequence[Struct], checksum: int = 0) -> tuple[list[Struct], int]:
+        """Copy chunks that lie one behind the other; what the new footer says of them, and the checksum so far."""
+        start, end = _place(chunks[0])[0], _place(chunks[-1])[1]
         moved_by = self._sink.tell() - start
-        for data in _pieces(source, start, facts.get(_STORED_BYTES)):
+        for data in _pieces(source, start, end):
+            checksum = crc32(data, checksum)
             self._sink.write(data)
+        return [self._moved(source, chunk, moved_by) for chunk in chunks], checksum
+
+    def _moved(self, source: BinaryIO, chunk: Struct, moved_by: int) -> Struct:
+        facts = chunk.get(_FACTS)
         offsets = {n: facts.get(n) + moved_by for n in (_DATA_OFFSET, _DICTIONARY_OFFSET) if facts.get(n)}
         taken = chunk.replace({_FACTS: facts.replace(offsets)}).without(_INDEX_FIELDS)
         offset_index, column_index = _indexes(source, chunk)
@@ -257,7 +306,8 @@ def _are_same(source: BinaryIO, old: Any, output: BinaryIO, new: Any) -> bool:
     if old.data_page_offset - at != new.data_page_offset - other:
         return False
     size = old.total_compressed_size
-    return all(a == b for a, b in zip(_pieces(source, at, size), _pieces(output, other, size), strict=True))
+    pairs = zip(_pieces(source, at, at + size), _pieces(output, other, other + size), strict=True)
+    return all(before == after for before, after in pairs)
 
 
 def _without_places(chunk: Any) -> dict[str, Any]:
@@ -277,9 +327,9 @@ def _stored(index: int, group: Struct, end: int) -> StoredRowGroup:
     keys = [chunk for chunk in chunks if _path(chunk) == _KEY_PATH]
     if not _KNOWN_OF_GROUP.issuperset(group.fields) or not all(_is_understood(chunk) for chunk in chunks):
         raise NotCopyable(f"{where} has fields that are not known here")
-    places = sorted((_start(chunk.get(_FACTS)), chunk.get(_FACTS).get(_STORED_BYTES)) for chunk in chunks)
-    starts, ends = [start for start, _ in places], [start + size for start, size in places]
-    if any(size < 0 for _, size in places) or any(
+    places = sorted(_place(chunk) for chunk in chunks)
+    starts, ends = [start for start, _ in places], [end for _, end in places]
+    if any(start > end for start, end in places) or any(
         before > after for before, after in zip([len(_MAGIC), *ends], [*starts, end], strict=True)
     ):
         raise NotCopyable(f"{where} has columns that lie on one another, or outside of its file")
@@ -315,6 +365,33 @@ def _start(facts: Struct) -> int:
     return start
 
 
+def _place(chunk: Struct) -> tuple[int, int]:
+    """The places at which the column chunk begins and ends."""
+    facts = chunk.get(_FACTS)
+    start = _start(facts)
+    return start, start + facts.get(_STORED_BYTES)
+
+
+def _stretches(chunks: Sequence[Struct]) -> Iterator[list[int]]:
+    """The chunks, by their numbers, that lie one behind the other; that of the file's name is alone."""
+    stretch: list[int] = []
+    for index in sorted(range(len(chunks)), key=lambda index: _place(chunks[index])):
+        if stretch:
+            before = chunks[stretch[-1]]
+            follows = _place(before)[1] == _place(chunks[index])[0]
+            if not follows or _NAME_PATH in (_path(before), _path(chunks[index])):
+                yield stretch
+                stretch = []
+        stretch.append(index)
+    yield stretch
+
+
+def _sum_up(pieces: Iterable[bytes], checksum: int) -> int:
+    for data in pieces:
+        checksum = crc32(data, checksum)
+    return checksum
+
+
 def _indexes(source: BinaryIO, chunk: Struct) -> tuple[Struct | None, bytes]:
     """The offset index and the column index of a chunk, the latter as it is stored."""
     offset_index, column_index = None, b""
@@ -347,10 +424,10 @@ def _read(data: bytes) -> Struct:
     return tree
 
 
-def _pieces(file: BinaryIO, start: int, size: int) -> Iterator[bytes]:
-    for at in range(start, start + size, _PIECE_BYTES):
+def _pieces(file: BinaryIO, start: int, end: int) -> Iterator[bytes]:
+    for at in range(start, end, _PIECE_BYTES):
         file.seek(at)
-        data = file.read(min(_PIECE_BYTES, start + size - at))
-        if len(data) != min(_PIECE_BYTES, start + size - at):
+        data = file.read(min(_PIECE_BYTES, end - at))
+        if len(data) != min(_PIECE_BYTES, end - at):
             raise BrokenFile("A base file ended while it was copied.")
         yield data

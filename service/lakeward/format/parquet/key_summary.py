@@ -1,0 +1,179 @@
+"""What the footer of a base file says of all of its record keys: Hudi's bloom filter and range of keys, and our seal.
+
+    lakeward.seal    1 <digest of filter, range and of what each row group is> <CRC-32 of its bytes> <CRC-32> ...
+
+The seal is there for the next compaction of the file group. Where it holds, the row groups are those that were written
+when their keys went into the filter and the range, in ascending order, and they can be copied without being decoded.
+Another writer may keep all entries of a footer and change the rows: then row groups have other places, sizes, numbers
+of rows or ranges, and the seal does not hold. Where it holds and bytes of a row group have another CRC, the file is
+damaged.
+
+Touches: nothing.
+Keeps:   1. filter and range cover every key that was added, and those of row groups that are taken over;
+         2. they come from the keys themselves, never from Parquet statistics, which may be cut short; what is known of
+            row groups that are taken over from a filter and exact statistics on which a seal holds;
+         3. a seal holds for the filter, the range and the row groups that it was made of, and no others.
+See:     docs/decisions/0040-a-seal-on-the-keys.md
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE, BloomFilter, key_buffers
+
+BLOOM_KEY = "org.apache.hudi.bloomfilter"
+BLOOM_TYPE_KEY = "hoodie_bloom_filter_type_code"
+MIN_KEY = "hoodie_min_record_key"
+MAX_KEY = "hoodie_max_record_key"
+SEAL_KEY = "lakeward.seal"
+"""The entry has the seal. Hudi passes over entries that it does not know."""
+
+_VERSION = "1"
+_SEALED_ENTRIES = (BLOOM_KEY, BLOOM_TYPE_KEY, MIN_KEY, MAX_KEY)
+# From here on the order of UTF-8 bytes is not that of UTF-16 units: a lead byte of 0xEE is U+E000 or greater.
+_ORDERS_DIFFER_FROM = 0xEE
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """A row group as a seal knows it."""
+
+    start: int
+    """The place of its first byte in the file; so that behind its last."""
+    end: int
+    rows: int
+    min_key: bytes
+    max_key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SealedKeys:
+    """What a footer says of all keys where its seal holds."""
+
+    bloom: BloomFilter
+    min_key: str
+    max_key: str
+    checksums: tuple[int, ...]
+    """The CRC-32 of the bytes of each row group."""
+
+
+class KeySummary:
+    """Filter and range of the keys of a file that is being written."""
+
+    def __init__(self, *, keys_expected: int | None, bloom_type: str) -> None:
+        """
+        Args:
+            keys_expected: sizes the filter; without it all keys are held in memory until `entries`.
+        """
+        self._bloom_type = bloom_type
+        self._bloom = BloomFilter(keys_expected, bloom_type) if keys_expected is not None else None
+        self._held: list[pa.Array] = []
+        self._rows = 0
+        self.min_key: str | None = None
+        self.max_key: str | None = None
+        self._before: SealedKeys | None = None
+
+    def add(self, keys: pa.StringArray) -> None:
+        """Add the keys of rows; none of them is null."""
+        assert keys.null_count == 0, "a row without a record key"
+        if self._bloom is not None:
+            self._bloom.add(keys)
+        else:
+            self._held.append(keys)
+        self._rows += len(keys)
+        self._widen(*key_range(keys))
+
+    def begin_with(self, before: SealedKeys) -> None:
+        """Go on with the filter of the file from which row groups are taken over; called before the first key."""
+        assert not self._rows
+        self._before = before
+        self._bloom = before.bloom
+
+    def take_over(self, extent_min: bytes, extent_max: bytes, *, rows: int) -> None:
+        """Add a row group of that file. Its keys are in the filter.
+
+        Args:
+            extent_min: its smallest key in the order of bytes; so the greatest.
+        """
+        assert self._before is not None and self._bloom is not None
+        self._bloom.count(rows)
+        self._rows += rows
+        if max(extent_min + extent_max) < _ORDERS_DIFFER_FROM:
+            # A key between two such keys is between them in Java's order, too: where it first differs from one of
+            # them, that one has a character on which both orders agree.
+            self._widen(extent_min.decode(), extent_max.decode())
+        else:
+            self._widen(self._before.min_key, self._before.max_key)
+
+    def entries(self) -> dict[str, str]:
+        """What goes into the footer."""
+        bloom = self._bloom
+        if bloom is None:
+            bloom = BloomFilter(self._rows, self._bloom_type)
+            for keys in self._held:
+                bloom.add(keys)
+        entries = {BLOOM_KEY: bloom.to_base64()}
+        if self._bloom_type != SIMPLE_TYPE_CODE:  # which is what Hudi takes a filter for that has no type beside it
+            entries[BLOOM_TYPE_KEY] = self._bloom_type
+        if self.min_key is not None and self.max_key is not None:
+            entries |= {MIN_KEY: self.min_key, MAX_KEY: self.max_key}
+        return entries
+
+    def _widen(self, smallest: str, largest: str) -> None:
+        if self.min_key is None or _java_order(smallest) < _java_order(self.min_key):
+            self.min_key = smallest
+        if self.max_key is None or _java_order(largest) > _java_order(self.max_key):
+            self.max_key = largest
+
+
+def seal(entries: Mapping[str, str], extents: Sequence[Extent], checksums: Sequence[int]) -> str:
+    """The seal of a file with these entries, whose row groups are these."""
+    digest = hashlib.sha256()
+    for name in _SEALED_ENTRIES:
+        _add(digest, entries.get(name, "").encode())
+    for extent, checksum in zip(extents, checksums, strict=True):
+        digest.update(struct.pack(">QQQI", extent.start, extent.end, extent.rows, checksum))
+        _add(digest, extent.min_key)
+        _add(digest, extent.max_key)
+    return " ".join([_VERSION, digest.hexdigest(), *(f"{checksum:08x}" for checksum in checksums)])
+
+
+def read_sealed_keys(entries: Mapping[str, str], extents: Sequence[Extent]) -> SealedKeys | None:
+    """What a footer with these entries says of all keys of these row groups; None where no seal holds on it."""
+    said = entries.get(SEAL_KEY, "")
+    try:
+        checksums = tuple(int(checksum, 16) for checksum in said.split(" ")[2:])
+        if len(checksums) != len(extents) or seal(entries, extents, checksums) != said:
+            return None
+        # A filter without a type beside it is a simple one.
+        bloom = BloomFilter.from_base64(entries[BLOOM_KEY].encode(), entries.get(BLOOM_TYPE_KEY, SIMPLE_TYPE_CODE))
+        return SealedKeys(bloom, entries[MIN_KEY], entries[MAX_KEY], checksums)
+    except (KeyError, ValueError, struct.error):
+        return None
+
+
+def key_range(keys: pa.StringArray) -> tuple[str, str]:
+    """The smallest and the largest key as Java compares strings, which is how Hudi's index reads the two."""
+    offsets, data = key_buffers(keys)
+    text = data[offsets[0] : offsets[-1]]
+    if not len(text) or int(text.max()) < _ORDERS_DIFFER_FROM:
+        found = pc.min_max(keys).as_py()
+        return found["min"], found["max"]
+    values = keys.to_pylist()
+    return min(values, key=_java_order), max(values, key=_java_order)
+
+
+def _java_order(key: str) -> bytes:
+    return key.encode("utf-16-be", "surrogatepass")
+
+
+def _add(digest: hashlib._Hash, value: bytes) -> None:
+    digest.update(struct.pack(">Q", len(value)))
+    digest.update(value)
