@@ -2,7 +2,8 @@
 
 Used by the interop tests, the demo and the benchmark.
 
-Touches: starts a JVM; the first time on a machine Spark fetches the Hudi bundle through `spark.jars.packages`.
+Touches: starts a JVM; the first time on a machine Spark fetches the Hudi bundle through `spark.jars.packages`, and from
+         then on finds it in the folder where that left it.
 Keeps:   1. instants are named in UTC whatever the machine's zone is: the JVM's default zone is set, not only Spark's;
          2. `HudiMissing` says that the bundle cannot be had here; every other failure is a failure.
 """
@@ -17,12 +18,18 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from lakeward.dispatch.java import ensure_java
+from lakeward.dispatch.spark_session import WORKERS_MODULE
 
 HUDI_VERSION = "1.2.0"
 OLDEST_VERSION = "1.1.1"
 """The oldest release for table version 9 whose bundle can be fetched; 1.1.0 cannot."""
 OLDEST_VERSION_OF_8 = "1.0.2"
 """The oldest release whose tables of version 8 we promise to be readable by it afterwards."""
+
+
+HADOOP_DEFAULTS = Path(__file__).with_name("hadoop_defaults")
+"""The defaults of MapReduce and YARN, emptied: neither runs here, they were two thirds of Hadoop's settings, and Hudi
+sends all settings along with each task."""
 
 
 class HudiMissing(Exception):
@@ -35,9 +42,11 @@ def start_spark(
     """A local session with Hudi on it. Spark and Derby leave their droppings in `scratch`.
 
     Compiling Hudi's code costs more than a suite of tiny tables gains from it, so the JVM's optimising compiler is off
-    unless `at_full_speed`.
+    unless `at_full_speed`. What else is cheaper for tiny tables is so unless `at_full_speed`, too: a bundle that is on
+    the class path before Spark's own jars is not searched for in each of them, nor by each Python worker.
     """
     bundle = f"org.apache.hudi:hudi-spark3.5-bundle_2.12:{version}"
+    fetched = _fetched(version)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -45,12 +54,22 @@ def start_spark(
     java_options = f"-Duser.timezone=UTC -Dderby.system.home={scratch}"
     # Hudi's bloom index by the metadata table sends a lock to tasks, which Java 17 keeps its fields to itself of.
     java_options += " --add-opens=java.base/java.util.concurrent.locks=ALL-UNNAMED"
+    settings = {}
     if not at_full_speed:
-        java_options += " -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+        # Room for young objects and for classes, since each collection that makes some is of a JVM at its start.
+        java_options += " -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xmn300m -XX:MetaspaceSize=256m"
+        settings = {
+            "spark.sql.codegen.cache.maxEntries": "2000",
+            "spark.python.daemon.module": WORKERS_MODULE,
+        }
+    if at_full_speed or not fetched.exists():
+        settings["spark.jars.packages"] = bundle
+    else:
+        settings["spark.driver.extraClassPath"] = f"{HADOOP_DEFAULTS}{os.pathsep}{fetched}"
     log4j = Path(__file__).with_name("log4j2.properties")
     builder = SparkSession.builder.master("local[2]").appName("hudi")
     for key, value in {
-        "spark.jars.packages": bundle,
+        **settings,
         "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
         "spark.kryo.registrator": "org.apache.spark.HoodieSparkKryoRegistrar",
         "spark.sql.extensions": "org.apache.spark.sql.hudi.HoodieSparkSessionExtension",
@@ -71,3 +90,9 @@ def start_spark(
     except PySparkRuntimeError as error:
         # The launcher's own words (an unresolved dependency, most often) are on standard error already.
         raise HudiMissing(f"Spark did not start with {bundle}: {error}") from error
+
+
+def _fetched(version: str) -> Path:
+    """The file in which Ivy, by which Spark fetches packages, keeps the bundle; it is there whole or not at all."""
+    name = "hudi-spark3.5-bundle_2.12"
+    return Path.home() / ".ivy2" / "cache" / "org.apache.hudi" / name / "jars" / f"{name}-{version}.jar"
