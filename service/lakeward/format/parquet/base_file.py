@@ -145,9 +145,8 @@ class BaseFileWriter:
     ) -> None:
         self._encoder.close()
         if kind is not None and self._writer is not None:
-            self._writer.is_open = (
-                False  # or the library writes a footer when the object goes, to a sink that is closed
-            )
+            # Or the library writes a footer when the object goes, to a sink that is closed by then.
+            self._writer.is_open = False
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows, in the writer's schema; the column of the file's name may be missing."""
