@@ -26,6 +26,7 @@ from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.read.file_slice import open_slice
 from lakeward.read.log_scan import scan_slice_heads
+from lakeward.read.sample import RECORDS_MAX
 from lakeward.read.slice_input import MergedBy, SliceInput
 from lakeward.storage.local import LocalStorage
 from lakeward.table.index_definitions import IndexedColumns
@@ -147,6 +148,14 @@ def test_one_log_for_many(table: Table, memory_bytes: int, merged_by: MergedBy) 
 
     table.log("400", (Path(spec.attempt_folder) / result.file_name).read_bytes())
     assert table.rows() == before
+
+
+def test_a_key_with_very_many_records(tmp_path: Path):
+    """Its records are not in the sample of the sources, and so not in that of the output, which has one of them."""
+    table = Table(tmp_path)
+    table.log("100", data_block("100", [row("hot", number, "x") for number in range(RECORDS_MAX + 1)]))
+    table.log("101", data_block("101", [row("cold", 1, "y")]))
+    assert table.compact("200").counts.log_keys == 2
 
 
 def test_every_block_says_what_it_stands_for(table: Table) -> None:
