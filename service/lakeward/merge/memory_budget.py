@@ -13,8 +13,9 @@ All that grows with rows has a share, and spills, cuts or refuses before it hold
                while as many are encoded
     log_block  a block of a log that is written                   more and smaller blocks
 
-A row that is larger than a window is in memory several times over, in all shares at once: as it was read, decoded, put
-together, as a page, compressed, and on its way to the file. The sum of these is about six times its size.
+A row that is larger than a window is in memory several times over: put together, encoded, as a page, compressed, and on
+its way to the file. The sum of these is about five times its size, more than any share; only what is beyond `batch` is
+refused.
 
 Touches: nothing; a plain value.
 Source:  the shares are measured (`benchmarks/README.md`, Memory).
