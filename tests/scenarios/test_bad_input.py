@@ -109,7 +109,7 @@ BLOCKS = [
     Case("a newer format", patched(14, int32(7)), "LW-UNSUPPORTED", "log format version 7"),
     Case("an unknown type", patched(18, int32(99)), "LW-UNSUPPORTED", "block type 99"),
     Case("a negative type", patched(18, int32(-1)), "LW-UNSUPPORTED", "block type -1"),
-    Case("HFile data", patched(18, int32(4)), "LW-UNSUPPORTED", "hfile data"),
+    Case("HFile data that is none", patched(18, int32(4)), "LW-BROKEN-FILE", "HFile"),
     Case("two billion headers", patched(22, int32(2**31 - 1)), "LW-DAMAGED", "claims 2147483647 headers"),
     Case("minus one header", patched(22, int32(-1)), "LW-DAMAGED", "claims -1 headers"),
     Case("an unknown header", patched(26, int32(77)), "LW-UNSUPPORTED", "header key 77"),
