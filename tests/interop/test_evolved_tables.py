@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.hudi.evolved_table import NOT_IN_1_0, SHAPE, WRITERS, compacted_rows, comparable, write_evolved
+from tests.hudi.evolved_table import NOT_IN_1_0, NOT_INDEXED, SHAPE, WRITERS, compacted_rows, comparable, write_evolved
 from tests.hudi.metadata_table import INDEXES, assert_same_records
 from tests.hudi.other_release import OtherRelease
 from tests.hudi.spark import HUDI_VERSION, OLDEST_VERSION_OF_8
@@ -54,7 +54,10 @@ def test_what_is_indexed_of_evolved_tables_is_hudis_own(name: str, tmp_path: Pat
     shape = replace(SHAPE, options={**SHAPE.options, **INDEXES})
     with OtherRelease(HUDI_VERSION, tmp_path / "hudi") as hudi:
         table = hudi.table(tmp_path / "table", shape)
-        WRITERS[name](table)
+        if name == "evolved":
+            write_evolved(table, but=NOT_INDEXED)
+        else:
+            WRITERS[name](table)
         twin = table.at(tmp_path / "twin")
         shutil.copytree(table.path, twin.path)
         twin.compaction("op => 'scheduleAndExecute'")
