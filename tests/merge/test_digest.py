@@ -2,12 +2,13 @@ import datetime
 import math
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.merge.digest import Digest, with_hashes
+from lakeward.merge.digest import Digest, hash_again, with_hashes
 
 TREE = pa.struct(
     [
@@ -187,3 +188,14 @@ def test_zeros_and_nans_keep_their_bits():
     assert digest_of(one_column([0.0], pa.float64())).hexdigest != digest_of(one_column([-0.0], pa.float64())).hexdigest
     nan = one_column([math.nan], pa.float64())
     assert digest_of(nan).hexdigest == digest_of(nan).hexdigest
+
+
+def test_rows_whose_values_changed_are_hashed_again():
+    """Other rows keep their hashes, so that a value that was mixed up is still found out; rows without stay without."""
+    rows = pa.RecordBatch.from_pydict({"a": ["x", "y", "z"]})
+    hashed = with_hashes(rows)
+    changed = pa.RecordBatch.from_arrays([pa.array(["x", "new", "z"]), *hashed.columns[1:]], schema=hashed.schema)
+    expected = with_hashes(pa.RecordBatch.from_pydict({"a": ["x", "new", "z"]}))
+    assert hash_again(changed, np.array([1, 1])).equals(expected)
+    assert not hash_again(changed, np.array([0])).equals(expected)
+    assert hash_again(rows, np.array([1])) is rows

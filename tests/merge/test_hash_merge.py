@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lakeward.errors import BrokenFile, Unsupported
 from lakeward.merge.hash_merge import HashMerge
 from lakeward.merge.logs.log_fold import LogFold
-from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
+from lakeward.merge.rules.merge_rules import MergeMode, MergeRules, PartialUpdates
 from lakeward.merge.rules.ordering_type import integer_fields
 from lakeward.merge.rules.reference import LogRecord, merge_key
 from tests.runs import runs
@@ -87,10 +87,11 @@ class Slice:
     mode: MergeMode = MergeMode.EVENT_TIME_ORDERING
     ordering_fields: tuple = ("ts",)
     second: pa.DataType = field(default_factory=pa.int32)
+    partial: PartialUpdates | None = None
 
     @property
     def rules(self):
-        return MergeRules(self.mode, self.ordering_fields)
+        return MergeRules(self.mode, self.ordering_fields, partial_updates=self.partial, unavailable="a")
 
     @property
     def schema(self):

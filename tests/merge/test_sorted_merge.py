@@ -12,7 +12,7 @@ from lakeward.errors import BrokenFile, Unsupported
 from lakeward.merge.logs.folded_run import FoldedRun
 from lakeward.merge.logs.log_fold import LogFold
 from lakeward.merge.logs.log_records import LogRecords
-from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
+from lakeward.merge.rules.merge_rules import MergeMode, MergeRules, PartialUpdates
 from lakeward.merge.rules.ordering import ordering_values
 from lakeward.merge.rules.ordering_type import ordering_type
 from lakeward.merge.rules.winner import LogRecordKind
@@ -91,6 +91,31 @@ def test_it_agrees_with_the_slow_twin(slice_, base_rows, log_rows, memory_bytes,
     if base_memory is None:
         slice_.base = by_key(slice_.base)
     more = {"base_rows": base_rows, "log_rows": log_rows, "memory_bytes": memory_bytes, "base_memory": base_memory}
+    try:
+        expected = by_key(slow_merge(slice_))
+    except Unsupported:
+        with pytest.raises(Unsupported):
+            sorted_merge(slice_, window_bytes=window_bytes, **more)
+        return
+    rows = counted(slice_, window_bytes=window_bytes, **more)
+    assert texts(rows) == texts(pa.RecordBatch.from_pylist(expected, slice_.schema).to_pylist())
+
+
+@settings(max_examples=runs(400))
+@given(
+    slices(),
+    st.sampled_from(PartialUpdates),
+    st.integers(1, 4),
+    st.sampled_from([10**9, 600, 0]),
+    st.sampled_from([None, 600, 0]),
+    st.sampled_from([1, 300, 10**6]),
+)
+def test_partial_updates_agree_with_the_slow_twin(slice_, partial, base_rows, memory_bytes, base_memory, window_bytes):
+    """Rows are filled from those that they win over, and then win or lose as before. Keeps 1 of merge/rules/filling."""
+    slice_.partial = partial
+    if base_memory is None:
+        slice_.base = by_key(slice_.base)
+    more = {"base_rows": base_rows, "memory_bytes": memory_bytes, "base_memory": base_memory}
     try:
         expected = by_key(slow_merge(slice_))
     except Unsupported:

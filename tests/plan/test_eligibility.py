@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import zlib
@@ -265,6 +266,30 @@ IDS = [
 
 OVERWRITE = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
 
+UNAVAILABLE_VALUE = "hoodie.record.merge.property.hoodie.write.partial.update.unavailable.value"
+
+
+def partial_updates(change: Change, mode: str = "IGNORE_DEFAULTS") -> Change:
+    def change_both(table: Path) -> None:
+        prop("hoodie.table.partial.update.mode", mode)(table)
+        change(table)
+
+    return change_both
+
+
+def with_default(extra: dict[str, str]) -> None:
+    schema = json.loads(extra["schema"])
+    schema["fields"][-1] |= {"type": "int", "default": 0}
+    extra["schema"] = json.dumps(schema)
+
+
+UNKNOWN_PARTIAL_UPDATES: tuple[Change, ...] = (
+    prop("hoodie.table.partial.update.mode", "KEEP_VALUES"),
+    prop("hoodie.table.partial.update.mode", "FILL_UNAVAILABLE"),
+    partial_updates(newest_commit(with_default)),
+    version_8(prop("hoodie.table.partial.update.mode", "IGNORE_DEFAULTS")),
+)
+
 CASES: list[tuple[str, str, Change]] = [
     ("table-version", "hoodie.table.version", prop("hoodie.table.version", "7")),
     ("table-version", "hoodie.table.version", prop("hoodie.table.version", "10")),
@@ -323,11 +348,13 @@ CASES: list[tuple[str, str, Change]] = [
         "hoodie.record.merge.strategy.id",
         version_8(prop("hoodie.record.merge.strategy.id", "ce9acb64-bde0-424c-9b91-f6ebba25356d")),
     ),
+    *(("partial-update-mode", "hoodie.table.partial.update.mode", change) for change in UNKNOWN_PARTIAL_UPDATES),
     (
-        "partial-update-mode",
-        "hoodie.table.partial.update.mode",
-        prop("hoodie.table.partial.update.mode", "IGNORE_DEFAULTS"),
+        "merge-property",
+        UNAVAILABLE_VALUE,
+        prop(UNAVAILABLE_VALUE, "?"),
     ),
+    ("pending-log-compaction", "20261121043710038.logcompaction.requested", partial_updates(as_log_compaction)),
     (
         "merge-property",
         "hoodie.record.merge.property.hoodie.payload.delete.field",
@@ -560,6 +587,8 @@ def test_what_stops_one_service_need_not_stop_another(table: Path, change: Chang
         prop("hoodie.table.metadata.partitions", "bloom_filters,column_stats,files,partition_stats,record_index"),
         prop("hoodie.table.metadata.partitions", "files,record_index,secondary_index_by_name"),
         prop("hoodie.table.partial.update.mode", "NONE"),
+        prop("hoodie.table.partial.update.mode", "IGNORE_DEFAULTS"),
+        partial_updates(prop(UNAVAILABLE_VALUE, "?"), "FILL_UNAVAILABLE"),
         prop("hoodie.something.unknown", "1"),
         version_8(older_ordering_property("ts")),
         version_8(prop("hoodie.record.merge.strategy.id", "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5")),

@@ -143,6 +143,20 @@ def with_hashes(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*batch.columns, first, second], schema=hashed_schema(batch.schema))
 
 
+def hash_again(batch: pa.RecordBatch, places: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    """The rows, if they bring hashes along with new ones at these places, where values have changed."""
+    if _HASH_NAMES[0] not in batch.schema.names:
+        return batch
+    chosen = np.unique(places)
+    changed = with_hashes(batch.take(pa.array(chosen)).drop_columns(_HASH_NAMES))
+    columns = list(batch.columns)
+    for name in _HASH_NAMES:
+        hashes = batch.column(name).to_numpy(zero_copy_only=False).copy()
+        hashes[chosen] = changed.column(name).to_numpy(zero_copy_only=False)
+        columns[batch.schema.get_field_index(name)] = pa.array(hashes)
+    return pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+
+
 class Digest:
     """The digest of all rows of all batches given to `update`, over every column but `without`."""
 

@@ -25,13 +25,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeward.merge.digest import hash_again
 from lakeward.merge.hash_merge import repeated_key
 from lakeward.merge.logs.log_fold import not_comparable
+from lakeward.merge.rules.filling import fill_rows
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.merge.rules.ordering import OrderingCodes, encode_ordering, values_for_codes
 from lakeward.merge.rules.ordering_type import default_is_comparable, ordering_type
 from lakeward.merge.rules.tombstones import Tombstones
-from lakeward.merge.rules.winner import GroupCount, LogRecordKind, Role, fold_groups
+from lakeward.merge.rules.winner import NO_RANK, GroupCount, LogRecordKind, Role, fold_filled_groups, fold_groups
 from lakeward.merge.runs.run_windows import WINDOW_BYTES, Order, RunWindow, RunWindows
 from lakeward.merge.runs.sorted_run import SortedRun
 
@@ -72,6 +74,9 @@ class SortedMerge:
         self._ordering_type = ordering_type(rules, schema)
         self._default_compares = default_is_comparable(self._ordering_type)
         self._base_is_first = base_is_first
+        self._fills = rules.partial_updates is not None
+        assert not (self._fills and base_is_first)
+        self._fillers: list[tuple[Order, npt.NDArray[np.int64]]] = []
         self._counts = np.zeros(len(GroupCount), dtype=np.int64)
         self._held: _Records | None = None
         self.base_rows = 0
@@ -101,6 +106,11 @@ class SortedMerge:
             won = won.part(won.kinds == LogRecordKind.DATA)
             if len(won.order):
                 batch = self._runs.rows(won.order)
+                if self._fills:
+                    fillers = ((self._runs.rows(order), targets) for order, targets in self._fillers)
+                    batch = fill_rows(batch, fillers, self._rules)
+                    filled = [targets for _, targets in self._fillers]
+                    batch = hash_again(batch, np.concatenate(filled)) if filled else batch
                 self.rows += batch.num_rows
                 yield batch
         assert self.rows == self.base_rows + self.inserted - self.deleted
@@ -121,7 +131,8 @@ class SortedMerge:
             return records
         if records.order.joins[0]:
             raise self._repeated(records, 0)
-        kept = self._fold(records, is_open=window.is_open)
+        ranks = np.full(len(records.order) if self._fills else 0, NO_RANK, dtype=np.int64)
+        kept = self._fold(records, ranks, is_open=window.is_open)
         end = len(records.order)
         self._held = None
         if window.is_open:
@@ -130,7 +141,10 @@ class SortedMerge:
             self._held.order.joins[:1] = 0
             self._held.order.joins[1:] = 1
             self._runs.hold(self._held.order)
-        return records.part(slice(0, end)).part(kept[:end])
+        closed = records.part(slice(0, end))
+        if self._fills:
+            self._fillers = list(_fillers(closed, ranks[:end], kept[:end]))
+        return closed.part(kept[:end])
 
     def _records(self, order: Order) -> _Records:
         """What was held, and then what the window adds."""
@@ -152,8 +166,8 @@ class SortedMerge:
         )
         return _Records(both, np.concatenate([held.roles, roles]), np.concatenate([held.kinds, kinds]))
 
-    def _fold(self, records: _Records, *, is_open: bool) -> npt.NDArray[np.bool_]:
-        """Which of the records are kept."""
+    def _fold(self, records: _Records, ranks: npt.NDArray[np.int64], *, is_open: bool) -> npt.NDArray[np.bool_]:
+        """Which of the records are kept; where rows are filled, `ranks` are set."""
         joins = records.order.joins
         contested = joins.astype(np.bool_)
         contested[:-1] |= contested[1:]
@@ -163,21 +177,16 @@ class SortedMerge:
             found = self._codes(records.order.part(contested))
             codes[contested], classes[contested] = found.codes, found.classes
         kept = np.zeros(len(joins), dtype=np.int8)
-        failed = int(
-            fold_groups(
-                self._by_event_time,
-                self._default_compares,
-                self._base_is_first,
-                is_open,
-                records.roles,
-                joins,
-                records.kinds,
-                codes,
-                classes,
-                kept,
-                self._counts,
+        same = (records.roles, joins, records.kinds, codes, classes, kept)
+        if self._fills:
+            failed = fold_filled_groups(
+                self._by_event_time, self._default_compares, is_open, *same, ranks, self._counts
             )
-        )
+        else:
+            failed = fold_groups(
+                self._by_event_time, self._default_compares, self._base_is_first, is_open, *same, self._counts
+            )
+        failed = int(failed)
         if failed < -1:
             raise self._repeated(records, -2 - failed)
         if failed >= 0:
@@ -212,3 +221,22 @@ class SortedMerge:
         number = int(records.order.batches[at])
         key = self._runs.batch(number).keys[int(records.order.places[at])].as_py()
         return key, self._runs.run_of(number).name
+
+
+def _fillers(
+    records: _Records, ranks: npt.NDArray[np.int64], kept: npt.NDArray[np.bool_]
+) -> Iterator[tuple[Order, npt.NDArray[np.int64]]]:
+    """The rows that others are filled from, and the place of each of those among the rows that won: first the best one
+    for each, then the second best, and so on."""
+    group = np.cumsum(records.order.joins == 0) - 1
+    won_by_row = records.kinds[kept] == LogRecordKind.DATA  # each group keeps one record
+    place = np.cumsum(won_by_row) - 1
+    others = np.flatnonzero((ranks != NO_RANK) & ~kept & won_by_row[group])
+    others = others[np.lexsort([ranks[others], group[others]])]
+    of_group = group[others]
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(of_group) != 0])) if len(others) else others
+    depth = np.arange(len(others)) - np.repeat(starts, np.diff(np.append(starts, len(others))))
+    for level in range(int(depth.max(initial=-1)) + 1):
+        at = others[depth == level]
+        order = records.order
+        yield Order(order.batches[at], order.places[at], order.joins[at]), place[group[at]]

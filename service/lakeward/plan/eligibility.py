@@ -303,10 +303,10 @@ ROWS: tuple[RefusalRow, ...] = (
     ),
     RefusalRow(
         "partial-update-mode",
-        "partial updates",
+        "partial updates, but `IGNORE_DEFAULTS` (no column has a default) and `FILL_UNAVAILABLE` on version 9",
         _ROWS_ARE_MERGED,
         findings.partial_update_mode,
-        "It is {mode}: columns of several versions of a row are combined, which this release cannot.",
+        "It is {mode}: columns of several versions of a row are combined, and {why}.",
         _LEAVE,
     ),
     RefusalRow(
@@ -478,11 +478,11 @@ ROWS: tuple[RefusalRow, ...] = (
     ),
     RefusalRow(
         "pending-log-compaction",
-        "on version 8, a pending log compaction",
+        "on version 8, or with partial updates, a pending log compaction",
         _OF_PLANS,
         findings.pending_log_compaction,
-        "A log compaction waits, which this release carries out on tables of version {version} only, and a compaction "
-        "over it would be wasted work for the program that scheduled it.",
+        "A log compaction waits, which this release carries out on tables of version {version} without partial updates "
+        "only, and a compaction over it would be wasted work for the program that scheduled it.",
         "Let the program that scheduled it carry it out or roll it back.",
     ),
     RefusalRow(

@@ -36,8 +36,10 @@ from lakeward.table.table_config import (
     EVENT_TIME_ORDERING,
     LEGACY_PAYLOAD_MODES,
     MERGE_PROPERTY,
+    PARTIAL_UPDATE_MODE,
     PAYLOAD_MODES,
     STRATEGY_MODES,
+    UNAVAILABLE_VALUE,
 )
 from lakeward.table.table_version import LOG_COMPACTION_VERSION, WRITABLE_VERSIONS
 from lakeward.table.timeline.timezone import ZoneSource
@@ -207,9 +209,23 @@ def unknown_strategy(snapshot: TableSnapshot) -> Iterator[Finding]:
 
 
 def partial_update_mode(snapshot: TableSnapshot) -> Iterator[Finding]:
-    mode = snapshot.config.get("hoodie.table.partial.update.mode")
-    if mode not in (None, "NONE"):
-        yield _at("hoodie.table.partial.update.mode", mode=mode)
+    config = snapshot.config
+    mode = config.partial_update_mode
+    if mode is None:
+        return
+    if not config.version.has_merge_properties or mode not in ("IGNORE_DEFAULTS", "FILL_UNAVAILABLE"):
+        yield _at(PARTIAL_UPDATE_MODE, mode=mode, why="this release knows no such rule for tables of this version")
+    elif mode == "FILL_UNAVAILABLE" and config.unavailable_value is None:
+        yield _at(PARTIAL_UPDATE_MODE, mode=mode, why=f"{UNAVAILABLE_VALUE} does not say which values are unavailable")
+    elif mode == "IGNORE_DEFAULTS" and (names := _columns_with_defaults(snapshot)):
+        yield _at(PARTIAL_UPDATE_MODE, mode=mode, why=f"{', '.join(names)} has a default that is not null")
+
+
+def _columns_with_defaults(snapshot: TableSnapshot) -> list[str]:
+    """Whose values Hudi takes for none, or not, by whether they are one object in its memory."""
+    if _columns(snapshot) is None or snapshot.schema is None:
+        return []
+    return [each["name"] for each in orjson.loads(snapshot.schema)["fields"] if each.get("default") is not None]
 
 
 def merge_properties(snapshot: TableSnapshot) -> Iterator[Finding]:
@@ -219,7 +235,10 @@ def merge_properties(snapshot: TableSnapshot) -> Iterator[Finding]:
     # A field of another column, or of none, is not looked for as Hudi does.
     is_known = marker is not None and (columns is None or marker[0] in columns)
     for name in sorted(config.properties):
-        if name.startswith(_MERGE_PROPERTIES) and not (is_known and name in (DELETE_FIELD, DELETE_MARKER)):
+        known = {DELETE_FIELD, DELETE_MARKER} if is_known else set()
+        if config.partial_update_mode == "FILL_UNAVAILABLE" and config.version.has_merge_properties:
+            known.add(UNAVAILABLE_VALUE)
+        if name.startswith(_MERGE_PROPERTIES) and name not in known:
             yield _at(name)
 
 
@@ -319,7 +338,7 @@ def broken_pending_plan(snapshot: TableSnapshot) -> Iterator[Finding]:
 
 def unknown_operation_type(snapshot: TableSnapshot) -> Iterator[Finding]:
     version = snapshot.config.version
-    known = {None, "FULL", "LOG"} if version.has_log_compaction else {None, "FULL"}
+    known = {None, "FULL", "LOG"} if snapshot.config.has_log_compaction else {None, "FULL"}
     for instant, plan in sorted(snapshot.plans.items()):
         unknown = {operation.operation_type for operation in plan.operations} - known
         if unknown:
@@ -367,7 +386,7 @@ def _why_rollback_counts(snapshot: TableSnapshot, rollback: str) -> str | None:
 
 
 def pending_log_compaction(snapshot: TableSnapshot) -> Iterator[Finding]:
-    if snapshot.config.version.has_log_compaction:
+    if snapshot.config.has_log_compaction:
         return
     for instant in snapshot.timeline.pending:
         if instant.action == "logcompaction":

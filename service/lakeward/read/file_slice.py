@@ -43,7 +43,7 @@ from lakeward.format.parquet.row_groups import row_groups
 from lakeward.format.parquet.stored_row_groups import NotCopyable, StoredRowGroup, read_stored_row_groups
 from lakeward.merge.copy_through import check_keys, find_untouched, not_sorted, weave
 from lakeward.merge.hash_merge import HashMerge
-from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
+from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD, MergeMode
 from lakeward.merge.rules.ordering import ordering_values
 from lakeward.merge.rules.ordering_type import ordering_type
 from lakeward.merge.rules.records import record_keys
@@ -342,7 +342,10 @@ class MergedSlice:
             left_out = {group.index for group in self._left_out}
             return [index for index in range(file.metadata.num_row_groups) if index not in left_out]
         groups = row_groups(file, self._query.ranged_schema(self._read_schema))
-        logs = LogSide(self._input.rules.mode, self._run.data_keys)
+        rules = self._input.rules
+        # A base row that loses still fills the one that wins.
+        mode = rules.mode if rules.partial_updates is None else MergeMode.EVENT_TIME_ORDERING
+        logs = LogSide(mode, self._run.data_keys)
         return choose_row_groups(groups, self._query.predicate, logs)
 
     def _chosen(self, merged: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

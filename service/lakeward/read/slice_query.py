@@ -46,9 +46,9 @@ class SliceQuery:
         return table if self.columns is None else _only(table, self.columns)
 
     def with_dictionaries(self, read: pa.Schema, rules: MergeRules, repeated: Collection[str]) -> pa.Schema:
-        """The columns that are read, where some repeat in the base file; what rows are compared by stays plain."""
+        """The columns that are read, where some repeat in the base file; what is compared, or filled, stays plain."""
         compared = {RECORD_KEY_FIELD, *rules.ordering_fields, rules.delete_field}
-        chosen = set(repeated) - compared if self.is_rewrite else set()
+        chosen = set(repeated) - compared if self.is_rewrite and rules.partial_updates is None else set()
         return pa.schema(
             [
                 column.with_type(pa.dictionary(pa.int32(), column.type))

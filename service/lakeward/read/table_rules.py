@@ -5,7 +5,7 @@ Touches: nothing.
 
 from __future__ import annotations
 
-from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
+from lakeward.merge.rules.merge_rules import MergeMode, MergeRules, PartialUpdates
 from lakeward.table.snapshot import TableSnapshot
 
 
@@ -17,4 +17,6 @@ def merge_rules(snapshot: TableSnapshot) -> MergeRules:
         ordering_fields=config.ordering_fields,
         delete_field=field,
         delete_marker=marker,
+        partial_updates=None if config.partial_update_mode is None else PartialUpdates(config.partial_update_mode),
+        unavailable=config.unavailable_value,
     )

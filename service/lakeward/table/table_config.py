@@ -65,12 +65,17 @@ LEGACY_PAYLOAD_MODES = {
     **PAYLOAD_MODES,
     "AWSDmsAvroPayload": COMMIT_TIME_ORDERING,
     "MySqlDebeziumAvroPayload": EVENT_TIME_ORDERING,
+    "OverwriteNonDefaultsWithLatestAvroPayload": COMMIT_TIME_ORDERING,
+    "PartialUpdateAvroPayload": EVENT_TIME_ORDERING,
+    "PostgresDebeziumAvroPayload": EVENT_TIME_ORDERING,
 }
-"""Payload classes that a table had before version 9, whose rules are those of a merge mode and of merge properties."""
+"""Payload classes that a table had before version 9, whose rules are those of a merge mode and of other properties."""
 MERGE_PROPERTY = "hoodie.record.merge.property."
 """From version 9 on readers hand what stands behind this prefix to the merge."""
 DELETE_FIELD = f"{MERGE_PROPERTY}hoodie.payload.delete.field"
 DELETE_MARKER = f"{MERGE_PROPERTY}hoodie.payload.delete.marker"
+PARTIAL_UPDATE_MODE = "hoodie.table.partial.update.mode"
+UNAVAILABLE_VALUE = f"{MERGE_PROPERTY}hoodie.write.partial.update.unavailable.value"
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +180,22 @@ class TableConfig:
         """The column whose value, as text, marks a row as deleted, and that value."""
         field, marker = self.properties.get(DELETE_FIELD, ""), self.properties.get(DELETE_MARKER, "")
         return (field, marker) if field and marker and self.version.has_merge_properties else None
+
+    @property
+    def partial_update_mode(self) -> str | None:
+        """How rows are filled from those that they win over; None where they are not."""
+        mode = self.get(PARTIAL_UPDATE_MODE)
+        return None if mode == "NONE" else mode
+
+    @property
+    def unavailable_value(self) -> str | None:
+        """The text that says that a value is unavailable."""
+        return self.properties.get(UNAVAILABLE_VALUE) or None
+
+    @property
+    def has_log_compaction(self) -> bool:
+        """A log may hold what others came to. Where rows are filled, what they come to hangs on all rows of a key."""
+        return self.version.has_log_compaction and self.partial_update_mode is None
 
     @property
     def populate_meta_fields(self) -> bool:

@@ -52,8 +52,13 @@ class LogRecords:
         self._folder = spill_folder
         self._ordering_type = ordering_type(rules, schema)
         self._record_schema = record_schema(schema, self._ordering_type)
-        self._fold: LogFold | None = LogFold(schema, rules, memory_bytes=memory_bytes)
+        # Rows that lost still fill others, of which a fold keeps nothing.
+        self._fold: LogFold | None = None
         self._sorter: RecordSorter | None = None
+        if rules.partial_updates is None:
+            self._fold = LogFold(schema, rules, memory_bytes=memory_bytes)
+        else:
+            self._sorter = self._new_sorter()
         self._spilled: list[SpilledRun] = []
         self.records = 0
         """Log records appended, deletes included."""
@@ -129,13 +134,16 @@ class LogRecords:
         fold.finish()
         first = SpilledRun(self._folded(fold), self._record_schema, name=_NAME, is_base=False, folder=self._folder)
         self._fold = None
-        self._sorter = RecordSorter(
+        self._sorter = self._new_sorter(first)
+
+    def _new_sorter(self, *runs: SpilledRun) -> RecordSorter:
+        return RecordSorter(
             self._record_schema,
             name=_NAME,
             is_base=False,
             memory_bytes=self._memory_bytes,
             folder=self._folder,
-            runs=[first],
+            runs=runs,
         )
 
     def _folded(self, fold: LogFold) -> Iterator[pa.RecordBatch]:

@@ -21,6 +21,15 @@ class MergeMode(StrEnum):
     EVENT_TIME_ORDERING = "EVENT_TIME_ORDERING"
 
 
+class PartialUpdates(StrEnum):
+    """Which values of a row are none, so that the row that it wins over gives its own."""
+
+    IGNORE_DEFAULTS = "IGNORE_DEFAULTS"
+    """Nulls."""
+    FILL_UNAVAILABLE = "FILL_UNAVAILABLE"
+    """Texts that are the table's `unavailable` value."""
+
+
 @dataclass(frozen=True, slots=True)
 class MergeRules:
     """The merge properties of one table."""
@@ -31,3 +40,5 @@ class MergeRules:
     delete_field: str | None = None
     """With `delete_marker`: a data record whose `delete_field` is the marker, as text, is deleted, says the table."""
     delete_marker: str | None = None
+    partial_updates: PartialUpdates | None = None
+    unavailable: str | None = None

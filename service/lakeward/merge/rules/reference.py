@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakeward.errors import Unsupported
-from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD, MergeMode, MergeRules
+from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD, MergeMode, MergeRules, PartialUpdates
 
 Row = Mapping[str, object]
 
@@ -57,8 +57,8 @@ def merge_key(
     # Hudi never takes a base row for a delete, not even one that says so of itself.
     older = _Version(base, is_delete=False, ordering=_ordering(base, rules, integers), from_delete_block=False)
     if not _newer_wins(older, folded, rules, zero_is_default=zero_is_default):
-        return base
-    return None if folded.is_delete else folded.row
+        return _filled(older, folded, rules).row
+    return None if folded.is_delete else _filled(folded, older, rules).row
 
 
 def fold_key(logs: Sequence[LogRecord], rules: MergeRules, *, integers: Collection[str]) -> LogRecord:
@@ -86,9 +86,28 @@ def _fold(logs: Sequence[LogRecord], rules: MergeRules, integers: Collection[str
     folded: _Version | None = None
     for record in logs:
         newer = _version(record, rules, integers)
-        if folded is None or _newer_wins_in_log(folded, newer, rules, zero_is_default=zero_is_default):
+        if folded is None:
             folded = newer
+        elif _newer_wins_in_log(folded, newer, rules, zero_is_default=zero_is_default):
+            folded = _filled(newer, folded, rules)
+        else:
+            folded = _filled(folded, newer, rules)
     return folded
+
+
+def _filled(winner: _Version, loser: _Version, rules: MergeRules) -> _Version:
+    """The winner with the loser's values where it has none itself; its ordering value stays."""
+    if rules.partial_updates is None or winner.is_delete or loser.is_delete:
+        return winner
+    assert winner.row is not None and loser.row is not None
+    row = {name: loser.row[name] if _is_none(value, rules) else value for name, value in winner.row.items()}
+    return replace(winner, row=row)
+
+
+def _is_none(value: object, rules: MergeRules) -> bool:
+    if rules.partial_updates is PartialUpdates.IGNORE_DEFAULTS:
+        return value is None
+    return value == rules.unavailable
 
 
 def _version(record: LogRecord, rules: MergeRules, integers: Collection[str]) -> _Version:

@@ -73,6 +73,8 @@ class GroupCount(IntEnum):
 
 
 _THROWS: Final = -1
+NO_RANK: Final = -(2**62)
+"""The rank of a record that is in no list of rows."""
 _DEFAULT: Final = 1
 _NOTHING: Final = int(LogRecordKind.NOTHING)
 _DATA: Final = int(LogRecordKind.DATA)
@@ -309,6 +311,116 @@ def fold_groups(
                     counts[_UPDATED] += 1
                 else:
                     counts[_DELETED] += 1
+        counts[_LOG_KEYS] += int(logs > 0)
+        start = end
+    return -1
+
+
+@kernel(types.int64(types.boolean, types.boolean, types.boolean, I8_IN, I8_IN, I8_IN, I64_IN, I8_IN, I8, I64, I64))
+def fold_filled_groups(
+    by_event_time: bool,
+    default_compares: bool,
+    is_open: bool,
+    roles: npt.NDArray[np.int8],
+    joins: npt.NDArray[np.int8],
+    kinds: npt.NDArray[np.int8],
+    codes: npt.NDArray[np.int64],
+    classes: npt.NDArray[np.int8],
+    kept: npt.NDArray[np.int8],
+    ranks: npt.NDArray[np.int64],
+    counts: npt.NDArray[np.int64],
+) -> int:
+    """Fold groups as `fold_groups` does, where a row that wins takes from the one that loses what it lacks itself.
+
+    What two rows came to goes on with the winner's ordering value; a delete on either side leaves the winner as it is.
+    So a group comes to a list of rows, the winner first: a row that wins is put before it, one that loses behind it.
+    `ranks` orders the rows of each list, and is `NO_RANK` for other records. Of an open group all rows of its list are
+    marked in `kept`, and the base row, which is not in it yet.
+    """
+    count = len(roles)
+    start = 0
+    while start < count:
+        end = start + 1
+        while end < count and joins[end] != 0:
+            end += 1
+        base = -1
+        winner = -1
+        first = start
+        low = 0
+        high = 0
+        logs = 0
+        for i in range(start, end):
+            ranks[i] = NO_RANK
+            if roles[i] != _LOG:
+                if base >= 0:
+                    return -2 - i
+                base = i
+                continue
+            logs += 1
+            wins = 1
+            if winner >= 0:
+                wins = _wins(
+                    by_event_time,
+                    default_compares,
+                    kinds[winner],
+                    codes[winner],
+                    classes[winner],
+                    kinds[i],
+                    codes[i],
+                    classes[i],
+                )
+            if wins == _THROWS:
+                return i
+            both_rows = winner >= 0 and kinds[i] == _DATA and kinds[winner] == _DATA
+            if wins == 1:
+                if both_rows:
+                    low -= 1
+                else:
+                    first = i
+                    low = 0
+                    high = 0
+                ranks[i] = low
+                winner = i
+            elif both_rows:
+                high += 1
+                ranks[i] = high
+        for i in range(start, first):
+            ranks[i] = NO_RANK
+        if is_open and end == count:
+            for i in range(start, end):
+                kept[i] = int(ranks[i] != NO_RANK or i == base)
+            start = end
+            continue
+        if base >= 0:
+            wins = 0
+            if winner >= 0:
+                wins = _beats_base(
+                    by_event_time,
+                    default_compares,
+                    kinds[winner],
+                    codes[winner],
+                    classes[winner],
+                    codes[base],
+                    classes[base],
+                )
+            if wins == _THROWS:
+                return winner
+            is_row = winner >= 0 and kinds[winner] == _DATA
+            if wins == 1:
+                if is_row:
+                    ranks[base] = high + 1
+            else:
+                ranks[base] = low - 1
+                if not is_row:
+                    for i in range(start, end):
+                        if i != base:
+                            ranks[i] = NO_RANK
+                winner = base
+            counts[_UPDATED] += int(is_row)
+            counts[_DELETED] += int(wins == 1 and not is_row)
+        elif kinds[winner] == _DATA:
+            counts[_INSERTED] += 1
+        kept[winner] = 1
         counts[_LOG_KEYS] += int(logs > 0)
         start = end
     return -1

@@ -71,7 +71,6 @@ class RunWindows:
     """One pass over the runs."""
 
     def __init__(self, runs: Sequence[SortedRun], *, window_bytes: int = WINDOW_BYTES) -> None:
-        assert runs
         self._runs = runs
         self._window_bytes = window_bytes
         self._readers = [run.batches() for run in runs]
@@ -82,6 +81,8 @@ class RunWindows:
 
     def windows(self) -> Iterator[RunWindow]:
         """Raises `NotSorted`. What a window names can be asked for until the next one. The last one may be empty."""
+        if not self._runs:
+            return
         for run in range(len(self._runs)):
             self._refill(run)
         tree = LoserTree(self._keys)

@@ -107,8 +107,9 @@ def _because(decision: Decision) -> str:
             return "a log of it is damaged, so rows would be lost; restore the file that the error names"
         case Reason.LOG_NOT_ALLOWED:
             return (
-                "released readers of this table version would read sources and output both; it would be done on "
-                f"version {LOG_COMPACTION_VERSION}, and a lower planner.log_ratio has FULL take the group sooner"
+                "released readers of this table version would read sources and output both, or rows are updated in "
+                f"part; it would be done on version {LOG_COMPACTION_VERSION} otherwise, and a lower planner.log_ratio "
+                "has FULL take the group sooner"
             )
         case Reason.PENDING_WRITE:
             return (

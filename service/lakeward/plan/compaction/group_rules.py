@@ -74,7 +74,7 @@ class GroupRules:
         self._log_num_threshold = max(options.log_num_threshold or LOG_NUM_THRESHOLD, LOGS_MIN)
         self._log_size_threshold = options.log_size_threshold or LOG_SIZE_THRESHOLD
         version = snapshot.config.version
-        self._log_allowed = version.has_log_compaction
+        self._log_allowed = snapshot.config.has_log_compaction
         by_version = Form.HYBRID if version.has_hybrid_plans else Form.SPLIT
         has_logs = self._log_allowed and options.only is not Choice.FULL
         self.form = (options.form or by_version) if has_logs else Form.SPLIT
