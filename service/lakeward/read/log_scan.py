@@ -36,8 +36,15 @@ import pyarrow as pa
 from lakeward.errors import BrokenFile, NotFound, Unsupported
 from lakeward.format.avro.schema import REQUIRED_KEY, block_schema
 from lakeward.format.file_name import parse_log_file
-from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock, read_content_range, scan_blocks
-from lakeward.format.log.hfile_block import KEY_COLUMN
+from lakeward.format.log.block import (
+    KEY_COLUMN,
+    BlockType,
+    CorruptBlock,
+    HeaderKey,
+    LogBlock,
+    read_content_range,
+    scan_blocks,
+)
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.merge.rules.ordering_type import ordering_type
 from lakeward.read.committed_writes import CommittedWrites

@@ -23,9 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.format.hfile.reader import HFileReader
-from lakeward.format.log.block import BlockType, LogBlock
-
-KEY_COLUMN = "key"
+from lakeward.format.log.block import KEY_COLUMN, BlockType, LogBlock
 
 _FRAME = np.dtype(">i4")
 
