@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeward.errors import Unsupported
-from lakeward.format.avro.schema import block_schema
+from lakeward.format.avro.schema import block_schema, keeping_nested_floats
 from lakeward.format.projection import project
 from tests.runs import runs
 
@@ -253,3 +253,28 @@ def test_other_changes_of_type_are_refused(array: pa.Array, target: pa.DataType)
     """A change of type that is not proven, or a value that does not fit, is refused by the column's name."""
     with pytest.raises(Unsupported, match="column c of"):
         promoted(array, target)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "value"),
+    [
+        (pa.list_(pa.float32()), pa.list_(pa.float64()), [0.1]),
+        (pa.map_(pa.string(), pa.float32()), pa.map_(pa.string(), pa.float64()), [("k", 0.1)]),
+        (
+            pa.list_(pa.struct([("x", pa.float32())])),
+            pa.list_(pa.struct([("x", pa.float64())])),
+            [{"x": 0.1}],
+        ),
+    ],
+)
+def test_floats_in_lists_and_maps_of_version_8(source: pa.DataType, target: pa.DataType, value: object):
+    """Hudi 1.0's readers make other doubles of them where they lie in Parquet, so there they are refused; elsewhere,
+    and for 1.2's readers, they go by their digits."""
+    rows = pa.RecordBatch.from_arrays([pa.array([value], source), pa.array([0.1], pa.float32())], names=["c", "top"])
+    schema = pa.schema([("c", target), ("top", pa.float64())])
+    kept = keeping_nested_floats(schema)
+    for to, from_avro in ((schema, False), (schema, True), (kept, True)):
+        assert project(rows, to, from_avro=from_avro).to_pylist() == [{"c": value, "top": 0.1}]
+    with pytest.raises(Unsupported, match="column c"):
+        project(rows, kept)
+    assert project(rows.select(["top"]), pa.schema([kept.field("top")])).to_pylist() == [{"top": 0.1}]

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.errors import Unsupported
-from lakeward.format.avro.schema import DEFAULT_KEY, REQUIRED_KEY
+from lakeward.format.avro.schema import DEFAULT_KEY, NESTED_FLOATS_KEY, REQUIRED_KEY
 
 # Older days are of another calendar to some writers, and before years of more digits Java writes a sign.
 _FIRST_DAY = datetime.date(1582, 10, 15).toordinal() - datetime.date(1970, 1, 1).toordinal()
@@ -49,6 +49,7 @@ def project(
     columns = []
     for column in target:
         index = batch.schema.get_field_index(column.name)
+        promotion.widens_nested_floats = from_avro or NESTED_FLOATS_KEY not in (column.metadata or {})
         if index < 0:
             columns.append(promotion.missing(column, batch.num_rows, column.name))
         else:
@@ -63,6 +64,9 @@ class _Promotion:
         self._where = where
         self._naive_is_utc = naive_is_utc
         self._from_avro = from_avro
+        self._depth = 0
+        """How many lists and maps the arrays lie in."""
+        self.widens_nested_floats = True
 
     def array(self, array: pa.Array, target: pa.DataType, path: str) -> pa.Array:
         source = array.type
@@ -76,10 +80,10 @@ class _Promotion:
             return self._struct(array, target, path)
         if pa.types.is_list(target) and pa.types.is_list(source):
             # The element goes by place, not by name: it is `element` in 3-level lists and `array` in 2-level ones.
-            return _with_children(array, target, [self.array(array.values, target.value_type, f"{path}.element")])
+            return _with_children(array, target, [self._inside(array.values, target.value_type, f"{path}.element")])
         if pa.types.is_map(target) and pa.types.is_map(source):
-            keys = self.array(array.keys, target.key_type, f"{path}.key")
-            items = self.array(array.items, target.item_type, f"{path}.value")
+            keys = self._inside(array.keys, target.key_type, f"{path}.key")
+            items = self._inside(array.items, target.item_type, f"{path}.value")
             entries = pa.StructArray.from_arrays(
                 [keys, items], fields=[pa.field("key", target.key_type, nullable=False), target.item_field]
             )
@@ -102,6 +106,13 @@ class _Promotion:
                 children.append(self.array(array.field(index), child.type, f"{path}.{child.name}"))
         mask = array.is_null() if array.null_count else None
         return pa.StructArray.from_arrays(children, fields=list(target), mask=mask)
+
+    def _inside(self, children: pa.Array, target: pa.DataType, path: str) -> pa.Array:
+        """Children of a list or map."""
+        self._depth += 1
+        found = self.array(children, target, path)
+        self._depth -= 1
+        return found
 
     def missing(self, column: pa.Field, rows: int, path: str) -> pa.Array:
         """The values of a field that the rows were written without."""
@@ -137,6 +148,8 @@ class _Promotion:
                 return array.cast(target)
             return None
         if types.is_float32(source) and types.is_float64(target):
+            if self._depth and not self.widens_nested_floats:
+                return None
             # Through the shortest decimal text: 1.1f becomes 1.1, not 1.10000002384185791015625.
             return array.cast(pa.string()).cast(target)
         if types.is_binary(source) and types.is_string(target):

@@ -33,7 +33,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakeward.errors import BrokenFile
-from lakeward.format.avro.schema import table_schema
+from lakeward.format.avro.schema import keeping_nested_floats, table_schema
 from lakeward.format.file_name import resolve
 from lakeward.format.parquet.base_file import BaseFileShape, open_base_file, read_shape
 from lakeward.format.parquet.batches import ParquetBatches
@@ -93,6 +93,8 @@ class MergedSlice:
         self._left_out: tuple[StoredRowGroup, ...] = ()
         self._sealed: SealedKeys | None = None
         table = table_schema(slice_input.schema)
+        if not slice_input.widens_nested_floats:
+            table = keeping_nested_floats(table)
         self._query = query
         self._read_schema = query.with_dictionaries(
             query.read_schema(table, slice_input.rules), slice_input.rules, self._base.repeated

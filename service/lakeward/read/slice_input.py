@@ -33,6 +33,8 @@ class SliceInput:
     memory_bytes: int = MEMORY_BYTES
     accept_damaged_logs: bool = False
     """Go on without corrupt blocks, as Hudi's readers do."""
+    widens_nested_floats: bool = True
+    """False where the table's readers make another double of a float in a list than we would (version 8)."""
     superseded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Paths among the logs that need not be opened, with the instants that each stands for itself."""
 

@@ -73,6 +73,14 @@ class TableVersion:
         return self.has_stored_merge_mode and not self.has_inferred_merge_mode
 
     @property
+    def widens_nested_floats(self) -> bool:
+        """Readers make of a float in a list or map of a Parquet file the double of the same digits, as elsewhere.
+
+        Those of Hudi 1.0 make the nearest one of it there (docs/decisions/0049).
+        """
+        return self._is_at_least(9)
+
+    @property
     def has_secondary_indexes(self) -> bool:
         """A secondary index may be kept over our files.
 

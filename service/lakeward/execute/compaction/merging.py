@@ -117,6 +117,7 @@ def _specs(table: ServicedTable, claim: Claim) -> list[OperationSpec]:
                 rules=rules,
                 memory_bytes=options.memory_bytes,
                 accept_damaged_logs=options.accept_damaged_logs,
+                widens_nested_floats=snapshot.config.version.widens_nested_floats,
                 superseded=target.superseded,
             ),
             attempt=table.owner.attempt,

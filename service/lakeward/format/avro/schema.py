@@ -34,6 +34,8 @@ META_COLUMNS = (
 REQUIRED_KEY = b"lakeward.required"
 """The entry of a field's metadata that says that its values may not be null."""
 DEFAULT_KEY = b"lakeward.default"
+NESTED_FLOATS_KEY = b"lakeward.nested.floats"
+"""Marks a column in whose lists and maps floats of Parquet files must not become doubles (`keeping_nested_floats`)."""
 """The entry with its default as JSON, where that is not null."""
 
 _DEPTH_MAX = 64  # no writer nests deeper; it keeps a hostile schema from exhausting the stack
@@ -332,3 +334,11 @@ _LOGICAL = {
     ("long", "local-timestamp-millis"): AvroType(AvroKind.LONG, pa.timestamp("ms")),
     ("long", "local-timestamp-micros"): AvroType(AvroKind.LONG, pa.timestamp("us")),
 }
+
+
+def keeping_nested_floats(schema: pa.Schema) -> pa.Schema:
+    """The schema for a table whose readers widen floats in lists and maps of Parquet files to the nearest double.
+
+    So do those of Hudi 1.0 (version 8); those of 1.1 and later go by the digits, as floats elsewhere do in all of them.
+    """
+    return pa.schema([each.with_metadata({**(each.metadata or {}), NESTED_FLOATS_KEY: b""}) for each in schema])
