@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeward.format.avro.decoder import AvroProgram
 from lakeward.format.avro.encoder import UnwritableRecord, encode_records, write_number
+from lakeward.format.avro.program import AvroProgram
 from tests.format.avro.test_decoder import decode, one_column, program_of, tables
 from tests.runs import runs
 

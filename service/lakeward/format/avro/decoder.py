@@ -1,13 +1,10 @@
 """Decode Avro binary straight into Arrow's buffers: framed records in, columns out, no object per value.
 
-The schema becomes a flat program, one node per type in depth-first order (`AvroProgram`). The kernel walks it once per
-record with a small stack of open arrays and maps. It runs twice over the same records: first to check every length
-and to count values and bytes per node, then, into one heap that is exactly large enough, to fill.
-
-    record {a: int, b: [null, array of record {c: string}], d: long}
-
-    node  0 int(a)   1 array(b)   2 record(element)   3 string(c)   4 long(d)
-    end   1          4            4                   4             5          first node behind the subtree
+The schema is a flat program, one node per type in depth-first order (`program.py`). Records without arrays and maps, of
+which every record has one value for each node, are walked once, and their columns filled one after the other
+(`flat_records.py`). Of others the kernel here walks the program once per record with a small stack of open arrays and
+maps. It runs twice over the same records: first to check every length and to count values and bytes per node, then,
+into one heap that is exactly large enough, to fill.
 
 A null record puts a null into every node below it, since Arrow's children are as long as their parent; a null
 array or map does not, its children only hold what its elements hold.
@@ -27,98 +24,37 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.format.avro.schema import AvroField, AvroKind, AvroType
-from lakeward.kernel import I32, I64, I64_IN, TWO_I64, U8, U8_IN, kernel, types
-
-# Kinds of nodes, as the kernel knows them.
-BOOLEAN, INT, LONG, FLOAT, DOUBLE, BYTES, DECIMAL_FIXED, DECIMAL_BYTES, RECORD, REPEATED = range(10)
-_KINDS = {
-    AvroKind.BOOLEAN: BOOLEAN,
-    AvroKind.INT: INT,
-    AvroKind.LONG: LONG,
-    AvroKind.FLOAT: FLOAT,
-    AvroKind.DOUBLE: DOUBLE,
-    AvroKind.BYTES: BYTES,
-    AvroKind.STRING: BYTES,
-    AvroKind.FIXED: BYTES,
-    AvroKind.ENUM: INT,
-    AvroKind.DECIMAL_FIXED: DECIMAL_FIXED,
-    AvroKind.DECIMAL_BYTES: DECIMAL_BYTES,
-    AvroKind.RECORD: RECORD,
-    AvroKind.ARRAY: REPEATED,
-    AvroKind.MAP: REPEATED,
-}
-# Bytes per value by kind; strings, arrays and maps have offsets, one more than values.
-_WIDTHS = {
-    BOOLEAN: 1,
-    INT: 4,
-    LONG: 8,
-    FLOAT: 4,
-    DOUBLE: 8,
-    BYTES: 4,
-    DECIMAL_FIXED: 16,
-    DECIMAL_BYTES: 16,
-    RECORD: 0,
-    REPEATED: 4,
-}
-NO_UNION = -2
-
-(
-    _OK,
-    _CUT_SHORT,
-    _BAD_NUMBER,
-    _BAD_BRANCH,
-    _BAD_LENGTH,
-    _BAD_BOOLEAN,
-    _INT_RANGE,
-    _LEFT_OVER,
-    _BAD_DECIMAL,
-    _BAD_SYMBOL,
-) = range(10)
-_FAULTS = {
-    _CUT_SHORT: "it ends in the middle of a value",
-    _BAD_NUMBER: "it holds a number of more than 64 bits",
-    _BAD_BRANCH: "it holds a union branch that the schema does not have",
-    _BAD_LENGTH: "it holds a length that lies outside of the record",
-    _BAD_BOOLEAN: "it holds a boolean that is neither 0 nor 1",
-    _INT_RANGE: "it holds an int of more than 32 bits",
-    _LEFT_OVER: "bytes are left over behind its last field",
-    _BAD_DECIMAL: "it holds a decimal of no or more than 16 bytes",
-    _BAD_SYMBOL: "it holds a symbol that the schema does not have",
-}
-
-_INT32_MAX = 2**31 - 1
-
-
-class BadRecord(Exception):
-    """A record's bytes do not fit the schema."""
-
-    def __init__(self, record: int, why: str) -> None:
-        super().__init__(record, why)
-        self.record = record
-        """Counted from the first record given to `decode_records`."""
-        self.why = why
-
-
-class TooLarge(BadRecord):
-    """A record that would take more memory than it may."""
-
-    def __init__(self, needed: int) -> None:
-        super().__init__(0, f"its columns would take {needed} bytes of memory")
-        self.needed = needed
-
-
-@dataclass(frozen=True, slots=True)
-class AvroProgram:
-    """A record schema as the kernel reads it: one entry per node in each array, and the columns it was made from."""
-
-    columns: tuple[AvroField, ...]
-    schema: pa.Schema
-    kinds: npt.NDArray[np.int64]
-    null_branches: npt.NDArray[np.int64]
-    ends: npt.NDArray[np.int64]
-    sizes: npt.NDArray[np.int64]
-    """Bytes of a fixed, symbols of an enum; 0 elsewhere."""
+from lakeward.format.avro.flat_records import HEAP_TO_SPARE, walk_flat_records
+from lakeward.format.avro.program import (
+    BAD_BOOLEAN,
+    BAD_BRANCH,
+    BAD_DECIMAL,
+    BAD_LENGTH,
+    BAD_SYMBOL,
+    BOOLEAN,
+    BYTES,
+    CUT_SHORT,
+    DECIMAL_BYTES,
+    DECIMAL_FIXED,
+    DOUBLE,
+    FAULTS,
+    FLOAT,
+    INT,
+    INT_RANGE,
+    LEFT_OVER,
+    LONG,
+    NO_UNION,
+    OK,
+    RECORD,
+    REPEATED,
+    WIDTHS,
+    AvroProgram,
+    BadRecord,
+    TooLarge,
+    read_number,
+)
+from lakeward.format.avro.schema import AvroKind, AvroType
+from lakeward.kernel import I32, I64, I64_IN, U8, U8_IN, kernel, types
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,34 +63,6 @@ class Decoded:
 
     batch: pa.RecordBatch
     bytes_used: int
-
-
-def compile_schema(columns: tuple[AvroField, ...]) -> AvroProgram:
-    kinds: list[int] = []
-    null_branches: list[int] = []
-    ends: list[int] = []
-    sizes: list[int] = []
-
-    def add(avro_type: AvroType) -> None:
-        node = len(kinds)
-        kinds.append(_KINDS[avro_type.kind])
-        null_branches.append(NO_UNION if avro_type.null_branch is None else avro_type.null_branch)
-        sizes.append(avro_type.fixed_size or len(avro_type.symbols))
-        ends.append(0)
-        for child in avro_type.children:
-            add(child.type)
-        ends[node] = len(kinds)
-
-    for column in columns:
-        add(column.type)
-    return AvroProgram(
-        columns=columns,
-        schema=pa.schema([pa.field(column.name, column.type.arrow) for column in columns]),
-        kinds=np.array(kinds, dtype=np.int64),
-        null_branches=np.array(null_branches, dtype=np.int64),
-        ends=np.array(ends, dtype=np.int64),
-        sizes=np.array(sizes, dtype=np.int64),
-    )
 
 
 def decode_records(
@@ -166,30 +74,50 @@ def decode_records(
     `heap_bytes_max`. None when not even one record is complete. Raises `BadRecord`; `TooLarge` where
     the first one alone takes more.
     """
+    flat = program.is_flat
     while True:
-        nodes = len(program.kinds)
-        lengths = np.zeros(nodes, dtype=np.int64)
-        byte_lengths = np.zeros(nodes, dtype=np.int64)
-        nothing = np.zeros(0, dtype=np.uint8)
-        places = np.zeros(3 * nodes, dtype=np.int64)
-        records, used = _run(program, data, records_max, False, lengths, byte_lengths, places, nothing)
-        if records == 0:
+        found = walk_flat_records(program, data, records_max) if flat else _count(program, data, records_max)
+        if found.records == 0:
             return None
-        size = _place(program, lengths, byte_lengths, places)
+        places, size = _place(program, found.lengths, found.byte_lengths)
         if size <= heap_bytes_max:
             break
-        if records == 1:
+        if found.records == 1:
             raise TooLarge(size)
-        records_max = records // 2
+        records_max = found.records // 2
     # Arrow's memory: what is held of it is told from what was given back, and is given back to the system.
-    heap = np.frombuffer(pa.allocate_buffer(max(size, 8)), dtype=np.uint8)
-    lengths_again = np.zeros(nodes, dtype=np.int64)
-    byte_lengths_again = np.zeros(nodes, dtype=np.int64)
-    _run(program, data, records, True, lengths_again, byte_lengths_again, places, heap)
-    assert np.array_equal(lengths, lengths_again) and np.array_equal(byte_lengths, byte_lengths_again)
-    reader = _Columns(program, heap, lengths, byte_lengths, places)
+    heap = np.frombuffer(pa.allocate_buffer(size + HEAP_TO_SPARE), dtype=np.uint8)
+    found.fill(places, heap)
+    reader = _Columns(program, heap, found.lengths, found.byte_lengths, places)
     batch = pa.RecordBatch.from_arrays([reader.build(column.type) for column in program.columns], schema=program.schema)
-    return Decoded(batch=batch, bytes_used=used)
+    return Decoded(batch=batch, bytes_used=found.bytes_used)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """Records that were checked, and what each node will take."""
+
+    program: AvroProgram
+    data: npt.NDArray[np.uint8]
+    records: int
+    bytes_used: int
+    lengths: npt.NDArray[np.int64]
+    byte_lengths: npt.NDArray[np.int64]
+
+    def fill(self, places: npt.NDArray[np.int64], heap: npt.NDArray[np.uint8]) -> None:
+        lengths, byte_lengths = np.zeros_like(self.lengths), np.zeros_like(self.byte_lengths)
+        _run(self.program, self.data, self.records, True, lengths, byte_lengths, places, heap)
+        assert np.array_equal(self.lengths, lengths) and np.array_equal(self.byte_lengths, byte_lengths)
+
+
+def _count(program: AvroProgram, data: npt.NDArray[np.uint8], records_max: int) -> _Counted:
+    nodes = len(program.kinds)
+    lengths = np.zeros(nodes, dtype=np.int64)
+    byte_lengths = np.zeros(nodes, dtype=np.int64)
+    nothing = np.zeros(0, dtype=np.uint8)
+    places = np.zeros(3 * nodes, dtype=np.int64)
+    records, used = _run(program, data, records_max, False, lengths, byte_lengths, places, nothing)
+    return _Counted(program, data, records, used, lengths, byte_lengths)
 
 
 def _run(
@@ -222,8 +150,8 @@ def _run(
         result,
     )
     records, used, fault = (int(value) for value in result)
-    if fault != _OK:
-        raise BadRecord(records, _FAULTS[fault])
+    if fault != OK:
+        raise BadRecord(records, FAULTS[fault])
     return records, used
 
 
@@ -231,16 +159,16 @@ def _place(
     program: AvroProgram,
     lengths: npt.NDArray[np.int64],
     byte_lengths: npt.NDArray[np.int64],
-    places: npt.NDArray[np.int64],
-) -> int:
-    """Give each node its places in the heap (validity bytes, values, string bytes); the size of the heap."""
+) -> tuple[npt.NDArray[np.int64], int]:
+    """(the places of each node in the heap: validity bytes, values, string bytes; the size of the heap)."""
+    places = np.zeros(3 * len(program.kinds), dtype=np.int64)
     at = 0
     for node, kind in enumerate(program.kinds):
         slots = int(lengths[node]) + (1 if kind in (BYTES, REPEATED) else 0)
-        for index, size in enumerate((int(lengths[node]), slots * _WIDTHS[int(kind)], int(byte_lengths[node]))):
+        for index, size in enumerate((int(lengths[node]), slots * WIDTHS[int(kind)], int(byte_lengths[node]))):
             places[3 * node + index] = at
             at += (size + 7) // 8 * 8
-    return at
+    return places, at
 
 
 class _Columns:
@@ -272,7 +200,7 @@ class _Columns:
         validity = pa.py_buffer(np.packbits(valid, bitorder="little")) if nulls else None
         children = [self.build(child.type) for child in avro_type.children]
         slots = length + (1 if kind in (BYTES, REPEATED) else 0)
-        values = self._heap[values_at : values_at + slots * _WIDTHS[kind]]
+        values = self._heap[values_at : values_at + slots * WIDTHS[kind]]
         arrow = avro_type.arrow
         if kind == RECORD:
             return pa.Array.from_buffers(arrow, length, [validity], nulls, children=children)
@@ -291,24 +219,6 @@ class _Columns:
             )
             children = [entries]
         return pa.Array.from_buffers(arrow, length, [validity, pa.py_buffer(values)], nulls, children=children or None)
-
-
-@kernel(TWO_I64(U8_IN, types.int64, types.int64))
-def read_number(data: Any, at: Any, end: Any) -> Any:
-    """(value, position behind it) of a zigzag number; position -1 when cut short, -2 when it has more than 64 bits."""
-    value = np.int64(0)
-    for index in range(10):
-        if at >= end:
-            return np.int64(0), np.int64(-1)
-        byte = np.int64(data[at])
-        at += 1
-        if index == 9 and byte > 1:
-            return np.int64(0), np.int64(-2)
-        value |= (byte & np.int64(0x7F)) << np.int64(7 * index)
-        if byte < 128:
-            # The shift must not carry the sign along: mask it off.
-            return ((value >> np.int64(1)) & np.int64(0x7FFFFFFFFFFFFFFF)) ^ -(value & np.int64(1)), np.int64(at)
-    return np.int64(0), np.int64(-2)
 
 
 @kernel(
@@ -364,7 +274,7 @@ def _decode(
         )
         at = start + 4
         if record_length >= np.int64(0x80000000):
-            result[0], result[2] = records, _BAD_LENGTH
+            result[0], result[2] = records, BAD_LENGTH
             return
         end = at + record_length
         if end > data_end:
@@ -384,7 +294,7 @@ def _decode(
                     if left < 0:
                         # A negative count is followed by the run's bytes, which only serve skipping.
                         if left < at - end:
-                            result[0], result[2] = records, _BAD_LENGTH
+                            result[0], result[2] = records, BAD_LENGTH
                             return
                         left = -left
                         _skipped, at = read_number(data, at, end)
@@ -392,7 +302,7 @@ def _decode(
                             result[0], result[2] = records, -at
                             return
                     if left < 0 or left > end - at:
-                        result[0], result[2] = records, _BAD_LENGTH
+                        result[0], result[2] = records, BAD_LENGTH
                         return
                     if left == 0:
                         slot = lengths[array]
@@ -415,7 +325,7 @@ def _decode(
                     result[0], result[2] = records, -at
                     return
                 if branch < 0 or branch > (0 if null_branch == -1 else 1):
-                    result[0], result[2] = records, _BAD_BRANCH
+                    result[0], result[2] = records, BAD_BRANCH
                     return
                 is_null = branch == null_branch
             if is_null:
@@ -462,10 +372,10 @@ def _decode(
                     return
                 if kind == INT:
                     if number < -2147483648 or number > 2147483647:
-                        result[0], result[2] = records, _INT_RANGE
+                        result[0], result[2] = records, INT_RANGE
                         return
                     if sizes[node] > 0 and (number < 0 or number >= sizes[node]):
-                        result[0], result[2] = records, _BAD_SYMBOL
+                        result[0], result[2] = records, BAD_SYMBOL
                         return
                     if fill:
                         heap32[values_at // 4 + slot] = np.int32(number)
@@ -479,7 +389,7 @@ def _decode(
                         result[0], result[2] = records, -at
                         return
                 if length < 0 or length > end - at:
-                    result[0], result[2] = records, _BAD_LENGTH
+                    result[0], result[2] = records, BAD_LENGTH
                     return
                 used = byte_lengths[node]
                 byte_lengths[node] = used + length
@@ -492,7 +402,7 @@ def _decode(
             elif kind in (DOUBLE, FLOAT):
                 width = 8 if kind == DOUBLE else 4
                 if end - at < width:
-                    result[0], result[2] = records, _CUT_SHORT
+                    result[0], result[2] = records, CUT_SHORT
                     return
                 if fill:
                     # Little-endian in Avro as in Arrow.
@@ -501,10 +411,10 @@ def _decode(
                 at += width
             elif kind == BOOLEAN:
                 if at >= end:
-                    result[0], result[2] = records, _CUT_SHORT
+                    result[0], result[2] = records, CUT_SHORT
                     return
                 if data[at] > 1:
-                    result[0], result[2] = records, _BAD_BOOLEAN
+                    result[0], result[2] = records, BAD_BOOLEAN
                     return
                 if fill:
                     heap[values_at + slot] = data[at]
@@ -517,10 +427,10 @@ def _decode(
                         result[0], result[2] = records, -at
                         return
                     if width < 1 or width > 16:
-                        result[0], result[2] = records, _BAD_DECIMAL
+                        result[0], result[2] = records, BAD_DECIMAL
                         return
                 if end - at < width:
-                    result[0], result[2] = records, _CUT_SHORT
+                    result[0], result[2] = records, CUT_SHORT
                     return
                 if fill:
                     # Big-endian of any width becomes 16 bytes little-endian; the sign fills the rest.
@@ -534,7 +444,7 @@ def _decode(
             # A record needs nothing but its validity; its fields come next.
             node += 1
         if at != end:
-            result[0], result[2] = records, _LEFT_OVER
+            result[0], result[2] = records, LEFT_OVER
             return
         records += 1
         start = end

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.format.avro.decoder import (
+from lakeward.format.avro.program import (
     BOOLEAN,
     BYTES,
     DECIMAL_BYTES,

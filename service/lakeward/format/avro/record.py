@@ -12,7 +12,7 @@ Keeps:   1. nothing is read beyond the end of the bytes, and each value but a br
          2. elements are made only after the budget was asked for them, whatever their schema makes of a byte;
          3. recursion, nesting and the size of the schema are bounded before anything is decoded: `ValueError`,
             never a `RecursionError`.
-See:     avro_kernel.py, which decodes many records into Arrow.
+See:     decoder.py, which decodes many records into Arrow.
 """
 
 from __future__ import annotations

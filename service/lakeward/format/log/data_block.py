@@ -23,15 +23,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.errors import BrokenFile, Unsupported
-from lakeward.format.avro.decoder import (
-    AvroProgram,
-    BadRecord,
-    Decoded,
-    TooLarge,
-    compile_schema,
-    decode_records,
-    read_number,
-)
+from lakeward.format.avro.decoder import Decoded, decode_records
+from lakeward.format.avro.program import AvroProgram, BadRecord, TooLarge, compile_schema, read_number
 from lakeward.format.avro.schema import AvroKind, block_schema, parse_schema
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock, read_content_range
 from lakeward.format.log.hfile_block import read_hfile_records, with_key_column

@@ -27,8 +27,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.errors import BrokenFile, Unsupported
-from lakeward.format.avro.decoder import AvroProgram, compile_schema, read_number
 from lakeward.format.avro.encoder import encode_records, write_number
+from lakeward.format.avro.program import AvroProgram, compile_schema, read_number
 from lakeward.format.avro.schema import AvroField, AvroKind, AvroType
 from lakeward.format.log.block import BlockType, LogBlock, read_content
 from lakeward.format.log.kryo_deletes import BadDeletes, OtherOrderingClass, read_kryo_deletes

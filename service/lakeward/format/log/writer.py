@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeward.errors import Unsupported
-from lakeward.format.avro.decoder import compile_schema
 from lakeward.format.avro.encoder import UnwritableRecord, encode_records
+from lakeward.format.avro.program import compile_schema
 from lakeward.format.avro.schema import META_COLUMNS, parse_schema
 from lakeward.format.log.block import FORMAT_VERSION, MAGIC, BlockType, HeaderKey
 from lakeward.format.log.delete_block import encode_deletes

@@ -56,9 +56,9 @@ def _compiled_copy(_: Any, target: Any, source: Any, length: Any) -> Any:
 
 _IS_COMPILED: bool = not config.DISABLE_JIT  # type: ignore[attr-defined]
 
-load_u8: Callable[[int], int] = _compiled_load(types.uint8) if _IS_COMPILED else _load_u8
+load_u8: Callable[[Any], Any] = _compiled_load(types.uint8) if _IS_COMPILED else _load_u8
 """(address) -> the byte there."""
-load_i32: Callable[[int], int] = _compiled_load(types.int32) if _IS_COMPILED else _load_i32
+load_i32: Callable[[Any], Any] = _compiled_load(types.int32) if _IS_COMPILED else _load_i32
 """(address) -> the signed 32-bit integer there, which need not be aligned."""
-copy_bytes: Callable[[int, int, int], None] = _compiled_copy if _IS_COMPILED else _copy_bytes  # type: ignore[assignment]
+copy_bytes: Callable[[Any, Any, Any], None] = _compiled_copy if _IS_COMPILED else _copy_bytes  # type: ignore[assignment]
 """(target, source, length): copy bytes from one address to another; the two do not overlap."""
