@@ -6,33 +6,37 @@
     12033   a pull request (HUDI-8248): a rollback command newer than the query's instant was left out
     10803   an issue: of the blocks of one instant those of one task attempt were kept, by their number, and those that
             were committed went
+    8132    an issue: a new base file had half of the rows of the old one; no cause was found, so here is one
 
 Elsewhere: 4863 and 14365 in `tests/life/test_known_bugs.py`; 7969 (a plan did not name a log) in
-`tests/table/file_system_view.cases`; 8132 (a new base file had fewer rows than the old one, of which no cause was
-found) in `tests/task/test_verification.py`.
+`tests/table/file_system_view.cases`.
 """
 
 from __future__ import annotations
 
 import io
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import pyarrow as pa
 import pytest
 
-from lakeward.errors import LakewardError
+from lakeward.errors import BrokenFile, LakewardError
 from lakeward.format.log import block as log_block
 from lakeward.format.log.block import MAGIC, BlockType, HeaderKey, LogBlock, scan_blocks
 from lakeward.format.log.data_block import read_data_block
-from lakeward.read import log_run, log_scan
+from lakeward.format.parquet.base_file import open_base_file
+from lakeward.read import file_slice, log_run, log_scan
 from lakeward.read.log_scan import scan_slice_heads
 from lakeward.storage.local import LocalStorage
 from tests.read.log_files import BLOCK_SCHEMA, data_block, delete_block, rollback_block, row
+from tests.read.slice_queries import lay_out, read
 from tests.read.test_log_run import make
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -116,6 +120,12 @@ def schemas_of_blocks(folder: Path) -> None:
     }
 
 
+def rows_of_each_row_group(folder: Path) -> None:
+    base = [row(key, 1, "base") for key in "abcdef"]
+    rows, _ = read(lay_out(folder, base, [data_block("200", [row("b", 2, "log")])], group_rows=2))
+    assert [(found["id"], found["v"]) for found in rows] == [(key, "log" if key == "b" else "base") for key in "abcdef"]
+
+
 # The naive readers
 
 
@@ -188,6 +198,15 @@ def by_the_first_schema(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(log_run, "read_data_block", naive)
 
 
+def as_far_as_it_can_be_read(patch: pytest.MonkeyPatch) -> None:
+    """What does not come is not there, and what came is written down for all there is."""
+
+    def all_but_the_last(*given: Any, **options: Any) -> Iterator[pa.RecordBatch]:
+        return islice(open_base_file(*given, **options), 2)
+
+    patch.setattr(file_slice, "open_base_file", all_but_the_last)
+
+
 def scanning(change: Callable[[list[LogBlock], str], Iterable[LogBlock]]) -> Plant:
     return partial(before_the_scan, change=change)
 
@@ -199,6 +218,7 @@ BUGS: dict[str, tuple[Callable[[Path], None], Plant]] = {
     "7729": (written_again_after_a_rollback, scanning(wherever_they_are)),
     "12033": (rollback_newer_than_the_query, scanning(commands_up_to_the_query)),
     "10803": (attempts_of_one_task, scanning(one_attempt_of_each)),
+    "8132": (rows_of_each_row_group, as_far_as_it_can_be_read),
     "one schema for all": (schemas_of_blocks, by_the_first_schema),
 }
 
@@ -213,3 +233,11 @@ def test_a_naive_reader_is_found_out(
     naive(monkeypatch)
     with pytest.raises((AssertionError, LakewardError)):
         holds(tmp_path)
+
+
+def test_a_base_file_that_ends_early_is_not_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """8132 again: the merge's counts are of the rows that it was given, so they are held against the footer's. Keeps 2
+    of read/file_slice."""
+    as_far_as_it_can_be_read(monkeypatch)
+    with pytest.raises(BrokenFile, match="4 rows were read, its footer says 6"):
+        rows_of_each_row_group(tmp_path)

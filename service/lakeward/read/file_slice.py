@@ -10,7 +10,8 @@ that is not sorted is sorted in files, too; then the merge is by order.
 Touches: reads the slice's files; spill files of its own outside of the table.
 Keeps:   1. the rows are those that Hudi's snapshot query at the slice's instant returns, with their commit times and
             sequence numbers; only `_hoodie_file_name` is left for the writer to set;
-         2. the counts add up: rows == base_rows + inserted - deleted;
+         2. the counts add up: rows == base_rows + inserted - deleted; and all rows that the base file's footer counts
+            were read, where no query asks for less;
          3. where `is_sorted`, the rows are in the order of their keys' bytes;
          4. every file and temporary file is closed when the batches are exhausted or the reader stops early;
          5. with a query, the rows are those of 1 that it chooses, with the columns that it names;
@@ -263,6 +264,7 @@ class MergedSlice:
                 yield from self._chosen(merge.batches(self._base_batches(), self._base_keys))
                 log_keys = fold.keys
             rows_left_out = sum(group.rows for group in self._left_out)
+            self._check_base_rows(merge.base_rows + rows_left_out)
             self._counts = MergeCounts(
                 base_rows=merge.base_rows + rows_left_out,
                 log_files=self._run.scan.log_files,
@@ -280,6 +282,15 @@ class MergedSlice:
             )
         finally:
             self._resources.close()
+
+    def _check_base_rows(self, rows: int) -> None:
+        """The merge's counts are of what it was given: what a reader loses before it, they do not miss."""
+        if rows != self._base.rows and not self._query.predicate.conditions:
+            raise BrokenFile(
+                f"Of the base file {self._input.base_file} {rows} rows were read, its footer says {self._base.rows}.",
+                why="A merge of fewer rows would lose the others.",
+                remedy="Run it again; if it fails again, the file is damaged: restore it from a copy.",
+            )
 
     @property
     def _merged_by(self) -> MergedBy:
