@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lakeward.format.parquet.row_groups import RowGroup, ValueRange
-from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD, MergeMode, MergeRules
+from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD, MergeMode, MergeRules, PartialUpdates
 from lakeward.read.predicate import Among, Between, Condition, Predicate
 from lakeward.read.pruning import LogSide, choose_log_row_groups, choose_row_groups
 from lakeward.read.slice_query import SliceQuery
@@ -18,6 +19,7 @@ from tests.runs import runs
 
 KEY = RECORD_KEY_FIELD
 WANTED = Predicate((Among("v", frozenset({"wanted"})),))
+FILLED = [replace(rules, partial_updates=PartialUpdates.IGNORE_DEFAULTS) for rules in (COMMIT, EVENT)]
 
 
 def rows_of(
@@ -56,6 +58,16 @@ def test_where_the_last_one_written_wins_no_base_row_is_needed(tmp_path: Path, r
     later = data_block("200", [row("k", 5, "wanted")])
     found, skipped = rows_of(tmp_path, [row("a", 10, "x"), row("k", 10, "x")], later, rules=rules)
     assert (found, skipped) == (([("k", 5, "wanted")], 2) if rules is COMMIT else ([], 1))
+
+
+@pytest.mark.parametrize("rules", FILLED, ids=lambda rules: rules.mode.value)
+def test_a_row_that_fills_another_is_read(tmp_path: Path, rules: MergeRules):
+    """The base row of a partial update gives what the log's record lacks, though its own values are not wanted; also by
+    commit time, where no base row is needed otherwise. And where it gives the value that is wanted, it is found."""
+    base = [row("a", 10, "x"), row("k", 10, "x"), row("m", 10, "wanted")]
+    later = data_block("200", [row("k", 20, "wanted") | {"id": None}, row("m", 20, "") | {"v": None}])
+    found = [("k", 20, "wanted"), ("m", 20, "wanted")]
+    assert rows_of(tmp_path, base, later, rules=rules) == (found, 1)
 
 
 @pytest.mark.parametrize("ordering", [None, 5, 20])
@@ -168,7 +180,7 @@ def random_condition(chance: random.Random) -> Condition:
 
 @pytest.mark.parametrize("seed", range(runs(8)))
 def test_what_is_read_and_filtered_is_what_everything_filtered_is(tmp_path: Path, seed: int):
-    """Random slices of every kind, against a read of all rows and columns whose rows are chosen afterwards.
+    """Random slices of every kind, of partial updates too, against a read of all rows whose rows are chosen afterwards.
 
     Keeps 1 of read/pruning.
     """
@@ -176,7 +188,7 @@ def test_what_is_read_and_filtered_is_what_everything_filtered_is(tmp_path: Path
     keys = chance.sample(KEYS, chance.choice([0, 2, 6, 7, 8]))
     base = random_rows(chance, sorted(keys) if chance.random() < 0.5 else keys)
     logs = [random_log(chance, str(200 + number)) for number in range(chance.randrange(4))]
-    rules = chance.choice([EVENT, EVENT, COMMIT])
+    rules = chance.choice([EVENT, EVENT, COMMIT, *FILLED])
     given = lay_out(
         tmp_path, base if base or not logs else None, logs, rules=rules, group_rows=chance.choice([1, 1, 2, 3])
     )

@@ -127,7 +127,9 @@ def test_several_ordering_fields():
     zeros = row(0, "base", no=0)
     assert both(zeros, delete((0, 0)), data(0, "log", no=-1), integers=("ts", "no")) is None, "no commit-time delete"
     assert both(row(None, "base", no=1), delete((0, 0)), integers=("ts", "no")) == "base"
-    assert both(None, data(10, "a", no=None), delete((9, "a"))) is None, "a delete wins over values of other classes"
+    for integers in ((), ("ts",)):
+        of_another_class = both(None, data(10, "a", no=None), delete((9, "a")), integers=integers)
+        assert of_another_class is None, "a delete wins over values of other classes"
     assert both(row(10, "base", no=None), data(10, "log", no=None)) == "log"
     with pytest.raises(Unsupported):
         both(base, data(10, "log", no=None))
