@@ -1,5 +1,8 @@
 """The sorted merge against the slow twin, over random slices whose base is sorted; and what only it can be wrong in."""
 
+import os
+import random
+import secrets
 from contextlib import closing
 
 import numpy as np
@@ -124,6 +127,47 @@ def test_partial_updates_agree_with_the_slow_twin(slice_, partial, base_rows, me
         return
     rows = counted(slice_, window_bytes=window_bytes, **more)
     assert texts(rows) == texts(pa.RecordBatch.from_pylist(expected, slice_.schema).to_pylist())
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("number", range(runs(24)))
+def test_slices_of_thousands_of_rows(number):
+    """Batches of 1 to 65,536 rows, windows that end within the records of a key, runs of any length: the rows are those
+    of the slow twin. LAKEWARD_SEED repeats one."""
+    seed = os.environ.get("LAKEWARD_SEED") or secrets.token_hex(4)
+    print(f"LAKEWARD_SEED={seed}")
+    chance = random.Random(seed)
+    base_rows, log_rows = (int(2 ** chance.uniform(0, 16)) for _ in range(2))
+    of_base, of_logs = (min(int(2 ** chance.uniform(4, 17)), 2_000 * rows) for rows in (base_rows, log_rows))
+    mode = chance.choice([MergeMode.EVENT_TIME_ORDERING, MergeMode.EVENT_TIME_ORDERING, MergeMode.COMMIT_TIME_ORDERING])
+    begins = ["a", "key/that/is/long/", "é", "\U0001f600"]
+    keys = sorted((f"{chance.choice(begins)}{number}" for number in range(2 * of_base)), key=str.encode)
+    hot = chance.choice([1, 20, len(keys)])  # where few keys have most of the records, windows end among them
+    ties = chance.choice([3, 1_000])
+    base = [data(key, chance.randrange(ties)) for key in sorted(chance.sample(keys, of_base), key=str.encode)]
+    records = [
+        (chance.choice(keys[:hot] if chance.random() < 0.6 else keys), chance.randrange(ties), chance.random())
+        for _ in range(of_logs)
+    ]
+    blocks = []
+    while records:
+        count = chance.randint(1, len(records))
+        part, records = records[:count], records[count:]
+        if chance.random() < 0.25:
+            blocks.append([(key, None if kind < 0.3 else ts) for key, ts, kind in part])
+        else:
+            blocks.append([data(key, ts, _hoodie_is_deleted=kind < 0.1) for key, ts, kind in part])
+    slice_ = Slice("long", base, blocks, mode)
+    more = {
+        "base_rows": base_rows,
+        "log_rows": log_rows,
+        "memory_bytes": int(10 ** chance.uniform(5, 8)),
+        "base_memory": chance.choice([None, int(10 ** chance.uniform(5, 8))]),
+        "window_bytes": int(10 ** chance.uniform(3, 7)),
+    }
+    rows = counted(slice_, **more)
+    expected = pa.RecordBatch.from_pylist(by_key(slow_merge(slice_)), slice_.schema).to_pylist()
+    assert texts(rows) == texts(expected), more
 
 
 @pytest.mark.parametrize("base_rows", [1, 2, 3])
