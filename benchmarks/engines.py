@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import machine, measure, write_report
-from lakeward.cli.options import engine
+from lakeward.dispatch import engine_rule
 from tests.golden_tables import copy_golden
 
 COMPACT = ("compact", "TABLE", "--type", "full", "--writers", "stopped", "--timezone", "UTC", "--json")
@@ -48,7 +48,7 @@ def compact(side: str, table: str) -> None:
     from lakeward.cli.main import main as lakeward
 
     if side == "local":
-        engine.IN_PROCESS_BELOW_BYTES = 0  # a table of this size would not start any
+        engine_rule.IN_PROCESS_BELOW_BYTES = 0  # a table of this size would not start any
     sys.argv = ["lakeward", *(table if word == "TABLE" else word for word in COMPACT), ENGINES[side]]
     lakeward()
 

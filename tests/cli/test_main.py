@@ -377,11 +377,19 @@ def test_plan_and_explain(table: Path, capfd: pytest.CaptureFixture[str]) -> Non
     assert planned["operations"] == 1
     assert planned["predicted"]["read_amplification_before"] > 2
     assert planned["predicted"]["read_amplification_after"] == 1
+    (runs_on,) = planned["runs_on"]
+    assert (runs_on["engine"], runs_on["choices"], runs_on["input_bytes"] > 0) == ("in_process", ["FULL"], True)
     assert run(["plan", str(table), "--explain", "--set", "planner.small_base_size=1KiB"]) == 0
-    assert "log-ratio" in capfd.readouterr().out
+    told = capfd.readouterr().out
+    assert "log-ratio" in told
+    assert "FULL would run in the process of the command, since it reads" in " ".join(told.split())
+    assert run(["compact", str(table), "--dry-run", "--spark", "--json"]) == 0
+    (runs_on,) = json.loads(capfd.readouterr().out)["runs_on"]
+    assert (runs_on["engine"], runs_on["master"], runs_on["why"]) == ("spark", "local[*]", "by --spark")
     assert run(["explain", str(table), "--type", "log", "--json"]) == 0
-    (decision,) = json.loads(capfd.readouterr().out)["decisions"]
-    assert decision["choice"] == "LOG"
+    explained = json.loads(capfd.readouterr().out)
+    (decision,), (runs_on,) = explained["decisions"], explained["runs_on"]
+    assert decision["choice"] == "LOG" and (runs_on["engine"], runs_on["choices"]) == ("in_process", ["LOG"])
     assert decision["explanation"].startswith("LOG")
     assert everything(table) == before
 

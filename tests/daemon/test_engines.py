@@ -52,6 +52,7 @@ def test_nothing_is_started_by_being_asked() -> None:
     assert engines.status.state is SparkState.NOT_STARTED
     engines.apply(SparkSettings(local_below=10))
     assert isinstance(engines.choose(9), LocalDispatcher)
+    assert engines.status.where == "spark://elsewhere:7077", "a running daemon keeps its master"
     engines.stop()
 
 

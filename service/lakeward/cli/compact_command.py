@@ -199,7 +199,7 @@ def compact(
     finally:
         engines.stop()
     if dry_run:
-        show_preview(preview, trigger, as_json=as_json)
+        show_preview(preview, trigger, engines.rule, as_json=as_json)
         nothing = not preview.operations and not (trigger and trigger.is_due)
     else:
         if as_json:

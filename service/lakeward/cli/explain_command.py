@@ -114,7 +114,7 @@ def _explain_table(
     opened: ConfiguredTable, config: Any, stated: StatedPlan, timezone: str | None, *, as_json: bool
 ) -> None:
     from lakeward.cli.explained import Explained
-    from lakeward.cli.preview import preview, show_preview
+    from lakeward.cli.preview import engine_rule_of, preview, show_preview
     from lakeward.cli.views.explained import judged_by_as_json, render_storage, storage_as_json
     from lakeward.cli.views.plan import explanations_as_json, render_explanations
     from lakeward.cli.views.savepoints import explain_pinned, savepoints_as_json
@@ -158,4 +158,5 @@ def _explain_table(
         explain_pinned(pinned, console, now=now)
         render_storage(states, explained.clean, archiving, explained.judged_by, console)
 
-    show_preview(planned, trigger, as_json=as_json, document=document, render=render)
+    rule = engine_rule_of(opened, config, stated)
+    show_preview(planned, trigger, rule, as_json=as_json, document=document, render=render)

@@ -34,8 +34,10 @@ def plan(
 ) -> None:
     """Say what compact would do now, with --config what the daemon would: the operations, what they would cost, and why
     not the others. Writes nothing."""
-    from lakeward.cli.preview import preview, show_preview
+    from lakeward.cli.preview import engine_rule_of, preview, show_preview
     from lakeward.cli.views.plan import render_plan
 
-    found, trigger = preview(open_table(table, config), config, stated, timezone)
-    show_preview(found.outcome, trigger, as_json=as_json, render=partial(render_plan, explained=explain_too))
+    opened = open_table(table, config)
+    found, trigger = preview(opened, config, stated, timezone)
+    rule = engine_rule_of(opened, config, stated)
+    show_preview(found.outcome, trigger, rule, as_json=as_json, render=partial(render_plan, explained=explain_too))

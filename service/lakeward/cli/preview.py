@@ -16,13 +16,16 @@ from rich.console import Console
 from lakeward.cli.configured_table import ConfiguredTable
 from lakeward.cli.metadata_compact import metadata_trigger_as_json, metadata_trigger_of, render_metadata_trigger
 from lakeward.cli.options.compaction import compaction_options
+from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.plan import StatedPlan
 from lakeward.cli.options.store import print_json
 from lakeward.cli.parked_groups import ParkedGroups
+from lakeward.cli.views.engines import engines_as_json, render_engines
 from lakeward.cli.views.plan import plan_as_json, render_plan
 from lakeward.cli.views.terminal import Terminal
 from lakeward.clock import SystemClock
 from lakeward.commit.owner import Processes
+from lakeward.dispatch.engine_rule import EngineRule, rule_of_daemon
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.execute.compaction.compactor import Compactor
 from lakeward.execute.compaction.preview import Preview
@@ -38,18 +41,35 @@ from lakeward.task.entry import run_operation_at
 def show_preview(
     outcome: PlanOutcome,
     trigger: MetadataTrigger | None,
+    rule: EngineRule,
     *,
     as_json: bool,
     document: Callable[[PlanOutcome], dict[str, Any]] = plan_as_json,
     render: Callable[[PlanOutcome, Console], None] = render_plan,
 ) -> None:
-    """What compact would do, and whether the metadata table's services are due."""
+    """What compact would do, on what it would run, and whether the metadata table's services are due."""
     if as_json:
-        print_json({**document(outcome), "metadata_table": metadata_trigger_as_json(trigger)})
+        runs_on = engines_as_json(outcome, rule)
+        print_json({**document(outcome), "runs_on": runs_on, "metadata_table": metadata_trigger_as_json(trigger)})
         return
     console = Terminal()
     render(outcome, console)
+    render_engines(outcome, rule, console)
     render_metadata_trigger(trigger, console)
+
+
+def engine_rule_of(opened: ConfiguredTable, config: Path | None, stated: StatedPlan) -> EngineRule:
+    """On what `compact` would run its plans now, or the daemon."""
+    spark, memory = opened.settings.spark, opened.table.memory
+    if _is_of_daemon(config, stated):
+        limit = opened.settings.service.memory
+        return rule_of_daemon(spark.local_below, master=spark.where, memory_bytes=memory, memory_limit_bytes=limit)
+    return StatedEngine().over(spark, memory_bytes=memory).rule
+
+
+def _is_of_daemon(config: Path | None, stated: StatedPlan) -> bool:
+    """A command line that says nothing of its own asks what the daemon of that configuration would do."""
+    return config is not None and stated.is_silent
 
 
 def _newest_plan_of_a_daemon(opened: ConfiguredTable) -> ServiceInstant | None:
@@ -74,8 +94,7 @@ def preview(
         opened.storage,
         opened.base_path,
         compaction_options(opened, opened.locks, timezone=timezone),
-        # Where the command line says nothing of its own, it asks what the daemon of that configuration would do.
-        planner=stated.over(opened.table, trigger=Trigger() if config is not None and stated.is_silent else None),
+        planner=stated.over(opened.table, trigger=Trigger() if _is_of_daemon(config, stated) else None),
         choose_dispatcher=lambda input_bytes: InProcessDispatcher(),
         run_operation=partial(run_operation_at, opened.base_path),
         clock=clock,

@@ -59,6 +59,7 @@ def service(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done, step by step; write nothing.")
     ] = False,
+    engine: StatedEngine,
     timezone: TimezoneOption = None,
     as_json: JsonOption = False,
     exit_code: Annotated[bool, typer.Option("--exit-code", help="Exit with 3 where there is nothing to do.")] = False,
@@ -77,7 +78,7 @@ def service(
 
     opened = open_table(table, config)
     locks = stated.over(opened, dry_run=dry_run)
-    engines = StatedEngine().over(opened.settings.spark, memory_bytes=opened.table.memory)
+    engines = engine.over(opened.settings.spark, memory_bytes=opened.table.memory)
     parked = ParkedGroups(opened, config, SystemClock(), say=partial(typer.echo, err=True))
     parked_now = parked.records()
     excluded = parked.excluded(parked_now)
@@ -158,6 +159,7 @@ class _Compaction:
 
         self._opened = opened
         self._serviced = serviced
+        self._rule = engines.rule
         standing = standing_of(opened.table, opened.snapshot(timezone=serviced.options.timezone))
         self._no_work = standing.no_work
         self._is_stopped = JobKind.COMPACTION in standing.stopped
@@ -190,12 +192,19 @@ class _Compaction:
         return _Step({"rolled_back": gone}, render, bool(gone))
 
     def preview(self) -> _Step:
+        from lakeward.cli.views.engines import engines_as_json, render_engines
         from lakeward.cli.views.plan import plan_as_json, render_plan
 
         if self._no_work:
             return self._none(self._no_work)
-        outcome = self._compactor.preview().outcome
-        return _Step(plan_as_json(outcome), partial(render_plan, outcome), bool(outcome.operations))
+        outcome, rule = self._compactor.preview().outcome, self._rule
+
+        def render(console: Terminal) -> None:
+            render_plan(outcome, console)
+            render_engines(outcome, rule, console)
+
+        document = {**plan_as_json(outcome), "runs_on": engines_as_json(outcome, rule)}
+        return _Step(document, render, bool(outcome.operations))
 
     def run(self) -> _Step:
         from lakeward.cli.metadata_compact import metadata_report_as_json, render_metadata_report

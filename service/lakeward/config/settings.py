@@ -56,6 +56,7 @@ from lakeward.plan.compaction.planner import merge_settings
 from lakeward.plan.compaction.yielding import WritersConflict, YieldOptions, YieldThen
 from lakeward.plan.metadata.compact_after import AUTO, MetadataCompactAfter
 from lakeward.plan.silence import SILENT_AFTER_SECONDS
+from lakeward.printable import printable_url
 from lakeward.quantities import parse_duration, parse_size
 from lakeward.state_folder import state_folder
 from lakeward.storage.opening import open_storage
@@ -310,6 +311,11 @@ class SparkSettings(_Section):
     local_below: SizeOrNone | None = None
     """Plans that read less than this run in processes of this machine instead of on Spark; 0: none do. Not given: for
     commands 16GiB, unless `master` or `remote` says where to work; for a daemon, whose session has started, 0."""
+
+    @property
+    def where(self) -> str:
+        """The Spark that is meant, without secrets."""
+        return "Spark Connect" if self.remote is not None else printable_url(self.master)
 
 
 class StateSettings(_Section):

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 
 from lakeward.config.settings import SparkSettings
 from lakeward.daemon.status import SparkState, SparkStatus
-from lakeward.dispatch.dispatcher import Dispatcher
+from lakeward.dispatch.dispatcher import Dispatcher, Engine
+from lakeward.dispatch.engine_rule import rule_of_daemon
 from lakeward.dispatch.local import LocalDispatcher, processes_of
 from lakeward.dispatch.spark import SparkDispatcher
-from lakeward.printable import printable_url
 
 
 class Engines:
@@ -28,8 +29,12 @@ class Engines:
             on_replaced: called when a session is started in the place of one that died.
         """
         remote = settings.remote.get_secret_value() if settings.remote is not None else None
-        self._where = "Spark Connect" if remote is not None else printable_url(settings.master)
-        self._local_below = settings.local_below or 0
+        self._rule = rule_of_daemon(
+            settings.local_below,
+            master=settings.where,
+            memory_bytes=memory_bytes,
+            memory_limit_bytes=memory_limit_bytes,
+        )
         # Jobs of several tables share the session; without fair scheduling one would starve the others.
         conf = {"spark.scheduler.mode": "FAIR"} | dict(settings.conf)
         self._spark = SparkDispatcher(settings.master, conf, pool=settings.pool, remote=remote, on_replaced=on_replaced)
@@ -38,11 +43,11 @@ class Engines:
 
     def apply(self, settings: SparkSettings) -> None:
         """What a running daemon can change."""
-        self._local_below = settings.local_below or 0
+        self._rule = replace(self._rule, local_below=settings.local_below or 0)
 
     def choose(self, input_bytes: int) -> Dispatcher:
         """The dispatcher for a plan that reads so many bytes."""
-        return self._local if input_bytes < self._local_below else self._spark
+        return self._spark if self._rule.choose(input_bytes).engine is Engine.SPARK else self._local
 
     @property
     def at_once(self) -> int:
@@ -57,8 +62,8 @@ class Engines:
     def status(self) -> SparkStatus:
         """The status at the last check. Waits for no answer."""
         if not self._spark.has_session:
-            return SparkStatus(SparkState.NOT_STARTED, self._where)
-        return SparkStatus(SparkState.UP if self._is_alive else SparkState.DOWN, self._where)
+            return SparkStatus(SparkState.NOT_STARTED, self._rule.master)
+        return SparkStatus(SparkState.UP if self._is_alive else SparkState.DOWN, self._rule.master)
 
     def stop(self) -> None:
         self._spark.stop()

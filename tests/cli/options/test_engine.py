@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from pydantic import SecretStr
 
-from lakeward.cli.options.engine import IN_PROCESS_BELOW_BYTES, LOCAL_BELOW_BYTES, CommandEngines, StatedEngine
+from lakeward.cli.options.engine import CommandEngines, StatedEngine
 from lakeward.config.settings import SparkSettings
 from lakeward.dispatch.dispatcher import Engine
+from lakeward.dispatch.engine_rule import IN_PROCESS_BELOW_BYTES, LOCAL_BELOW_BYTES
 from lakeward.errors import UsageError
 
 MEMORY = 512 * 1024**2
@@ -58,3 +59,50 @@ def test_options_that_contradict_each_other_are_refused(stated: StatedEngine) ->
     """Before the table is read."""
     with pytest.raises(UsageError):
         engines(stated, SparkSettings())
+
+
+@pytest.mark.parametrize(
+    ("stated", "configured", "input_bytes", "why"),
+    [
+        (StatedEngine(), SparkSettings(), 10, "since it reads 10 B, and below 64.0 MiB other processes"),
+        (
+            StatedEngine(),
+            SparkSettings(),
+            2**30,
+            "by the default of spark.local_below: it reads 1.0 GiB, less than 16.",
+        ),
+        (
+            StatedEngine(),
+            SparkSettings(),
+            2**35,
+            "by the default of spark.local_below: it reads 32.0 GiB, no less than",
+        ),
+        (
+            StatedEngine(),
+            SparkSettings(local_below=2**20),
+            2**20,
+            "by spark.local_below: it reads 1.0 MiB, no less than",
+        ),
+        (
+            StatedEngine(local_below="2GiB"),
+            SparkSettings(local_below=1),
+            2**30,
+            "by --local-below: it reads 1.0 GiB, les",
+        ),
+        (
+            StatedEngine(master="local[1]"),
+            SparkSettings(),
+            10,
+            "by the master that is named, without spark.local_below",
+        ),
+        (StatedEngine(local=True), CLUSTER, 2**40, "by --local"),
+        (StatedEngine(local=False), SparkSettings(), 10, "by --spark"),
+    ],
+)
+def test_each_choice_has_its_reason(
+    stated: StatedEngine, configured: SparkSettings, input_bytes: int, why: str
+) -> None:
+    """The option or setting that decides, and the sizes where these do. Keeps of dispatch/engine_rule."""
+    rule = engines(stated, configured).rule
+    assert rule.choose(input_bytes).why.startswith(why)
+    assert rule.master == (stated.master or configured.master)

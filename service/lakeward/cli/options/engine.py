@@ -1,8 +1,4 @@
-"""The options by which a verb is told what its operations run on, and what they come to.
-
-    plan < 64 MiB            in this process
-    plan < --local-below     in processes of this machine, one a core
-    else                     on Spark
+"""The options by which a verb is told what its operations run on, and what they come to (`dispatch/engine_rule`).
 
 Touches: child processes, or a Spark session: once an operation needs them, and until `stop`.
 """
@@ -22,15 +18,8 @@ from lakeward.quantities import parse_size
 if TYPE_CHECKING:
     from lakeward.config.settings import SparkSettings
     from lakeward.dispatch.dispatcher import Dispatcher
+    from lakeward.dispatch.engine_rule import EngineRule
     from lakeward.dispatch.spark import SparkDispatcher
-
-IN_PROCESS_BELOW_BYTES = 64 * 1024**2
-"""What one core merges in the time in which two processes have started and merged half of it each
-(benchmarks/README.md)."""
-LOCAL_BELOW_BYTES = 16 * 1024**3
-"""Spark on this machine is never done sooner than processes of it are; from here on its start is less than a hundredth
-of the work (benchmarks/README.md)."""
-_ALL = 2**63
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +78,23 @@ class StatedEngine:
                 why="With --local nothing runs on Spark.",
                 remedy="Leave them or --local out.",
             )
-        is_named = self.master is not None or bool(configured.model_fields_set & {"master", "remote"})
-        below = configured.local_below if configured.local_below is not None else 0 if is_named else LOCAL_BELOW_BYTES
+        from lakeward.dispatch.engine_rule import ALL_BYTES, rule_of_commands
+        from lakeward.printable import printable_url
+
+        said: tuple[int, str] | None = None
         if self.local is not None:
-            below = _ALL if self.local else 0
-        below = parse_option(parse_size, "--local-below", self.local_below, below)
-        return CommandEngines(configured, below, self.master, parse_pairs(self.spark_conf, like=_LIKE), memory_bytes)
+            said = (ALL_BYTES, "--local") if self.local else (0, "--spark")
+        elif self.local_below is not None:
+            said = (parse_option(parse_size, "--local-below", self.local_below, 0), "--local-below")
+        elif configured.local_below is not None:
+            said = (configured.local_below, "spark.local_below")
+        rule = rule_of_commands(
+            said,
+            master=configured.where if self.master is None else printable_url(self.master),
+            is_named=self.master is not None or bool(configured.model_fields_set & {"master", "remote"}),
+            memory_bytes=memory_bytes,
+        )
+        return CommandEngines(configured, rule, self.master, parse_pairs(self.spark_conf, like=_LIKE))
 
 
 _LIKE = "--spark-conf spark.executor.memory=2g"
@@ -103,29 +103,29 @@ _LIKE = "--spark-conf spark.executor.memory=2g"
 class CommandEngines:
     """Each is started with the first plan that is for it."""
 
-    def __init__(
-        self, configured: SparkSettings, local_below: int, master: str | None, conf: dict[str, str], memory_bytes: int
-    ) -> None:
+    def __init__(self, configured: SparkSettings, rule: EngineRule, master: str | None, conf: dict[str, str]) -> None:
+        self.rule = rule
         self._configured = configured
-        self._local_below = local_below
         self._master = master
         self._conf = conf
-        self._memory_bytes = memory_bytes
         self._spark: SparkDispatcher | None = None
         self._local: Dispatcher | None = None
 
     def choose(self, input_bytes: int) -> Dispatcher:
         """The dispatcher for a plan that reads so many bytes."""
-        if input_bytes >= self._local_below:
+        from lakeward.dispatch.dispatcher import Engine
+
+        chosen = self.rule.choose(input_bytes).engine
+        if chosen is Engine.SPARK:
             return self._on_spark()
-        if input_bytes < IN_PROCESS_BELOW_BYTES:
+        if chosen is Engine.IN_PROCESS:
             from lakeward.dispatch.in_process import InProcessDispatcher
 
             return InProcessDispatcher()
         if self._local is None:
             from lakeward.dispatch.local import LocalDispatcher, processes_of
 
-            self._local = LocalDispatcher(processes_of(self._memory_bytes))
+            self._local = LocalDispatcher(processes_of(self.rule.memory_bytes))
         return self._local
 
     def stop(self) -> None:
