@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -397,6 +398,7 @@ def log_stats_of(served: Served, partition: str) -> list[ColumnStatsRecord]:
     )
     with closing(run):
         run.read()
-        for batch in run.rows():
-            accumulator.add(batch)
+        for part in run.folded():
+            if isinstance(part, pa.RecordBatch):
+                accumulator.add(part)
     return log_column_stats(name, accumulator.ranges, columns=served.columns, version=served.version)

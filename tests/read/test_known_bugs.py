@@ -112,7 +112,8 @@ def schemas_of_blocks(folder: Path) -> None:
     ]
     with closing(make(folder, *logs)) as run:
         run.read()
-        rows = [found for part in run.rows() for found in part.to_pylist()]
+        parts = [part for part in run.folded() if isinstance(part, pa.RecordBatch)]
+        rows = [found for part in parts for found in part.to_pylist()]
     assert {(found["id"], found["ts"], found["v"]) for found in rows} == {
         ("a", 1, "first"),
         ("b", 2, None),

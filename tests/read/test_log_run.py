@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lakeward.errors import BrokenFile, UntrustedName
@@ -32,9 +33,12 @@ def make(folder: Path, *logs: bytes, names: tuple[str, ...] = (), **more: Any) -
 def winners(run: LogRun) -> tuple[list[tuple[str, int, str]], list[tuple[str, int | None]]]:
     with closing(run):
         run.read()
-        rows = [(one["id"], one["ts"], one["_hoodie_commit_time"]) for part in run.rows() for one in part.to_pylist()]
+        rows: list[tuple[str, int, str]] = []
         deletes: list[tuple[str, int | None]] = []
-        for part in run.tombstones():
+        for part in run.folded():
+            if isinstance(part, pa.RecordBatch):
+                rows += [(one["id"], one["ts"], one["_hoodie_commit_time"]) for one in part.to_pylist()]
+                continue
             values = [None] * len(part.keys) if part.ordering is None else part.ordering.to_pylist()
             deletes += zip(part.keys.to_pylist(), values, strict=True)
     return rows, deletes

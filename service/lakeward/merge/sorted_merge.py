@@ -101,28 +101,41 @@ class SortedMerge:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The merged rows. Raises `NotSorted`."""
-        for window in self._runs.windows():
-            won = self._winners(window)
-            won = won.part(won.kinds == LogRecordKind.DATA)
-            if len(won.order):
-                batch = self._runs.rows(won.order)
-                if self._fills:
-                    fillers = ((self._runs.rows(order), targets) for order, targets in self._fillers)
-                    batch = fill_rows(batch, fillers, self._rules)
-                    filled = [targets for _, targets in self._fillers]
-                    batch = hash_again(batch, np.concatenate(filled)) if filled else batch
-                self.rows += batch.num_rows
+        for won in self._won():
+            batch = self._rows_of(won)
+            if batch is not None:
                 yield batch
+
+    def records(self) -> Iterator[pa.RecordBatch | Tombstones]:
+        """The merged rows, and between them the deletes that won their keys. Raises `NotSorted`."""
+        for won in self._won():
+            batch = self._rows_of(won)
+            if batch is not None:
+                yield batch
+            deletes = won.part(won.kinds != LogRecordKind.DATA)
+            for number, at in deletes.order.by_batch():
+                source, places = self._runs.batch(number), deletes.order.places[at]
+                yield Tombstones(source.keys.take(pa.array(places)), source.ordering(places))
+
+    def _won(self) -> Iterator[_Records]:
+        """The records that won their keys, window by window."""
+        for window in self._runs.windows():
+            yield self._winners(window)
         assert self.rows == self.base_rows + self.inserted - self.deleted
 
-    def tombstones(self) -> Iterator[Tombstones]:
-        """The deletes that won their keys, in place of the rows."""
-        for window in self._runs.windows():
-            won = self._winners(window)
-            won = won.part(won.kinds != LogRecordKind.DATA)
-            for number, at in won.order.by_batch():
-                batch, places = self._runs.batch(number), won.order.places[at]
-                yield Tombstones(batch.keys.take(pa.array(places)), batch.ordering(places))
+    def _rows_of(self, won: _Records) -> pa.RecordBatch | None:
+        """Their rows, counted; None where all are deletes."""
+        won = won.part(won.kinds == LogRecordKind.DATA)
+        if len(won.order) == 0:
+            return None
+        batch = self._runs.rows(won.order)
+        if self._fills:
+            fillers = ((self._runs.rows(order), targets) for order, targets in self._fillers)
+            batch = fill_rows(batch, fillers, self._rules)
+            filled = [targets for _, targets in self._fillers]
+            batch = hash_again(batch, np.concatenate(filled)) if filled else batch
+        self.rows += batch.num_rows
+        return batch
 
     def _winners(self, window: RunWindow) -> _Records:
         """The records that won the keys of the window, but for the last key where it goes on."""

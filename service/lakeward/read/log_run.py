@@ -128,27 +128,18 @@ class LogRun:
                 self._read_block(opened[block.file], block)
         self.records.finish()
 
-    def rows(self) -> Iterator[pa.RecordBatch]:
-        """The data records that won their keys, in the order in which the keys appeared first, or in that of the keys
-        where the records did not fit memory."""
+    def folded(self) -> Iterator[pa.RecordBatch | Tombstones]:
+        """The records that won their keys, to be read once: rows and deletes, each kind in the order in which the keys
+        appeared first, or both in that of the keys where the records did not fit memory."""
         fold = self.records.fold
         if fold is None:
-            yield from self._merge().batches()
+            runs, window_bytes = self.records.runs, self._budget.window
+            yield from SortedMerge(runs, self._rules, self.schema, window_bytes=window_bytes).records()
             return
         for ids in _parts(fold.data_ids(), min(_ROWS_AT_ONCE, fold.rows_at_once_max)):
             yield fold.take(ids)
-
-    def tombstones(self) -> Iterator[Tombstones]:
-        """The deletes that won their keys, in that order too."""
-        fold = self.records.fold
-        if fold is None:
-            yield from self._merge().tombstones()
-            return
         for ids in _parts(fold.tombstone_ids(), _TOMBSTONES_AT_ONCE):
             yield fold.tombstones(ids)
-
-    def _merge(self) -> SortedMerge:
-        return SortedMerge(self.records.runs, self._rules, self.schema, window_bytes=self._budget.window)
 
     def close(self) -> None:
         self.records.close()
@@ -182,6 +173,13 @@ class LogRun:
             from_avro = block.type is not BlockType.PARQUET_DATA
             projected = self._keys.chosen(project(batch, self.schema, where=block.where, from_avro=from_avro))
             self._check_partition(projected, block)
+            values = delete_ordering(
+                deleted.ordering,
+                ordering_type(self._rules, self.schema),
+                wrappers=deleted.wrappers,
+                rows=len(deleted.keys),
+                source=block.where,
+            )
             self.records.append_data(self._query.carried(projected), source=block.where)
             self._watch_keys(projected)
             self.sample.see_log_data(projected)

@@ -158,15 +158,40 @@ def _write(
             codec=spec.codec,
             block_bytes=spec.slice.budget.log_block,
         )
-        for batch in run.rows():
-            rows = digests.rows.take_hashes(batch) if spec.verify else batch
+        deletes = _Deletes(writer, spec)
+        for part in run.folded():
+            if isinstance(part, Tombstones):
+                if spec.verify:
+                    digests.update_deletes(part)
+                deletes.add(part)
+                continue
+            rows = digests.rows.take_hashes(part) if spec.verify else part
             ranges.add(rows)
             writer.write(rows)
-        for tombstones in run.tombstones():
-            if spec.verify:
-                digests.update_deletes(tombstones)
-            writer.write_deletes(tombstones.keys, tombstones.ordering, partition_path=spec.slice.partition_path)
+        deletes.write()
         return writer.close()
+
+
+class _Deletes:
+    """Deletes that wait for others, since they come a few at a time, and each time they are written makes a block."""
+
+    def __init__(self, writer: LogFileWriter, spec: OperationSpec) -> None:
+        self._writer = writer
+        self._spec = spec
+        self._waiting: list[Tombstones] = []
+        self._bytes = 0
+
+    def add(self, tombstones: Tombstones) -> None:
+        self._waiting.append(tombstones)
+        self._bytes += tombstones.nbytes
+        if self._bytes > self._spec.slice.budget.window:
+            self.write()
+
+    def write(self) -> None:
+        if self._waiting:
+            found = Tombstones.joined(self._waiting)
+            self._writer.write_deletes(found.keys, found.ordering, partition_path=self._spec.slice.partition_path)
+        self._waiting, self._bytes = [], 0
 
 
 def _block_type(run: LogRun) -> BlockType:
@@ -189,10 +214,11 @@ def _verify(storage: Storage, path: str, spec: OperationSpec, written: _Written)
     with closing(_open_run(storage, spec, unpublished=path)) as run:
         run.sample = SampleTap(passed_over=written.sample.passed_over)
         run.read()
-        for batch in run.rows():
-            read_back.rows.update(batch)
-        for tombstones in run.tombstones():
-            read_back.update_deletes(tombstones)
+        for part in run.folded():
+            if isinstance(part, Tombstones):
+                read_back.update_deletes(part)
+            else:
+                read_back.rows.update(part)
         check_digest(written.digest, read_back.hexdigest)
         check_folded_counts(
             records=written.counts.log_records,

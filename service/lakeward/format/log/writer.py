@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from lakeward.errors import Unsupported
 from lakeward.format.avro.encoder import UnwritableRecord, encode_records
@@ -29,6 +28,7 @@ from lakeward.format.avro.program import compile_schema
 from lakeward.format.avro.schema import META_COLUMNS, parse_schema
 from lakeward.format.log.block import FORMAT_VERSION, MAGIC, BlockType, HeaderKey
 from lakeward.format.log.delete_block import encode_deletes
+from lakeward.format.parquet.encoding import open_writer, repeated_columns, values_of_a_page
 
 BLOCK_BYTES = 64 * 1024 * 1024
 """Content of one block, about; a single row may be larger."""
@@ -36,6 +36,7 @@ BLOCK_BYTES = 64 * 1024 * 1024
 AVRO_BLOCK_VERSION = 3
 _ROWS_AT_ONCE = 16_384
 _ROW_GROUP_ROWS = 122_880
+_VALUES_AT_ONCE_MAX = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,16 +164,10 @@ class LogFileWriter:
     def _as_parquet(self) -> bytes:
         out = io.BytesIO()
         table = pa.Table.from_batches([batch.cast(self._schema) for batch in self._pending], schema=self._schema)
-        pq.write_table(
-            table,
-            out,
-            row_group_size=_ROW_GROUP_ROWS,
-            compression=self._codec,
-            use_compliant_nested_type=True,
-            store_schema=False,
-            version="2.6",
-            data_page_version="1.0",
-        )
+        at_once = min(_VALUES_AT_ONCE_MAX, values_of_a_page(self._pending_rows, self._pending_bytes))
+        repeated = repeated_columns(table)
+        with open_writer(out, self._schema, codec=self._codec, repeated=repeated, values_at_once=at_once) as writer:
+            writer.write_table(table, row_group_size=_ROW_GROUP_ROWS)
         return out.getvalue()
 
     def _write_block(self, kind: BlockType, content: list[bytes]) -> None:

@@ -37,6 +37,7 @@ from lakeward.format.avro.schema import META_COLUMNS
 from lakeward.format.bloom_filter import TYPE_CODE
 from lakeward.format.parquet.batches import BATCH_BYTES_MAX, BATCH_ROWS, ChooseGroups, ParquetBatches
 from lakeward.format.parquet.behind import Behind
+from lakeward.format.parquet.encoding import PAGE_BYTES, open_writer, repeated_columns, values_of_a_page
 from lakeward.format.parquet.key_summary import SEAL_KEY, Extent, KeySummary, SealedKeys, seal
 from lakeward.format.parquet.pages import BadPage, chunks_of, longest_value
 from lakeward.format.parquet.read_meter import ReadMeter
@@ -56,19 +57,13 @@ SHARE_OF_SMALL = 4
 
 _KEY_COLUMN = "_hoodie_record_key"
 _FILE_NAME_COLUMN = "_hoodie_file_name"
-# Meta columns that repeat: one value per commit, per partition, per file.
-_REPEATED_META_COLUMNS = ("_hoodie_commit_time", "_hoodie_partition_path", _FILE_NAME_COLUMN)
 _SMALL_DICTIONARY_BYTES = 64 * 1024
 """The library stops adding to a dictionary at a megabyte: stored, a smaller one holds all values of its row group."""
 _SHORT_VALUE_BYTES = 256
 _PAGE_MAX = 8 * 1024 * 1024
-_SAMPLE_ROWS = 16_384
-_REPEATS_MIN = 8
-_PAGE_BYTES = 1024 * 1024
 # The library looks at the size of a page only after so many values: with its 1,024, a page of wide rows was as large as
 # the row group, and a page cannot be decoded in part. 64 cost some 3 % of the encoding.
 _VALUES_AT_ONCE_MAX = 64
-_COMPRESSION_LEVELS = {"zstd": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +239,7 @@ class BaseFileWriter:
         self._pending_bytes += _plain_bytes(batch)
         self._rows += batch.num_rows
         # Where wide rows come after narrow ones, pages of theirs may be as large as the row group.
-        is_wide = self._pending_bytes > self._pending_rows * (_PAGE_BYTES // _VALUES_AT_ONCE_MAX)
+        is_wide = self._pending_bytes > self._pending_rows * (PAGE_BYTES // _VALUES_AT_ONCE_MAX)
         bytes_max = self._row_group_bytes // 2 if is_wide else self._row_group_bytes
         if self._pending_bytes >= bytes_max:
             self._flush_all()
@@ -269,7 +264,7 @@ class BaseFileWriter:
         # The library writes one dictionary for a row group; rows of a second one it would write plain.
         table, rest = pending.slice(0, rows).unify_dictionaries(), pending.slice(rows)
         if self._writer is None:
-            self._open(_repeated_columns(table), rows=rows, size_bytes=self._pending_bytes)
+            self._open(repeated_columns(table), rows=rows, size_bytes=self._pending_bytes)
         assert self._writer is not None
         self._encoder.run(partial(self._encode, table))
         self._encoded += 1
@@ -291,7 +286,7 @@ class BaseFileWriter:
 
     def _open(self, repeated: Sequence[str], *, rows: int, size_bytes: int) -> None:
         """Begin the file. The first row group says which columns repeat, and how wide rows are."""
-        at_once = max(1, min(_VALUES_AT_ONCE_MAX, _PAGE_BYTES * rows // max(1, size_bytes)))
+        at_once = min(_VALUES_AT_ONCE_MAX, values_of_a_page(rows, size_bytes))
         self._writer = self._library_writer(
             self._stream, self._written_schema, repeated=repeated, values_at_once=at_once
         )
@@ -313,18 +308,7 @@ class BaseFileWriter:
     def _library_writer(
         self, sink: BinaryIO | pa.NativeFile, schema: pa.Schema, *, repeated: Sequence[str], values_at_once: int
     ) -> pq.ParquetWriter:
-        return pq.ParquetWriter(
-            sink,
-            schema,
-            compression=self._codec,
-            compression_level=_COMPRESSION_LEVELS.get(self._codec),
-            use_dictionary=list(repeated),
-            use_compliant_nested_type=True,
-            store_schema=False,
-            version="2.6",
-            data_page_version="1.0",
-            write_batch_size=values_at_once,
-        )
+        return open_writer(sink, schema, codec=self._codec, repeated=repeated, values_at_once=values_at_once)
 
 
 def open_base_file(
@@ -426,22 +410,6 @@ def _open(source: BinaryIO) -> pq.ParquetFile:
     return pq.ParquetFile(
         source, pre_buffer=False, memory_map=False, buffer_size=256 * 1024, coerce_int96_timestamp_unit="us"
     )
-
-
-def _repeated_columns(table: pa.Table) -> list[str]:
-    """The columns worth a dictionary, judged by the first rows: encoding the others twice costs a fifth of the time."""
-    sample = table.slice(0, _SAMPLE_ROWS)
-    repeated = list(_REPEATED_META_COLUMNS)
-    for column in sample.schema:
-        if column.name in META_COLUMNS or pa.types.is_nested(column.type) or pa.types.is_boolean(column.type):
-            continue
-        values = sample.column(column.name)
-        if pa.types.is_dictionary(column.type):
-            values = pc.unique(values).dictionary_decode()
-        distinct = pc.count_distinct(values, mode="all").as_py()
-        if distinct * _REPEATS_MIN <= sample.num_rows:
-            repeated.append(column.name)
-    return repeated
 
 
 def _plain_bytes(batch: pa.RecordBatch) -> int:
