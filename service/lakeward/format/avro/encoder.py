@@ -3,11 +3,11 @@
 The reverse of `format/avro/decoder.py` over the same flat program of a schema. The columns of a batch are laid into one
 heap, three places per node (validity bytes, values, string bytes), and a kernel walks the program once per record.
 Children of a record have its row number; children of an array or map have a row number of their own, kept on a
-small stack. It walks twice: first to measure every record, then to write into exactly as many bytes.
+small stack. It writes into as many bytes as the records can have at most, by the lengths of the columns.
 
 Touches: nothing but the arrays it is given.
 Keeps:   1. what `decode_records` makes of the bytes is the batch again;
-         2. the measuring pass finds every value that cannot be written, so the writing pass cannot fail;
+         2. a value that cannot be written is an error that names its row;
          3. records go out whole, in order, as many as fit the limit, at least one.
 """
 
@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lakeward.addresses import copy_bytes
 from lakeward.format.avro.program import (
     BOOLEAN,
     BYTES,
@@ -45,6 +46,10 @@ _FAULTS = {
     _OTHER_LENGTH: "it holds more or fewer bytes than a fixed of its schema has",
     _UNKNOWN_SYMBOL: "it holds a symbol that the schema does not have",
 }
+_VALUE_BYTES_MAX = 32
+"""A branch, and a number, a decimal, the head of text, or the head and the end of an array."""
+_BLOCK = 32
+"""Text is copied in blocks of so many bytes, beyond its end, where the next value is written over it."""
 _ALL_VALID = -1
 """The mark in place of validity bytes: no value of the node is null."""
 
@@ -74,36 +79,13 @@ def encode_records(program: AvroProgram, batch: pa.RecordBatch, *, bytes_max: in
     """
     assert batch.num_rows > 0
     assert batch.schema.names == program.schema.names and batch.schema.types == program.schema.types
-    heap, places = _Heap(program).fill(batch)
-    lengths = np.zeros(batch.num_rows, dtype=np.int64)
-    _run(program, heap, places, batch.num_rows, framed, False, lengths, np.zeros(0, dtype=np.uint8))
-    ends = np.cumsum(lengths + 4 if framed else lengths)
-    records = max(1, int(np.searchsorted(ends, bytes_max, side="right")))
-    out = np.empty(int(ends[records - 1]), dtype=np.uint8)
-    _run(program, heap, places, records, framed, True, lengths, out)
-    return Encoded(data=out.tobytes(), records=records)
-
-
-def write_number(number: int) -> bytes:
-    """One int or long."""
-    out = np.zeros(10, dtype=np.uint8)
-    return out[: int(_put_number(out, 0, _zigzag(number)))].tobytes()
-
-
-def _run(
-    program: AvroProgram,
-    heap: npt.NDArray[np.uint8],
-    places: npt.NDArray[np.int64],
-    records: int,
-    framed: bool,
-    fill: bool,
-    lengths: npt.NDArray[np.int64],
-    out: npt.NDArray[np.uint8],
-) -> None:
-    result = np.zeros(2, dtype=np.int64)
-    frames = np.zeros(3 * len(program.kinds) + 3, dtype=np.int64)
+    columns = _Heap(program)
+    heap, places = columns.fill(batch)
+    out = np.empty(columns.encoded_max + (4 * batch.num_rows if framed else 0) + _BLOCK, dtype=np.uint8)
+    result = np.zeros(4, dtype=np.int64)
     _encode(
-        records,
+        batch.num_rows,
+        bytes_max,
         program.kinds,
         program.null_branches,
         program.ends,
@@ -112,16 +94,24 @@ def _run(
         heap,
         heap.view(np.int32),
         heap.view(np.int64),
+        heap.ctypes.data,
         framed,
-        fill,
-        frames,
-        lengths,
+        np.zeros(3 * len(program.kinds) + 3, dtype=np.int64),
         out,
+        out.ctypes.data,
         result,
     )
-    row, fault = (int(value) for value in result)
+    row, fault, records, size = (int(value) for value in result)
     if fault != _OK:
         raise UnwritableRecord(row, _FAULTS[fault])
+    assert size <= len(out) - _BLOCK
+    return Encoded(data=out[:size].tobytes(), records=records)
+
+
+def write_number(number: int) -> bytes:
+    """One int or long."""
+    out = np.zeros(10, dtype=np.uint8)
+    return out[: int(_put_number(out, 0, _zigzag(number)))].tobytes()
 
 
 class _Heap:
@@ -133,12 +123,14 @@ class _Heap:
         self._size = 0
         self._places = np.zeros(3 * len(program.kinds), dtype=np.int64)
         self._node = 0
+        self.encoded_max = 0
+        """How many bytes the records can have."""
 
     def fill(self, batch: pa.RecordBatch) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         for column, array in zip(self._program.columns, batch.columns, strict=True):
             self._add(column.type, array)
         assert self._node == len(self._program.kinds)
-        heap = np.zeros(self._size // 8, dtype=np.int64).view(np.uint8)
+        heap = np.empty((self._size + _BLOCK) // 8, dtype=np.int64).view(np.uint8)
         at = 0
         for part in self._parts:
             heap[at : at + len(part)] = part
@@ -151,6 +143,7 @@ class _Heap:
         if avro_type.kind is AvroKind.ENUM:
             array = _numbers_of(array, avro_type.symbols)
         kind = int(self._program.kinds[node])
+        self.encoded_max += len(array) * _VALUE_BYTES_MAX
         valid_at = _ALL_VALID if array.null_count == 0 else self._put(_byte_each(array.is_valid()))
         values_at = bytes_at = 0
         children: list[pa.Array] = []
@@ -167,6 +160,7 @@ class _Heap:
             values_at = self._put(offsets - offsets[0])
             data = array.buffers()[2]
             text = np.zeros(0, dtype=np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)
+            self.encoded_max += int(offsets[-1] - offsets[0])
             bytes_at = self._put(text[int(offsets[0]) : int(offsets[-1])])
         elif kind == BOOLEAN:
             values_at = self._put(_byte_each(array))
@@ -214,16 +208,6 @@ def _fixed_width(array: pa.Array) -> npt.NDArray[np.uint8]:
     return np.frombuffer(buffer, dtype=np.uint8)[array.offset * width : (array.offset + len(array)) * width]
 
 
-@kernel(types.int64(types.uint64))
-def _number_bytes(number: Any) -> Any:
-    """How many bytes the varint of an already zigzagged number has."""
-    length = 1
-    while number >= np.uint64(128):
-        number >>= np.uint64(7)
-        length += 1
-    return length
-
-
 @kernel(types.int64(U8, types.int64, types.uint64))
 def _put_number(out: Any, at: Any, number: Any) -> Any:
     """Write the varint; the position behind it."""
@@ -243,6 +227,7 @@ def _zigzag(number: Any) -> Any:
 @kernel(
     types.void(
         types.int64,  # records
+        types.int64,  # bytes_max, but for the first record
         I64_IN,  # kinds
         I64_IN,  # null_branches
         I64_IN,  # ends
@@ -251,16 +236,17 @@ def _zigzag(number: Any) -> Any:
         U8_IN,  # heap
         I32_IN,  # the same heap
         I64_IN,  # the same heap
+        types.int64,  # its address
         types.boolean,  # framed
-        types.boolean,  # fill
         I64,  # frames: (node, element, end) of each open array
-        I64,  # lengths of the records: written when measuring, read when filling
         U8,  # out
-        I64,  # result: record, fault
+        types.int64,  # its address
+        I64,  # result: record, fault; how many records were written, and their bytes
     ),
 )
 def _encode(
     records: int,
+    bytes_max: int,
     kinds: Any,
     null_branches: Any,
     ends: Any,
@@ -269,21 +255,19 @@ def _encode(
     heap: Any,
     heap32: Any,
     heap64: Any,
+    heap_address: int,
     framed: bool,
-    fill: bool,
     frames: Any,
-    lengths: Any,
     out: Any,
+    out_address: int,
     result: Any,
 ) -> None:
     nodes = len(kinds)
     at = np.int64(0)
     for row in range(records):
-        if fill and framed:
-            for index in range(4):
-                out[at + index] = np.uint8((lengths[row] >> np.int64(24 - 8 * index)) & np.int64(0xFF))
-            at += 4
         start = at
+        if framed:
+            at += 4
         node = 0
         open_frames = 0
         while True:
@@ -293,8 +277,7 @@ def _encode(
                 if frames[3 * open_frames - 2] < frames[3 * open_frames - 1]:
                     node = frames[3 * open_frames - 3] + 1
                 else:
-                    if fill:
-                        out[at] = 0
+                    out[at] = 0
                     at += 1
                     open_frames -= 1
             if node == nodes:
@@ -314,8 +297,7 @@ def _encode(
                 elif null_branch < 0:
                     result[0], result[1] = row, _NULL_IN_REQUIRED
                     return
-                if fill:
-                    out[at] = np.uint8(2 * branch)
+                out[at] = np.uint8(2 * branch)
                 at += 1
             elif is_null:
                 result[0], result[1] = row, _NULL_IN_REQUIRED
@@ -328,13 +310,12 @@ def _encode(
                 first = np.int64(heap32[values_at // 4 + slot])
                 last = np.int64(heap32[values_at // 4 + slot + 1])
                 if first == last:
-                    if fill:
-                        out[at] = 0
+                    out[at] = 0
                     at += 1
                     node = ends[node]
                     continue
                 number = _zigzag(last - first)
-                at = _put_number(out, at, number) if fill else at + _number_bytes(number)
+                at = _put_number(out, at, number)
                 frames[3 * open_frames] = node
                 frames[3 * open_frames + 1] = first
                 frames[3 * open_frames + 2] = last
@@ -348,31 +329,29 @@ def _encode(
                     number = _zigzag(value)
                 else:
                     number = _zigzag(heap64[values_at // 8 + slot])
-                at = _put_number(out, at, number) if fill else at + _number_bytes(number)
+                at = _put_number(out, at, number)
             elif kind == BYTES:
                 first = np.int64(heap32[values_at // 4 + slot])
                 length = np.int64(heap32[values_at // 4 + slot + 1]) - first
                 if sizes[node] == 0:
                     number = _zigzag(length)
-                    at = _put_number(out, at, number) if fill else at + _number_bytes(number)
+                    at = _put_number(out, at, number)
                 elif length != sizes[node]:
                     result[0], result[1] = row, _OTHER_LENGTH
                     return
-                if fill:
-                    source = places[3 * node + 2] + first
-                    for index in range(length):
-                        out[at + index] = heap[source + index]
+                source = heap_address + places[3 * node + 2] + first
+                copy_bytes(out_address + at, source, _BLOCK)
+                for done in range(_BLOCK, length, _BLOCK):
+                    copy_bytes(out_address + at + done, source + done, _BLOCK)
                 at += length
             elif kind in (DOUBLE, FLOAT):
                 width = 8 if kind == DOUBLE else 4
-                if fill:
-                    # Little-endian in Avro as in Arrow.
-                    for index in range(width):
-                        out[at + index] = heap[values_at + slot * width + index]
+                # Little-endian in Avro as in Arrow.
+                for index in range(width):
+                    out[at + index] = heap[values_at + slot * width + index]
                 at += width
             elif kind == BOOLEAN:
-                if fill:
-                    out[at] = heap[values_at + slot]
+                out[at] = heap[values_at + slot]
                 at += 1
             elif kind in (DECIMAL_FIXED, DECIMAL_BYTES):
                 # 16 bytes little-endian become big-endian ones; those in front that repeat the sign can go.
@@ -388,17 +367,20 @@ def _encode(
                 width = sizes[node]
                 if kind == DECIMAL_BYTES:
                     width = needed
-                    if fill:
-                        out[at] = np.uint8(2 * width)
+                    out[at] = np.uint8(2 * width)
                     at += 1
                 elif width < needed:
                     result[0], result[1] = row, _DECIMAL_TOO_LARGE
                     return
-                if fill:
-                    for index in range(width):
-                        out[at + index] = heap[source + width - 1 - index]
+                for index in range(width):
+                    out[at + index] = heap[source + width - 1 - index]
                 at += width
             # A record needs nothing but its branch; its fields come next.
             node += 1
-        if not fill:
-            lengths[row] = at - start
+        if at > bytes_max and row > 0:
+            return
+        if framed:
+            length = at - start - 4
+            for index in range(4):
+                out[start + index] = np.uint8((length >> np.int64(24 - 8 * index)) & np.int64(0xFF))
+        result[2], result[3] = row + 1, at
