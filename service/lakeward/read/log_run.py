@@ -168,6 +168,7 @@ class LogRun:
             bytes_max=self._budget.batch,
             columns=None if self._query.columns is None else self.schema.names,
             choose=self._choose if self._query.prunes else None,
+            dictionaries=[column.name for column in self.schema if pa.types.is_dictionary(column.type)],
             meter=self._meter,
         ):
             from_avro = block.type is not BlockType.PARQUET_DATA

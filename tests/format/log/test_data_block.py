@@ -92,7 +92,9 @@ def avro_block(
     return bytes(content) + tail
 
 
-def read(content: bytes, *, block_type: BlockType = BlockType.AVRO_DATA, schema: Any = SCHEMA) -> pa.Table:
+def read(
+    content: bytes, *, block_type: BlockType = BlockType.AVRO_DATA, schema: Any = SCHEMA, **options: Any
+) -> pa.Table:
     block = LogBlock(
         type=block_type,
         headers={HeaderKey.SCHEMA: json.dumps(schema)},
@@ -101,7 +103,7 @@ def read(content: bytes, *, block_type: BlockType = BlockType.AVRO_DATA, schema:
         file="x.log",
         offset=0,
     )
-    return pa.Table.from_batches(read_data_block(io.BytesIO(b"head " + content + b" tail"), block))
+    return pa.Table.from_batches(read_data_block(io.BytesIO(b"head " + content + b" tail"), block, **options))
 
 
 def test_large_blocks_come_in_batches(monkeypatch: pytest.MonkeyPatch):
@@ -213,3 +215,14 @@ def test_parquet_block_reads_only_its_range():
         {"k": "a", "n": 1},
         {"k": "b", "n": None},
     ]
+
+
+def test_text_of_parquet_blocks_can_stay_in_dictionaries():
+    """Columns that are asked for as dictionaries come as such, where they are text."""
+    out = io.BytesIO()
+    pq.write_table(pa.table({"k": ["a", "b", "a"], "n": pa.array([1, None, 1], pa.int64())}), out)
+
+    table = read(out.getvalue(), block_type=BlockType.PARQUET_DATA, dictionaries=["k", "n"])
+
+    assert table.schema.types == [pa.dictionary(pa.int32(), pa.string()), pa.int64()]
+    assert table.column("k").to_pylist() == ["a", "b", "a"]

@@ -52,6 +52,7 @@ def read_data_block(
     bytes_max: int = BATCH_BYTES_MAX,
     columns: Collection[str] | None = None,
     choose: ChooseGroups | None = None,
+    dictionaries: Collection[str] = (),
     meter: ReadMeter | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a data block, in block order and in the schema of its header.
@@ -62,6 +63,7 @@ def read_data_block(
     Args:
         columns: the names of those that are asked for. An Avro record is decoded whole, and has the others, too.
         choose: the row groups of a Parquet block to read, by its footer; without it all of them.
+        dictionaries: columns of strings that come as dictionaries out of Parquet blocks.
     """
     schema_json = block.headers.get(HeaderKey.SCHEMA)
     if schema_json is None:
@@ -76,7 +78,7 @@ def read_data_block(
                 meter.rows += batch.num_rows
             yield batch
     elif block.type is BlockType.PARQUET_DATA:
-        yield from _read_parquet(file, block, schema_json, batch_rows, bytes_max, columns, choose, meter)
+        yield from _read_parquet(file, block, schema_json, batch_rows, bytes_max, columns, choose, dictionaries, meter)
     else:
         raise Unsupported(
             f"{block.where} is of type {block.type.name}.",
@@ -225,17 +227,22 @@ def _read_parquet(
     bytes_max: int,
     columns: Collection[str] | None,
     choose: ChooseGroups | None,
+    dictionaries: Collection[str],
     meter: ReadMeter | None,
 ) -> Iterator[pa.RecordBatch]:
     schema = block_schema(schema_json, where=block.where)
     if columns is not None:
         schema = pa.schema([column for column in schema if column.name in columns])
+    coded = {column.name for column in schema if column.name in dictionaries and pa.types.is_string(column.type)}
+    schema = pa.schema(
+        [each.with_type(pa.dictionary(pa.int32(), each.type)) if each.name in coded else each for each in schema]
+    )
     _check_plain(file, block)
     try:
         source = ParquetBatches(cast(BinaryIO, _Section(file, block)), where=block.where, bytes_max=bytes_max)
         names = [name for name in source.schema.names if columns is None or name in columns]
         groups = None if choose is None else choose(source)
-        for batch in source.read(names, rows_max=batch_rows, groups=groups, meter=meter):
+        for batch in source.read(names, rows_max=batch_rows, groups=groups, dictionaries=coded, meter=meter):
             yield project(batch, schema, where=block.where)
     except (pa.ArrowException, OSError, BadPage) as broken:
         if is_of_storage(broken):
