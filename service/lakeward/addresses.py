@@ -11,6 +11,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from numba.core import cgutils, config
 from numba.extending import intrinsic
 
@@ -23,6 +24,10 @@ def _load_u8(address: int) -> int:
 
 def _load_i32(address: int) -> int:
     return ctypes.c_int32.from_address(int(address)).value
+
+
+def _load_u64(address: int) -> np.uint64:
+    return np.uint64(ctypes.c_uint64.from_address(int(address)).value)
 
 
 def _copy_bytes(target: int, source: int, length: int) -> None:
@@ -39,7 +44,7 @@ def _compiled_load(kind: Any) -> Any:
             widen = builder.sext if kind.signed else builder.zext
             return widen(value, context.get_value_type(types.int64))
 
-        return types.int64(types.int64), generate
+        return (kind if kind == types.uint64 else types.int64)(types.int64), generate
 
     return load
 
@@ -60,5 +65,7 @@ load_u8: Callable[[Any], Any] = _compiled_load(types.uint8) if _IS_COMPILED else
 """(address) -> the byte there."""
 load_i32: Callable[[Any], Any] = _compiled_load(types.int32) if _IS_COMPILED else _load_i32
 """(address) -> the signed 32-bit integer there, which need not be aligned."""
+load_u64: Callable[[Any], Any] = _compiled_load(types.uint64) if _IS_COMPILED else _load_u64
+"""(address) -> the eight bytes there as a word; they need not be aligned."""
 copy_bytes: Callable[[Any, Any, Any], None] = _compiled_copy if _IS_COMPILED else _copy_bytes  # type: ignore[assignment]
 """(target, source, length): copy bytes from one address to another; the two do not overlap."""

@@ -80,7 +80,7 @@ def test_order_and_batches_do_not_count(kind, data):
 @pytest.mark.parametrize("kind", VALUES, ids=str)
 @given(data=st.data())
 def test_one_other_value_shows(kind, data):
-    """A changed value, one that became null, a row too many: each gives another digest. Keeps 3 of merge/digest."""
+    """Another value, a null, a row too many: each gives another digest. Keeps 2 of merge/rows/row_hash."""
     values = data.draw(st.lists(st.none() | VALUES[kind], min_size=1, max_size=6))
     other = data.draw(st.none() | VALUES[kind])
     before, after = one_column(values, kind), one_column([other, *values[1:]], kind)
@@ -97,7 +97,7 @@ def test_rows_cannot_trade_values():
 
 
 def test_neighbours_cannot_trade_bytes():
-    """The end of one value and the begin of the next count, in columns and in lists. Keeps 3 of merge/digest."""
+    """The end of one value and the begin of the next count, in columns and in lists. Keeps 2 of merge/rows/row_hash."""
     assert (
         digest_of(pa.RecordBatch.from_pydict({"a": ["ab"], "b": ["c"]})).hexdigest
         != digest_of(pa.RecordBatch.from_pydict({"a": ["a"], "b": ["bc"]})).hexdigest
@@ -134,7 +134,7 @@ def test_a_change_shows_in_both_lanes(one, two, kind):
 
 
 def test_what_lies_under_a_null_does_not_count():
-    """Bytes under a null value, list or struct are garbage. Keeps 1 of merge/digest."""
+    """Bytes under a null value, list or struct are garbage. Keeps 1 of merge/rows/row_hash."""
 
     def masked(values, kind, mask):
         plain = pa.array(values, kind)
@@ -168,11 +168,16 @@ def test_what_lies_under_a_null_does_not_count():
 
 
 def test_dictionaries_and_wide_offsets_change_nothing():
-    """Dictionary-coded and 64-bit-offset strings have the digest of plain ones. Keeps 1 of merge/digest."""
+    """Dictionary-coded and 64-bit-offset strings have the digest of plain ones. Keeps 1 of merge/rows/row_hash."""
     plain = pa.array(["a", None, "b", "a"])
     expected = digest_of(pa.RecordBatch.from_arrays([plain], names=["v"])).hexdigest
-    for array in (plain.dictionary_encode(), plain.cast(pa.large_string())):
+    in_the_middle = pa.array(["c", "a", None, "b", "a", None, "c"]).dictionary_encode().slice(1, 4)
+    of_bytes = pa.DictionaryArray.from_arrays(pa.array([0, None, 1, 0], pa.int8()), pa.array([b"a", b"b", b"unused"]))
+    for array in (plain.dictionary_encode(), plain.cast(pa.large_string()), in_the_middle, of_bytes):
         assert digest_of(pa.RecordBatch.from_arrays([array], names=["v"])).hexdigest == expected
+    no_row_has_one = pa.DictionaryArray.from_arrays(pa.nulls(2, pa.int32()), pa.array([], pa.string()))
+    nulls = pa.RecordBatch.from_arrays([pa.nulls(2, pa.string())], names=["v"])
+    assert digest_of(pa.RecordBatch.from_arrays([no_row_has_one], names=["v"])).hexdigest == digest_of(nulls).hexdigest
 
 
 def test_the_file_name_is_left_out():

@@ -35,14 +35,17 @@ def slice_input(folder: Path, base: str | None, logs: tuple[str, ...], **more: A
     return SliceInput(partition_path="", file_id="fg", base_file=base, log_files=logs, base_path=str(folder), **values)
 
 
-def make(folder: Path, base: list[dict[str, Any]] | None, *logs: bytes, **more: Any) -> MergedSlice:
+def make(
+    folder: Path, base: list[dict[str, Any]] | None, *logs: bytes, query: SliceQuery = EVERYTHING, **more: Any
+) -> MergedSlice:
     if base is not None:
         pq.write_table(pa.Table.from_pylist(base, table_schema(SCHEMA)), folder / BASE)
     names = []
     for number, data in enumerate(logs):
         names.append(f".fg_{200 + number}.log.1_0-0-0")
         (folder / names[-1]).write_bytes(data)
-    return open_slice(LocalStorage(), slice_input(folder, BASE if base is not None else None, tuple(names), **more))
+    of_slice = slice_input(folder, BASE if base is not None else None, tuple(names), **more)
+    return open_slice(LocalStorage(), of_slice, query=query)
 
 
 def rows_of(merged: MergedSlice) -> list[tuple[str, int, str]]:
@@ -103,6 +106,7 @@ def test_the_sample_holds_all_that_the_files_say(tmp_path: Path):
         [row("a", 10, "base"), row("b", 10, "base")],
         data_block("200", [row("a", 11, "log"), row("b", 20, "log")]),
         delete_block("201", [("a", None), ("b", 15)]),
+        query=SliceQuery(takes_sample=True),
     )
     out = {row["id"]: row for batch in merged.batches() for row in batch.to_pylist()}
 

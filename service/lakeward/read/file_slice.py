@@ -143,7 +143,7 @@ class MergedSlice:
 
     @property
     def sample(self) -> SampleTap:
-        """A few keys with all that the slice's files say about them, to merge them again."""
+        """A few keys with all that the files say about them, to merge them again, where the query asks for it."""
         return self._run.sample
 
     @property
@@ -327,7 +327,8 @@ class MergedSlice:
     def _base_batches(self) -> Iterator[pa.RecordBatch]:
         for batch in self._read_base(self._read_schema):
             record_keys(batch, source=self._input.base_file or "")
-            self.sample.see_base(batch)
+            if self._query.takes_sample:
+                self.sample.see_base(batch)
             yield self._query.carried(batch)
 
     def _base_keys(self) -> Iterator[pa.Array]:

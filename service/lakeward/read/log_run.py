@@ -152,15 +152,16 @@ class LogRun:
             deleted = self._wanted(read_delete_block(file, block, bytes_max=self._budget.batch))
             self._meter.bytes_read += block.content_length
             self._meter.bytes_stored += block.content_length
-            values = delete_ordering(
-                deleted.ordering,
-                ordering_type(self._rules, self.schema),
-                wrappers=deleted.wrappers,
-                rows=len(deleted.keys),
-                source=block.where,
-            )
             self.records.append_deletes(deleted.keys, deleted.ordering, wrappers=deleted.wrappers, source=block.where)
-            self.sample.see_log_deletes(deleted.keys, values)
+            if self._query.takes_sample:
+                values = delete_ordering(
+                    deleted.ordering,
+                    ordering_type(self._rules, self.schema),
+                    wrappers=deleted.wrappers,
+                    rows=len(deleted.keys),
+                    source=block.where,
+                )
+                self.sample.see_log_deletes(deleted.keys, values)
             return
         for batch in read_data_block(
             file,
@@ -183,7 +184,8 @@ class LogRun:
             )
             self.records.append_data(self._query.carried(projected), source=block.where)
             self._watch_keys(projected)
-            self.sample.see_log_data(projected)
+            if self._query.takes_sample:
+                self.sample.see_log_data(projected)
 
     def _choose(self, file: ParquetBatches) -> Sequence[int]:
         return choose_log_row_groups(row_groups(file, self._query.ranged_schema(self.schema)), self._query.predicate)

@@ -96,18 +96,23 @@ class SampleTap:
         hashes = hashes[places]
         of_logs = np.isin(hashes, self._log_hashes)
         known = [int(place) for place in places[of_logs] if self._keeps(batch, int(place))]
-        for key, row in _keyed_rows(batch, known):
-            self._from_logs[key].base = row
         others = ~(of_logs | np.isin(hashes, self.passed_over) | (hashes == np.uint64(_EVERYTHING)))
         places, hashes = places[others], hashes[others]
         self._base_threshold = _lowered(self._base_threshold, hashes, BASE_KEYS_MAX)
         low = hashes <= np.uint64(self._base_threshold)
-        small = [(int(place), int(number)) for place, number in zip(places[low], hashes[low], strict=True)]
-        small = [(place, number) for place, number in small if _row_bytes(batch, place) <= KEY_BYTES_MAX]
-        for (key, row), (_, number) in zip(_keyed_rows(batch, [place for place, _ in small]), small, strict=True):
-            if key not in self._from_logs:
+        small = {
+            int(place): int(number)
+            for place, number in zip(places[low], hashes[low], strict=True)
+            if _row_bytes(batch, int(place)) <= KEY_BYTES_MAX
+        }
+        chosen = [*known, *small]
+        for place, row in zip(chosen, _rows_at(batch, chosen), strict=True):
+            key = str(row[RECORD_KEY_FIELD])
+            if key in self._from_logs:
+                self._from_logs[key].base = row
+            else:
                 self._base_only[key] = SampledKey(base=row)
-                self._hashes[key] = number
+                self._hashes[key] = small[place]
         self._base_threshold = self._shrunk(self._base_only, self._base_threshold, BASE_KEYS_MAX)
 
     def _keeps(self, batch: pa.RecordBatch, place: int) -> bool:
@@ -176,10 +181,6 @@ def common_samples(one: SampleTap, other: SampleTap) -> tuple[dict[str, SampledK
     return one.log_keys_up_to(threshold), other.log_keys_up_to(threshold)
 
 
-def _keyed_rows(batch: pa.RecordBatch, places: Sequence[int]) -> list[tuple[str, Row]]:
-    return [(str(row[RECORD_KEY_FIELD]), row) for row in _rows_at(batch, places)]
-
-
 def _row_bytes(batch: pa.RecordBatch, place: int) -> int:
     columns = batch.slice(place, 1).columns
     # A slice counts all of its dictionary.
@@ -204,7 +205,8 @@ def pick_rows(batch: pa.RecordBatch, keys: pa.Array) -> list[dict[str, object]]:
 
 
 def _plain(array: pa.Array) -> list[object]:
-    values: list[object] = array.cast(_plain_type(array.type)).to_pylist()
+    kind = _plain_type(array.type)
+    values: list[object] = (array if array.type == kind else array.cast(kind)).to_pylist()
     return values
 
 

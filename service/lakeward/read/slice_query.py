@@ -33,6 +33,8 @@ class SliceQuery:
     come as dictionaries."""
     carries_hashes: bool = False
     """Rows bring along the hashes that they had when they were read (`merge/digest`)."""
+    takes_sample: bool = False
+    """A few keys are kept with all that the slice's files say about them (`read/sample`)."""
     by_statistics: bool = True
     """Row groups are skipped by what footers say. False where that is just what is in doubt."""
 

@@ -106,7 +106,9 @@ class _Written:
 
 
 def _merge(storage: Storage, spec: OperationSpec, task_attempt: int) -> _Written:
-    with closing(_open_run(storage, spec, query=SliceQuery(carries_hashes=spec.verify))) as run:
+    with closing(
+        _open_run(storage, spec, query=SliceQuery(carries_hashes=spec.verify, takes_sample=spec.verify))
+    ) as run:
         run.read()
         if run.records.records == 0:
             raise Unsupported(
@@ -211,7 +213,7 @@ def _column_stats(
 def _verify(storage: Storage, path: str, spec: OperationSpec, written: _Written) -> None:
     """Read the slice as it will be and judge it; raises `VerificationFailed`."""
     read_back = _Digests()
-    with closing(_open_run(storage, spec, unpublished=path)) as run:
+    with closing(_open_run(storage, spec, unpublished=path, query=SliceQuery(takes_sample=True))) as run:
         run.sample = SampleTap(passed_over=written.sample.passed_over)
         run.read()
         for part in run.folded():

@@ -70,7 +70,7 @@ class _FirstMerge:
 
     def __init__(self, storage: Storage, slice_input: SliceInput) -> None:
         hashes: list[npt.NDArray[np.uint64]] = []
-        with open_slice(storage, slice_input) as self.merged:
+        with open_slice(storage, slice_input, query=SliceQuery(takes_sample=True)) as self.merged:
             self.output = OutputSample(self.merged.sample)
             for batch in self.merged.batches():
                 hashes.append(hash_keys(batch.column(RECORD_KEY_FIELD)))

@@ -1,4 +1,4 @@
-"""Hash byte strings and words to 64 bits: what the key index, the sample and the digest are made of.
+"""Hash byte strings and words to 64 bits: what the key index, the sample and the hashes of rows are made of.
 
 A word-at-a-time multiply-rotate hash, finished by an avalanche. It guards against accidents, not against an
 adversary who chooses the keys. Nothing on disk depends on it.
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.kernel import TWO_U64, U8_IN, kernel, types
+from lakeward.kernel import U8_IN, kernel, types
 
 _P1 = np.uint64(0x9E3779B185EBCA87)
 _P2 = np.uint64(0xC2B2AE3D27D4EB4F)
@@ -80,26 +80,6 @@ def hash_bytes(data: npt.NDArray[np.uint8], start: int, end: int, seed: np.uint6
     if i < end:
         h = mix(h, _load_rest(data, i, end))
     return avalanche(h)
-
-
-@kernel(TWO_U64(U8_IN, types.int64, types.int64, types.uint64, types.uint64))
-def hash_bytes_twice(
-    data: npt.NDArray[np.uint8], start: int, end: int, first: np.uint64, second: np.uint64
-) -> tuple[np.uint64, np.uint64]:
-    """Two hashes of `data[start:end]` from two seeds, for the price of reading the bytes once."""
-    first = mix(first, np.uint64(end - start))
-    second = mix(second, np.uint64(end - start))
-    i = start
-    while i + 8 <= end:
-        word = _load8(data, i)
-        first = mix(first, word)
-        second = mix(second, word)
-        i += 8
-    if i < end:
-        word = _load_rest(data, i, end)
-        first = mix(first, word)
-        second = mix(second, word)
-    return first, second
 
 
 def byte_buffers(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
