@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run check test simulate interleavings long-life fuzz soak soak-locks test-services lint format interop bench bench-compaction bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-start write-amplification metrics-page config-page compatibility-page image-dry-run \
+.PHONY: help setup demo run check test simulate interleavings long-life fuzz crashes soak soak-locks test-services lint format interop bench bench-compaction bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-start write-amplification metrics-page config-page compatibility-page image-dry-run \
 	executor-env lock clean
 
 help: ## Say what there is to do
@@ -60,6 +60,9 @@ long-life: .venv/ready ## Service a table for 10,000 commits on a clock that is 
 
 fuzz: .venv/ready ## Feed bytes by chance to the decoders, 10 minutes each: make fuzz SECONDS=600
 	LAKEWARD_FUZZ_SECONDS=$(or $(SECONDS),600) $(BIN)/python -m pytest -s -n 2 --timeout=0 tests/fuzz
+
+crashes: .venv/ready ## Stop each service at every storage call, also at all reads of a row: some 20 minutes
+	LAKEWARD_RUNS=1000 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not wide" tests/crash tests/execute tests/commit
 
 soak: .venv/ready ## Half an hour of killing the daemon while Hudi writes and it compacts, cleans, archives; on both stores
 	LAKEWARD_SOAK_SECONDS=900 $(BIN)/python -m pytest -s tests/interop/test_daemon_soak.py

@@ -103,7 +103,7 @@ def replaced_and_cleaned(table: HudiTable, spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("history", "kept_for"),
     [
-        (nothing, None),
+        pytest.param(nothing, None, marks=pytest.mark.wide),
         pytest.param(savepoint, "savepoint", marks=pytest.mark.wide),
         pytest.param(pending_compaction, "pending", marks=pytest.mark.wide),
         (replaced, "replaced-files"),

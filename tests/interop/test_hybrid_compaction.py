@@ -303,7 +303,7 @@ def leave_pending(monkeypatch: pytest.MonkeyPatch, run: Callable[[], tuple[int, 
     assert exit_code == 1
 
 
-@pytest.mark.parametrize("mode", [EVENT, COMMIT])
+@pytest.mark.parametrize("mode", [EVENT, pytest.param(COMMIT, marks=pytest.mark.wide)])
 def test_a_log_behind_an_earlier_output(spark: SparkSession, table_of: TableOf, mode: str) -> None:
     """A LOG that leaves the output of the one before where it is: every query answers as before, also once more rows
     came, and a FULL by Hudi over all of it comes to the same."""

@@ -46,7 +46,7 @@ def test_the_lock_is_read_by_both(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("golden", "kind"),
     [
-        ("v9", "full"),
+        pytest.param("v9", "full", marks=pytest.mark.wide),
         pytest.param("v9", "log", marks=pytest.mark.wide),
         ("v9_metadata", "full"),
         ("v9_metadata", "log"),

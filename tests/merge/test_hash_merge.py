@@ -220,7 +220,7 @@ def texts(rows):
     return [repr(sorted(row.items())) for row in rows]
 
 
-@settings(max_examples=runs(400))
+@settings(max_examples=runs(200))
 @given(slices(), st.integers(1, 4), st.integers(1, 4))
 def test_fast_and_slow_agree(slice_, base_rows, log_rows):
     """Both give the same rows in the same order, or both refuse, of any slice, in batches of any size.

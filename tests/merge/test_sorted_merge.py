@@ -76,7 +76,7 @@ def counted(slice_, **more):
     return rows
 
 
-@settings(max_examples=runs(400))
+@settings(max_examples=runs(200))
 @given(
     slices(),
     st.integers(1, 4),
@@ -104,7 +104,7 @@ def test_it_agrees_with_the_slow_twin(slice_, base_rows, log_rows, memory_bytes,
     assert texts(rows) == texts(pa.RecordBatch.from_pylist(expected, slice_.schema).to_pylist())
 
 
-@settings(max_examples=runs(400))
+@settings(max_examples=runs(200))
 @given(
     slices(),
     st.sampled_from(PartialUpdates),
