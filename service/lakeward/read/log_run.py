@@ -175,13 +175,6 @@ class LogRun:
             from_avro = block.type is not BlockType.PARQUET_DATA
             projected = self._keys.chosen(project(batch, self.schema, where=block.where, from_avro=from_avro))
             self._check_partition(projected, block)
-            values = delete_ordering(
-                deleted.ordering,
-                ordering_type(self._rules, self.schema),
-                wrappers=deleted.wrappers,
-                rows=len(deleted.keys),
-                source=block.where,
-            )
             self.records.append_data(self._query.carried(projected), source=block.where)
             self._watch_keys(projected)
             if self._query.takes_sample:
