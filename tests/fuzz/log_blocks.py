@@ -45,8 +45,8 @@ def _read(log: bytes, found: LogBlock) -> None:
         for batch in read_data_block(io.BytesIO(log), found):
             batch.validate(full=True)
     elif found.type is BlockType.DELETE:
-        deleted = read_delete_block(io.BytesIO(log), found)
-        assert len(deleted.is_default) == len(deleted.keys)
+        for deleted in read_delete_block(io.BytesIO(log), found):
+            assert len(deleted.is_default) == len(deleted.keys)
 
 
 def _framed(body: bytes) -> bytes:

@@ -6,8 +6,8 @@ All that grows with rows has a share, and spills, cuts or refuses before it hold
     logs       log records, their key index and states; or        sorted runs in files (`merge/logs/log_records`)
                a batch of each run
     hashes     a hash of every key of an unsorted base file       sorted hashes in files (`merge/rows/hash_watch`)
-    batch      one batch that is decoded, one row, or one block   fewer rows; a row, or a block of deletes, that needs
-               of deletes                                         more is refused
+    batch      one batch that is decoded, one row, or one block   fewer rows; a row, or such a block, that needs more is
+               of deletes that are Java objects                   refused
     window     what is put together to one output batch           more and smaller batches
     row_group  rows that wait for the end of a row group,         smaller row groups
                while as many are encoded

@@ -86,11 +86,12 @@ def _deletes_of(block: LogBlock | CorruptBlock, file: BinaryIO, rules: MergeRule
 
 
 def _deletes_of_block(file: BinaryIO, block: LogBlock, rules: MergeRules, schema: pa.Schema) -> Deletes:
-    deleted = read_delete_block(file, block)
-    rows = len(deleted.keys)
-    if not rows:
-        return Deletes.NONE
+    found = Deletes.NONE
     kind = ordering_type(rules, schema)
-    values = delete_ordering(deleted.ordering, kind, wrappers=deleted.wrappers, rows=rows, source=block.where)
-    classes = encode_ordering(values, kind, rows).classes
-    return Deletes.UNCONDITIONAL if classes.any() else Deletes.ORDERED
+    for deleted in read_delete_block(file, block):
+        rows = len(deleted.keys)
+        values = delete_ordering(deleted.ordering, kind, wrappers=deleted.wrappers, rows=rows, source=block.where)
+        if encode_ordering(values, kind, rows).classes.any():
+            return Deletes.UNCONDITIONAL
+        found = Deletes.ORDERED
+    return found

@@ -149,19 +149,10 @@ class LogRun:
 
     def _read_block(self, file: BinaryIO, block: LogBlock) -> None:
         if block.type is BlockType.DELETE:
-            deleted = self._wanted(read_delete_block(file, block, bytes_max=self._budget.batch))
             self._meter.bytes_read += block.content_length
             self._meter.bytes_stored += block.content_length
-            self.records.append_deletes(deleted.keys, deleted.ordering, wrappers=deleted.wrappers, source=block.where)
-            if self._query.takes_sample:
-                values = delete_ordering(
-                    deleted.ordering,
-                    ordering_type(self._rules, self.schema),
-                    wrappers=deleted.wrappers,
-                    rows=len(deleted.keys),
-                    source=block.where,
-                )
-                self.sample.see_log_deletes(deleted.keys, values)
+            for deletes in read_delete_block(file, block, bytes_max=self._budget.batch):
+                self._append_deletes(self._wanted(deletes), block)
             return
         for batch in read_data_block(
             file,
@@ -179,6 +170,18 @@ class LogRun:
             self._watch_keys(projected)
             if self._query.takes_sample:
                 self.sample.see_log_data(projected)
+
+    def _append_deletes(self, deleted: DeletedKeys, block: LogBlock) -> None:
+        self.records.append_deletes(deleted.keys, deleted.ordering, wrappers=deleted.wrappers, source=block.where)
+        if self._query.takes_sample:
+            values = delete_ordering(
+                deleted.ordering,
+                ordering_type(self._rules, self.schema),
+                wrappers=deleted.wrappers,
+                rows=len(deleted.keys),
+                source=block.where,
+            )
+            self.sample.see_log_deletes(deleted.keys, values)
 
     def _choose(self, file: ParquetBatches) -> Sequence[int]:
         return choose_log_row_groups(row_groups(file, self._query.ranged_schema(self.schema)), self._query.predicate)

@@ -9,12 +9,13 @@ import struct
 from typing import Any
 
 import fastavro
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lakeward.errors import BrokenFile, Unsupported
+from lakeward.errors import BrokenFile, LakewardError, Unsupported
 from lakeward.format.log.block import BlockType, LogBlock
 from lakeward.format.log.delete_block import DeletedKeys, encode_deletes, read_delete_block
 from tests.runs import runs
@@ -83,10 +84,59 @@ def encode(deletes: list[tuple[str | None, Any]], partition: str | None = "p") -
 
 
 def read(content: bytes) -> DeletedKeys:
+    """The deletes of a block, or the error, which are the same however small the windows are in which it is read."""
+    try:
+        whole = windows_of(content)
+    except LakewardError as error:
+        with pytest.raises(type(error)) as again:
+            windows_of(content, window_bytes=1)
+        assert str(again.value) == str(error)
+        raise
+    for window_bytes in (1, 50):
+        assert as_text(joined(windows_of(content, window_bytes=window_bytes))) == as_text(joined(whole))
+    return joined(whole)
+
+
+def as_text(deleted: DeletedKeys) -> str:
+    ordering = deleted.ordering
+    values = None if ordering is None else (ordering.type, ordering.to_pylist())
+    return repr((deleted.keys.to_pylist(), values, deleted.is_default.tolist(), deleted.wrappers))
+
+
+def windows_of(content: bytes, **more: int) -> list[DeletedKeys]:
     found = LogBlock(
         type=BlockType.DELETE, headers={}, content_offset=0, content_length=len(content), file="x.log", offset=0
     )
-    return read_delete_block(io.BytesIO(content), found)
+    return list(read_delete_block(io.BytesIO(content), found, **more))
+
+
+def joined(windows: list[DeletedKeys]) -> DeletedKeys:
+    kinds = {each.ordering.type for each in windows if each.ordering is not None}
+    ordering = None
+    if kinds:
+        (kind,) = kinds
+        parts = [pa.nulls(len(each.keys), kind) if each.ordering is None else each.ordering for each in windows]
+        ordering = pa.concat_arrays(parts)
+    return DeletedKeys(
+        pa.concat_arrays([pa.array([], pa.string()), *(each.keys for each in windows)]),
+        ordering,
+        np.concatenate([np.zeros(0, dtype=np.bool_), *(each.is_default for each in windows)]),
+        next((each.wrappers for each in windows if each.wrappers), ()),
+    )
+
+
+def test_a_block_of_any_size_is_read_in_windows():
+    """Keeps 4 of format/log/delete_block; one delete that takes more than is allowed is refused, and so is a block that
+    has to be read whole."""
+    content = encode([(f"key-{number:05}", ("LongWrapper", number)) for number in range(5_000)])
+    windows = windows_of(content, window_bytes=1_000, bytes_max=10_000)
+    assert max(len(each.keys) for each in windows) < 70
+    assert joined(windows).ordering == pa.array(range(5_000))
+    assert joined(windows).keys.to_pylist() == [f"key-{number:05}" for number in range(5_000)]
+    with pytest.raises(Unsupported, match=r"Its delete 1 has more than .*--memory"):
+        windows_of(encode([("a", None), ("b" * 100_000, None)]), window_bytes=100, bytes_max=100_000)
+    with pytest.raises(Unsupported, match=r"Java objects.*--memory"):
+        windows_of(struct.pack(">ii", 2, 1000) + bytes(1000), bytes_max=10_000)
 
 
 def test_deletes_of_a_real_block():

@@ -67,8 +67,8 @@ def test_rows_and_deletes_read_back(kind: BlockType):
         assert each.headers[HeaderKey.COMPACTED_BLOCK_TIMES] == "100,200"
         assert each.headers[HeaderKey.SCHEMA] == log_block_schema(SCHEMA_JSON)
     assert [one for part in read_data_block(sink, data) for one in part.to_pylist()] == rows
-    assert read_delete_block(sink, default).keys.to_pylist() == ["e"]
-    deleted = read_delete_block(sink, ordered)
+    assert [each.keys.to_pylist() for each in read_delete_block(sink, default)] == [["e"]]
+    (deleted,) = read_delete_block(sink, ordered)
     assert (deleted.keys.to_pylist(), deleted.ordering and deleted.ordering.to_pylist()) == (["d"], [7])
 
 
@@ -100,7 +100,7 @@ def test_blocks_keep_their_size(kind: BlockType):
     # A Parquet file has a footer beside its rows, and they are counted before they are encoded.
     assert max(each.content_length for each in found) <= 20_000 + (5_000 if kind is BlockType.PARQUET_DATA else 20)
     assert [one for each in data for part in read_data_block(sink, each) for one in part.to_pylist()] == rows
-    keys = [key for each in deletes for key in read_delete_block(sink, each).keys.to_pylist()]
+    keys = [key for each in deletes for part in read_delete_block(sink, each) for key in part.keys.to_pylist()]
     assert keys == [f"d{number}" for number in range(5_000)]
 
 

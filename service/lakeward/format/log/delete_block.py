@@ -11,7 +11,8 @@ Keeps:   1. no ordering value and `IntWrapper(0)` mean the same, a delete that a
             column is a long: Hudi writes both and cannot tell them apart itself. We write the latter, as Hudi does;
          2. the wrapper's class is kept beside the values, because a delete whose class differs from the row's wins;
          3. one block has ordering values of one class in each field only, or it is refused; what we write has one
-            class for all of its deletes, since hudi-rs refuses `IntWrapper(0)` beside others, too.
+            class for all of its deletes, since hudi-rs refuses `IntWrapper(0)` beside others, too;
+         4. however large a block of version 3 is, a window of it is in memory, and what that holds.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from itertools import pairwise
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -30,13 +32,18 @@ from lakeward.errors import BrokenFile, Unsupported
 from lakeward.format.avro.encoder import encode_records, write_number
 from lakeward.format.avro.program import AvroProgram, compile_schema, read_number
 from lakeward.format.avro.schema import AvroField, AvroKind, AvroType
-from lakeward.format.log.block import BlockType, LogBlock, read_content
+from lakeward.format.log.block import BlockType, LogBlock, read_content, read_content_range
 from lakeward.format.log.kryo_deletes import BadDeletes, OtherOrderingClass, read_kryo_deletes
 from lakeward.kernel import I32, I64, TWO_I64, U8, U8_IN, kernel, types
 from lakeward.quantities import format_size
 
 _VERSION = 3
 _HEAD_BYTES = 8
+_WINDOW_BYTES = 4 * 1024 * 1024
+_WINDOW_TIMES = 4
+"""What is decoded of a window, and the window itself, as a multiple of it."""
+_JAVA_TIMES = 16
+"""The same of Java objects, which are objects here, too."""
 _RECORD_BYTES_MIN = 4  # a key branch, a key length, a partition branch, an ordering branch
 
 # Branches of the ordering value's union, in the order of the union.
@@ -97,9 +104,35 @@ _PROGRAMS = {branch: _delete_program(0, [branch]) for branch in _VALUES}
 _OK, _BROKEN, _NULL_KEY, _OTHER_WRAPPER, _NULL_FIELD, _UNEQUAL = range(6)
 
 
+class _StateField(IntEnum):
+    """Places in the numbers by which one window of a block goes on where the one before ended."""
+
+    RECORDS = 0
+    """Deletes that the window holds whole."""
+    FAULT = 1
+    FIELDS = 2
+    """How many each ordering value has, where they are several."""
+    POSITION = 3
+    """The place behind the last of these deletes."""
+    LEFT = 4
+    """Deletes that are to come before the next number of deletes."""
+    HAS_SINGLE = 5
+    """An ordering value of one field was seen."""
+    IS_DONE = 6
+
+
+_RECORDS: Final = int(_StateField.RECORDS)
+_FAULT: Final = int(_StateField.FAULT)
+_SEVERAL: Final = int(_StateField.FIELDS)
+_POSITION: Final = int(_StateField.POSITION)
+_LEFT: Final = int(_StateField.LEFT)
+_HAS_SINGLE: Final = int(_StateField.HAS_SINGLE)
+_IS_DONE: Final = int(_StateField.IS_DONE)
+
+
 @dataclass(frozen=True, slots=True)
 class DeletedKeys:
-    """The keys that one delete block removes, in block order."""
+    """Keys that a delete block removes, in block order."""
 
     keys: pa.StringArray
     ordering: pa.Array | None
@@ -110,34 +143,55 @@ class DeletedKeys:
     """The class name of the values of each ordering field, such as `LongWrapper`; none where all are default."""
 
 
-def read_delete_block(file: BinaryIO, block: LogBlock, *, bytes_max: int | None = None) -> DeletedKeys:
-    """All deletes of a block. Raises `Unsupported` for values of several classes and for what Hudi cannot read.
+def read_delete_block(
+    file: BinaryIO, block: LogBlock, *, bytes_max: int | None = None, window_bytes: int = _WINDOW_BYTES
+) -> Iterator[DeletedKeys]:
+    """All deletes of a block, some megabytes of it at a time. Raises `Unsupported` for values of several classes and
+    for what Hudi cannot read.
 
     Args:
-        bytes_max: a block with more content is `Unsupported`: it is read whole, and takes about twice as much memory.
+        bytes_max: what may be in memory at once; a single delete that takes more is `Unsupported`, and so is a block of
+            version 1 or 2 that does, since these are read whole.
     """
     assert block.type is BlockType.DELETE
-    if bytes_max is not None and block.content_length > bytes_max:
-        raise Unsupported(
-            f"The delete block in {block.where} is too large.",
-            why=f"It has {format_size(block.content_length)}, where {format_size(bytes_max)} are allowed.",
-            remedy="Allow the operation more memory.",
-        )
-    content = read_content(file, block)
-    if len(content) < _HEAD_BYTES:
+    if block.content_length < _HEAD_BYTES:
         raise _broken(block, "its content is shorter than its head")
-    version, length = struct.unpack_from(">ii", content)
+    version, length = struct.unpack(">ii", read_content_range(file, block, 0, _HEAD_BYTES))
     if not 1 <= version <= _VERSION:
         raise _unsupported(
             block,
             f"It is a delete block of version {version}, and this release reads versions 1 to {_VERSION}.",
             "Compact this table once with the Hudi release that wrote it.",
         )
-    if length != len(content) - _HEAD_BYTES:
-        raise _broken(block, f"it claims {length} bytes of {len(content) - _HEAD_BYTES}")
+    if length != block.content_length - _HEAD_BYTES:
+        raise _broken(block, f"it claims {length} bytes of {block.content_length - _HEAD_BYTES}")
     if version < _VERSION:
-        return _java_deletes(content[_HEAD_BYTES:], version, block)
-    return _decode_deletes(np.frombuffer(content, dtype=np.uint8)[_HEAD_BYTES:], block)
+        if bytes_max is not None and block.content_length * _JAVA_TIMES > bytes_max:
+            raise _too_large(block, f"Its {format_size(block.content_length)} are Java objects", _JAVA_TIMES, bytes_max)
+        yield _java_deletes(read_content(file, block)[_HEAD_BYTES:], version, block)
+        return
+    at, state, window, deletes = _HEAD_BYTES, _State(), window_bytes, 0
+    wrappers: tuple[str, ...] = ()
+    while not state.is_done:
+        data = np.frombuffer(
+            read_content_range(file, block, at, min(window, block.content_length - at)), dtype=np.uint8
+        )
+        found = _decode_deletes(data, block, state, beyond=block.content_length - at - len(data), before=deletes)
+        if found is None and state.position == 0:
+            window *= 2
+            if bytes_max is not None and window * _WINDOW_TIMES > bytes_max:
+                raise _too_large(block, f"Its delete {deletes} has more than {format_size(len(data))}", 1, bytes_max)
+            continue
+        at += state.position
+        window = window_bytes
+        if found is None:
+            continue
+        for before, here in zip(wrappers, found.wrappers, strict=False):
+            if before != here:
+                raise _mixed(block, sorted([before, here]))
+        wrappers = found.wrappers or wrappers
+        deletes += len(found.keys)
+        yield found
 
 
 def encode_deletes(
@@ -215,7 +269,31 @@ def _as_wrapped(ordering: pa.Array) -> tuple[int, pa.Array]:
         ) from error
 
 
-def _decode_deletes(data: npt.NDArray[np.uint8], block: LogBlock) -> DeletedKeys:
+class _State:
+    """How far the deletes of a block are read."""
+
+    def __init__(self) -> None:
+        self.numbers = np.zeros(len(_StateField), dtype=np.int64)
+
+    @property
+    def position(self) -> int:
+        """How much of the last window was read."""
+        return int(self.numbers[_StateField.POSITION])
+
+    @property
+    def is_done(self) -> bool:
+        return bool(self.numbers[_StateField.IS_DONE])
+
+
+def _decode_deletes(
+    data: npt.NDArray[np.uint8], block: LogBlock, state: _State, *, beyond: int, before: int
+) -> DeletedKeys | None:
+    """The deletes that a window holds whole; None where it holds none.
+
+    Args:
+        beyond: bytes of the block behind the window.
+        before: deletes of the block that were read.
+    """
     records_max = len(data) // _RECORD_BYTES_MIN
     key_offsets = np.empty(records_max + 1, dtype=np.int32)
     key_bytes = np.empty(len(data), dtype=np.uint8)
@@ -223,37 +301,40 @@ def _decode_deletes(data: npt.NDArray[np.uint8], block: LogBlock) -> DeletedKeys
     values = np.empty(records_max, dtype=np.int64)
     value_offsets = np.empty(records_max + 1, dtype=np.int32)
     value_bytes = np.empty(len(data), dtype=np.uint8)
-    result = np.zeros(3, dtype=np.int64)
+    begun, numbers = state.numbers.copy(), state.numbers
 
     def read(field: int) -> int:
-        out = (key_offsets, key_bytes, branches, values, value_offsets, value_bytes, result)
-        _read_deletes(data, field, *out)
-        return int(result[1])
+        out = (key_offsets, key_bytes, branches, values, value_offsets, value_bytes, numbers)
+        _read_deletes(data, beyond, field, *out)
+        return int(numbers[_StateField.FAULT])
 
     fault = read(0)
-    count, fields = int(result[0]), int(result[2])
+    count, fields = int(numbers[_StateField.RECORDS]), int(numbers[_StateField.FIELDS])
+    which = before + count
     if fault == _NULL_KEY:
-        raise _broken(block, f"delete {count} has no key")
+        raise _broken(block, f"delete {which} has no key")
     if fault == _OTHER_WRAPPER:
         raise _unsupported(
             block,
-            f"Delete {count} has an ordering value of an unknown class, or one of Hudi's that Hudi 1.2.0 cannot read.",
+            f"Delete {which} has an ordering value of an unknown class, or one of Hudi's that Hudi 1.2.0 cannot read.",
             "Compact this table with Hudi itself.",
         )
     if fault == _NULL_FIELD:
         raise _unsupported(
             block,
-            f"Delete {count} has no value of one of several ordering fields, which Hudi 1.2.0 cannot read either.",
+            f"Delete {which} has no value of one of several ordering fields, which Hudi 1.2.0 cannot read either.",
             "Roll back the commit that wrote it, and delete the row by its key alone.",
         )
     if fault == _UNEQUAL:
         raise _unsupported(
             block,
-            f"Delete {count} has an ordering value of another number of fields than one before.",
+            f"Delete {which} has an ordering value of another number of fields than one before.",
             "Compact this table with Hudi itself.",
         )
-    if fault != _OK:
-        raise _broken(block, f"delete {count} is cut short or holds a number out of range")
+    if fault != _OK and not beyond:
+        raise _broken(block, f"delete {which} is cut short or holds a number out of range")
+    if not count:
+        return None
 
     keys = pa.StringArray.from_buffers(count, _trimmed(key_offsets, count + 1), _trimmed(key_bytes, key_offsets[count]))
     try:
@@ -267,8 +348,12 @@ def _decode_deletes(data: npt.NDArray[np.uint8], block: LogBlock) -> DeletedKeys
         return DeletedKeys(keys, column.values, column.is_default, (column.wrapper,))
     columns = []
     is_default = branches[:count] == _NULL
+    if is_default.all():
+        return DeletedKeys(keys, None, is_default, ())
+    begun[_StateField.FIELDS] = fields
     for field in range(fields):
         if field:
+            numbers[:] = begun
             read(field)
         # Arrow may keep the array that it is given, and the next field is read into the same one.
         own = values[:count].copy()
@@ -330,10 +415,7 @@ def _only_branch(branches: npt.NDArray[np.uint8], block: LogBlock) -> int | None
     """The branch of all of these ordering values, None where there are none. Raises `Unsupported` for several."""
     present = [int(branch) for branch in np.unique(branches)]
     if len(present) > 1:
-        names = " and ".join(_WRAPPERS[branch][0] for branch in present)
-        raise _unsupported(
-            block, f"Its deletes mix ordering values of {names}.", "Compact this table with Hudi itself."
-        )
+        raise _mixed(block, [_WRAPPERS[branch][0] for branch in present])
     return present[0] if present else None
 
 
@@ -432,12 +514,12 @@ def _read_value(data: Any, at: Any, end: Any, branch: Any, value_bytes: Any, val
     return value, at, value_end
 
 
-@kernel(TWO_I64(U8_IN, types.int64, types.int64))
-def _read_length(data: Any, at: Any, end: Any) -> tuple[Any, Any]:
+@kernel(TWO_I64(U8_IN, types.int64, types.int64, types.int64))
+def _read_length(data: Any, at: Any, end: Any, beyond: Any) -> tuple[Any, Any]:
     """(how many elements of an array follow, the place behind); the place is -1 where it is broken."""
     left, at = read_number(data, at, end)
     if at >= 0 and left < 0:
-        if left < at - end:
+        if left < at - end - beyond:
             return 0, -1
         left = -left
         _skipped, at = read_number(data, at, end)
@@ -459,7 +541,7 @@ def _read_fields(
     wanted = np.int64(_NULL)
     value = np.int64(0)
     while True:
-        left, at = _read_length(data, at, end)
+        left, at = _read_length(data, at, end, 0)
         if at < 0 or left > end - at:
             return 0, 0, 0, -_BROKEN, value_end
         if left == 0:
@@ -485,6 +567,7 @@ def _read_fields(
 @kernel(
     types.void(
         U8_IN,  # data
+        types.int64,  # beyond: bytes of the block behind the data
         types.int64,  # field: of values of several fields, the one that is wanted
         I32,  # key_offsets, one more than records
         U8,  # key_bytes
@@ -492,11 +575,12 @@ def _read_fields(
         I64,  # values: numbers as they are, floats as their bits
         I32,  # value_offsets, one more than records
         U8,  # value_bytes: text, bytes and decimals
-        I64,  # result: records, fault, fields of each value where they are several
+        I64,  # state, by `_StateField`
     ),
 )
 def _read_deletes(
     data: Any,
+    beyond: Any,
     field: int,
     key_offsets: Any,
     key_bytes: Any,
@@ -504,88 +588,109 @@ def _read_deletes(
     values: Any,
     value_offsets: Any,
     value_bytes: Any,
-    result: Any,
+    state: Any,
 ) -> None:
-    """Each output is long enough for a record per four bytes of `data`, and for all of its bytes.
+    """The deletes that begin and end in `data`. One that is cut short by its end has the fault `_BROKEN`, as one that
+    is broken has; where there is more of the block, that is to be read first.
 
-    Where values have several fields, those that have none count as null, also as `IntWrapper(0)`.
+    Each output is long enough for a record per four bytes of `data`, and for all of its bytes. Where values have
+    several fields, those that have none count as null, also as `IntWrapper(0)`.
     """
     end = np.int64(len(data))
     at = np.int64(0)
+    left = state[_LEFT]
     record = 0
     key_end = 0
     value_end = 0
-    single = False
     key_offsets[0] = 0
     value_offsets[0] = 0
-    result[1] = _BROKEN
+    state[_FAULT] = _BROKEN
     while True:
-        left, at = _read_length(data, at, end)
-        if at < 0 or left > (end - at) // _RECORD_BYTES_MIN:
-            return
+        state[_RECORDS] = record
+        state[_POSITION] = at
+        state[_LEFT] = left
         if left == 0:
-            break
-        for _ in range(left):
-            result[0] = record
-            branch, at = read_number(data, at, end)
-            if at < 0 or branch < 0 or branch > 1:
+            left, at = _read_length(data, at, end, beyond)
+            if at < 0 or left > (end - at + beyond) // _RECORD_BYTES_MIN:
                 return
-            if branch == 0:
-                result[1] = _NULL_KEY
-                return
+            if left == 0:
+                break
+            continue
+        branch, at = read_number(data, at, end)
+        if at < 0 or branch < 0 or branch > 1:
+            return
+        if branch == 0:
+            state[_FAULT] = _NULL_KEY
+            return
+        length, at = read_number(data, at, end)
+        if at < 0 or length < 0 or length > end - at:
+            return
+        for index in range(length):
+            key_bytes[key_end + index] = data[at + index]
+        key_end += length
+        at += length
+        branch, at = read_number(data, at, end)
+        if at < 0 or branch < 0 or branch > 1:
+            return
+        if branch == 1:
             length, at = read_number(data, at, end)
             if at < 0 or length < 0 or length > end - at:
                 return
-            for index in range(length):
-                key_bytes[key_end + index] = data[at + index]
-            key_end += length
             at += length
-            branch, at = read_number(data, at, end)
-            if at < 0 or branch < 0 or branch > 1:
+        branch, at = read_number(data, at, end)
+        if at < 0 or branch < 0:
+            return
+        if branch > _ARRAY:
+            state[_FAULT] = _OTHER_WRAPPER
+            return
+        value = np.int64(0)
+        if branch < _ARRAY:
+            value, at, value_end = _read_value(data, at, end, branch, value_bytes, value_end)
+            if at < 0:
                 return
-            if branch == 1:
-                length, at = read_number(data, at, end)
-                if at < 0 or length < 0 or length > end - at:
-                    return
-                at += length
-            branch, at = read_number(data, at, end)
-            if at < 0 or branch < 0:
+            if branch != _NULL and not (branch == _INT and value == 0):
+                state[_HAS_SINGLE] = 1
+            elif state[_SEVERAL] > 0:
+                branch = np.int64(_NULL)
+        else:
+            fields, branch, value, at, value_end = _read_fields(data, at, end, field, value_bytes, value_end)
+            if at < 0:
+                state[_FAULT] = -at
                 return
-            if branch > _ARRAY:
-                result[1] = _OTHER_WRAPPER
+            if state[_SEVERAL] == 0:
+                for index in range(record):
+                    branches[index] = _NULL
+                state[_SEVERAL] = fields
+            if fields == 0 or fields != state[_SEVERAL]:
+                state[_FAULT] = _UNEQUAL
                 return
-            value = np.int64(0)
-            if branch < _ARRAY:
-                value, at, value_end = _read_value(data, at, end, branch, value_bytes, value_end)
-                if at < 0:
-                    return
-                if branch != _NULL and not (branch == _INT and value == 0):
-                    single = True
-                elif result[2] > 0:
-                    branch = np.int64(_NULL)
-            else:
-                fields, branch, value, at, value_end = _read_fields(data, at, end, field, value_bytes, value_end)
-                if at < 0:
-                    result[1] = -at
-                    return
-                if result[2] == 0:
-                    for index in range(record):
-                        branches[index] = _NULL
-                    result[2] = fields
-                if fields == 0 or fields != result[2]:
-                    result[1] = _UNEQUAL
-                    return
-            if single and result[2] > 0:
-                result[1] = _UNEQUAL
-                return
-            branches[record] = branch
-            values[record] = value
-            record += 1
-            key_offsets[record] = np.int32(key_end)
-            value_offsets[record] = np.int32(value_end)
-    result[0] = record
-    if at == end:
-        result[1] = _OK
+        if state[_HAS_SINGLE] > 0 and state[_SEVERAL] > 0:
+            state[_FAULT] = _UNEQUAL
+            return
+        branches[record] = branch
+        values[record] = value
+        record += 1
+        left -= 1
+        key_offsets[record] = np.int32(key_end)
+        value_offsets[record] = np.int32(value_end)
+    if at == end and beyond == 0:
+        state[_POSITION] = at
+        state[_IS_DONE] = 1
+        state[_FAULT] = _OK
+
+
+def _mixed(block: LogBlock, wrappers: Sequence[str]) -> Unsupported:
+    names = " and ".join(wrappers)
+    return _unsupported(block, f"Its deletes mix ordering values of {names}.", "Compact this table with Hudi itself.")
+
+
+def _too_large(block: LogBlock, what: str, times: int, bytes_max: int) -> Unsupported:
+    more = "" if times == 1 else f", which take {times} times as much"
+    return Unsupported(
+        f"The delete block in {block.where} is too large.",
+        why=f"{what}{more}, where {format_size(bytes_max)} of memory are allowed.",
+        remedy="Allow the operation more memory (--memory, or defaults.memory of the configuration).",
+    )
 
 
 def _broken(block: LogBlock, why: str) -> BrokenFile:

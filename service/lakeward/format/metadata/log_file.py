@@ -117,7 +117,7 @@ def metadata_blocks(file: BinaryIO, size: int, name: str) -> Iterator[MetadataBl
                 instant=instant, schema_json=schema_json, hfile=hfile, deleted_keys=(), where=block.where
             )
         elif block.type is BlockType.DELETE:
-            keys = tuple(read_delete_block(file, block).keys.to_pylist())
+            keys = tuple(key for each in read_delete_block(file, block) for key in each.keys.to_pylist())
             yield MetadataBlock(
                 instant=instant, schema_json=schema_json, hfile=None, deleted_keys=keys, where=block.where
             )
