@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run check test simulate interleavings long-life fuzz crashes soak soak-locks test-services lint format interop bench bench-compaction bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-start write-amplification metrics-page config-page compatibility-page image-dry-run \
+.PHONY: help setup demo run check test simulate interleavings long-life fuzz interop-full crashes soak soak-locks test-services lint format interop bench bench-compaction bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-start write-amplification metrics-page config-page compatibility-page image-dry-run \
 	executor-env lock clean
 
 help: ## Say what there is to do
@@ -60,6 +60,10 @@ long-life: .venv/ready ## Service a table for 10,000 commits on a clock that is 
 
 fuzz: .venv/ready ## Feed bytes by chance to the decoders, 10 minutes each: make fuzz SECONDS=600
 	LAKEWARD_FUZZ_SECONDS=$(or $(SECONDS),600) $(BIN)/python -m pytest -s -n 2 --timeout=0 tests/fuzz
+
+interop-full: .venv/ready ## Judge tables by chance, of any kind that there can be; goes on where it was stopped: make interop-full SEED=7 COUNT=100
+	LAKEWARD_INTEROP_FULL=$(or $(SEED),0):$(or $(COUNT),30) $(BIN)/python -m pytest -v -n 2 --dist worksteal -m wide \
+		tests/interop/test_compaction.py -k by_chance
 
 crashes: .venv/ready ## Stop each service at every storage call, also at all reads of a row: some 20 minutes
 	LAKEWARD_RUNS=1000 $(BIN)/python -m pytest -n 2 --dist worksteal -m "not wide" tests/crash tests/execute tests/commit
@@ -146,4 +150,4 @@ lock: .venv/ready ## Resolve the lock files anew (for newer versions: make lock 
 	$(BIN)/python -c '$(BUILD_REQUIRES)' | $(COMPILE) --constraint requirements.lock --output-file requirements-build.lock -
 
 clean: ## Remove .venv and what the tools left
-	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .interop-full .venv build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -127,9 +127,8 @@ class HudiTable:
         self._run_compaction(f"op => 'run', timestamp => {instant}")
 
     def _run_compaction(self, what: str) -> str:
-        options = {
-            key: value for key, value in self.shape.write_options().items() if key.startswith("hoodie.metadata.")
-        }
+        kept = ("hoodie.metadata.", "hoodie.write.table.version", "hoodie.write.auto.upgrade")
+        options = {key: value for key, value in self.shape.write_options().items() if key.startswith(kept)}
         options |= {"hoodie.compact.inline.max.delta.commits": "1"}
         settings = ",".join(f"{key}={value}" for key, value in options.items())
         rows = self._spark.sql(f"CALL run_compaction({what}, path => '{self.path}', options => '{settings}')").collect()

@@ -1,25 +1,29 @@
 """The kinds of table that the interop suite runs through, as text: one line, one table.
 
-The seven of `NARROW`, which CI runs, hold every value of every column; with the three of `PAIRS` they hold every pair
-of values of every two columns (tests say so). `PAIRS` and the fourteen more of `WIDE` are for `make interop`. MEMORY is
-Hudi's in-memory index, the one Spark index whose inserts go to logs, as Flink's do: its groups have no base file until
-they are compacted.
+The seven of `NARROW`, which CI runs, hold every value of every column; with `PAIRS`, thirty tables, they hold every
+pair of values that can be (tests say so). `make interop` runs those. `make interop-full SEED=s COUNT=n` draws as many
+others as one has time for (`draw`). MEMORY is Hudi's in-memory index, the one Spark index whose inserts go to logs, as
+Flink's do: its groups have no base file until they are compacted.
 
-What is left out, because Hudi 1.2.0 itself goes wrong there: soft deletes with MEMORY and event time (it forgets a key
-even when the delete comes too late, and the key comes to lie in two groups); soft deletes with a date as ordering field
-(the write fails); a string as ordering field with Parquet logs (each row is compared by the ordering value of the last
-row of its block).
+What cannot be is in `NEVER`, each with its reason: most of it since Hudi 1.2.0 itself goes wrong there. Every
+combination of the partitions of the metadata table, partitioned record index and secondary index among them, is the
+matter of `test_metadata_matrix.py`.
 
-And with the metadata table on: a record index where inserts go to logs (BUCKET, MEMORY: Hudi refuses to write), or
-with soft deletes by event time (it forgets a key even when the delete comes too late). Every combination of the
-partitions of the metadata table, partitioned record index and secondary index among them, is the matter of
-`test_metadata_matrix.py`.
+    python -m tests.interop.cases SEED
+
+writes `PAIRS` anew, where a column or a value is added: to `Case` and `VALUES`, in `Story` what its writers do, and in
+`tests/hudi/model.py` what must come of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+import os
+import random
+import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import ClassVar
 
 FILES_ALONE = {"hoodie.metadata.enable": "true", "hoodie.metadata.index.column.stats.enable": "false"}
@@ -51,17 +55,22 @@ class Case:
     history: str
     """fresh, compacted (Hudi compacted it before), or pending (Hudi left a compaction plan that has not run)."""
     ordering: str
+    """commit, event, or several: event time by two fields, of which the second often decides."""
     log_format: str
     keys: str
     columns: str
     first: str
     deletes: str
-    """hard only, or soft too (`_hoodie_is_deleted`)."""
+    """hard only; or soft too (`_hoodie_is_deleted`); or marked, by a column and a value of the table's own choice."""
     evolves: str
-    """yes: a column is added halfway."""
+    """added: a column is added halfway; mixed: others get wider types or are dropped as well."""
     ordering_type: str
     metadata: str = "off"
     """off, or which partitions the metadata table has (`METADATA`)."""
+    merging: str = "whole"
+    """whole rows, or filled: partial updates, where nulls are no values."""
+    version: str = "9"
+    """The table's."""
 
     FREE: ClassVar[tuple[str, ...]] = ("ordering_type", "metadata")
     """Columns that need not meet every value of the others; of `metadata`, off and on do."""
@@ -70,8 +79,121 @@ class Case:
     def has_metadata(self) -> bool:
         return self.metadata != "off"
 
+    @property
+    def is_readable(self) -> bool:
+        """Whether Hudi's readers, and so its compactions, know such logs."""
+        return self.log_format != "hfile"
+
     def __str__(self) -> str:
         return "-".join(getattr(self, column.name) for column in fields(self))
+
+
+VALUES: Mapping[str, tuple[str, ...]] = {
+    "index": ("SIMPLE", "BLOOM", "BUCKET", "MEMORY"),
+    "layout": ("flat", "hive", "encoded"),
+    "history": ("fresh", "compacted", "pending"),
+    "ordering": ("commit", "event", "several"),
+    "log_format": ("avro", "parquet", "hfile"),
+    "keys": ("single", "composite"),
+    "columns": ("few", "all"),
+    "first": ("insert", "bulk_insert"),
+    "deletes": ("hard", "soft", "marked"),
+    "evolves": ("no", "added", "mixed"),
+    "ordering_type": (
+        *("bigint", "int", "float", "double", "decimal(10,2)", "string", "date", "timestamp", "timestamp_ntz"),
+    ),
+    "metadata": tuple(METADATA),
+    "merging": ("whole", "filled"),
+    "version": ("9", "8"),
+}
+
+_BY_VALUE = {"event", "several"}
+_BY_COLUMN = {"soft", "marked"}
+NEVER: Mapping[str, Mapping[str, set[str]]] = {
+    "Hudi forgets a key even when the delete comes too late, and the key comes to lie in two groups": {
+        "index": {"MEMORY"},
+        "deletes": _BY_COLUMN,
+        "ordering": _BY_VALUE,
+    },
+    "Hudi's record index forgets a key even when the delete comes too late": {
+        "metadata": {"rli", "all"},
+        "deletes": _BY_COLUMN,
+        "ordering": _BY_VALUE,
+    },
+    "Hudi cannot write or read its deletes with a date": {
+        "ordering_type": {"date"},
+        "deletes": _BY_COLUMN,
+        "ordering": _BY_VALUE,
+    },
+    "Hudi compares each row of a Parquet block by the text of the last one": {
+        "ordering_type": {"string"},
+        "log_format": {"parquet"},
+        "ordering": _BY_VALUE,
+    },
+    "Hudi refuses to write a record index where inserts go to logs": {
+        "metadata": {"rli", "all"},
+        "index": {"BUCKET", "MEMORY"},
+    },
+    "Hudi's compaction cannot read such logs": {"log_format": {"hfile"}, "history": {"compacted"}},
+    "Hudi 1.0 takes the names of two fields for one": {"version": {"8"}, "ordering": {"several"}},
+    "in version 8 they are Java classes, which are refused": {"version": {"8"}, "merging": {"filled"}},
+    "in version 8 the mark is a matter of a Java class, too": {"version": {"8"}, "deletes": {"marked"}},
+    "no payload class that ignores nulls has a mark": {"merging": {"filled"}, "deletes": {"marked"}},
+}
+"""Values that no table has together, by the reason."""
+
+
+def can_be(chosen: Mapping[str, str]) -> bool:
+    """Whether some table can have these values, of all columns or of some."""
+    return not any(all(chosen.get(name) in values for name, values in rule.items()) for rule in NEVER.values())
+
+
+def _values(case: Case) -> dict[str, str]:
+    return {name: getattr(case, name) for name in VALUES}
+
+
+def draw(chance: random.Random, **given: str) -> Case:
+    """A table by chance, with the values that are given."""
+    while True:
+        chosen = {name: chance.choice(values) for name, values in VALUES.items()} | given
+        if can_be(chosen):
+            return Case(**chosen)
+
+
+Pair = tuple[tuple[str, str], tuple[str, str]]
+
+
+def pairs_of(case: Case) -> set[Pair]:
+    """Each two values that meet in it; all metadata tables are one."""
+    met = {name: value for name, value in _values(case).items() if name not in Case.FREE}
+    met["metadata"] = "on" if case.has_metadata else "off"
+    return set(itertools.combinations(sorted(met.items()), 2))
+
+
+def all_pairs() -> set[Pair]:
+    """Each two values that can meet."""
+    named = {name: values for name, values in VALUES.items() if name not in Case.FREE} | {"metadata": ("off", "on")}
+    return {
+        ((one, value), (other, with_value))
+        for one, other in itertools.combinations(sorted(named), 2)
+        for value, with_value in itertools.product(named[one], named[other])
+        if can_be({one: value, other: with_value})
+    }
+
+
+def complete(cases: Iterable[Case], seed: int, count: int) -> list[Case]:
+    """So many more tables, by which every pair is met: of many by chance the one with the most new pairs, each time."""
+    chance = random.Random(seed)
+    missing = all_pairs().difference(*map(pairs_of, cases))
+    added: list[Case] = []
+    while len(added) < count:
+        wanted = dict(chance.choice(sorted(missing))) if missing else {}
+        wanted.pop("metadata", None)
+        drawn = [draw(chance, **wanted) for _ in range(200)]
+        added.append(max(drawn, key=lambda case: len(missing & pairs_of(case))))
+        missing -= pairs_of(added[-1])
+    assert not missing, f"{len(missing)} pairs are left"
+    return added
 
 
 def _cases(text: str) -> tuple[Case, ...]:
@@ -79,34 +201,58 @@ def _cases(text: str) -> tuple[Case, ...]:
 
 
 NARROW = _cases("""
-    SIMPLE  hive     compacted  commit  parquet  composite  all  insert       hard  no   bigint         rli
-    SIMPLE  encoded  pending    event   avro     single     few  insert       hard  yes  timestamp      stats
-    BLOOM   flat     compacted  event   avro     single     few  insert       soft  yes  string         blooms
-    BLOOM   encoded  fresh      commit  avro     composite  all  bulk_insert  hard  no   bigint         all
-    BUCKET  hive     fresh      event   avro     single     few  insert       soft  no   bigint         files
-    BUCKET  encoded  compacted  commit  parquet  composite  few  bulk_insert  soft  yes  bigint         off
-    MEMORY  hive     pending    commit  avro     composite  all  insert       soft  yes  bigint         off
+    SIMPLE hive    compacted commit  parquet composite all insert      hard   no    bigint        rli    filled 9
+    SIMPLE encoded pending   several avro    single    few insert      hard   added timestamp     stats  whole  9
+    BLOOM  flat    compacted event   avro    single    few insert      soft   added string        blooms whole  9
+    BLOOM  encoded fresh     commit  avro    composite all bulk_insert hard   no    bigint        all    whole  8
+    BUCKET hive    fresh     event   avro    single    few insert      marked no    bigint        files  whole  9
+    BUCKET encoded compacted commit  parquet composite few bulk_insert soft   mixed bigint        off    whole  9
+    MEMORY hive    pending   commit  hfile   composite all insert      soft   added bigint        off    whole  9
 """)
 
 PAIRS = _cases("""
-    SIMPLE  flat     fresh      commit  parquet  single     all  bulk_insert  soft  yes  bigint         off
-    BLOOM   hive     pending    event   parquet  composite  all  bulk_insert  soft  yes  int            off
-    BUCKET  flat     pending    commit  avro     composite  all  insert       hard  no   bigint         off
+    MEMORY flat    fresh     event   parquet single    all insert      hard   mixed double        off    filled 9
+    BUCKET flat    pending   several hfile   composite few bulk_insert soft   no    string        stats  filled 9
+    SIMPLE encoded fresh     event   hfile   single    few bulk_insert hard   mixed decimal(10,2) off    whole  8
+    BLOOM  encoded pending   several hfile   composite all bulk_insert marked mixed int           off    whole  9
+    SIMPLE hive    compacted several parquet single    all bulk_insert marked added bigint        blooms whole  9
+    SIMPLE flat    fresh     commit  parquet single    all insert      soft   added string        rli    whole  8
+    MEMORY hive    pending   event   avro    composite few bulk_insert hard   mixed bigint        stats  whole  8
+    MEMORY encoded compacted several avro    composite few bulk_insert hard   added string        off    filled 9
+    MEMORY flat    pending   commit  parquet single    all insert      marked no    timestamp     off    whole  9
+    BUCKET encoded compacted commit  parquet composite all insert      hard   added decimal(10,2) blooms whole  8
+    BLOOM  hive    fresh     several parquet single    all bulk_insert hard   no    bigint        all    filled 9
+    SIMPLE encoded compacted commit  parquet composite few bulk_insert hard   mixed double        files  filled 9
+    BUCKET flat    pending   event   parquet composite all insert      hard   mixed timestamp_ntz off    filled 9
+    SIMPLE flat    fresh     event   avro    composite all bulk_insert soft   no    timestamp     off    whole  8
+    SIMPLE flat    compacted several parquet single    few insert      hard   mixed float         blooms filled 9
+    BLOOM  hive    pending   event   parquet composite all insert      soft   added int           blooms whole  8
+    SIMPLE flat    fresh     commit  avro    single    few bulk_insert soft   added timestamp     files  filled 9
+    BLOOM  hive    pending   commit  parquet composite few bulk_insert hard   mixed float         rli    whole  9
+    BLOOM  flat    compacted several avro    composite few insert      soft   added timestamp     files  filled 9
+    BUCKET flat    pending   commit  parquet single    few bulk_insert marked no    int           stats  whole  9
+    BUCKET flat    pending   event   hfile   single    few insert      soft   mixed double        files  whole  9
+    BUCKET hive    pending   commit  avro    composite all bulk_insert hard   no    date          blooms whole  9
+    MEMORY encoded pending   event   avro    single    all bulk_insert hard   added decimal(10,2) off    filled 9
 """)
 
-WIDE = _cases("""
-    SIMPLE  flat     fresh      event   avro     single     all  insert       hard  no   bigint         blooms
-    SIMPLE  flat     pending    event   parquet  composite  all  bulk_insert  soft  yes  decimal(10,2)  blooms
-    SIMPLE  hive     fresh      event   avro     composite  all  insert       hard  yes  date           stats
-    SIMPLE  encoded  compacted  event   parquet  single     all  bulk_insert  soft  no   double         files
-    BLOOM   flat     fresh      commit  parquet  composite  few  insert       soft  no   bigint         all
-    BLOOM   flat     pending    event   avro     single     all  insert       hard  yes  timestamp      stats
-    BLOOM   hive     compacted  event   parquet  single     all  bulk_insert  hard  yes  bigint         stats
-    BLOOM   encoded  pending    event   avro     composite  all  insert       soft  no   float          blooms
-    BUCKET  flat     compacted  event   parquet  single     all  insert       soft  yes  int            stats
-    BUCKET  flat     fresh      event   avro     composite  all  bulk_insert  hard  yes  string         blooms
-    BUCKET  hive     pending    event   parquet  single     all  insert       hard  no   timestamp_ntz  files
-    BUCKET  encoded  fresh      event   avro     single     all  insert       hard  yes  date           off
-    MEMORY  flat     fresh      event   avro     single     all  insert       hard  no   bigint         stats
-    MEMORY  encoded  compacted  commit  parquet  single     few  insert       soft  no   string         files
-""")
+
+def drawn(asked: str) -> dict[str, Case]:
+    """The tables of `SEED:COUNT` by chance, by the names under which those that passed are remembered."""
+    seed, _, count = asked.partition(":")
+    cases = {f"{seed}-{number}": draw(random.Random(f"{seed} {number}")) for number in range(int(count or 0))}
+    return {name: case for name, case in cases.items() if not (PASSED / name).exists()}
+
+
+PASSED = Path(".interop-full")
+"""A file for each table of `make interop-full` that passed, so that a run that was stopped goes on."""
+DRAWN = drawn(os.environ.get("LAKEWARD_INTEROP_FULL", ""))
+
+
+def main(seed: int) -> None:
+    for case in complete(NARROW, seed, 30 - len(NARROW)):
+        print("    " + "  ".join(getattr(case, name) for name in VALUES))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

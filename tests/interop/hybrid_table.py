@@ -143,7 +143,7 @@ def write_and_plan(spark: SparkSession, path: Path, mode: str) -> Told:
     """`hot` has large logs, `warm` and `late` small ones, in `late` there are such that come too late by event time,
     `cold` has one; no group but `cold` is without an output of a log compaction."""
     table = HudiTable(spark, path, replace(shape(mode), options=INDEXES))
-    told = Told(spark, table, TableModel(("part", "id"), "ts" if mode == EVENT else None))
+    told = Told(spark, table, TableModel(("part", "id"), ("ts",) if mode == EVENT else ()))
     told.upsert(*(some(part, range(40), 10, "a") for part in ("hot", "warm", "late", "cold")))
     told.upsert(some("hot", range(40), 11, "b"), some("warm", range(5), 11, "b"), some("late", range(5), 12, "b"))
     told.upsert(

@@ -124,11 +124,11 @@ def without_key(rows: Rows | str) -> list[str]:
 SHAPES = [
     Case(*line.split())
     for line in """
-    SIMPLE  hive     fresh      event   hfile    composite  all  insert       soft  yes  bigint
+    SIMPLE  hive     fresh      event   hfile    composite  all  insert       soft  added  bigint
     BUCKET  flat     fresh      commit  hfile    single     all  insert       hard  no   bigint         stats
-    MEMORY  encoded  fresh      commit  hfile    single     all  insert       hard  yes  bigint
+    MEMORY  encoded  fresh      commit  hfile    single     all  insert       hard  added  bigint
     SIMPLE  encoded  fresh      event   hfile    single     few  bulk_insert  hard  no   string         rli
-    BUCKET  flat     fresh      event   hfile    composite  few  insert       soft  yes  decimal(10,2)
+    BUCKET  flat     fresh      event   hfile    composite  few  insert       soft  added  decimal(10,2)
     """.strip().splitlines()
 ]
 

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.interop, pytest.mark.slow]
 CASES = [
     Case(*line.split())
     for line in """
-    BUCKET  hive     fresh      event   parquet  composite  few  insert       soft  yes  timestamp
+    BUCKET  hive     fresh      event   parquet  composite  few  insert       soft  added  timestamp
     MEMORY  flat     fresh      commit  avro     single     all  insert       hard  no   bigint
     """.strip().splitlines()
 ]
@@ -30,9 +30,9 @@ CASES = [
 WIDE_CASES = [
     Case(*line.split())
     for line in """
-    SIMPLE  flat     fresh      event   avro     single     few  insert       soft  yes  bigint
-    SIMPLE  encoded  compacted  commit  parquet  single     all  bulk_insert  soft  yes  bigint
-    BUCKET  hive     fresh      event   parquet  composite  all  insert       soft  yes  timestamp
+    SIMPLE  flat     fresh      event   avro     single     few  insert       soft  added  bigint
+    SIMPLE  encoded  compacted  commit  parquet  single     all  bulk_insert  soft  added  bigint
+    BUCKET  hive     fresh      event   parquet  composite  all  insert       soft  added  timestamp
     SIMPLE  flat     fresh      event   parquet  single     few  insert       soft  no   int
     BUCKET  flat     fresh      event   avro     single     few  insert       soft  no   string
     BLOOM   hive     fresh      event   avro     composite  all  insert       soft  no   decimal(10,2)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
-from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
+from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD, MergeRules, PartialUpdates
 from lakeward.read.file_slice import open_slice
 from lakeward.read.predicate import Between, Predicate, keys_among
 from lakeward.read.slice_query import SliceQuery
@@ -32,6 +33,21 @@ def test_what_merging_needs_is_read(tmp_path: Path):
     assert SliceQuery().read_schema(TABLE, rules) is TABLE
     with pytest.raises(AssertionError, match="nothing"):
         SliceQuery(predicate=Predicate((Between("nothing"),))).read_schema(TABLE, rules)
+
+
+def test_what_is_compared_or_filled_is_no_dictionary():
+    """Strings that repeat come as dictionaries where all rows are written again, but for those and, by partial updates,
+    for all: values of a dictionary are not joined with plain ones."""
+    compared = replace(EVENT, ordering_fields=("ts",), delete_field="id")
+    filled = replace(compared, partial_updates=PartialUpdates.IGNORE_DEFAULTS)
+    rewrite = SliceQuery(is_rewrite=True)
+
+    def dictionaries(query: SliceQuery, rules: MergeRules) -> list[str]:
+        schema = query.with_dictionaries(TABLE, rules, {"id", "v", RECORD_KEY_FIELD})
+        return [column.name for column in schema if pa.types.is_dictionary(column.type)]
+
+    assert dictionaries(rewrite, compared) == ["v"]
+    assert dictionaries(rewrite, filled) == dictionaries(SliceQuery(), compared) == []
 
 
 def test_a_few_keys_are_read_of_a_few_row_groups(tmp_path: Path):
