@@ -9,7 +9,7 @@
     8132    an issue: a new base file had half of the rows of the old one; no cause was found, so here is one
 
 Elsewhere: 4863 and 14365 in `tests/life/test_known_bugs.py`; 7969 (a plan did not name a log) in
-`tests/table/file_system_view.cases`.
+`tests/table/test_file_system_view.py`.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from lakeward.format.timeline.instant import Instant, State, instant_file_name, 
 from lakeward.storage.storage import FileStatus
 from lakeward.table.file_system_view import (
     FileSystemView,
+    _History,
     archived_instants,
     build_file_groups,
     sort_files,
@@ -123,6 +124,19 @@ def short(instant: str) -> str:
 def test_case(case: Case) -> None:
     """The rule that the case is named for."""
     assert as_text(build(case.table)) == case.expected
+
+
+def test_logs_by_their_own_instants_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hudi's issue 7969: a view that puts a log where its writer began leaves it to the slice before the compaction,
+    whose plan does not name it, and so it is never merged."""
+    (case,) = (case for case in read_cases()[1] if "7969" in case.rule)
+    assert "g t30: base t30, logs t20" in as_text(build(case.table))
+
+    def began(history: _History, instant: str) -> str | None:
+        return instant if history.is_completed(instant) else None
+
+    monkeypatch.setattr(_History, "completion_time", began)
+    assert "g t30: base t30, logs -" in as_text(build(case.table))
 
 
 def test_cases_are_written_as_the_code_would_write_them() -> None:
