@@ -166,7 +166,7 @@ def delete_arrays(block, slice_):
     return keys, None if all_default else ordering_values, () if all_default else (wrapper,)
 
 
-def append_logs(slice_, logs, *, log_rows=2):
+def append_logs(slice_, logs, *, log_rows=2, **more):
     """Append the blocks of a slice to a fold, or to records."""
     for number, block in enumerate(slice_.blocks):
         source = f"block {number}"
@@ -176,7 +176,7 @@ def append_logs(slice_, logs, *, log_rows=2):
             continue
         whole = pa.RecordBatch.from_pylist(block, slice_.schema)
         for start in range(0, len(block), log_rows):
-            logs.append_data(whole.slice(start, log_rows), source=source)
+            logs.append_data(whole.slice(start, log_rows), source=source, **more)
     logs.finish()
 
 

@@ -49,11 +49,11 @@ def base_runs(slice_, base, memory_bytes):
     return sorter.finish(), sorter
 
 
-def sorted_merge(slice_, *, base_rows=2, log_rows=2, memory_bytes=10**9, base_memory=None, **more):
+def sorted_merge(slice_, *, base_rows=2, log_rows=2, memory_bytes=10**9, base_memory=None, block_bytes=0, **more):
     logs = LogRecords(slice_.schema, slice_.rules, memory_bytes=memory_bytes)
     sorter = None
     try:
-        append_logs(slice_, logs, log_rows=log_rows)
+        append_logs(slice_, logs, log_rows=log_rows, block_bytes=block_bytes)
         base, sorter = base_runs(slice_, base_batches(slice_, base_rows), base_memory)
         merge = SortedMerge([*base, *logs.runs], slice_.rules, slice_.schema, **more)
         return [row for batch in merge.batches() for row in batch.to_pylist()], merge, logs
@@ -84,8 +84,11 @@ def counted(slice_, **more):
     st.sampled_from([10**9, 600, 0]),
     st.sampled_from([None, 600, 0]),
     st.sampled_from([1, 300, 10**6]),
+    st.sampled_from([0, 10**6]),
 )
-def test_it_agrees_with_the_slow_twin(slice_, base_rows, log_rows, memory_bytes, base_memory, window_bytes):
+def test_it_agrees_with_the_slow_twin(
+    slice_, base_rows, log_rows, memory_bytes, base_memory, window_bytes, block_bytes
+):
     """Both give the same rows, by their keys, or both refuse, whatever waits in files.
 
     Keeps 1 and 5 of merge/sorted_merge; Keeps 1 of merge/logs/log_records; Keeps 1 of merge/runs/record_sorter;
@@ -94,6 +97,7 @@ def test_it_agrees_with_the_slow_twin(slice_, base_rows, log_rows, memory_bytes,
     if base_memory is None:
         slice_.base = by_key(slice_.base)
     more = {"base_rows": base_rows, "log_rows": log_rows, "memory_bytes": memory_bytes, "base_memory": base_memory}
+    more["block_bytes"] = block_bytes
     try:
         expected = by_key(slow_merge(slice_))
     except Unsupported:
@@ -238,6 +242,29 @@ def test_more_runs_than_are_open_at_once(monkeypatch):
     rows, _, logs = sorted_merge(slice_, memory_bytes=0)
     assert len(logs.runs) <= 3
     assert texts(rows) == texts(pa.RecordBatch.from_pylist(by_key(slow_merge(slice_)), slice_.schema).to_pylist())
+
+
+def test_large_blocks_that_are_sorted_are_runs_of_their_own():
+    """They are written as they come, until one is not sorted: from there on all wait in memory, to be sorted.
+
+    Keeps 1 of merge/runs/record_sorter.
+    """
+    blocks = [
+        [data(key, number % 5, _hoodie_commit_time=str(number)) for key in keys]
+        for number, keys in enumerate(["a", "abce", "bbde", "acb", "abcd", "dcba"])
+    ]
+    slice_ = Slice("long", [data(key, 2) for key in "ace"], blocks)
+    expected = texts(pa.RecordBatch.from_pylist(by_key(slow_merge(slice_)), slice_.schema).to_pylist())
+    rows, _, logs = sorted_merge(slice_, memory_bytes=2_000, block_bytes=250)
+    assert texts(rows) == expected
+    assert len(logs.runs) == 3
+    logs = LogRecords(slice_.schema, slice_.rules, memory_bytes=2_000)
+    with closing(logs):
+        append_logs(slice_, logs, block_bytes=251)
+        runs = ["".join(key for batch in run.batches() for key in batch.keys.to_pylist()) for run in logs.runs]
+    assert runs == ["a", "abce", "bbde", "ac", "aabbbccdd"]
+    rows, _, _ = sorted_merge(slice_, memory_bytes=2_000, block_bytes=251)
+    assert texts(rows) == expected
 
 
 def test_a_key_with_very_many_records():

@@ -166,7 +166,9 @@ class LogRun:
             from_avro = block.type is not BlockType.PARQUET_DATA
             projected = self._keys.chosen(project(batch, self.schema, where=block.where, from_avro=from_avro))
             self._check_partition(projected, block)
-            self.records.append_data(self._query.carried(projected), source=block.where)
+            self.records.append_data(
+                self._query.carried(projected), source=block.where, block_bytes=block.content_length
+            )
             self._watch_keys(projected)
             if self._query.takes_sample:
                 self.sample.see_log_data(projected)

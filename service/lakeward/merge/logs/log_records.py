@@ -34,6 +34,8 @@ from lakeward.merge.runs.sorted_run import SortedRun
 from lakeward.merge.runs.spilled_run import SpilledRun, data_records, delete_records, record_schema
 
 _NAME = "a run of the logs"
+_LARGE_BLOCK_SHARE = 8
+"""A block of more than this share of the memory is worth a run of its own: decoded, it takes a few times as much."""
 
 
 class LogRecords:
@@ -83,8 +85,12 @@ class LogRecords:
         """What is to be merged, oldest first; to be read any number of times, after `finish`."""
         return [FoldedRun(self._fold)] if self._fold is not None else self._spilled
 
-    def append_data(self, batch: pa.RecordBatch, *, source: str) -> None:
-        """Records of a data block in the slice's schema. `source` is how errors call the block."""
+    def append_data(self, batch: pa.RecordBatch, *, source: str, block_bytes: int = 0) -> None:
+        """Records of a data block in the slice's schema. `source` is how errors call the block.
+
+        Args:
+            block_bytes: what the whole block takes where it is stored.
+        """
         self.records += batch.num_rows
         if self._fold is not None:
             self._fold.append_data(batch, source=source)
@@ -93,7 +99,10 @@ class LogRecords:
         assert self._sorter is not None
         record_keys(batch, source=source)
         values = None if self._ordering_type is None else ordering_values(batch, self._rules.ordering_fields)
-        self._sorter.add(data_records(batch, data_kinds(batch, self._rules), values, self._record_schema))
+        self._sorter.add(
+            data_records(batch, data_kinds(batch, self._rules), values, self._record_schema),
+            block=source if block_bytes > self._memory_bytes // _LARGE_BLOCK_SHARE else None,
+        )
 
     def append_deletes(
         self, keys: pa.Array, ordering: pa.Array | None, *, wrappers: Sequence[str], source: str
@@ -132,7 +141,7 @@ class LogRecords:
         if fold is None or not fold.is_full:
             return
         fold.finish()
-        first = SpilledRun(self._folded(fold), self._record_schema, name=_NAME, is_base=False, folder=self._folder)
+        first = SpilledRun.of(self._folded(fold), self._record_schema, name=_NAME, is_base=False, folder=self._folder)
         self._fold = None
         self._sorter = self._new_sorter(first)
 

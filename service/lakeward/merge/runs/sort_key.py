@@ -154,6 +154,20 @@ def _common_of_all(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) 
     return int(common)
 
 
+@kernel(types.boolean(U8_IN, I64_IN))
+def ascend(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> bool:
+    """No key is smaller than the one before it."""
+    for i in range(1, len(offsets) - 1):
+        start, middle, end = offsets[i - 1], offsets[i], offsets[i + 1]
+        common = min(middle - start, end - middle)
+        at = 0
+        while at + 8 <= common and prefix_of(data, start + at, middle) == prefix_of(data, middle + at, end):
+            at += 8
+        if compare_bytes(data, start + at, middle, middle + at, end) > 0:
+            return False
+    return True
+
+
 def order_of(data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The places of keys in the order of their bytes. Key i is `data[offsets[i]:offsets[i + 1]]`; equal ones stay.
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,36 +91,77 @@ class _SpilledBatch:
         return self.batch.column(_ORDERING).take(pa.array(places)) if _ORDERING in self.batch.schema.names else None
 
 
+class RunWriter:
+    """Writes a run, batch by batch, which must fit memory. Finish it, or close it."""
+
+    def __init__(self, schema: pa.Schema, *, name: str, is_base: bool, folder: str | None) -> None:
+        """
+        Args:
+            schema: the `record_schema` of what is written.
+            folder: for the file; None is the system's folder for temporary files.
+
+        Raises `SpillFailed`, as all of this.
+        """
+        self._name = name
+        self._is_base = is_base
+        self._folder = folder
+        with self._spilling():
+            handle, path = tempfile.mkstemp(".arrow", SPILL_PREFIX, folder)
+            try:
+                os.close(handle)
+                self._sink = pa.OSFile(path, "wb")
+                self._file = pa.OSFile(path, "rb")
+            finally:
+                os.unlink(path)
+            # A stream may change the dictionaries of a column from batch to batch, a file of Arrow's may not.
+            self._writer = pa.ipc.new_stream(self._sink, schema)
+
+    def write(self, records: pa.RecordBatch) -> None:
+        """The next records in the order of their keys."""
+        with self._spilling():
+            self._writer.write_batch(records)
+
+    def finish(self) -> SpilledRun:
+        with self._spilling():
+            self._writer.close()
+            self._sink.close()
+        return SpilledRun(self._file, name=self._name, is_base=self._is_base)
+
+    def close(self) -> None:
+        """Give up what was written."""
+        self._sink.close()
+        self._file.close()
+
+    def _spilling(self) -> AbstractContextManager[None]:
+        return spilling(f"rows of {self._name}", self._folder)
+
+
 class SpilledRun:
     """A run in a file, to be read any number of times, one after the other; close it afterwards."""
 
-    def __init__(
-        self, records: Iterable[pa.RecordBatch], schema: pa.Schema, *, name: str, is_base: bool, folder: str | None
-    ) -> None:
+    def __init__(self, file: pa.NativeFile, *, name: str, is_base: bool) -> None:
         """
         Args:
-            records: sorted by their keys, in the `record_schema` that is `schema`, in batches that fit memory.
-            folder: for the file; None is the system's folder for temporary files.
-
-        Raises `SpillFailed`.
+            file: as `RunWriter` wrote it.
         """
+        self._file = file
         self.name = name
         self.is_base = is_base
         self.repeats_keys = True
-        with spilling(f"rows of {name}", folder):
-            self._write(records, schema, folder)
 
-    def _write(self, records: Iterable[pa.RecordBatch], schema: pa.Schema, folder: str | None) -> None:
-        handle, path = tempfile.mkstemp(".arrow", SPILL_PREFIX, folder)
+    @staticmethod
+    def of(
+        records: Iterable[pa.RecordBatch], schema: pa.Schema, *, name: str, is_base: bool, folder: str | None
+    ) -> SpilledRun:
+        """A run of these, sorted by their keys. Raises `SpillFailed`."""
+        writer = RunWriter(schema, name=name, is_base=is_base, folder=folder)
         try:
-            os.close(handle)
-            # A stream may change the dictionaries of a column from batch to batch, a file of Arrow's may not.
-            with pa.OSFile(path, "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
-                for batch in records:
-                    writer.write_batch(batch)
-            self._file = pa.OSFile(path, "rb")
-        finally:
-            os.unlink(path)
+            for batch in records:
+                writer.write(batch)
+            return writer.finish()
+        except BaseException:
+            writer.close()
+            raise
 
     def batches(self) -> Iterator[RunBatch]:
         for batch in self._read():
