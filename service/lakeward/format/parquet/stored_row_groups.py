@@ -151,6 +151,7 @@ class RowGroupCopies:
         """
         self._sink = sink
         self._file_name = file_name
+        self._names: tuple[BinaryIO | None, Struct] = (None, Struct({}))
         self._groups: list[tuple[int, Struct]] = []
         self._indexes: list[tuple[Struct, Struct | None, bytes]] = []
 
@@ -167,7 +168,10 @@ class RowGroupCopies:
             encoded: how many row groups the library has written by now.
             checksum: the CRC-32 that the bytes of the row group must have, where it is known.
         """
-        (of_names,) = _footer(names, name=_NAME_COLUMN)[0].get(_GROUPS).values
+        if names is not self._names[0]:
+            (of_names,) = _footer(names, name=_NAME_COLUMN)[0].get(_GROUPS).values
+            self._names = names, of_names
+        of_names = self._names[1]
         assert of_names.get(_GROUP_ROWS) == group.rows
         (new_names,) = of_names.get(_CHUNKS).values
         start = self._sink.tell()
@@ -290,7 +294,8 @@ def _find_difference(
             if column.path_in_schema != _NAME_COLUMN and not _are_same(source, old.column(index), output, column):
                 return f"{where} has other bytes in the column {column.path_in_schema}"
         rows = 0
-        for batch in names.read([_NAME_COLUMN], groups=[of_output]):
+        # As a dictionary: as texts they would take longer to decode than all pages to compare.
+        for batch in names.read([_NAME_COLUMN], rows_max=new.num_rows, groups=[of_output], dictionaries=[_NAME_COLUMN]):
             rows += batch.num_rows
             if set(batch.column(0).unique().to_pylist()) != {file_name}:
                 return f"{where} has rows of another file's name"

@@ -91,7 +91,11 @@ class _TreeReader(CompactReader):
             number = number + delta if delta else self._integer()
             if number in fields:
                 raise ValueError(f"the field {number} is there twice")
-            fields[number] = (kind, None if kind in (TRUE, FALSE) else self._value(kind, depth + 1))
+            if kind in _INTEGERS:  # which most are
+                value = self._varint()
+                fields[number] = (kind, (value >> 1) ^ -(value & 1))
+            else:
+                fields[number] = (kind, None if kind in (TRUE, FALSE) else self._value(kind, depth + 1))
         return Struct(fields)
 
     def _value(self, kind: int, depth: int) -> Any:
@@ -152,9 +156,15 @@ def _write(out: bytearray, kind: int, value: Any) -> None:
             else:
                 out.append(of)
                 _write_varint(out, (number << 1) ^ (number >> 63))
-            if of not in (TRUE, FALSE):
-                _write(out, of, each)
             before = number
+            if of in _INTEGERS:  # which most are
+                rest = (each << 1) ^ (each >> 63)
+                while rest >= 0x80:
+                    out.append(rest & 0x7F | 0x80)
+                    rest >>= 7
+                out.append(rest)
+            elif of not in (TRUE, FALSE):
+                _write(out, of, each)
         out.append(0)
 
 
