@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from lakeward.errors import Unsupported
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.log.block import BlockType
 from lakeward.format.log.writer import LogFileWriter, log_block_schema
@@ -29,9 +31,9 @@ SCHEMA = json.dumps(TABLE_SCHEMA)
 ROW_BYTES = 2_000
 
 
-def write_log(path: Path, instant: str, keys: np.ndarray) -> None:
+def write_log(path: Path, instant: str, keys: np.ndarray, row_bytes: int) -> None:
     schema = table_schema(SCHEMA)
-    text = "".join(chr(97 + n * n % 23) for n in range(ROW_BYTES))
+    text = "".join(chr(97 + n * n % 23) for n in range(ROW_BYTES)) * (row_bytes // ROW_BYTES)
     ids = pa.array([f"key-{number:08}" for number in keys])
     columns = {field["name"]: pa.nulls(len(keys), pa.string()) for field in META} | {
         "_hoodie_record_key": ids,
@@ -48,11 +50,11 @@ def write_log(path: Path, instant: str, keys: np.ndarray) -> None:
         writer.close()
 
 
-def operation(folder: Path, rows: int) -> OperationSpec:
+def operation(folder: Path, rows: int, row_bytes: int = ROW_BYTES) -> OperationSpec:
     """Two logs of so many rows together, whose keys lie between one another."""
     numbers = np.random.default_rng(1).permutation(rows)
     for place, instant in enumerate(("100", "101")):
-        write_log(folder / f".fg_{instant}.log.1_0-0-0", instant, numbers[place::2])
+        write_log(folder / f".fg_{instant}.log.1_0-0-0", instant, numbers[place::2], row_bytes)
     attempt = folder / "attempt"
     attempt.mkdir()
     slice_input = SliceInput(
@@ -85,3 +87,12 @@ def test_logs_of_ten_times_their_share(tmp_path: Path) -> None:
     result = run_operation(LocalStorage(), spec, 0)
     assert result.counts.rows == spec.input_bytes // ROW_BYTES
     assert result.peak_memory_bytes - before < 10 * BUDGET.logs
+
+
+@pytest.mark.parametrize("kind", OperationKind)
+def test_a_row_is_refused_before_it_takes_more_than_there_is(tmp_path: Path, kind: OperationKind) -> None:
+    """An operation of either kind asks how large its rows are, and writes none that is too large."""
+    spec = replace(operation(tmp_path, 2, row_bytes=BUDGET.row + ROW_BYTES), kind=kind)
+    with pytest.raises(Unsupported, match=r"key-0000000.*\.log\.1_0-0-0.*--memory"):
+        run_operation(LocalStorage(), spec, 0)
+    assert not [path for path in (tmp_path / "attempt").iterdir() if path.stat().st_size]

@@ -6,16 +6,16 @@ All that grows with rows has a share, and spills, cuts or refuses before it hold
     logs       log records, their key index and states; or        sorted runs in files (`merge/logs/log_records`)
                a batch of each run
     hashes     a hash of every key of an unsorted base file       sorted hashes in files (`merge/rows/hash_watch`)
-    batch      one batch that is decoded, one row, or one block   fewer rows; a row, or such a block, that needs more is
-               of deletes that are Java objects                   refused
+    batch      one batch that is decoded, or one block of         fewer rows; a row, or such a block, that needs more is
+               deletes that are Java objects                      refused
+    row        one row that is written, five times over           refused
     window     what is put together to one output batch           more and smaller batches
     row_group  rows that wait for the end of a row group,         smaller row groups
                while as many are encoded
     log_block  a block of a log that is written                   more and smaller blocks
 
 A row that is larger than a window is in memory several times over: put together, encoded, as a page, compressed, and on
-its way to the file. The sum of these is about five times its size, more than any share; only what is beyond `batch` is
-refused.
+its way to the file. These are five copies at once, and together they have all that there is for rows.
 
 Touches: nothing; a plain value.
 Source:  the shares are measured (`benchmarks/README.md`, Memory).
@@ -30,6 +30,9 @@ MEMORY_BYTES = 512 * _MIB
 """The default of an operation, interpreter included."""
 INTERPRETER_BYTES = 272 * _MIB
 """Python, Arrow and the compiled kernels, with what they keep once they ran, before any row."""
+
+ROW_COPIES = 5
+"""So many times a large row is in memory while it is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +54,14 @@ class MemoryBudget:
 
     @property
     def batch(self) -> int:
-        """The bound of what a single row may take, too, and so larger than what most batches have; no less than a chunk
-        of a file that is read at once."""
+        """What a single row that is only read may take, too, or the page that it is in, and so larger than what most
+        batches have; no less than a chunk of a file that is read at once."""
         return max(self.total // 4, 16 * _MIB)
+
+    @property
+    def row(self) -> int:
+        """No less than what a window has."""
+        return max(self.rows // ROW_COPIES, 4 * _MIB)
 
     @property
     def window(self) -> int:
@@ -67,3 +75,8 @@ class MemoryBudget:
     def log_block(self) -> int:
         """A block is in memory as rows, encoded and as it is written."""
         return min(64 * _MIB, self.rows // 6)
+
+
+def total_for_row(row_bytes: int) -> int:
+    """The smallest budget, in whole MiB, in which a row of this size can be written."""
+    return -(-(INTERPRETER_BYTES + ROW_COPIES * row_bytes) // _MIB) * _MIB

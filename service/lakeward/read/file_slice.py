@@ -53,6 +53,7 @@ from lakeward.merge.runs.record_sorter import RecordSorter
 from lakeward.merge.runs.sorted_run import BaseRun, SortedRun
 from lakeward.merge.runs.spilled_run import data_records, record_schema
 from lakeward.merge.sorted_merge import SortedMerge
+from lakeward.read.large_rows import check_row_sizes
 from lakeward.read.log_run import LogRun
 from lakeward.read.log_scan import LogScan
 from lakeward.read.pruning import LogSide, choose_row_groups
@@ -327,6 +328,8 @@ class MergedSlice:
     def _base_batches(self) -> Iterator[pa.RecordBatch]:
         for batch in self._read_base(self._read_schema):
             record_keys(batch, source=self._input.base_file or "")
+            where = f"the base file {self._input.base_file}"
+            check_row_sizes(batch, self._query.row_bytes_max, where=where)
             if self._query.takes_sample:
                 self.sample.see_base(batch)
             yield self._query.carried(batch)

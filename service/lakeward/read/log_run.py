@@ -38,6 +38,7 @@ from lakeward.merge.rules.ordering_type import ordering_type
 from lakeward.merge.rules.records import delete_ordering
 from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.merge.sorted_merge import SortedMerge
+from lakeward.read.large_rows import check_row_sizes
 from lakeward.read.log_scan import LogScan, check_sound, scan_slice_heads
 from lakeward.read.pruning import choose_log_row_groups
 from lakeward.read.sample import SampleTap
@@ -166,6 +167,7 @@ class LogRun:
             from_avro = block.type is not BlockType.PARQUET_DATA
             projected = self._keys.chosen(project(batch, self.schema, where=block.where, from_avro=from_avro))
             self._check_partition(projected, block)
+            check_row_sizes(projected, self._query.row_bytes_max, where=block.where)
             self.records.append_data(
                 self._query.carried(projected), source=block.where, block_bytes=block.content_length
             )

@@ -35,6 +35,8 @@ class SliceQuery:
     """Rows bring along the hashes that they had when they were read (`merge/digest`)."""
     takes_sample: bool = False
     """A few keys are kept with all that the slice's files say about them (`read/sample`)."""
+    row_bytes_max: int | None = None
+    """What a row may take that is to be written (`read/large_rows`); None: it is not."""
     by_statistics: bool = True
     """Row groups are skipped by what footers say. False where that is just what is in doubt."""
 

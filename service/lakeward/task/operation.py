@@ -72,7 +72,8 @@ def _run(storage: Storage, spec: OperationSpec, task_attempt: int, *, by_order: 
     memory = PeakMemory()
     path = output_path(storage, spec, task_attempt)
     digest = Digest()
-    query = replace(REWRITE, carries_hashes=spec.verify, takes_sample=spec.verify)
+    row_bytes_max = spec.slice.budget.row
+    query = replace(REWRITE, carries_hashes=spec.verify, takes_sample=spec.verify, row_bytes_max=row_bytes_max)
     with open_slice(storage, spec.slice, by_order=by_order, query=query) as merged:
         stats, ranges = _write(storage, spec, merged, digest, task_attempt)
     if spec.verify:

@@ -160,7 +160,7 @@ class ParquetBatches:
         if not inflating:
             yield batch
             return
-        sizes = sum(_row_bytes(batch.column(name)) for name in inflating)
+        sizes = sum(row_bytes(batch.column(name)) for name in inflating)
         assert isinstance(sizes, np.ndarray)
         start = 0
         ends = np.cumsum(sizes)
@@ -202,7 +202,7 @@ ChooseGroups = Callable[[ParquetBatches], Sequence[int]]
 """Looks at an open file's footer and says which row groups are read, by their numbers."""
 
 
-def _row_bytes(array: pa.Array) -> npt.NDArray[np.int64]:
+def row_bytes(array: pa.Array) -> npt.NDArray[np.int64]:
     """How many bytes each row of a column takes when nothing of it is in a dictionary."""
     kind = array.type
     if pa.types.is_dictionary(kind):
@@ -211,7 +211,7 @@ def _row_bytes(array: pa.Array) -> npt.NDArray[np.int64]:
         sizes = (lengths[places] if len(lengths) else np.zeros(len(array), dtype=np.int64)) + 4
         return np.asarray(sizes, dtype=np.int64)
     if pa.types.is_struct(kind):
-        of_fields = [_row_bytes(array.field(index)) for index in range(kind.num_fields)]
+        of_fields = [row_bytes(array.field(index)) for index in range(kind.num_fields)]
         return np.asarray(sum(of_fields, start=np.zeros(len(array), dtype=np.int64)))
     if pa.types.is_list(kind) or pa.types.is_map(kind):
         # The children as they lie there: those of other rows stand in between, and the offsets know.
@@ -219,7 +219,7 @@ def _row_bytes(array: pa.Array) -> npt.NDArray[np.int64]:
             pa.StructArray.from_arrays([array.keys, array.items], ["k", "v"]) if pa.types.is_map(kind) else array.values
         )
         offsets = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
-        total = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(_row_bytes(entries))])
+        total = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(row_bytes(entries))])
         return np.asarray(total[offsets[1:]] - total[offsets[:-1]] + 4)
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return np.asarray(pc.fill_null(pc.binary_length(array), 0).to_numpy(zero_copy_only=False), dtype=np.int64) + 4
