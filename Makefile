@@ -96,7 +96,7 @@ bench: .venv/bench ## Measure merges of many shapes beside Hudi, Paimon, DataFus
 	$(BIN)/python -m benchmarks.merge $(ARGS)
 
 bench-compaction: .venv/ready ## Measure a compaction, Spark included, against Hudi's own; figures go to benchmarks/results/
-	$(BIN)/python -m benchmarks.compaction
+	$(BIN)/python -m benchmarks.compaction $(ARGS)
 
 bench-memory: .venv/ready ## Draw the peak memory of a merge over slices up to 5 GB, many runs, rows, large rows, large logs
 	$(BIN)/python -m benchmarks.merge_memory $(ARGS)
