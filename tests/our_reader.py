@@ -57,6 +57,7 @@ def _rows(base: Path, snapshot: TableSnapshot, slice_: FileSlice) -> list[dict[s
         instant="99999999999999999",
         schema=snapshot.schema,
         rules=merge_rules(snapshot),
+        key_fields=snapshot.config.made_key_fields,
     )
     with open_slice(LocalStorage(), reading) as merged:
         rows = [row for batch in merged.batches() for row in batch.to_pylist()]

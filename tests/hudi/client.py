@@ -58,7 +58,8 @@ def write_records(
     its defaults. Spark's writer makes one of its own.
 
     Args:
-        rows: with the key in `id`, the partition path in `part` and the ordering value in `ts`.
+        rows: with the key in `id`, the partition path in `part` and the ordering value in `ts`; the kind of change in
+            `operation`, which is no column: I, U, -U or D, and I where it is missing.
     """
     jvm: Any = spark._jvm
     hudi, model = jvm.org.apache.hudi, jvm.org.apache.hudi.common.model
@@ -67,10 +68,12 @@ def write_records(
     reader, schema_of_reader = hudi.avro.MercifulJsonConverter(), own.parse(schema) if callable(own) else parsed
     records = jvm.java.util.ArrayList()
     for row in rows:
-        record = reader.convert(json.dumps(row), schema_of_reader)
+        columns = {name: value for name, value in row.items() if name != "operation"}
+        record = reader.convert(json.dumps(columns), schema_of_reader)
         payload = model.DefaultHoodieRecordPayload(record, record.get("ts"))
         key = model.HoodieKey(row["id"], row["part"])
-        ordered = (model.HoodieOperation.INSERT, record.get("ts"), False) if callable(own) else ()
+        operation_of = model.HoodieOperation.fromName(row.get("operation", "I"))
+        ordered = (operation_of, record.get("ts"), False) if callable(own) else ()
         records.add(model.HoodieAvroRecord(key, payload, *ordered))
     with hudi_client(spark, table, schema, **changed) as client:
         instant = client.startCommit()

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from lakeward.errors import BrokenFile, Unsupported
 from lakeward.merge.hash_merge import HashMerge
 from lakeward.merge.logs.log_fold import LogFold
+from lakeward.merge.rules.filling import with_part
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules, PartialUpdates
 from lakeward.merge.rules.ordering_type import integer_fields
 from lakeward.merge.rules.reference import LogRecord, merge_key
@@ -77,6 +78,9 @@ def schema_of(kind, second=pa.int32()):  # noqa: B008 - a value
     )
 
 
+PARTS = tuple(frozenset(schema_of(pa.int32()).names) - lacking for lacking in ({"tags"}, {"_hoodie_is_deleted"}, set()))
+
+
 @dataclass
 class Slice:
     """Rows as dicts: the base, and blocks that are lists of rows (data) or of (key, ordering value) pairs (deletes)."""
@@ -88,10 +92,20 @@ class Slice:
     ordering_fields: tuple = ("ts",)
     second: pa.DataType = field(default_factory=pa.int32)
     partial: PartialUpdates | None = None
+    parts: list = field(default_factory=list)
+    """With KEEP_VALUES: the number of each block's columns among `PARTS`, from 1 on; 0 has them all."""
 
     @property
     def rules(self):
-        return MergeRules(self.mode, self.ordering_fields, partial_updates=self.partial, unavailable="a")
+        in_part = PARTS if self.partial is PartialUpdates.KEEP_VALUES else ()
+        return MergeRules(
+            self.mode, self.ordering_fields, partial_updates=self.partial, unavailable="a", in_part=in_part
+        )
+
+    def has(self, block, name):
+        """Whether rows of the block of this number have the column."""
+        number = self.parts[block] if self.rules.in_part else 0
+        return not number or name in PARTS[number - 1]
 
     @property
     def schema(self):
@@ -136,7 +150,8 @@ def slices(draw):
         else:
             blocks.append([(key, draw(st.none() | deletes)) for key in keys])
     mode = draw(st.sampled_from([MergeMode.EVENT_TIME_ORDERING] * 3 + [MergeMode.COMMIT_TIME_ORDERING]))
-    return Slice(ordering, base, blocks, mode, fields, second)
+    parts = [draw(st.integers(0, len(PARTS))) for _ in blocks]
+    return Slice(ordering, base, blocks, mode, fields, second, parts=parts)
 
 
 def delete_arrays(block, slice_):
@@ -174,14 +189,16 @@ def append_logs(slice_, logs, *, log_rows=2, **more):
             keys, ordering, wrappers = delete_arrays(block, slice_)
             logs.append_deletes(keys, ordering, wrappers=wrappers, source=source)
             continue
-        whole = pa.RecordBatch.from_pylist(block, slice_.schema)
+        rows = [{name: value for name, value in row.items() if slice_.has(number, name)} for row in block]
+        part = slice_.parts[number] if slice_.rules.in_part else 0
+        whole = with_part(pa.RecordBatch.from_pylist(rows, slice_.schema), part, slice_.rules)
         for start in range(0, len(block), log_rows):
             logs.append_data(whole.slice(start, log_rows), source=source, **more)
     logs.finish()
 
 
 def base_batches(slice_, base_rows):
-    whole = pa.RecordBatch.from_pylist(slice_.base, slice_.schema)
+    whole = with_part(pa.RecordBatch.from_pylist(slice_.base, slice_.schema), 0, slice_.rules)
     return [whole.slice(start, base_rows) for start in range(0, len(slice_.base), base_rows)]
 
 
@@ -200,12 +217,13 @@ def fast_merge(slice_, *, base_rows=2, log_rows=2, hashes_bytes=10**6):
 def slow_merge(slice_):
     """The rows in the order they are due: the base's, then first appearances in the logs."""
     records: dict[str, list[LogRecord]] = {}
-    for block in slice_.blocks:
+    for number, block in enumerate(slice_.blocks):
         for record in block:
             if isinstance(record, tuple):
                 records.setdefault(record[0], []).append(LogRecord(None, record[1]))
             else:
-                records.setdefault(record["_hoodie_record_key"], []).append(LogRecord(record))
+                row = {name: value for name, value in record.items() if slice_.has(number, name)}
+                records.setdefault(record["_hoodie_record_key"], []).append(LogRecord(row))
     base = {row["_hoodie_record_key"]: row for row in slice_.base}
     integers = integer_fields(slice_.rules, slice_.schema)
     merged = [

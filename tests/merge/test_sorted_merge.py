@@ -15,6 +15,7 @@ from lakeward.errors import BrokenFile, Unsupported
 from lakeward.merge.logs.folded_run import FoldedRun
 from lakeward.merge.logs.log_fold import LogFold
 from lakeward.merge.logs.log_records import LogRecords
+from lakeward.merge.rules.filling import part_schema
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules, PartialUpdates
 from lakeward.merge.rules.ordering import ordering_values
 from lakeward.merge.rules.ordering_type import ordering_type
@@ -41,7 +42,7 @@ def base_runs(slice_, base, memory_bytes):
     if memory_bytes is None:
         return [BaseRun(BASE_NAME, base, slice_.rules.ordering_fields)], None
     kind = ordering_type(slice_.rules, slice_.schema)
-    schema = record_schema(slice_.schema, kind)
+    schema = record_schema(part_schema(slice_.schema, slice_.rules), kind)
     sorter = RecordSorter(schema, name=BASE_NAME, is_base=True, memory_bytes=memory_bytes, folder=None)
     for batch in base:
         kinds = np.full(batch.num_rows, LogRecordKind.DATA, dtype=np.int8)
@@ -50,7 +51,7 @@ def base_runs(slice_, base, memory_bytes):
 
 
 def sorted_merge(slice_, *, base_rows=2, log_rows=2, memory_bytes=10**9, base_memory=None, block_bytes=0, **more):
-    logs = LogRecords(slice_.schema, slice_.rules, memory_bytes=memory_bytes)
+    logs = LogRecords(part_schema(slice_.schema, slice_.rules), slice_.rules, memory_bytes=memory_bytes)
     sorter = None
     try:
         append_logs(slice_, logs, log_rows=log_rows, block_bytes=block_bytes)

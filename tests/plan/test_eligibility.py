@@ -11,8 +11,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from lakeward.clock import Clock
@@ -122,11 +120,6 @@ def base_file(edit: Callable[[Path], object]) -> Change:
         os.utime(commit, times)
 
     return change
-
-
-def with_operation_column(file: Path) -> None:
-    rows = pq.read_table(file)
-    pq.write_table(rows.append_column("_hoodie_operation", pa.nulls(len(rows), pa.string())), file)
 
 
 def encrypted(file: Path) -> None:
@@ -290,6 +283,32 @@ UNKNOWN_PARTIAL_UPDATES: tuple[Change, ...] = (
     version_8(prop("hoodie.table.partial.update.mode", "IGNORE_DEFAULTS")),
 )
 
+
+def without_keys(change: Change) -> Change:
+    def change_both(table: Path) -> None:
+        prop("hoodie.populate.meta.fields", "false")(table)
+        prop("hoodie.table.keygenerator.type", "SIMPLE")(table)
+        change(table)
+
+    return change_both
+
+
+def with_days_as_keys(extra: dict[str, str]) -> None:
+    schema = json.loads(extra["schema"])
+    (key,) = [each for each in schema["fields"] if each["name"] == "id"]
+    key["type"] = ["null", {"type": "int", "logicalType": "date"}]
+    extra["schema"] = json.dumps(schema)
+
+
+UNKNOWN_KEYS: tuple[Change, ...] = (
+    prop("hoodie.table.keygenerator.type", "CUSTOM"),
+    prop("hoodie.table.keygenerator.type", None),
+    prop("hoodie.table.keygenerator.type", "COMPLEX_AVRO"),
+    prop("hoodie.table.metadata.partitions", "files,record_index"),
+    newest_commit(with_days_as_keys),
+    version_8(prop("hoodie.table.type", "MERGE_ON_READ")),
+)
+
 CASES: list[tuple[str, str, Change]] = [
     ("table-version", "hoodie.table.version", prop("hoodie.table.version", "7")),
     ("table-version", "hoodie.table.version", prop("hoodie.table.version", "10")),
@@ -321,7 +340,7 @@ CASES: list[tuple[str, str, Change]] = [
         prop("hoodie.table.metadata.partitions.inflight", "record_index"),
     ),
     ("cdc-enabled", "hoodie.table.cdc.enabled", prop("hoodie.table.cdc.enabled", "true")),
-    ("no-meta-fields", "hoodie.populate.meta.fields", prop("hoodie.populate.meta.fields", "false")),
+    *(("no-meta-fields", "hoodie.populate.meta.fields", without_keys(change)) for change in UNKNOWN_KEYS),
     ("no-record-key", "hoodie.table.recordkey.fields", prop("hoodie.table.recordkey.fields", None)),
     ("not-merge-on-read", "hoodie.table.type", prop("hoodie.table.type", "COPY_ON_WRITE")),
     ("base-file-format", "hoodie.table.base.file.format", prop("hoodie.table.base.file.format", "ORC")),
@@ -399,7 +418,6 @@ CASES: list[tuple[str, str, Change]] = [
             lambda extra: extra.update(schema=extra["schema"].replace('"name":"name"', '"name":"_hoodie_operation"'))
         ),
     ),
-    ("operation-column", "p/", base_file(with_operation_column)),
     ("encrypted-parquet", "p/", base_file(encrypted)),
     ("bootstrap", "p/", base_file(bootstrap_base_file)),
     (

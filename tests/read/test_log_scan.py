@@ -21,7 +21,7 @@ from lakeward.read.log_scan import (
     scan_slice_heads,
 )
 from lakeward.storage.local import LocalStorage
-from tests.read.log_files import BLOCK_SCHEMA, block, data_block, delete_block, rollback_block, row
+from tests.read.log_files import block, data_block, delete_block, rollback_block, row
 
 NOW = "999"
 
@@ -166,17 +166,11 @@ def test_blocks_of_changes_are_passed_over(tmp_path: Path):
     assert (scanned.log_files, scanned.log_blocks) == (2, 4)
 
 
-OPERATION = {**BLOCK_SCHEMA, "fields": [{"name": "_hoodie_operation", "type": "string"}, *BLOCK_SCHEMA["fields"]]}
 REFUSED = {
-    "partial updates": (data_block("1", [], IS_PARTIAL="true"), "partial updates"),
     "newer delete block": (delete_block("1", [], version=4), "version 4"),
     "unknown command": (
         block(BlockType.COMMAND, {HeaderKey.INSTANT_TIME: "1", HeaderKey.COMMAND_BLOCK_TYPE: "1"}),
         "command",
-    ),
-    "operation column": (
-        block(BlockType.AVRO_DATA, {HeaderKey.INSTANT_TIME: "1", HeaderKey.SCHEMA: json.dumps(OPERATION)}),
-        "_hoodie_operation",
     ),
 }
 
@@ -188,9 +182,10 @@ def test_what_is_refused(tmp_path: Path, data: bytes, why: str):
         scan(tmp_path, data)
 
 
-def test_a_block_that_is_not_partial_says_so(tmp_path: Path):
+def test_a_block_says_whether_it_is_partial(tmp_path: Path):
     """IS_PARTIAL=false is an ordinary block."""
-    assert len(scan(tmp_path, data_block("1", [], IS_PARTIAL="false")).blocks) == 1
+    data = data_block("1", [], IS_PARTIAL="false") + data_block("1", []) + data_block("1", [], IS_PARTIAL="true")
+    assert [found.is_partial for found in scan(tmp_path, data).blocks] == [False, False, True]
 
 
 @pytest.mark.parametrize(

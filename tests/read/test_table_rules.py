@@ -20,9 +20,10 @@ hoodie.record.merge.property.hoodie.payload.delete.marker=D
 
 
 def test_all_of_them(tmp_path: Path) -> None:
-    """Each field in its place, none forgotten, and none where the table has none."""
+    """Each field in its place, none forgotten, and none where the table has none; what was not tried on other versions,
+    or with other partial updates, is not taken there."""
     base = copy_golden("v9", tmp_path / "table")
-    plain = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",))
+    plain = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",), takes_operations=True, takes_partial_blocks=True)
     assert merge_rules(scan(base)) == plain
 
     properties = base / ".hoodie" / "hoodie.properties"
@@ -35,4 +36,8 @@ def test_all_of_them(tmp_path: Path) -> None:
         delete_marker="D",
         partial_updates=PartialUpdates.FILL_UNAVAILABLE,
         unavailable="?",
+        takes_operations=True,
     )
+    properties.write_text(properties.read_text().replace("table.version=9", "table.version=8"))
+    of_version_8 = merge_rules(scan(base))
+    assert not of_version_8.takes_operations and not of_version_8.takes_partial_blocks

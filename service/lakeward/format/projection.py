@@ -38,19 +38,23 @@ def project(
     where: str = "the rows",
     naive_is_utc: bool = False,
     from_avro: bool = False,
+    is_partial: bool = False,
 ) -> pa.RecordBatch:
     """The columns of `target`, by name: missing ones filled in, others dropped, values promoted where types differ.
 
     Args:
         naive_is_utc: for files with INT96 timestamps, which are instants without saying so.
         from_avro: the rows were Avro records, where defaults count.
+        is_partial: what the rows do not have another row has: null stands for it, whatever the schema says.
     """
     promotion = _Promotion(where, naive_is_utc, from_avro)
     columns = []
     for column in target:
         index = batch.schema.get_field_index(column.name)
         promotion.widens_nested_floats = from_avro or NESTED_FLOATS_KEY not in (column.metadata or {})
-        if index < 0:
+        if index < 0 and is_partial:
+            columns.append(pa.nulls(batch.num_rows, column.type))
+        elif index < 0:
             columns.append(promotion.missing(column, batch.num_rows, column.name))
         else:
             columns.append(promotion.array(batch.column(index), column.type, column.name))

@@ -206,10 +206,11 @@ ROWS: tuple[RefusalRow, ...] = (
     ),
     RefusalRow(
         "no-meta-fields",
-        "rows without meta fields",
+        "rows without meta fields, but keys of text and whole numbers by simple, non-partitioned and complex key "
+        "generators on version 9, without indexes of keys in the metadata table",
         _ROWS_ARE_MERGED,
         findings.no_meta_fields,
-        "Rows carry no record key, which would have to be computed as the key generator does: that is not proved yet.",
+        "Rows carry no record key, which has to be made as the key generator does, and {why}.",
         _LEAVE,
     ),
     RefusalRow(
@@ -390,7 +391,7 @@ ROWS: tuple[RefusalRow, ...] = (
         "the column `_hoodie_operation` in the schema",
         _ROWS_ARE_MERGED,
         findings.operation_column_in_schema,
-        "Rows carry {column}, so some of them are deletes in a form that this release does not merge.",
+        "It has {column} among the table's own columns, where Hudi's writers never put it: they add it to files.",
         _LEAVE,
     ),
     RefusalRow(
@@ -544,14 +545,6 @@ ROWS: tuple[RefusalRow, ...] = (
         _ROWS_ARE_MERGED,
         findings.encrypted_base_files,
         "The file or some of its columns are encrypted, and this release has no keys.",
-        _LEAVE,
-    ),
-    RefusalRow(
-        "operation-column",
-        "the column `_hoodie_operation` in a base file",
-        _ROWS_ARE_MERGED,
-        findings.operation_column_in_base_files,
-        "Rows carry {column}, so some of them are deletes in a form that this release does not merge.",
         _LEAVE,
     ),
 )

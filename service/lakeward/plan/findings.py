@@ -23,8 +23,7 @@ from lakeward.format.metadata.partition import (
     RECORD_INDEX,
     SECONDARY_INDEX_PREFIX,
 )
-from lakeward.merge.rules.merge_rules import ORDERING_FIELDS_MAX
-from lakeward.table.base_file_facts import OPERATION_COLUMN
+from lakeward.merge.rules.merge_rules import OPERATION_FIELD, ORDERING_FIELDS_MAX
 from lakeward.table.found_link import StandsFor
 from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.snapshot import TableSnapshot
@@ -49,6 +48,16 @@ _METADATA_BOOTSTRAP_INSTANT = "00000000000001"
 
 _METADATA_PARTITIONS = frozenset({FILES, COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS, RECORD_INDEX})
 """Partitions of the metadata table that we write, or that want nothing of a compaction, as secondary indexes do."""
+
+_PARTITIONS_WITHOUT_KEYS = frozenset({FILES, COLUMN_STATS, PARTITION_STATS})
+
+_TYPES_OF_KEYS = frozenset({"string", "int", "long"})
+"""Whose values have the same text here and in Java."""
+
+_MAKERS_OF_KEYS = frozenset(
+    f"{kind}{avro}" for kind in ("SIMPLE", "NON_PARTITION", "COMPLEX") for avro in ("", "_AVRO")
+) | frozenset(f"{kind}{avro}KeyGenerator" for kind in ("Simple", "Nonpartitioned", "Complex") for avro in ("", "Avro"))
+"""Key generators that make a key of its fields' texts alone: the types and classes by which tables name them."""
 
 _MERGE_PROPERTIES = (MERGE_PROPERTY, "hoodie.payload.delete.")
 
@@ -144,8 +153,47 @@ def not_merge_on_read(snapshot: TableSnapshot) -> Iterator[Finding]:
 
 
 def no_meta_fields(snapshot: TableSnapshot) -> Iterator[Finding]:
-    if not snapshot.config.populate_meta_fields:
-        yield _at("hoodie.populate.meta.fields")
+    if not snapshot.config.populate_meta_fields and (why := _why_no_keys_are_made(snapshot)) is not None:
+        yield _at("hoodie.populate.meta.fields", why=why)
+
+
+def _why_no_keys_are_made(snapshot: TableSnapshot) -> str | None:
+    """Why it is not certain that keys, and what hangs on them, come out as Hudi's; None where it is."""
+    config = snapshot.config
+    if not config.version.has_merge_properties:
+        return "how Hudi merges such tables of this version was not tried"
+    name = config.key_generator.rpartition(".")[2]
+    if name not in _MAKERS_OF_KEYS:
+        return f"what keys the key generator {name or 'of the table, which is not named,'} makes was not tried"
+    if name.upper().startswith("COMPLEX") and len(config.record_key_fields) == 1:
+        return "a complex key generator makes keys of one field in two ways, by its release and settings"
+    indexes = sorted(set(config.built_metadata_partitions) - _PARTITIONS_WITHOUT_KEYS)
+    if indexes:
+        return f"the metadata table holds {', '.join(indexes)}, by which keys are found"
+    kinds = _plain_types(snapshot)
+    for field_ in config.record_key_fields if kinds is not None else ():
+        if kinds is not None and kinds.get(field_) not in _TYPES_OF_KEYS:
+            return f"the text of its key field {field_} is not certain: it is no column of text or whole numbers"
+    return None
+
+
+def _plain_types(snapshot: TableSnapshot) -> dict[str, object] | None:
+    """The name of each column's type, None for one that is no plain type; None where there is no readable schema."""
+    if _columns(snapshot) is None or snapshot.schema is None:
+        return None
+    found: dict[str, object] = {}
+    for column in orjson.loads(snapshot.schema)["fields"]:
+        kinds = column["type"] if isinstance(column["type"], list) else [column["type"]]
+        plain = [_plain_type(kind) for kind in kinds if kind != "null"]
+        found[column["name"]] = plain[0] if len(plain) == 1 else None
+    return found
+
+
+def _plain_type(kind: object) -> object:
+    # Java's writers say of a text that it is a String in a type of its own, which changes nothing.
+    if isinstance(kind, dict):
+        return kind.get("type") if "logicalType" not in kind else None
+    return kind
 
 
 def no_record_key(snapshot: TableSnapshot) -> Iterator[Finding]:
@@ -306,8 +354,8 @@ def _has_statistics(snapshot: TableSnapshot) -> bool:
 
 
 def operation_column_in_schema(snapshot: TableSnapshot) -> Iterator[Finding]:
-    if OPERATION_COLUMN in (_columns(snapshot) or ()):
-        yield _at(_SCHEMA, column=OPERATION_COLUMN)
+    if OPERATION_FIELD in (_columns(snapshot) or ()):
+        yield _at(_SCHEMA, column=OPERATION_FIELD)
 
 
 def _columns(snapshot: TableSnapshot) -> frozenset[str] | None:
@@ -442,9 +490,3 @@ def encrypted_base_files(snapshot: TableSnapshot) -> Iterator[Finding]:
     for facts in snapshot.base_file_facts:
         if facts.is_encrypted:
             yield _at(facts.path)
-
-
-def operation_column_in_base_files(snapshot: TableSnapshot) -> Iterator[Finding]:
-    for facts in snapshot.base_file_facts:
-        if facts.has_operation_column:
-            yield _at(facts.path, column=OPERATION_COLUMN)

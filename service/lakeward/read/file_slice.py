@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -44,6 +44,7 @@ from lakeward.format.parquet.row_groups import row_groups
 from lakeward.format.parquet.stored_row_groups import NotCopyable, StoredRowGroup, read_stored_row_groups
 from lakeward.merge.copy_through import check_keys, find_untouched, not_sorted, weave
 from lakeward.merge.hash_merge import HashMerge
+from lakeward.merge.rules.filling import part_schema, with_part
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD, MergeMode
 from lakeward.merge.rules.ordering import ordering_values
 from lakeward.merge.rules.ordering_type import ordering_type
@@ -55,7 +56,10 @@ from lakeward.merge.runs.spilled_run import data_records, record_schema
 from lakeward.merge.sorted_merge import SortedMerge
 from lakeward.read.large_rows import check_row_sizes
 from lakeward.read.log_run import LogRun
-from lakeward.read.log_scan import LogScan
+from lakeward.read.log_scan import LogScan, scan_slice_heads
+from lakeward.read.made_keys import with_made_keys
+from lakeward.read.operation_column import has_operations
+from lakeward.read.partial_blocks import rules_of_blocks
 from lakeward.read.pruning import LogSide, choose_row_groups
 from lakeward.read.sample import SampleTap
 from lakeward.read.slice_input import MergeCounts, MergedBy, SliceInput
@@ -94,12 +98,21 @@ class MergedSlice:
         self._counts: MergeCounts | None = None
         self._left_out: tuple[StoredRowGroup, ...] = ()
         self._sealed: SealedKeys | None = None
-        table = table_schema(slice_input.schema)
+        for path in slice_input.log_files:
+            resolve(slice_input.base_path, path)
+        scan = scan_slice_heads(storage, slice_input.base_path, slice_input.log_files, instant=slice_input.instant)
+        has_operation = self._base.has_operation or has_operations(scan.blocks, slice_input.rules)
+        table = table_schema(slice_input.schema, has_operation=has_operation)
         if not slice_input.widens_nested_floats:
             table = keeping_nested_floats(table)
+        key_fields = slice_input.key_fields
+        if key_fields:
+            query = replace(query, by_statistics=False)  # no footer says anything of keys that are made
         self._query = query
+        self.rules = rules_of_blocks(scan.blocks, slice_input.rules, table, key_fields)
+        """The table's, or what its partial log blocks make of them."""
         self._read_schema = query.with_dictionaries(
-            query.read_schema(table, slice_input.rules), slice_input.rules, self._base.repeated
+            query.read_schema(table, self.rules, key_fields), self.rules, self._base.repeated, key_fields
         )
         self.schema = query.chosen_schema(table)
         """What the rows are rows of; as they come, they have the `row_schema`."""
@@ -111,12 +124,14 @@ class MergedSlice:
             slice_input.log_files,
             instant=slice_input.instant,
             schema=self._read_schema,
-            rules=slice_input.rules,
+            rules=self.rules,
             budget=slice_input.budget,
             spill_folder=spill_folder,
             accept_damaged_logs=slice_input.accept_damaged_logs,
             query=query,
             meter=self.meter,
+            key_fields=key_fields,
+            scan=scan,
         )
         self._resources.callback(self._run.close)
 
@@ -248,7 +263,7 @@ class MergedSlice:
             if self.is_sorted or fold is None:
                 merge = SortedMerge(
                     [*self._base_runs(), *self._run.records.runs],
-                    self._input.rules,
+                    self.rules,
                     self._read_schema,
                     window_bytes=self._input.budget.window,
                 )
@@ -257,7 +272,7 @@ class MergedSlice:
             else:
                 merge = HashMerge(
                     fold,
-                    self._input.rules,
+                    self.rules,
                     base_name=self._input.base_file or "(no base file)",
                     memory_bytes=self._input.budget.hashes,
                     spill_folder=self._spill_folder,
@@ -310,11 +325,11 @@ class MergedSlice:
 
     def _base_runs(self) -> Sequence[SortedRun]:
         """The base file as one run, or as many where it is not sorted."""
-        name, rules = f"the base file {self._input.base_file}", self._input.rules
+        name, rules = f"the base file {self._input.base_file}", self.rules
         kind = ordering_type(rules, self._read_schema)
         if self._by_order and self._base.is_sorted:
             return [BaseRun(name, self._base_batches(), rules.ordering_fields)]
-        schema = record_schema(self._query.carried_schema(self._read_schema), kind)
+        schema = record_schema(part_schema(self._query.carried_schema(self._read_schema), rules), kind)
         sorter = RecordSorter(
             schema, name=name, is_base=True, memory_bytes=self._input.budget.logs, folder=self._spill_folder
         )
@@ -332,10 +347,11 @@ class MergedSlice:
             check_row_sizes(batch, self._query.row_bytes_max, where=where)
             if self._query.takes_sample:
                 self.sample.see_base(batch)
-            yield self._query.carried(batch)
+            yield with_part(self._query.carried(batch), 0, self.rules)
 
     def _base_keys(self) -> Iterator[pa.Array]:
-        for batch in self._read_base(pa.schema([self._read_schema.field(RECORD_KEY_FIELD)])):
+        names = (RECORD_KEY_FIELD, *self._input.key_fields)
+        for batch in self._read_base(pa.schema([self._read_schema.field(name) for name in names])):
             yield batch.column(0)
 
     def _read_base(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -351,7 +367,8 @@ class MergedSlice:
             choose=self._choose if self._query.prunes or self._left_out else None,
             meter=self.meter,
         )
-        yield from map(self._query.predicate.on_keys.chosen, batches)
+        for batch in batches:
+            yield self._query.predicate.on_keys.chosen(with_made_keys(batch, self._input.key_fields))
 
     def _choose(self, file: ParquetBatches) -> Sequence[int]:
         """The row groups of the base file that are read; the logs were read before."""
@@ -359,7 +376,7 @@ class MergedSlice:
             left_out = {group.index for group in self._left_out}
             return [index for index in range(file.metadata.num_row_groups) if index not in left_out]
         groups = row_groups(file, self._query.ranged_schema(self._read_schema))
-        rules = self._input.rules
+        rules = self.rules
         # A base row that loses still fills the one that wins.
         mode = rules.mode if rules.partial_updates is None else MergeMode.EVENT_TIME_ORDERING
         logs = LogSide(mode, self._run.data_keys)

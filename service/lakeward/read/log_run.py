@@ -33,13 +33,17 @@ from lakeward.format.parquet.row_groups import ValueRange, row_groups
 from lakeward.format.projection import project
 from lakeward.merge.logs.log_records import LogRecords
 from lakeward.merge.memory_budget import MemoryBudget
-from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD, MergeRules
+from lakeward.merge.rules.filling import part_schema, with_part
+from lakeward.merge.rules.merge_rules import OPERATION_FIELD, RECORD_KEY_FIELD, MergeRules
 from lakeward.merge.rules.ordering_type import ordering_type
 from lakeward.merge.rules.records import delete_ordering
 from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.merge.sorted_merge import SortedMerge
 from lakeward.read.large_rows import check_row_sizes
 from lakeward.read.log_scan import LogScan, check_sound, scan_slice_heads
+from lakeward.read.made_keys import check_keys_can_be_made, with_made_keys
+from lakeward.read.operation_column import check_no_operations
+from lakeward.read.partial_blocks import check_whole_rows, part_number
 from lakeward.read.pruning import choose_log_row_groups
 from lakeward.read.sample import SampleTap
 from lakeward.read.slice_query import EVERYTHING, PARTITION_FIELD, SliceQuery
@@ -69,6 +73,8 @@ class LogRun:
         superseded: Mapping[str, Sequence[str]] | None = None,
         query: SliceQuery = EVERYTHING,
         meter: ReadMeter | None = None,
+        key_fields: Sequence[str] = (),
+        scan: LogScan | None = None,
     ) -> None:
         """
         Args:
@@ -79,6 +85,8 @@ class LogRun:
             superseded: paths among the logs that need not be opened, with the instants that each stands for itself.
             accept_damaged_logs: go on without corrupt blocks, as Hudi's readers do, instead of raising `DamagedFiles`.
             meter: counts what is read.
+            key_fields: the fields of which keys are made, where rows carry none.
+            scan: of these very files, where their heads were read already.
         """
         self._storage = storage
         self._base_path = base_path
@@ -89,10 +97,17 @@ class LogRun:
         for path in log_files:
             resolve(base_path, path)
         files = [*log_files, *([unpublished] if unpublished is not None else [])]
-        self.scan: LogScan = scan_slice_heads(storage, base_path, files, instant=instant, superseded=superseded or {})
+        if scan is None:
+            scan = scan_slice_heads(storage, base_path, files, instant=instant, superseded=superseded or {})
+        self.scan: LogScan = scan
         if not accept_damaged_logs:
             check_sound(self.scan)
-        carried = query.carried_schema(schema)
+        check_keys_can_be_made(self.scan.blocks, key_fields)
+        if not rules.in_part:
+            check_whole_rows(self.scan.blocks)
+        if OPERATION_FIELD not in schema.names:
+            check_no_operations(self.scan.blocks)
+        carried = part_schema(query.carried_schema(schema), rules)
         self.records = LogRecords(carried, rules, memory_bytes=budget.logs, spill_folder=spill_folder)
         self.sample = SampleTap()
         self.data_keys: ValueRange | None = None
@@ -101,6 +116,7 @@ class LogRun:
         self._keys = query.predicate.on_keys
         self._watches_keys = bool(query.predicate.on_values.conditions)
         self._meter = ReadMeter() if meter is None else meter
+        self._key_fields = tuple(key_fields)
         self._is_read = False
 
     @property
@@ -155,6 +171,8 @@ class LogRun:
             for deletes in read_delete_block(file, block, bytes_max=self._budget.batch):
                 self._append_deletes(self._wanted(deletes), block)
             return
+        number = part_number(block, self._rules)
+        lacking = set(self.schema.names) - self._rules.in_part[number - 1] if number else ()
         for batch in read_data_block(
             file,
             block,
@@ -165,15 +183,15 @@ class LogRun:
             meter=self._meter,
         ):
             from_avro = block.type is not BlockType.PARQUET_DATA
-            projected = self._keys.chosen(project(batch, self.schema, where=block.where, from_avro=from_avro))
+            rows = project(batch, self.schema, where=block.where, from_avro=from_avro, is_partial=block.is_partial)
+            projected = self._keys.chosen(with_made_keys(rows, self._key_fields))
             self._check_partition(projected, block)
             check_row_sizes(projected, self._query.row_bytes_max, where=block.where)
-            self.records.append_data(
-                self._query.carried(projected), source=block.where, block_bytes=block.content_length
-            )
+            carried = with_part(self._query.carried(projected), number, self._rules)
+            self.records.append_data(carried, source=block.where, block_bytes=block.content_length)
             self._watch_keys(projected)
             if self._query.takes_sample:
-                self.sample.see_log_data(projected)
+                self.sample.see_log_data(projected, lacking=lacking)
 
     def _append_deletes(self, deleted: DeletedKeys, block: LogBlock) -> None:
         self.records.append_deletes(deleted.keys, deleted.ordering, wrappers=deleted.wrappers, source=block.where)

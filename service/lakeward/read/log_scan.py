@@ -56,7 +56,6 @@ DELETE_BLOCK_VERSIONS = (1, 2, 3)
 CDC_SUFFIX = ".cdc"
 
 _DATA_TYPES = frozenset({BlockType.AVRO_DATA, BlockType.HFILE_DATA, BlockType.PARQUET_DATA})
-_OPERATION_FIELD = "_hoodie_operation"
 
 _NONE_SUPERSEDED: Mapping[str, Sequence[str]] = {}
 
@@ -237,18 +236,21 @@ def check_schemas(scan: LogScan, schema: pa.Schema) -> None:
     types = {column.name: column.type for column in schema}
     data = [block for block in scan.blocks if block.type in _DATA_TYPES]
     # The writers of most blocks of a slice had one schema, so that is read once.
-    forms = {(_header(block, HeaderKey.SCHEMA), block.type): block for block in reversed(data)}
-    for (schema_json, _), block in forms.items():
+    forms = {(_header(block, HeaderKey.SCHEMA), block.type, block.is_partial): block for block in reversed(data)}
+    for (schema_json, _, _), block in forms.items():
         written = block_schema(schema_json, where=block.where)
         promoted = any(types.get(column.name, column.type) != column.type for column in written)
-        if promoted or any(
-            REQUIRED_KEY in (schema.field(name).metadata or {}) for name in types.keys() - written.names
+        # What a partial block lacks is not filled in here.
+        if promoted or (
+            not block.is_partial
+            and any(REQUIRED_KEY in (schema.field(name).metadata or {}) for name in types.keys() - written.names)
         ):
             # Its kernels take as much memory as all else in a process that only plans, and are seldom needed there.
             from lakeward.format.projection import project
 
             row = pa.RecordBatch.from_arrays([pa.nulls(1, column.type) for column in written], schema=written)
-            project(row, schema, where=block.where, from_avro=block.type is not BlockType.PARQUET_DATA)
+            from_avro = block.type is not BlockType.PARQUET_DATA
+            project(row, schema, where=block.where, from_avro=from_avro, is_partial=block.is_partial)
 
 
 def check_holds_records(scan: LogScan) -> None:
@@ -349,10 +351,7 @@ def _check_mergeable(block: LogBlock) -> None:
         if block.headers.get(HeaderKey.COMMAND_BLOCK_TYPE) != ROLLBACK_COMMAND:
             raise _unsupported(block, "is a command other than rollback")
     elif block.type in _DATA_TYPES:
-        if block.headers.get(HeaderKey.IS_PARTIAL, "false").lower() == "true":
-            raise _unsupported(block, "holds partial updates")
-        if f'"{_OPERATION_FIELD}"' in _header(block, HeaderKey.SCHEMA):
-            raise _unsupported(block, f"has the column {_OPERATION_FIELD}, which may mark records as deleted")
+        _header(block, HeaderKey.SCHEMA)
     elif block.type not in (BlockType.DELETE, BlockType.CDC_DATA):
         raise _unsupported(block, f"is of the type {block.type.name.replace('_', ' ').lower()}")
 

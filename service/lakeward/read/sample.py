@@ -11,7 +11,7 @@ Keeps:   1. of every sampled key all log records are kept, in merge order, and t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -69,12 +69,14 @@ class SampleTap:
     def log_keys_up_to(self, threshold: int) -> dict[str, SampledKey]:
         return {key: inputs for key, inputs in self._from_logs.items() if self._hashes[key] <= threshold}
 
-    def see_log_data(self, batch: pa.RecordBatch) -> None:
+    def see_log_data(self, batch: pa.RecordBatch, *, lacking: Collection[str] = ()) -> None:
+        """`lacking` are columns that the rows were written without."""
         chosen = self._chosen_of_logs(batch.column(RECORD_KEY_FIELD))
         kept = {place for place, _ in chosen if self._keeps(batch, place)}
         chosen = [(place, key) for place, key in chosen if place in kept and key in self._from_logs]
         for (_, key), row in zip(chosen, _rows_at(batch, [place for place, _ in chosen]), strict=True):
-            self._from_logs[key].logs.append(LogRecord(row))
+            has = {name: value for name, value in row.items() if name not in lacking} if lacking else row
+            self._from_logs[key].logs.append(LogRecord(has))
 
     def see_log_deletes(self, keys: pa.Array, ordering: pa.Array | None) -> None:
         """`ordering` as values of the ordering column, null or None where the delete has the default."""

@@ -37,6 +37,8 @@ class SliceInput:
     """False where the table's readers make another double of a float in a list than we would (version 8)."""
     superseded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Paths among the logs that need not be opened, with the instants that each stands for itself."""
+    key_fields: tuple[str, ...] = ()
+    """The fields of which keys are made (`read/made_keys`); none where rows carry their keys."""
 
     @property
     def budget(self) -> MemoryBudget:

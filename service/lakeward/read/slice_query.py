@@ -15,7 +15,13 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from lakeward.merge.digest import hashed_schema, with_hashes
-from lakeward.merge.rules.merge_rules import FILE_NAME_FIELD, IS_DELETED_FIELD, RECORD_KEY_FIELD, MergeRules
+from lakeward.merge.rules.merge_rules import (
+    FILE_NAME_FIELD,
+    IS_DELETED_FIELD,
+    OPERATION_FIELD,
+    RECORD_KEY_FIELD,
+    MergeRules,
+)
 from lakeward.read.predicate import Predicate
 
 PARTITION_FIELD = "_hoodie_partition_path"
@@ -49,9 +55,11 @@ class SliceQuery:
         """The columns that come out, in the table's order."""
         return table if self.columns is None else _only(table, self.columns)
 
-    def with_dictionaries(self, read: pa.Schema, rules: MergeRules, repeated: Collection[str]) -> pa.Schema:
+    def with_dictionaries(
+        self, read: pa.Schema, rules: MergeRules, repeated: Collection[str], key_fields: Collection[str] = ()
+    ) -> pa.Schema:
         """The columns that are read, where some repeat in the base file; what is compared, or filled, stays plain."""
-        compared = {RECORD_KEY_FIELD, *rules.ordering_fields, rules.delete_field}
+        compared = {RECORD_KEY_FIELD, OPERATION_FIELD, *key_fields, *rules.ordering_fields, rules.delete_field}
         chosen = set(repeated) - compared if self.is_rewrite and rules.partial_updates is None else set()
         return pa.schema(
             [
@@ -62,8 +70,8 @@ class SliceQuery:
             ]
         )
 
-    def read_schema(self, table: pa.Schema, rules: MergeRules) -> pa.Schema:
-        """The columns that are read for it."""
+    def read_schema(self, table: pa.Schema, rules: MergeRules, key_fields: Collection[str] = ()) -> pa.Schema:
+        """The columns that are read for it; `key_fields` are those of which keys are made."""
         missing = set(self.predicate.columns) - set(table.names)
         assert not missing, f"the table has no column {sorted(missing)}"
         if self.is_rewrite:
@@ -72,8 +80,10 @@ class SliceQuery:
             return table
         for_the_merge = (
             RECORD_KEY_FIELD,
+            *key_fields,
             PARTITION_FIELD,
             IS_DELETED_FIELD,
+            OPERATION_FIELD,
             *rules.ordering_fields,
             rules.delete_field,
         )

@@ -19,4 +19,6 @@ def merge_rules(snapshot: TableSnapshot) -> MergeRules:
         delete_marker=marker,
         partial_updates=None if config.partial_update_mode is None else PartialUpdates(config.partial_update_mode),
         unavailable=config.unavailable_value,
+        takes_operations=config.version.has_merge_properties,
+        takes_partial_blocks=config.version.has_merge_properties and config.partial_update_mode is None,
     )

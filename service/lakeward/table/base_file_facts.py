@@ -12,9 +12,6 @@ from lakeward.format.parquet.footer import TAIL_BYTES, footer_bytes, is_encrypte
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import BaseFile
 
-OPERATION_COLUMN = "_hoodie_operation"
-"""The sixth meta column, in tables whose writers keep the kind of change beside each row."""
-
 
 @dataclass(frozen=True, slots=True)
 class BaseFileFacts:
@@ -22,7 +19,6 @@ class BaseFileFacts:
     broken: str | None
     """Why the file is no readable Parquet, or None."""
     is_encrypted: bool = False
-    has_operation_column: bool = False
 
 
 def read_base_file_facts(storage: Storage, base_path: str, base: BaseFile) -> BaseFileFacts:
@@ -42,4 +38,4 @@ def read_base_file_facts(storage: Storage, base_path: str, base: BaseFile) -> Ba
         return BaseFileFacts(base.path, None)
     except BrokenFile as error:
         return BaseFileFacts(base.path, str(error))
-    return BaseFileFacts(base.path, None, encrypted, OPERATION_COLUMN.encode() in footer)
+    return BaseFileFacts(base.path, None, encrypted)

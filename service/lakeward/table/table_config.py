@@ -202,6 +202,16 @@ class TableConfig:
         return self.is_true("hoodie.populate.meta.fields", default=True)
 
     @property
+    def made_key_fields(self) -> tuple[str, ...]:
+        """The fields of which keys are made, where rows carry none."""
+        return () if self.populate_meta_fields else self.record_key_fields
+
+    @property
+    def key_generator(self) -> str:
+        """The kind of key generator that the table names, or the name of its class; empty where it names none."""
+        return self.get("hoodie.table.keygenerator.type", "hoodie.table.keygenerator.class") or ""
+
+    @property
     def base_file_format(self) -> str:
         return (self.get("hoodie.table.base.file.format") or "PARQUET").upper()
 

@@ -37,6 +37,7 @@ from lakeward.format.stats.column_range import ColumnRange, ColumnRangeAccumulat
 from lakeward.merge.digest import Digest
 from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.read.log_run import LogRun
+from lakeward.read.made_keys import without_made_keys
 from lakeward.read.sample import SampleTap, common_samples
 from lakeward.read.slice_input import MergeCounts, MergedBy
 from lakeward.read.slice_query import EVERYTHING, SliceQuery
@@ -138,6 +139,7 @@ def _open_run(
         accept_damaged_logs=spec.slice.accept_damaged_logs,
         superseded=spec.slice.superseded,
         query=query,
+        key_fields=spec.slice.key_fields,
     )
 
 
@@ -169,7 +171,7 @@ def _write(
                 continue
             rows = digests.rows.take_hashes(part) if spec.verify else part
             ranges.add(rows)
-            writer.write(rows)
+            writer.write(without_made_keys(rows, spec.slice.key_fields))
         deletes.write()
         return writer.close()
 

@@ -37,6 +37,7 @@ from lakeward.format.stats.column_range import ColumnRange, ColumnRangeAccumulat
 from lakeward.merge.digest import Digest
 from lakeward.merge.runs.sort_key import NotSorted
 from lakeward.read.file_slice import CopiedRows, MergedSlice, open_slice
+from lakeward.read.made_keys import with_made_keys, without_made_keys
 from lakeward.read.slice_query import REWRITE
 from lakeward.storage.storage import Storage, join
 from lakeward.task.log_operation import run_log_operation
@@ -116,6 +117,7 @@ def _write(
             required=before.required,
             row_group_bytes=spec.slice.budget.row_group,
             dictionaries=[each.name for each in merged.row_schema if pa.types.is_dictionary(each.type)],
+            has_keys=not spec.slice.key_fields,
         ) as writer,
     ):
         known_keys = merged.leave_out(writer.form)
@@ -127,7 +129,7 @@ def _write(
                 continue
             rows = digest.take_hashes(part) if spec.verify else part
             ranges.add(rows)
-            writer.write(rows)
+            writer.write(without_made_keys(rows, spec.slice.key_fields))
         stats = writer.close(is_sorted=merged.is_sorted)
     # What was seen of the rows is not all where some were copied, and is read from the file instead.
     return stats, {} if stats.copied else ranges.ranges
@@ -187,9 +189,10 @@ def _verify(
             bytes_max=bytes_max,
             choose=lambda file: [index for index in range(file.metadata.num_row_groups) if index not in copied],
         )
-        for batch in merged_rows:
+        for stored in merged_rows:
+            batch = with_made_keys(stored, spec.slice.key_fields)
             read_back.update(batch)
             sample.update(batch)
     check_digest(digest.hexdigest, read_back.hexdigest)
     check_counts(merged.counts, rows_written=stats.rows)
-    check_sample(merged.sample.keys, sample.rows, rules=spec.slice.rules, schema=merged.schema)
+    check_sample(merged.sample.keys, sample.rows, rules=merged.rules, schema=merged.schema)

@@ -92,7 +92,7 @@ def _check_rows(storage: Storage, check: SliceCheck, first: _FirstMerge, meter: 
         yield from _check_keys(storage, check.slice, first.hashes_twice, meter)
     sample = first.merged.sample.keys
     try:
-        check_sample(sample, first.output.rows, rules=check.slice.rules, schema=first.merged.schema)
+        check_sample(sample, first.output.rows, rules=first.merged.rules, schema=first.merged.schema)
     except VerificationFailed as error:
         yield error.why
     if sample:

@@ -189,6 +189,7 @@ def _merged_batches(
         instant=NEWEST,
         schema=snapshot.schema,
         rules=merge_rules(snapshot),
+        key_fields=snapshot.config.made_key_fields,
     )
     with open_slice(storage, reading, query=query) as merged:
         yield from merged.batches()

@@ -156,6 +156,7 @@ def _check_of(
             schema=snapshot.schema,
             rules=merge_rules(snapshot),
             memory_bytes=memory_bytes,
+            key_fields=snapshot.config.made_key_fields,
         ),
         tuple(files),
     )

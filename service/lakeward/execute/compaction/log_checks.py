@@ -69,18 +69,26 @@ def check_logs(
         check_schemas,
         scan_slice_heads,
     )
+    from lakeward.read.made_keys import check_keys_can_be_made
+    from lakeward.read.operation_column import check_no_operations, has_operations
+    from lakeward.read.partial_blocks import check_whole_rows, rules_of_blocks
 
     try:
         scan = scan_slice_heads(table.storage, table.base_path, logs, instant=NEWEST, superseded=superseded)
         assert snapshot.schema is not None, "eligibility refuses a table without a schema"
         if scan.damage and not table.options.accept_damaged_logs:
             return list(scan.damage)
-        schema = table_schema(snapshot.schema)
-        check_ordering(scan, merge_rules(snapshot), schema)
+        schema, rules = table_schema(snapshot.schema), merge_rules(snapshot)
+        check_ordering(scan, rules, schema)
         check_schemas(scan, schema)
         check_hfile_blocks(scan, schema, snapshot.config.record_key_fields)
+        check_keys_can_be_made(scan.blocks, snapshot.config.made_key_fields)
+        with_operations = table_schema(snapshot.schema, has_operation=has_operations(scan.blocks, rules))
+        rules_of_blocks(scan.blocks, rules, with_operations, snapshot.config.made_key_fields)
         if choice is Choice.LOG:
             check_holds_records(scan)
+            check_whole_rows(scan.blocks)
+            check_no_operations(scan.blocks)
         return []
     except Unsupported as error:
         error.file_group = group_id

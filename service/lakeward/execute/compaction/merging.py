@@ -119,6 +119,7 @@ def _specs(table: ServicedTable, claim: Claim) -> list[OperationSpec]:
                 accept_damaged_logs=options.accept_damaged_logs,
                 widens_nested_floats=snapshot.config.version.widens_nested_floats,
                 superseded=target.superseded,
+                key_fields=snapshot.config.made_key_fields,
             ),
             attempt=table.owner.attempt,
             attempt_folder=claim.attempt.folder,

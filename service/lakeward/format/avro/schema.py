@@ -31,6 +31,8 @@ META_COLUMNS = (
     "_hoodie_file_name",
 )
 
+OPERATION_COLUMN = "_hoodie_operation"
+
 REQUIRED_KEY = b"lakeward.required"
 """The entry of a field's metadata that says that its values may not be null."""
 DEFAULT_KEY = b"lakeward.default"
@@ -115,10 +117,15 @@ class _Names:
     known: dict[str, AvroType | None] = field(default_factory=dict)
 
 
-def table_schema(schema_json: str, *, where: str = "the table schema") -> pa.Schema:
-    """The Arrow schema of a table's base files: the five meta columns, then the columns of the commit's schema."""
+def table_schema(schema_json: str, *, where: str = "the table schema", has_operation: bool = False) -> pa.Schema:
+    """The Arrow schema of a table's base files: the five meta columns, then the columns of the commit's schema.
+
+    Args:
+        has_operation: between the two there is a sixth meta column, the kind of change.
+    """
     columns = [column for column in parse_schema(schema_json, where=where) if column.name not in META_COLUMNS]
-    return pa.schema([pa.field(name, pa.string()) for name in META_COLUMNS] + _fields(columns))
+    meta = [*META_COLUMNS, *([OPERATION_COLUMN] if has_operation else [])]
+    return pa.schema([pa.field(name, pa.string()) for name in meta] + _fields(columns))
 
 
 def without_meta_columns(schema_json: str) -> str:

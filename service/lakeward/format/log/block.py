@@ -82,6 +82,11 @@ class LogBlock:
     def where(self) -> str:
         return f"{self.file}, block at byte {self.offset}"
 
+    @property
+    def is_partial(self) -> bool:
+        """Its rows have some of the table's columns only."""
+        return self.headers.get(HeaderKey.IS_PARTIAL, "false").lower() == "true"
+
 
 @dataclass(frozen=True, slots=True)
 class CorruptBlock:

@@ -9,7 +9,8 @@ Row groups of an earlier base file of the same form can be taken over as they ar
 
 Touches: the sink it is given; the source it is given, by seeking and reading.
 Keeps:   1. `_hoodie_file_name` is the file's own name in every row, whatever the batch says;
-         2. the bloom filter and the key range cover every row (`key_summary`);
+         2. the bloom filter and the key range cover every row (`key_summary`); where rows carry no keys the footer has
+            neither, and no seal;
          3. what is written is held for two row groups and a quarter, bounded by rows and by bytes: while one is
             encoded the next is gathered; what is read is held for one batch;
          4. a row group has a quarter of `ROW_GROUP_ROWS` or more, unless its rows are wide or there are no more rows
@@ -33,7 +34,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lakeward.errors import BrokenFile
-from lakeward.format.avro.schema import META_COLUMNS
+from lakeward.format.avro.schema import META_COLUMNS, OPERATION_COLUMN
 from lakeward.format.bloom_filter import TYPE_CODE
 from lakeward.format.parquet.batches import BATCH_BYTES_MAX, BATCH_ROWS, ChooseGroups, ParquetBatches
 from lakeward.format.parquet.behind import Behind
@@ -94,10 +95,12 @@ class BaseFileWriter:
         required: Collection[str] = (),
         row_group_bytes: int = ROW_GROUP_BYTES,
         dictionaries: Collection[str] = (),
+        has_keys: bool = True,
     ) -> None:
         """
         Args:
             dictionaries: columns of strings that come as dictionaries.
+            has_keys: rows carry their keys; else the column of the key is null, and the footer says nothing of keys.
             keys_expected: sizes the bloom filter; without it all keys are held in memory until `close`.
             required: columns that hold no null, and are written so.
             row_group_bytes: rows that take more do not wait for others.
@@ -126,7 +129,7 @@ class BaseFileWriter:
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
         self._pending_bytes = 0
-        self._keys = KeySummary(keys_expected=keys_expected, bloom_type=bloom_type)
+        self._keys = KeySummary(keys_expected=keys_expected, bloom_type=bloom_type) if has_keys else None
         self._sealed: SealedKeys | None = None
         self._extents: list[Extent] = []
         self._checksums: list[int] = []
@@ -161,6 +164,7 @@ class BaseFileWriter:
     def begin_with(self, keys: SealedKeys) -> None:
         """Go on with the bloom filter of the file whose row groups are copied; called before anything is written."""
         self._sealed = keys
+        assert self._keys is not None
         self._keys.begin_with(keys)
 
     def copy(self, source: BinaryIO, group: StoredRowGroup, keys: Iterable[pa.StringArray] | None) -> None:
@@ -169,6 +173,7 @@ class BaseFileWriter:
         Args:
             keys: the record keys of its rows; None where that file's filter, with which this one began, has them.
         """
+        assert self._keys is not None, "row groups are copied by their keys"
         self._flush_to_the_end()
         checksum = None
         if keys is None:
@@ -201,11 +206,12 @@ class BaseFileWriter:
             self._open([], rows=0, size_bytes=0)
         assert self._writer is not None
         self._encoder.close()
-        entries = self._keys.entries()
-        if is_sorted:
-            entries[SORTED_BY_KEY] = _KEY_COLUMN
-            entries[SEAL_KEY] = seal(entries, self._extents, self._checksums)
-        self._writer.add_key_value_metadata(entries)
+        if self._keys is not None:
+            entries = self._keys.entries()
+            if is_sorted:
+                entries[SORTED_BY_KEY] = _KEY_COLUMN
+                entries[SEAL_KEY] = seal(entries, self._extents, self._checksums)
+            self._writer.add_key_value_metadata(entries)
         if self._copied:
             at = self._sink.hold()
             self._writer.close()
@@ -215,8 +221,8 @@ class BaseFileWriter:
         return BaseFileStats(
             rows=self._rows,
             size_bytes=self._sink.position,
-            min_key=self._keys.min_key,
-            max_key=self._keys.max_key,
+            min_key=None if self._keys is None else self._keys.min_key,
+            max_key=None if self._keys is None else self._keys.max_key,
             copied=tuple(zip(self._copied, self._copies.places, strict=True)),
         )
 
@@ -230,7 +236,8 @@ class BaseFileWriter:
                     why="The table's schema and the base file before say that it holds none; a log file has one.",
                     remedy="Find out which writer put it there; nothing was published.",
                 )
-        self._keys.add(batch.column(_KEY_COLUMN))
+        if self._keys is not None:
+            self._keys.add(batch.column(_KEY_COLUMN))
         names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(batch.num_rows, dtype=np.int32)), self._file_name)
         columns = batch.columns
         columns.insert(self._file_name_index, names)
@@ -276,8 +283,9 @@ class BaseFileWriter:
         assert self._writer is not None
         start = self._sink.begin_checksum()
         self._writer.write_table(table, row_group_size=table.num_rows)
-        keys = table.column(_KEY_COLUMN)
-        self._end_row_group(start, table.num_rows, keys[0].as_py().encode(), keys[-1].as_py().encode())
+        if self._keys is not None:
+            keys = table.column(_KEY_COLUMN)
+            self._end_row_group(start, table.num_rows, keys[0].as_py().encode(), keys[-1].as_py().encode())
 
     def _end_row_group(self, start: int, rows: int, first: bytes, last: bytes) -> None:
         """Note what the seal says of a row group; where rows are sorted, its first key is the smallest."""
@@ -371,6 +379,8 @@ class BaseFileShape:
     """Its writer says that they are in the order of their keys' bytes, no key twice."""
     repeated: frozenset[str] = frozenset()
     """Columns of byte strings whose values are few and short: each row group has a small dictionary of them."""
+    has_operation: bool = False
+    """Rows have the kind of change beside them."""
 
 
 def read_shape(source: BinaryIO, *, name: str) -> BaseFileShape:
@@ -381,6 +391,7 @@ def read_shape(source: BinaryIO, *, name: str) -> BaseFileShape:
             int(metadata.num_rows),
             entries.get(SORTED_BY_KEY.encode()) == _KEY_COLUMN.encode(),
             _repeated_strings(source, metadata),
+            OPERATION_COLUMN in metadata.schema.names,
         )
     except (pa.ArrowException, OSError) as broken:
         if is_of_storage(broken):

@@ -9,6 +9,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 IS_DELETED_FIELD = "_hoodie_is_deleted"
+OPERATION_FIELD = "_hoodie_operation"
+"""The sixth meta column, where writers keep the kind of change beside each row (Flink's changelog mode)."""
+OPERATIONS = ("I", "U", "-U", "D")
+DELETING_OPERATIONS = ("-U", "D")
 RECORD_KEY_FIELD = "_hoodie_record_key"
 FILE_NAME_FIELD = "_hoodie_file_name"
 
@@ -28,6 +32,8 @@ class PartialUpdates(StrEnum):
     """Nulls."""
     FILL_UNAVAILABLE = "FILL_UNAVAILABLE"
     """Texts that are the table's `unavailable` value."""
+    KEEP_VALUES = "KEEP_VALUES"
+    """Values of columns that the row was written without; a slice with partial log blocks has it, never a table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +48,9 @@ class MergeRules:
     delete_marker: str | None = None
     partial_updates: PartialUpdates | None = None
     unavailable: str | None = None
+    takes_operations: bool = False
+    """What log records with a kind of change beside them come to in this table is known."""
+    takes_partial_blocks: bool = False
+    """What log blocks with some of the columns come to in this table is known."""
+    in_part: tuple[frozenset[str], ...] = ()
+    """With KEEP_VALUES: the columns of each kind of partial block, of which rows bring the number along, from 1 on."""

@@ -17,7 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.errors import BrokenFile, Unsupported
-from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD, RECORD_KEY_FIELD, MergeRules
+from lakeward.merge.rules.merge_rules import (
+    DELETING_OPERATIONS,
+    IS_DELETED_FIELD,
+    OPERATION_FIELD,
+    OPERATIONS,
+    RECORD_KEY_FIELD,
+    MergeRules,
+)
 from lakeward.merge.rules.ordering import join_fields
 from lakeward.merge.rules.ordering_type import ordering_wrappers
 
@@ -43,11 +50,27 @@ def find_deleted(batch: pa.RecordBatch, rules: MergeRules) -> npt.NDArray[np.boo
                 remedy="Compact this table with Hudi itself.",
             )
         deleted |= flags.fill_null(False).to_numpy(zero_copy_only=False)
+    position = batch.schema.get_field_index(OPERATION_FIELD)
+    if position >= 0:
+        deleted |= _deletes(batch.column(position))
     if rules.delete_field is not None and rules.delete_marker is not None:
         position = batch.schema.get_field_index(rules.delete_field)
         if position >= 0:
             _check_unmarked(batch.column(position), rules.delete_field, rules.delete_marker)
     return deleted
+
+
+def _deletes(operations: pa.Array) -> npt.NDArray[np.bool_]:
+    known = pa.array([*OPERATIONS, None], pa.string())
+    others = operations.filter(pc.invert(pc.is_in(operations, value_set=known)))
+    if len(others):
+        raise Unsupported(
+            f"A log record has the operation {others[0].as_py()!r} in {OPERATION_FIELD}.",
+            why=f"Known are {', '.join(OPERATIONS)}; Hudi fails on others.",
+            remedy="Find out which writer put it there.",
+        )
+    found = pc.is_in(operations, value_set=pa.array(DELETING_OPERATIONS, pa.string()))
+    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.bool_)
 
 
 def _check_unmarked(values: pa.Array, name: str, marker: str) -> None:

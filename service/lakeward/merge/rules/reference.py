@@ -14,7 +14,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lakeward.errors import Unsupported
-from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD, MergeMode, MergeRules, PartialUpdates
+from lakeward.merge.rules.merge_rules import (
+    DELETING_OPERATIONS,
+    IS_DELETED_FIELD,
+    OPERATION_FIELD,
+    MergeMode,
+    MergeRules,
+    PartialUpdates,
+)
 
 Row = Mapping[str, object]
 
@@ -24,6 +31,7 @@ class LogRecord:
     """One record of one key: a data record with its row, or a delete of a delete block with its ordering value."""
 
     row: Row | None
+    """Without the columns that a row of a partial log block was written without."""
     ordering: object = None
     """The ordering value of a delete block's record only; None where it has none. A data record's is in its row."""
 
@@ -100,6 +108,8 @@ def _filled(winner: _Version, loser: _Version, rules: MergeRules) -> _Version:
     if rules.partial_updates is None or winner.is_delete or loser.is_delete:
         return winner
     assert winner.row is not None and loser.row is not None
+    if rules.partial_updates is PartialUpdates.KEEP_VALUES:
+        return replace(winner, row={**loser.row, **winner.row})
     row = {name: loser.row[name] if _is_none(value, rules) else value for name, value in winner.row.items()}
     return replace(winner, row=row)
 
@@ -116,7 +126,7 @@ def _version(record: LogRecord, rules: MergeRules, integers: Collection[str]) ->
         return _Version(None, is_delete=True, ordering=ordering, from_delete_block=True)
     return _Version(
         record.row,
-        is_delete=record.row.get(IS_DELETED_FIELD) is True,
+        is_delete=record.row.get(IS_DELETED_FIELD) is True or record.row.get(OPERATION_FIELD) in DELETING_OPERATIONS,
         ordering=_ordering(record.row, rules, integers),
         from_delete_block=False,
     )

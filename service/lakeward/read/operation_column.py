@@ -1,0 +1,58 @@
+"""The sixth meta column `_hoodie_operation`, in which Flink's changelog mode keeps the kind of change beside each row.
+
+    I, U, none     a row
+    -U, D          a delete with the row's ordering value, as by a column (`merge/rules/records.find_deleted`)
+
+The table's properties do not say whether rows have it, files do. What a base file holds there decides nothing.
+
+Touches: nothing.
+Keeps:   1. logs of which some rows have the column and others have not are `Unsupported`: Hudi's readers heed it, or do
+            not, by the newest file of the table;
+         2. so are all logs with it where they are merged without their base file.
+Source:  Hudi 1.2.0, RecordContext.isDeleteHoodieOperation, DeleteContext, TableSchemaResolver; tables of its own.
+See:     docs/decisions/0052-rows-without-keys-and-rows-in-part.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lakeward.errors import Unsupported
+from lakeward.format.log.block import BlockType, HeaderKey, LogBlock
+from lakeward.merge.rules.merge_rules import OPERATION_FIELD, MergeRules
+
+_DATA_TYPES = (BlockType.AVRO_DATA, BlockType.HFILE_DATA, BlockType.PARQUET_DATA)
+
+
+def has_operations(blocks: Iterable[LogBlock], rules: MergeRules) -> bool:
+    """Whether the rows of the blocks have the column; False where there is no data block."""
+    data = [block for block in blocks if block.type in _DATA_TYPES]
+    without = [block for block in data if not _has_operations(block)]
+    if without and len(without) < len(data):
+        raise Unsupported(
+            f"{without[0].where} has not the column {OPERATION_FIELD}, which other logs of its file group have.",
+            why="Hudi's readers take rows for deletes by it, or do not, by what the newest file of the table has.",
+            remedy="Compact this file group with the engine that writes the column.",
+        )
+    if data and not without and not rules.takes_operations:
+        raise Unsupported(
+            f"{data[0].where} has the column {OPERATION_FIELD}.",
+            why="What readers of tables of this version make of it was not tried.",
+            remedy="Compact this file group with the engine that writes the column.",
+        )
+    return bool(data) and not without
+
+
+def check_no_operations(blocks: Iterable[LogBlock]) -> None:
+    """Raise `Unsupported` where the rows of a block have the column."""
+    for block in blocks:
+        if block.type in _DATA_TYPES and _has_operations(block):
+            raise Unsupported(
+                f"{block.where} has the column {OPERATION_FIELD}.",
+                why="That a log which other engines write reads as before with one of ours among it was not tried.",
+                remedy="Compact the file group with --type full.",
+            )
+
+
+def _has_operations(block: LogBlock) -> bool:
+    return f'"{OPERATION_FIELD}"' in block.headers.get(HeaderKey.SCHEMA, "")

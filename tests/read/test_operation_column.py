@@ -1,0 +1,66 @@
+"""Slices whose rows have their kind of change beside them; tests/interop/test_operation_column.py asks Hudi."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeward.errors import Unsupported
+from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
+from lakeward.read.file_slice import open_slice
+from lakeward.read.slice_query import SliceQuery
+from lakeward.storage.local import LocalStorage
+from tests.read.log_files import META, TABLE_SCHEMA, data_block, row
+from tests.read.test_file_slice import make, slice_input
+from tests.read.test_log_run import make as make_run
+from tests.read.test_partial_blocks import SAMPLED, checked
+
+EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",), takes_operations=True)
+FIELD = {"name": "_hoodie_operation", "type": ["null", "string"], "default": None}
+SCHEMA = {**TABLE_SCHEMA, "fields": [*META, FIELD, *TABLE_SCHEMA["fields"]]}
+
+
+def change(operation: str | None, key: str, ts: int, v: str = "log") -> dict[str, Any]:
+    return row(key, ts, v) | {"_hoodie_operation": operation}
+
+
+def changes(instant: str, *rows: dict[str, Any]) -> bytes:
+    return data_block(instant, list(rows), schema_json=SCHEMA)
+
+
+def test_deletes_are_rows_that_say_so(tmp_path: Path):
+    """D and -U delete with their ordering value, I, U and nothing are rows, and those that come out keep theirs; also
+    where a query wants other columns."""
+    base = [row(key, 10, "base") for key in "abcde"]
+    logs = [
+        changes("200", change("D", "a", 11), change("-U", "b", 11), change("D", "c", 9), change("U", "d", 11)),
+        changes("201", change("I", "a", 9), change("U", "b", 12), change(None, "e", 12), change("D", "x", 1)),
+    ]
+    merged = make(tmp_path, base, *logs, rules=EVENT, query=SAMPLED)
+    assert checked(merged) == [("b", 12, "log"), ("c", 10, "base"), ("d", 11, "log"), ("e", 12, "log")]
+    assert merged.schema.names[4:7] == ["_hoodie_file_name", "_hoodie_operation", "id"]
+
+    names = tuple(path.name for path in sorted(tmp_path.glob(".fg*")))
+    given = slice_input(tmp_path, "fg_0-0-0_100.parquet", names, rules=EVENT)
+    with open_slice(LocalStorage(), given, query=SliceQuery(["id"])) as queried:
+        assert [each["id"] for batch in queried.batches() for each in batch.to_pylist()] == ["b", "c", "d", "e"]
+
+
+def test_what_is_not_certain_is_refused(tmp_path: Path):
+    """Keeps 1 of read/operation_column; and so is a table version that was not tried, and a kind of no known name."""
+    log = changes("200", change("U", "a", 11))
+    with pytest.raises(Unsupported, match="has not the column _hoodie_operation, which other logs"):
+        make(tmp_path, None, log, data_block("201", [row("a", 12, "")]), rules=EVENT)
+    with pytest.raises(Unsupported, match="tables of this version"):
+        make(tmp_path, None, log, rules=replace(EVENT, takes_operations=False))
+    with pytest.raises(Unsupported, match="operation 'X'"):
+        list(make(tmp_path, None, changes("200", change("X", "a", 11)), rules=EVENT).batches())
+
+
+def test_logs_alone_are_refused(tmp_path: Path):
+    """Keeps 2 of read/operation_column: the rows of a LOG would have lost their marks."""
+    with pytest.raises(Unsupported, match=r"_hoodie_operation.*--type full"):
+        make_run(tmp_path, changes("200", change("D", "a", 11)))
