@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeward.format.parquet.batches import ParquetBatches
+from lakeward.format.parquet.pages import PageWatch
 from tests.format import inflating_files
 from tests.format.inflating_files import DO_NOT_FIT, FIT, KEY, MB, repeated, with_keys
 
@@ -112,3 +113,27 @@ def test_a_lying_footer_changes_no_bound(tmp_path: Path) -> None:
 
     assert sum(rows for rows, _ in sizes) == 2_000
     assert max(size for _, size in sizes) <= BYTES_MAX
+
+
+def test_many_columns_of_dictionaries_are_looked_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row group is begun twice at most, however many of its columns repeat their values, and once where they stay
+    in their dictionaries."""
+    names = [f"c{number}" for number in range(10)]
+    values = pa.array([chr(65 + number) * 200 for number in range(30)] * 600)
+    sink = io.BytesIO()
+    pq.write_table(pa.table([values] * len(names), names=names), sink)
+    begun = []
+    begin = PageWatch.begin
+
+    def counted(self: PageWatch, chunks: Any) -> None:
+        begun.append(len(chunks))
+        begin(self, chunks)
+
+    monkeypatch.setattr(PageWatch, "begin", counted)
+    file = ParquetBatches(sink, where="x", bytes_max=64 * 1024 * 1024)
+    assert sum(batch.num_rows for batch in file.read(names)) == len(values)
+    assert begun == [len(names)] * 2
+    begun.clear()
+    kept = pa.Table.from_batches(file.read(names, dictionaries=names))
+    assert kept.column(0).cast(pa.string()).combine_chunks().equals(values)
+    assert begun == [len(names)]

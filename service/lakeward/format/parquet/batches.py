@@ -92,20 +92,21 @@ class ParquetBatches:
         self, group: int, columns: Sequence[str], rows_max: int, dictionaries: Collection[str]
     ) -> Iterator[pa.RecordBatch]:
         chunks = chunks_of(self.metadata, group, columns)
+        for chunk in chunks:
+            chunk.stays_dictionary = chunk.path in dictionaries
         rows_in_group = self.metadata.row_group(group).num_rows
         rows = self._first_guess(group, rows_max)
         self._look_up([chunk for chunk in chunks if _FEWER * rows * chunk.dictionary_stored_bytes > self._bytes_max])
         done = 0
         while done < rows_in_group:
             try:
-                for batch in self._attempt(group, columns, chunks, rows, done, dictionaries):
+                for batch in self._attempt(group, columns, chunks, rows, done):
                     yield from self._parts(batch, chunks)
                     done += batch.num_rows
                 return
             except TooMuch as much:
-                if self._look_up(
-                    [chunk for chunk in chunks if _FEWER * chunk.cost > self._bytes_max or chunk is much.chunk]
-                ):
+                # All of them at once: each new beginning decodes again what came before.
+                if self._look_up(chunks):
                     continue
                 if much.chunk.can_keep_dictionary:
                     much.chunk.keeps_dictionary = True
@@ -122,10 +123,9 @@ class ParquetBatches:
         chunks: Sequence[Chunk],
         rows: int,
         done: int,
-        dictionaries: Collection[str] = (),
     ) -> Iterator[pa.RecordBatch]:
         """The rows from `done` on."""
-        as_dictionary = [chunk.path for chunk in chunks if chunk.keeps_dictionary or chunk.path in dictionaries]
+        as_dictionary = [chunk.path for chunk in chunks if chunk.keeps_dictionary or chunk.stays_dictionary]
         self._watch.begin(chunks)
         file = pq.ParquetFile(self._watch, metadata=self.metadata, read_dictionary=as_dictionary, **self._options)
         batches = file.iter_batches(rows, row_groups=[group], columns=list(columns), use_threads=False)

@@ -16,6 +16,7 @@ Keeps:   1. no page is handed on that takes the rows asked for above the budget:
 from __future__ import annotations
 
 import io
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
@@ -24,7 +25,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from lakeward.format.parquet.thrift_compact import CompactReader, EndsTooEarly, Fields
+from lakeward.format.parquet.page_header import (
+    DATA_PAGE,
+    DATA_PAGE_V2,
+    DICTIONARY_PAGE,
+    PageHeader,
+    read_page_header,
+)
+from lakeward.format.parquet.thrift_compact import EndsTooEarly
 from lakeward.kernel import U8_IN, kernel, types
 
 _HEAD_BYTES = 4096
@@ -32,7 +40,6 @@ _HEADER_BYTES_MAX = 16 * 1024 * 1024
 _LENGTH_BYTES = 4
 _LEVEL_BYTES = 4  # a definition and a repetition level of each value
 
-_DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3
 _PLAIN_DICTIONARY, _DELTA_BYTE_ARRAY, _RLE_DICTIONARY = 2, 7, 8
 _BYTE_ARRAY = "BYTE_ARRAY"
 _WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
@@ -78,7 +85,9 @@ class Chunk:
     longest: int | None = None
     """Bytes of the longest of the dictionary's values, when it was read."""
     keeps_dictionary: bool = False
-    """Values are decoded to places in the dictionary."""
+    """Values are decoded to places in the dictionary, which are made values afterwards."""
+    stays_dictionary: bool = False
+    """Values are decoded to places in the dictionary, as was asked for."""
     cost: int = 0
     _pages: list[_Page] = field(default_factory=list)
     _seen_values: int = 0
@@ -93,7 +102,12 @@ class Chunk:
     @property
     def can_keep_dictionary(self) -> bool:
         """True where a row has several values; where it has one, fewer rows do as well, and cost less."""
-        return not self.is_flat and not self.width and self.has_dictionary and not self.keeps_dictionary
+        return (
+            not self.is_flat
+            and not self.width
+            and self.has_dictionary
+            and not (self.keeps_dictionary or self.stays_dictionary)
+        )
 
     @property
     def rows_at_once(self) -> int:
@@ -128,7 +142,7 @@ class Chunk:
 
     def _decoded_bytes(self, page: _Page, values: int) -> int:
         levels = 0 if self.is_flat else _LEVEL_BYTES * values
-        if self.keeps_dictionary:
+        if self.keeps_dictionary or self.stays_dictionary:
             return levels + _LENGTH_BYTES * values
         if self.width:
             return levels + self.width * values
@@ -148,37 +162,29 @@ class Chunk:
         offset = 0 if self._partial else known - at
         found = False
         while offset < len(data) and self._next_header < self.end and self._seen_values < self.values:
-            reader = CompactReader(data, offset)
             try:
-                header = reader.struct()
+                header = read_page_header(data, offset)
             except EndsTooEarly:
                 break
             except ValueError as error:
                 raise BadPage(f"a page header of the column {self.path} at byte {self._next_header}: {error}") from None
-            size = self._take(header)
-            self._next_header += reader.position - offset + size
-            offset = reader.position + size
+            self._take(header)
+            self._next_header += header.end - offset + header.stored_bytes
+            offset = header.end + header.stored_bytes
             found = True
         self._partial = data[offset:]
         if len(self._partial) > _HEADER_BYTES_MAX:
             raise BadPage(f"the page header of the column {self.path} at byte {self._next_header} does not end")
         return found
 
-    def _take(self, header: Fields) -> int:
-        """The compressed length of the page."""
-        kind, size, compressed = (_integer(header, number) for number in (1, 2, 3))
-        of_kind = header.get({_DATA_PAGE: 5, _DICTIONARY_PAGE: 7, _DATA_PAGE_V2: 8}.get(kind, 0), {})
-        details = of_kind if isinstance(of_kind, dict) else {}
-        values = _integer(details, 1)
-        if min(size, compressed, values) < 0:
+    def _take(self, page: PageHeader) -> None:
+        if min(page.size_bytes, page.stored_bytes, page.values) < 0:
             raise BadPage(f"a page of the column {self.path} at byte {self._next_header} has a negative size")
-        if kind == _DICTIONARY_PAGE:
-            self.dictionary_bytes = size
-        elif kind in (_DATA_PAGE, _DATA_PAGE_V2):
-            encoding = _integer(details, 2 if kind == _DATA_PAGE else 4)
-            self._pages.append(_Page(self._seen_values, values, size, encoding))
-            self._seen_values += values
-        return compressed
+        if page.kind == DICTIONARY_PAGE:
+            self.dictionary_bytes = page.size_bytes
+        elif page.kind in (DATA_PAGE, DATA_PAGE_V2):
+            self._pages.append(_Page(self._seen_values, page.values, page.size_bytes, page.encoding))
+            self._seen_values += page.values
 
 
 class PageWatch(io.RawIOBase):
@@ -188,12 +194,14 @@ class PageWatch(io.RawIOBase):
         self._source = source
         self._bytes_max = bytes_max
         self._chunks: list[Chunk] = []
+        self._starts: list[int] = []
         self._rows = (0, 0)
         self._total = 0
 
     def begin(self, chunks: Sequence[Chunk]) -> None:
         """These chunks are read from their starts. Raises `BadPage` where two lie on one place."""
         self._chunks = sorted(chunks, key=lambda chunk: chunk.start)
+        self._starts = [chunk.start for chunk in self._chunks]
         for one, other in zip(self._chunks, self._chunks[1:], strict=False):
             if one.end > other.start:
                 raise BadPage(f"the columns {one.path} and {other.path} lie on one another")
@@ -223,8 +231,11 @@ class PageWatch(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         at = self._source.tell()
         data = self._source.read(size)
-        for chunk in self._chunks:
-            if chunk.start < at + len(data) and at < chunk.end and chunk.see(at, data):
+        # Each read looks at few chunks, however many columns there are: mostly at one.
+        for chunk in self._chunks[max(0, bisect_right(self._starts, at) - 1) :]:
+            if chunk.start >= at + len(data):
+                break
+            if at < chunk.end and chunk.see(at, data):
                 self._total -= chunk.cost
                 chunk.count(*self._rows)
                 self._total += chunk.cost
@@ -272,16 +283,16 @@ def longest_value(source: BinaryIO, chunk: Chunk, *, bytes_max: int) -> int:
     """The length of the longest value in the dictionary of a column of byte arrays, or what it cannot be above."""
     source.seek(chunk.start)
     head = source.read(min(_HEAD_BYTES, chunk.end - chunk.start))
-    reader = CompactReader(head)
     try:
-        header = reader.struct()
+        header = read_page_header(head, 0)
     except ValueError:
         return bytes_max
-    kind, size, compressed = (_integer(header, number) for number in (1, 2, 3))
-    if kind != _DICTIONARY_PAGE or not 0 <= size <= bytes_max or not 0 <= compressed <= chunk.end - chunk.start:
+    size, stored = header.size_bytes, header.stored_bytes
+    is_dictionary = header.kind == DICTIONARY_PAGE
+    if not is_dictionary or not 0 <= size <= bytes_max or not 0 <= stored <= chunk.end - chunk.start:
         return bytes_max
-    page = head[reader.position : reader.position + compressed]
-    page += source.read(compressed - len(page))
+    page = head[header.end : header.end + stored]
+    page += source.read(stored - len(page))
     try:
         data = page if chunk.codec == "UNCOMPRESSED" else _decompressed(page, size, chunk.codec)
     except (pa.ArrowException, OSError, ValueError):
@@ -315,8 +326,3 @@ def _longest(data: npt.NDArray[np.uint8]) -> np.int64:
         if length > longest:
             longest = length
     return longest if at == len(data) else np.int64(-1)
-
-
-def _integer(fields: Fields, number: int) -> int:
-    found = fields.get(number, 0)
-    return found if isinstance(found, int) else 0
