@@ -134,6 +134,10 @@ NEVER: Mapping[str, Mapping[str, set[str]]] = {
         "metadata": {"rli", "all"},
         "index": {"BUCKET", "MEMORY"},
     },
+    "Hudi does not promote values of such blocks as it does others, so they are refused": {
+        "log_format": {"hfile"},
+        "evolves": {"mixed"},
+    },
     "Hudi's compaction cannot read such logs": {"log_format": {"hfile"}, "history": {"compacted"}},
     "Hudi 1.0 takes the names of two fields for one": {"version": {"8"}, "ordering": {"several"}},
     "in version 8 they are Java classes, which are refused": {"version": {"8"}, "merging": {"filled"}},
@@ -213,13 +217,13 @@ NARROW = _cases("""
 PAIRS = _cases("""
     MEMORY flat    fresh     event   parquet single    all insert      hard   mixed double        off    filled 9
     BUCKET flat    pending   several hfile   composite few bulk_insert soft   no    string        stats  filled 9
-    SIMPLE encoded fresh     event   hfile   single    few bulk_insert hard   mixed decimal(10,2) off    whole  8
-    BLOOM  encoded pending   several hfile   composite all bulk_insert marked mixed int           off    whole  9
+    SIMPLE encoded fresh     event   hfile   single    few bulk_insert hard   added decimal(10,2) off    whole  8
+    BLOOM  encoded pending   several hfile   composite all bulk_insert marked added int           off    whole  9
     SIMPLE hive    compacted several parquet single    all bulk_insert marked added bigint        blooms whole  9
     SIMPLE flat    fresh     commit  parquet single    all insert      soft   added string        rli    whole  8
     MEMORY hive    pending   event   avro    composite few bulk_insert hard   mixed bigint        stats  whole  8
     MEMORY encoded compacted several avro    composite few bulk_insert hard   added string        off    filled 9
-    MEMORY flat    pending   commit  parquet single    all insert      marked no    timestamp     off    whole  9
+    MEMORY flat    pending   commit  parquet single    all insert      marked mixed timestamp     off    whole  9
     BUCKET encoded compacted commit  parquet composite all insert      hard   added decimal(10,2) blooms whole  8
     BLOOM  hive    fresh     several parquet single    all bulk_insert hard   no    bigint        all    filled 9
     SIMPLE encoded compacted commit  parquet composite few bulk_insert hard   mixed double        files  filled 9
@@ -231,9 +235,9 @@ PAIRS = _cases("""
     BLOOM  hive    pending   commit  parquet composite few bulk_insert hard   mixed float         rli    whole  9
     BLOOM  flat    compacted several avro    composite few insert      soft   added timestamp     files  filled 9
     BUCKET flat    pending   commit  parquet single    few bulk_insert marked no    int           stats  whole  9
-    BUCKET flat    pending   event   hfile   single    few insert      soft   mixed double        files  whole  9
+    BUCKET flat    pending   event   hfile   single    few insert      soft   added double        files  whole  9
     BUCKET hive    pending   commit  avro    composite all bulk_insert hard   no    date          blooms whole  9
-    MEMORY encoded pending   event   avro    single    all bulk_insert hard   added decimal(10,2) off    filled 9
+    MEMORY encoded pending   event   avro    single    all bulk_insert hard   no    decimal(10,2) off    filled 9
 """)
 
 
