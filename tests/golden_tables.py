@@ -26,7 +26,7 @@ def copy_golden(version: str, target: Path, *, pending: bool = False) -> Path:
             files.extractall(target, filter="data")
     else:
         shutil.copytree(GOLDEN / version / "table", target)
-    layout = 1 if version == "v6" else 2
+    layout = 1 if version.startswith("v6") else 2
     folder = target / ".hoodie" if layout == 1 else target / ".hoodie" / "timeline"
     for path in sorted(folder.iterdir()):
         instant = parse_instant(path.name, layout)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from lakeward.read.committed_writes import committed_writes
 from lakeward.read.file_slice import open_slice
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
@@ -58,6 +59,7 @@ def _rows(base: Path, snapshot: TableSnapshot, slice_: FileSlice) -> list[dict[s
         schema=snapshot.schema,
         rules=merge_rules(snapshot),
         key_fields=snapshot.config.made_key_fields,
+        committed=committed_writes(snapshot.timeline, snapshot.config.version),
     )
     with open_slice(LocalStorage(), reading) as merged:
         rows = [row for batch in merged.batches() for row in batch.to_pylist()]

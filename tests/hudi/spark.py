@@ -25,6 +25,8 @@ OLDEST_VERSION = "1.1.1"
 """The oldest release for table version 9 whose bundle can be fetched; 1.1.0 cannot."""
 OLDEST_VERSION_OF_8 = "1.0.2"
 """The oldest release whose tables of version 8 we promise to be readable by it afterwards."""
+OLDEST_VERSION_OF_6 = "0.15.0"
+"""The same of version 6."""
 
 
 HADOOP_DEFAULTS = Path(__file__).with_name("hadoop_defaults")

@@ -11,6 +11,7 @@ from lakeward.format.log.block import BlockType, HeaderKey, LogBlock
 from lakeward.read.committed_writes import CommittedWrites, committed_writes
 from lakeward.read.log_scan import blocks_that_count, scan_slice_heads
 from lakeward.storage.local import LocalStorage
+from lakeward.table.table_version import TableVersion
 from tests.read.log_files import data_block, delete_block, rollback_block, row
 from tests.read.test_log_scan import NOW, story_blocks
 from tests.runs import runs
@@ -48,7 +49,7 @@ def test_from_version_8_on_files_are_judged_and_not_blocks() -> None:
     """The file-system view has left out what did not complete, so that a block need not be on the timeline."""
     now = timeline("1_3.deltacommit", "2.deltacommit.inflight")
 
-    assert committed_writes(now, 8) is None
+    assert committed_writes(now, TableVersion(8)) is None
     assert [block.file for block in blocks_that_count(story_blocks("a1 a2"), NOW, None)] == ["a1", "a2"]
 
 
@@ -61,7 +62,7 @@ def test_what_a_timeline_says_of_writes() -> None:
         f"{F}.clean", layout=1,
     )  # fmt: skip
 
-    writes = committed_writes(now, 6)
+    writes = committed_writes(now, TableVersion(6))
 
     assert writes == CommittedWrites(frozenset({B, E}), frozenset({C, D}), B)
     assert writes is not None

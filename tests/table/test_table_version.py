@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lakeward.table.table_config import TableConfig
-from lakeward.table.table_version import LOG_COMPACTION_VERSION, WRITABLE_VERSIONS, TableVersion
+from lakeward.table.table_version import COMPACTABLE_VERSIONS, LOG_COMPACTION_VERSION, WRITABLE_VERSIONS, TableVersion
 
 ABILITIES = sorted(name for name in vars(TableVersion) if name.startswith("has_"))
 
@@ -21,6 +21,11 @@ def test_which_versions_are_writable(number: int | None, layout: int, writable: 
     assert (version.timeline_layout, version.is_writable) == (layout, writable)
     assert version.is_too_new == (number == 10)
     assert (str(number) in WRITABLE_VERSIONS.split()) == writable
+    assert (
+        version.is_compactable
+        == (writable or number == 6)
+        == (str(number) in COMPACTABLE_VERSIONS.replace(",", "").split())
+    )
 
 
 @pytest.mark.parametrize(
@@ -28,7 +33,7 @@ def test_which_versions_are_writable(number: int | None, layout: int, writable: 
     [
         (None, set()),
         (6, set()),
-        (8, {"has_stored_merge_mode"}),
+        (8, {"has_stored_merge_mode", "has_logs_of_one_write"}),
         (9, set(ABILITIES) - {"has_hybrid_plans"}),
         (10, set(ABILITIES)),
     ],

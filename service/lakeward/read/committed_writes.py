@@ -12,10 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lakeward.table.table_version import TableVersion
 from lakeward.table.timeline.timeline import WRITE_ACTIONS, Timeline
-
-FILES_SAY_FROM = 8
-"""The first table version in which a log file is of one write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +31,9 @@ class CommittedWrites:
         return instant in self.completed or (self.start is not None and instant < self.start)
 
 
-def committed_writes(timeline: Timeline, table_version: int) -> CommittedWrites | None:
+def committed_writes(timeline: Timeline, version: TableVersion) -> CommittedWrites | None:
     """What is asked of each block; None where the file-system view has left out the files of other writes."""
-    if table_version >= FILES_SAY_FROM:
+    if version.has_logs_of_one_write:
         return None
     completed = frozenset(instant.time for instant in timeline.completed_writes)
     return CommittedWrites(

@@ -100,7 +100,13 @@ class MergedSlice:
         self._sealed: SealedKeys | None = None
         for path in slice_input.log_files:
             resolve(slice_input.base_path, path)
-        scan = scan_slice_heads(storage, slice_input.base_path, slice_input.log_files, instant=slice_input.instant)
+        scan = scan_slice_heads(
+            storage,
+            slice_input.base_path,
+            slice_input.log_files,
+            instant=slice_input.instant,
+            committed=slice_input.committed,
+        )
         has_operation = self._base.has_operation or has_operations(scan.blocks, slice_input.rules)
         table = table_schema(slice_input.schema, has_operation=has_operation)
         if not slice_input.widens_nested_floats:

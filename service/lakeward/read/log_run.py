@@ -39,6 +39,7 @@ from lakeward.merge.rules.ordering_type import ordering_type
 from lakeward.merge.rules.records import delete_ordering
 from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.merge.sorted_merge import SortedMerge
+from lakeward.read.committed_writes import CommittedWrites
 from lakeward.read.large_rows import check_row_sizes
 from lakeward.read.log_scan import LogScan, check_sound, scan_slice_heads
 from lakeward.read.made_keys import check_keys_can_be_made, with_made_keys
@@ -71,6 +72,7 @@ class LogRun:
         unpublished: str | None = None,
         accept_damaged_logs: bool = False,
         superseded: Mapping[str, Sequence[str]] | None = None,
+        committed: CommittedWrites | None = None,
         query: SliceQuery = EVERYTHING,
         meter: ReadMeter | None = None,
         key_fields: Sequence[str] = (),
@@ -83,6 +85,7 @@ class LogRun:
             schema: the table's, meta columns first, or of it what the query needs.
             unpublished: path of a log that is read behind the others as if it were in the slice already.
             superseded: paths among the logs that need not be opened, with the instants that each stands for itself.
+            committed: the writes whose blocks count, for table versions before 8.
             accept_damaged_logs: go on without corrupt blocks, as Hudi's readers do, instead of raising `DamagedFiles`.
             meter: counts what is read.
             key_fields: the fields of which keys are made, where rows carry none.
@@ -98,7 +101,9 @@ class LogRun:
             resolve(base_path, path)
         files = [*log_files, *([unpublished] if unpublished is not None else [])]
         if scan is None:
-            scan = scan_slice_heads(storage, base_path, files, instant=instant, superseded=superseded or {})
+            scan = scan_slice_heads(
+                storage, base_path, files, instant=instant, superseded=superseded or {}, committed=committed
+            )
         self.scan: LogScan = scan
         if not accept_damaged_logs:
             check_sound(self.scan)

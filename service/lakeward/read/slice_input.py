@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from lakeward.merge.memory_budget import MEMORY_BYTES, MemoryBudget
 from lakeward.merge.rules.merge_rules import MergeRules
+from lakeward.read.committed_writes import CommittedWrites
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,8 @@ class SliceInput:
     """Go on without corrupt blocks, as Hudi's readers do."""
     widens_nested_floats: bool = True
     """False where the table's readers make another double of a float in a list than we would (version 8)."""
+    committed: CommittedWrites | None = None
+    """The writes whose blocks count, where the file-system view cannot tell their files (version 6)."""
     superseded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Paths among the logs that need not be opened, with the instants that each stands for itself."""
     key_fields: tuple[str, ...] = ()

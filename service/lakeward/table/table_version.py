@@ -3,6 +3,8 @@
     version          6       8       9       10
     timeline layout  1       2       2       2
     writable                 yes     yes
+    compactable      yes     yes     yes
+    logs of one write        yes     yes     yes
     merge mode       payload stored  stored  stored
      else by                 payload fields  fields
     log compaction                   yes     yes
@@ -23,9 +25,13 @@ from dataclasses import dataclass
 from typing import Final
 
 _WRITABLE: Final = (8, 9)
+_COMPACTABLE: Final = (6, *_WRITABLE)
 
 WRITABLE_VERSIONS: Final = " and ".join(map(str, _WRITABLE))
 """The versions that this release changes, as messages name them."""
+
+COMPACTABLE_VERSIONS: Final = "6, 8 and 9"
+"""The versions of which it compacts and verifies tables."""
 
 _FIRST_WITH_LOG_COMPACTION: Final = 9
 
@@ -53,9 +59,23 @@ class TableVersion:
         return self.number in _WRITABLE
 
     @property
+    def is_compactable(self) -> bool:
+        """This release compacts and verifies tables of the version, whatever else it does to them."""
+        return self.number in _COMPACTABLE
+
+    @property
     def is_too_new(self) -> bool:
         """A later release may write it; an older version is Hudi's to upgrade."""
         return self._is_at_least(_WRITABLE[-1] + 1)
+
+    @property
+    def has_logs_of_one_write(self) -> bool:
+        """A log carries the instant of the write that made it, and no other write appends to it.
+
+        Before, it carries that of its slice's base file, or of the plan that opened the slice; so what a write left is
+        seen only inside of the file, and a plan that writers have named their logs by can never be removed.
+        """
+        return self._is_at_least(8)
 
     @property
     def has_stored_merge_mode(self) -> bool:

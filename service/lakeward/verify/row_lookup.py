@@ -28,6 +28,7 @@ from lakeward.format.parquet.pages import BadPage
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.parquet.row_groups import row_groups
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
+from lakeward.read.committed_writes import committed_writes
 from lakeward.read.file_slice import open_slice
 from lakeward.read.log_scan import NEWEST
 from lakeward.read.predicate import keys_among
@@ -190,6 +191,7 @@ def _merged_batches(
         schema=snapshot.schema,
         rules=merge_rules(snapshot),
         key_fields=snapshot.config.made_key_fields,
+        committed=committed_writes(snapshot.timeline, snapshot.config.version),
     )
     with open_slice(storage, reading, query=query) as merged:
         yield from merged.batches()

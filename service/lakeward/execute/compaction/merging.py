@@ -18,6 +18,7 @@ from lakeward.execute.compaction.replay import keep_replay
 from lakeward.execute.compaction.targets import Target
 from lakeward.execute.progress import ENGINE_COUNTS, Merged, Observer
 from lakeward.execute.serviced_table import ServicedTable, label
+from lakeward.read.committed_writes import committed_writes
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.storage import join
@@ -102,6 +103,7 @@ def _specs(table: ServicedTable, claim: Claim) -> list[OperationSpec]:
     snapshot, options = claim.snapshot, table.options
     assert snapshot.schema is not None, "eligibility refuses a table without a schema"
     rules = merge_rules(snapshot)
+    committed = committed_writes(snapshot.timeline, snapshot.config.version)
     return [
         OperationSpec(
             index=index,
@@ -118,6 +120,7 @@ def _specs(table: ServicedTable, claim: Claim) -> list[OperationSpec]:
                 memory_bytes=options.memory_bytes,
                 accept_damaged_logs=options.accept_damaged_logs,
                 widens_nested_floats=snapshot.config.version.widens_nested_floats,
+                committed=committed,
                 superseded=target.superseded,
                 key_fields=snapshot.config.made_key_fields,
             ),
