@@ -182,7 +182,7 @@ def test_one_pass(folder: Path) -> None:
 
     second = Daemon(folder, "--once")
     assert second.process.wait(TIMEOUT_SECONDS) == 4, second.log
-    assert '"end": "committed"' not in second.log and "table-version" in second.log
+    assert '"end": "committed"' not in second.log and "writers-at-work" in second.log
 
 
 def test_a_bad_configuration_starts_nothing(folder: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from lakeward.config.job_kind import JobKind
+from lakeward.config.settings import Writers
 from lakeward.daemon.metrics.specs import TABLE_GAUGES
 from lakeward.daemon.reports import JobReport, PollReport
 from lakeward.daemon.runner import Lane
@@ -34,7 +35,8 @@ from tests.clocks import SkippingClock
 from tests.daemon.jobs.test_cleaning import AT_ONCE
 from tests.daemon.serving import Serving
 from tests.execute.clean.cleaning import completed_cleans
-from tests.golden_tables import copy_golden
+from tests.golden_tables import copy_golden, expected_rows
+from tests.our_reader import read_rows
 
 
 @pytest.fixture
@@ -135,6 +137,19 @@ def test_a_pause_holds_across_a_restart_until_it_is_resumed(root: Path, tmp_path
     assert len(completed(table)) == len(before) + 1
 
 
+def test_version_6_is_compacted_where_its_writers_are_stopped(root: Path, tmp_path: Path) -> None:
+    """The configuration says so; its other services stay with Hudi, and that is told."""
+    table = copy_golden("v6", root / "old")
+    serving = Serving(root, tmp_path / "state")
+    locks = serving.settings.locks.model_copy(update={"writers": Writers.STOPPED})
+    serving.service.apply(serving.settings.model_copy(update={"locks": locks}))
+    serving.run(60)
+    (plan,) = table.glob(".hoodie/*.compaction.requested")
+    assert plan.with_name(plan.name.partition(".")[0] + ".commit").exists()
+    assert read_rows(table) == expected_rows("v6")
+    assert serving.view(str(table)).state is TableState.IDLE
+
+
 @pytest.mark.parametrize("said", ["share", None])
 def test_a_table_of_a_kind_that_leaves_no_work_is_quiet(root: Path, tmp_path: Path, said: str | None) -> None:
     """Keeps 3 of daemon/worker and 2 of config/standing: COPY_ON_WRITE tables, and versions that are left to
@@ -147,7 +162,10 @@ def test_a_table_of_a_kind_that_leaves_no_work_is_quiet(root: Path, tmp_path: Pa
         locks = serving.settings.locks.model_copy(update={"writers": None})
         serving.service.apply(serving.settings.model_copy(update={"locks": locks}))
     serving.run(90)
-    for table, why in ((copied, "copy-on-write"), (old, "table version 6, whose services are left to Hudi")):
+    for table, why in (
+        (copied, "copy-on-write"),
+        (old, "table version 6, which is compacted with its writers stopped only"),
+    ):
         view = serving.view(str(table))
         assert (view.state, view.holds, view.failures) == (TableState.IDLE, (), 0)
         assert view.reason == f"There is nothing to compact: {why}."

@@ -225,6 +225,7 @@ IDS = [
     "merge-strategy",
     "metadata-partition",
     "metadata-partition-inflight",
+    "metadata-table",
     "multiple-base-formats",
     "multiple-ordering-fields",
     "native-log-name",
@@ -243,6 +244,7 @@ IDS = [
     "pending-restore",
     "pending-rollback",
     "pending-savepoint",
+    "pending-work",
     "plan-operation-type",
     "properties-backup",
     "properties-checksum",
@@ -255,6 +257,7 @@ IDS = [
     "timezone-disagrees",
     "timezone-unknown",
     "unknown-action",
+    "writers-at-work",
 ]
 
 OVERWRITE = "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload"
@@ -491,9 +494,44 @@ def test_timezone_disagrees(table: Path) -> None:
     assert "Asia/Tokyo" in refusal.why and "+00:00" in refusal.why
 
 
+CASES_OF_6: list[tuple[str, str, Change]] = [
+    ("writers-at-work", "hoodie.table.version", lambda table: None),
+    ("metadata-table", "hoodie.table.metadata.partitions", prop("hoodie.table.metadata.partitions", "files")),
+    (
+        "pending-work",
+        ".hoodie/20261121043719000.deltacommit.requested",
+        lambda table: (table / ".hoodie" / "20261121043719000.deltacommit.requested").touch(),
+    ),
+    (
+        "pending-work",
+        ".hoodie/20261121043719000.inflight",
+        lambda table: (table / ".hoodie" / "20261121043719000.inflight").touch(),
+    ),
+]
+
+
+@pytest.mark.parametrize(("id_", "subject", "change"), CASES_OF_6)
+def test_version_6(tmp_path: Path, id_: str, subject: str, change: Change) -> None:
+    """Its rows are merged with the writers stopped, no metadata table and nothing pending but compactions, of Hudi's
+    or ours; no other service may run."""
+    table = copy_golden("v6", tmp_path / "table", pending=True)
+    change(table)
+    snapshot = take_snapshot(LocalStorage(), str(table), timezone="UTC", clock=SkippingClock())
+    beside = find_refusals(snapshot, TableService.COMPACTION, beside_writers=True)
+    assert {(refusal.id, refusal.subject) for refusal in beside} == {
+        ("writers-at-work", "hoodie.table.version"),
+        (id_, subject),
+    }
+    with_writers_stopped = find_refusals(snapshot, TableService.COMPACTION)
+    assert with_writers_stopped == tuple(refusal for refusal in beside if refusal.id != "writers-at-work")
+    assert find_refusals(snapshot, TableService.VERIFICATION) == ()
+    for service in set(TableService) - {TableService.COMPACTION, TableService.VERIFICATION}:
+        assert "table-version" in {refusal.id for refusal in find_refusals(snapshot, service)}
+
+
 def test_every_refusal_has_a_fixture() -> None:
     """No row is without a case here."""
-    tested = [case[0] for case in CASES] + ["timezone-disagrees"]
+    tested = [case[0] for case in (*CASES, *CASES_OF_6)] + ["timezone-disagrees"]
     ids = [row.id for row in ROWS]
     assert {id_ for id_ in ids if tested.count(id_) < ids.count(id_)} == set()
     assert set(tested) == set(ids)

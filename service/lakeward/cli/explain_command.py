@@ -118,20 +118,22 @@ def _explain_table(
     from lakeward.cli.views.explained import judged_by_as_json, render_storage, storage_as_json
     from lakeward.cli.views.plan import explanations_as_json, render_explanations
     from lakeward.cli.views.savepoints import explain_pinned, savepoints_as_json
+    from lakeward.config.settings import Writers
     from lakeward.config.standing import standing_of
     from lakeward.plan.compaction.decision import PlanOutcome
     from lakeward.plan.eligibility import TableService
 
     trigger: MetadataTrigger | None = None
+    beside_writers = opened.locks.writers is Writers.SHARE
     try:
         found, trigger = preview(opened, config, stated, timezone)
         planned, snapshot = found.outcome, found.snapshot
     except Refused:
         planned, snapshot = PlanOutcome((), ()), opened.snapshot(timezone=timezone)
-        standing = standing_of(opened.table, snapshot)
+        standing = standing_of(opened.table, snapshot, beside_writers=beside_writers)
         if not stated.is_silent or standing.may(TableService.COMPACTION) or not standing.may(TableService.CLEANING):
             raise  # there is nothing else that could be said
-    standing = standing_of(opened.table, snapshot)
+    standing = standing_of(opened.table, snapshot, beside_writers=beside_writers)
     explained = Explained(opened, timezone=timezone, snapshot=snapshot)
     states, archiving, now = explained.storage_states, explained.archiving, SystemClock().now()
     pinned = explained.pinned

@@ -6,6 +6,7 @@ Touches: stdout; the table and the store, reading only.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from lakeward.cli.views.plan import plan_as_json, render_plan
 from lakeward.cli.views.terminal import Terminal
 from lakeward.clock import SystemClock
 from lakeward.commit.owner import Processes
+from lakeward.config.settings import Writers
 from lakeward.dispatch.engine_rule import EngineRule, rule_of_daemon
 from lakeward.dispatch.in_process import InProcessDispatcher
 from lakeward.execute.compaction.compactor import Compactor
@@ -90,10 +92,13 @@ def preview(
     """The decisions that `compact` would take now, or the daemon, and how far the metadata table is."""
     clock = SystemClock()
     parked = ParkedGroups(opened, config, clock, say=partial(typer.echo, err=True))
+    options = compaction_options(opened, opened.locks, timezone=timezone)
+    # Where nothing is said of the writers yet, it is what could be done once they are stopped.
+    options = replace(options, writers_stopped=opened.locks.writers is not Writers.SHARE)
     compactor = Compactor(
         opened.storage,
         opened.base_path,
-        compaction_options(opened, opened.locks, timezone=timezone),
+        options,
         planner=stated.over(opened.table, trigger=Trigger() if _is_of_daemon(config, stated) else None),
         choose_dispatcher=lambda input_bytes: InProcessDispatcher(),
         run_operation=partial(run_operation_at, opened.base_path),

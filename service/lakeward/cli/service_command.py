@@ -160,7 +160,8 @@ class _Compaction:
         self._opened = opened
         self._serviced = serviced
         self._rule = engines.rule
-        standing = standing_of(opened.table, opened.snapshot(timezone=serviced.options.timezone))
+        snapshot = opened.snapshot(timezone=serviced.options.timezone)
+        standing = standing_of(opened.table, snapshot, beside_writers=not serviced.options.writers_stopped)
         self._no_work = standing.no_work
         self._is_stopped = JobKind.COMPACTION in standing.stopped
         settings = opened.table

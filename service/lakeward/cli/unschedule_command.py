@@ -123,7 +123,7 @@ def _stays(left: StillScheduled, work: PendingWork | None) -> LakewardError:
             return AttemptLost(what, why=why, remedy="`lakeward inspect` shows what is pending now.")
         case Hindrance.FOREIGN:
             return Refused(what, why=why, remedy=_remedy_of_hudi(work))
-        case Hindrance.BUILT_ON:
+        case Hindrance.BUILT_ON | Hindrance.NAMED_BY:
             return Refused(what, why=why, remedy="Let its owner finish that first.")
 
 

@@ -71,6 +71,14 @@ class AttemptPlace:
     """Whether plans are on the timeline before an attempt at them, and after it was rolled back."""
     extension: str = PARQUET
     """The extension of base files."""
+    layout: int = LAYOUT
+    """The timeline's."""
+
+    @property
+    def logs_name_writes(self) -> bool:
+        """A log carries the instant that wrote it. In layout 1 it carries that of its slice, so that what carries the
+        instant of a compaction are the rows of writers that came after its plan."""
+        return self.layout >= LAYOUT
 
 
 class Participant(Protocol):
@@ -135,7 +143,7 @@ class Attempt:
         self.instant = instant
         self.action = action
         self.folder = attempt_folder(place.root, instant, owner.attempt)
-        self.files = TimelineFiles(place.storage, place.timeline, instant, action)
+        self.files = TimelineFiles(place.storage, place.timeline, instant, action, layout=place.layout)
 
     # ------------------------------------------------------------------------------------------------------- our own
 
@@ -246,7 +254,14 @@ class Attempt:
         for participant in self._participants:
             participant.roll_back(by=self._owner.attempt, fence=fence)
         storage, root = self._storage, self._place.root
-        moved_in = find_moved_in(storage, root, self.instant, groups, extension=self._place.extension)
+        moved_in = find_moved_in(
+            storage,
+            root,
+            self.instant,
+            groups,
+            extension=self._place.extension,
+            logs_too=self._place.logs_name_writes,
+        )
         staged = find_staged(storage, root, self.instant)
         fence()
         delete_orphans(storage, Left.MOVED_IN, Fate.FENCED_OFF, moved_in)
@@ -259,8 +274,8 @@ class Attempt:
             self.files.unschedule()
 
     def roll_forward(self, *, fence: Fence) -> str | None:
-        """Publish what a commit intent names, unless it is published. Returns the completion time; None where no intent
-        was stated. Under the lock.
+        """Publish what a commit intent names, unless it is published. Returns the completion time, in layout 1 the
+        instant itself; None where no intent was stated. Under the lock.
 
         Raises `Conflict` where the table changed so that it cannot be published.
         """
@@ -281,7 +296,7 @@ class Attempt:
             self.files.finish(staged, intent.completed)
         named = parse_instant((completed or intent.completed).rpartition("/")[2], LAYOUT)
         assert named is not None, "it is on the timeline by that name"
-        return named.completion_time
+        return named.completion_time or named.time
 
     def end(self, *judged: Owner | None) -> None:
         """Attempts at the instant were rolled back: ours, or those that were judged dead (None: another engine's)."""
@@ -307,7 +322,8 @@ class Attempt:
     def _delete_losers(self, publication: Publication, fence: Fence) -> None:
         names = frozenset(winner.file_name for winner in publication.winners)
         groups = publication.groups
-        losers = find_moved_in(self._storage, self._place.root, self.instant, groups, keep=names)
+        logs_too = self._place.logs_name_writes
+        losers = find_moved_in(self._storage, self._place.root, self.instant, groups, keep=names, logs_too=logs_too)
         fence()  # else what was listed could be of an attempt that took our place while we slept
         delete_orphans(self._storage, Left.MOVED_IN, Fate.PUBLISHING, losers)
 
@@ -361,8 +377,8 @@ class Attempt:
         )
 
 
-def table_place(storage: Storage, base_path: str, timeline: str) -> AttemptPlace:
-    return AttemptPlace(storage, base_path, base_path, timeline, keeps_plans=True)
+def table_place(storage: Storage, base_path: str, timeline: str, *, layout: int = LAYOUT) -> AttemptPlace:
+    return AttemptPlace(storage, base_path, base_path, timeline, keeps_plans=True, layout=layout)
 
 
 def rollback_place(storage: Storage, base_path: str, timeline: str) -> AttemptPlace:

@@ -39,7 +39,7 @@ from lakeward.commit.heartbeat_line import heartbeat_path, is_ended, parse_inten
 from lakeward.commit.lock.file_system_lock import FLINK_LOCK, RELEASED, SPARK_LOCK
 from lakeward.commit.owner import parse_owner
 from lakeward.commit.transition import LAYOUT
-from lakeward.format.file_name import PARQUET, parse_data_file
+from lakeward.format.file_name import PARQUET, BaseFileName, parse_data_file
 from lakeward.format.timeline.instant import State, parse_instant
 from lakeward.storage.local import TEMPORARY_SUFFIX
 from lakeward.storage.storage import FileStatus, Storage, join, parent
@@ -109,11 +109,15 @@ def find_moved_in(
     *,
     keep: Collection[str] = (),
     extension: str = PARQUET,
+    logs_too: bool = True,
 ) -> list[str]:
     """Paths of base and log files that `instant` wrote in the plan's file groups (partition path, file id), but for
     those names.
 
     A log file carries the instant that wrote it in its name since table version 8; before, the slice's base instant.
+
+    Args:
+        logs_too: False before version 8, where logs of that name are those of writers.
     """
     groups = set(groups)
     found = []
@@ -123,7 +127,9 @@ def find_moved_in(
             if instant not in status.path or status.name in keep:
                 continue
             name = parse_data_file(status.name, extension=extension)
-            if name is not None and name.instant == instant and (partition_path, name.file_id) in groups:
+            if name is None or name.instant != instant or (partition_path, name.file_id) not in groups:
+                continue
+            if logs_too or isinstance(name, BaseFileName):
                 found.append(status.path)
     return found
 

@@ -1,4 +1,4 @@
-"""The only place that creates or deletes timeline files (layout 2).
+"""The only place that creates or deletes timeline files.
 
     (nothing) --request--> requested --begin--> inflight --complete--> completed
         ^                    |  ^                   |
@@ -11,6 +11,9 @@
 
 A file is created once, with all of its content, where there was none, and never changed (`commit/creation.py`).
 Which process may complete an instant, and how, is decided by `commit/fencing.py`.
+
+Of a table of layout 1 that is a compaction alone, whose completed file carries no completion time: `.inflight` and
+`.requested` have the same names in both layouts, and all of them are parsed as those of layout 2.
 
 Touches: the timeline folder; the caller holds the table lock.
 Keeps:   1. a next state is created only where the one before it exists;
@@ -85,11 +88,14 @@ class MetadataAction(TimelineAction):
 class TimelineFiles:
     """The files of one instant that Lakeward carries out."""
 
-    def __init__(self, storage: Storage, timeline_folder: str, instant: str, action: TimelineAction) -> None:
+    def __init__(
+        self, storage: Storage, timeline_folder: str, instant: str, action: TimelineAction, *, layout: int = LAYOUT
+    ) -> None:
         self._storage = storage
         self._folder = timeline_folder
         self._instant = instant
         self._action = action
+        self._layout = layout
 
     @property
     def requested(self) -> str:
@@ -214,7 +220,8 @@ class TimelineFiles:
             )
 
     def _path(self, action: str, state: State, completion_time: str | None = None) -> str:
-        return join(self._folder, instant_file_name(self._instant, action, state, LAYOUT, completion_time))
+        time = completion_time if self._layout >= LAYOUT else None
+        return join(self._folder, instant_file_name(self._instant, action, state, self._layout, time))
 
 
 class SavepointFiles:

@@ -46,9 +46,13 @@ class Standing:
         return not any(service in refusal.services for refusal in self.found)
 
 
-def standing_of(settings: TableSettings, snapshot: TableSnapshot) -> Standing:
-    """Asks the rows of `plan/eligibility` once, for all services of the table."""
-    found = find_all_refusals(snapshot)
+def standing_of(settings: TableSettings, snapshot: TableSnapshot, *, beside_writers: bool) -> Standing:
+    """Asks the rows of `plan/eligibility` once, for all services of the table.
+
+    Args:
+        beside_writers: no operator said that the writers are stopped.
+    """
+    found = find_all_refusals(snapshot, beside_writers=beside_writers)
     no_work = "" if settings.names_services else why_no_work(snapshot, found) or ""
     services = [kind for kind in _ASKS if kind in settings.services]
     stopped: dict[JobKind, tuple[Refusal, ...]] = {

@@ -86,7 +86,7 @@ class TablePlanning:
     ) -> PlanReport:
         """Raises `Refused` where no service of the table may run."""
         started, now = self._clock.monotonic(), self._clock.now()
-        standing = standing_of(table.settings, snapshot)
+        standing = standing_of(table.settings, snapshot, beside_writers=table.is_beside_writers)
         counted = count_storage(self._open_storage(table.base_path)[0], table, snapshot, cache, clock=self._clock)
         if standing.is_refused:
             stopped = (refusal for against in standing.stopped.values() for refusal in against)
@@ -154,8 +154,13 @@ class TablePlanning:
         self, table: ServedTable, snapshot: TableSnapshot, excluded: Mapping[GroupId, Reason]
     ) -> list[PendingWork]:
         """Pending plans that are work: one of another engine that holds an excluded group is neither carried out nor
-        unscheduled, nor is one that it may be carrying out."""
-        pending = [work for work in pending_work(snapshot) if work.is_ours or excluded.keys().isdisjoint(work.groups)]
+        unscheduled, nor is one that it may be carrying out; nor one of ours on version 6, where no plan is."""
+        may_go = snapshot.config.version.has_logs_of_one_write
+        pending = [
+            work
+            for work in pending_work(snapshot)
+            if (work.is_ours and may_go) or excluded.keys().isdisjoint(work.groups)
+        ]
         if not any(is_begun_service(instant) for instant in snapshot.timeline.pending):
             return pending
         judge = self._judge(table)
@@ -233,7 +238,9 @@ class TablePlanning:
 
 
 def _expired(pending: Iterable[PendingWork], snapshot: TableSnapshot, now: float, *, after: float) -> tuple[str, ...]:
-    """Instants of our plans that are older than `after` seconds."""
+    """Instants of our plans that are older than `after` seconds, where they can be unscheduled."""
+    if not snapshot.config.version.has_logs_of_one_write:
+        return ()
     zone = zone_of(snapshot)
     return tuple(work.instant for work in pending if work.is_ours and _age(work.instant, zone, now) > after)
 

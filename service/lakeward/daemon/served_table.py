@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakeward.config.job_kind import JobKind
-from lakeward.config.settings import LockSettings, Settings, TableSettings
+from lakeward.config.settings import LockSettings, Settings, TableSettings, Writers
 from lakeward.config.window import Window
 from lakeward.daemon.scheduling.events import Schedule
 from lakeward.plan.compaction.planner import Planner, planner_of
@@ -37,6 +37,11 @@ class ServedTable:
     def is_serviced(self) -> bool:
         """Something is said about its writers, so that it may be written to."""
         return self.locks.why_nothing_is_written is None
+
+    @property
+    def is_beside_writers(self) -> bool:
+        """Nothing says that no writer is at work."""
+        return self.locks.writers is not Writers.STOPPED
 
     @property
     def group_filter(self) -> GroupFilter:

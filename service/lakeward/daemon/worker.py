@@ -192,7 +192,8 @@ class Worker:
     def _is_refused(self, table: ServedTable) -> bool:
         """No service of the table may run; also true where the table is not what refuses."""
         self._poll(table)
-        standing = standing_of(table.settings, self._watcher.snapshot(table.name))
+        snapshot = self._watcher.snapshot(table.name)
+        standing = standing_of(table.settings, snapshot, beside_writers=table.is_beside_writers)
         return standing.is_refused or not (standing.no_work or JobKind.COMPACTION in standing.stopped)
 
     def _recover(self, table: ServedTable, job: Job, guard: Guard, observer: Observer) -> JobReport:

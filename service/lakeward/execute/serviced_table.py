@@ -117,7 +117,8 @@ class ServicedTable:
                 listing=(listing or self.options.listing) if only is None else ListingSource.STORAGE,
                 accept_damaged_logs=self.options.accept_damaged_logs,
             )
-        refuse(self.base_path, find_refusals(snapshot, service))
+        beside_writers = not self.options.writers_stopped
+        refuse(self.base_path, find_refusals(snapshot, service, beside_writers=beside_writers))
         return snapshot
 
     @contextmanager
@@ -229,7 +230,12 @@ class ServicedTable:
     def attempt(self, snapshot: TableSnapshot, instant: str, action: ServiceAction) -> Attempt:
         """Ours at a plan of the table, and what there may be of others at it."""
         return Attempt(
-            table_place(self.storage, self.base_path, timeline_folder(self.base_path, snapshot.config)),
+            table_place(
+                self.storage,
+                self.base_path,
+                timeline_folder(self.base_path, snapshot.config),
+                layout=snapshot.config.layout,
+            ),
             instant,
             action,
             self.owner,

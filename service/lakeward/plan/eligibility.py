@@ -75,6 +75,8 @@ class RefusalRow:
     remedy: str
     is_fault: bool = False
     no_work: str = ""
+    only_beside_writers: bool = False
+    """It stands against nothing where an operator says that no writer is at work."""
 
     def refusal(self, finding: Finding) -> Refusal:
         words = (sentence.format_map(finding.words) for sentence in (self.why, self.remedy, self.no_work))
@@ -82,9 +84,16 @@ class RefusalRow:
         return Refusal(self.id, finding.subject, why, remedy, self.stops, self.is_fault, no_work)
 
 
-def find_refusals(snapshot: TableSnapshot, service: TableService) -> tuple[Refusal, ...]:
-    """Every reason against running `service` on this table, the most basic first."""
-    return tuple(refusal for refusal in find_all_refusals(snapshot) if service in refusal.services)
+def find_refusals(
+    snapshot: TableSnapshot, service: TableService, *, beside_writers: bool = False
+) -> tuple[Refusal, ...]:
+    """Every reason against running `service` on this table, the most basic first.
+
+    Args:
+        beside_writers: no operator said that the writers are stopped.
+    """
+    found = find_all_refusals(snapshot, beside_writers=beside_writers)
+    return tuple(refusal for refusal in found if service in refusal.services)
 
 
 def why_no_work(snapshot: TableSnapshot, found: Sequence[Refusal] | None = None) -> str | None:
@@ -101,9 +110,10 @@ def why_no_work(snapshot: TableSnapshot, found: Sequence[Refusal] | None = None)
     return next((refusal.no_work for refusal in reversed(refusals) if refusal.no_work), None)
 
 
-def find_all_refusals(snapshot: TableSnapshot) -> tuple[Refusal, ...]:
+def find_all_refusals(snapshot: TableSnapshot, *, beside_writers: bool = False) -> tuple[Refusal, ...]:
     """Every reason against running any service on this table, the most basic first."""
-    return tuple(row.refusal(finding) for row in ROWS for finding in row.test(snapshot))
+    rows = (row for row in ROWS if beside_writers or not row.only_beside_writers)
+    return tuple(row.refusal(finding) for row in rows for finding in row.test(snapshot))
 
 
 _ALL = frozenset(TableService)
@@ -155,12 +165,51 @@ ROWS: tuple[RefusalRow, ...] = (
     ),
     RefusalRow(
         "table-version",
-        "a table version other than 8 and 9",
+        "a table version other than 6, 8 and 9",
         _ALL,
         findings.unknown_version,
         "It is {value}; this release changes tables of versions {known} only.",
         "{remedy}",
         no_work="table version {value}, whose services are left to Hudi",
+    ),
+    RefusalRow(
+        "table-version",
+        "version 6",
+        _ALL - _ROWS_ARE_MERGED,
+        findings.version_of_appended_logs,
+        "It is {value}, of which this release compacts and verifies tables, and does nothing else: logs are named by "
+        "the slice or the plan that they lie on, not by their writes.",
+        "Leave the table's other services to Hudi, or upgrade it with a Hudi release that writes version {known}.",
+        no_work="table version {value}, whose services but compaction are left to Hudi",
+    ),
+    RefusalRow(
+        "writers-at-work",
+        "version 6, beside writers",
+        _COMPACTION,
+        findings.version_of_appended_logs,
+        "It is {value}: a write that is under way while a compaction is planned puts its rows where readers look for "
+        "them no more.",
+        "Stop the table's writers and say so: `--writers stopped`, or locks.writers in the configuration.",
+        only_beside_writers=True,
+        no_work="table version {value}, which is compacted with its writers stopped only",
+    ),
+    RefusalRow(
+        "metadata-table",
+        "on version 6, a metadata table",
+        _COMPACTION,
+        findings.metadata_table_of_appended_logs,
+        "The table has a metadata table ({names}), into which this release does not write on version {version}; "
+        "readers would miss all rows that a compaction moves.",
+        "Let its writers write once with hoodie.metadata.enable=false, which removes it, and keep that setting.",
+    ),
+    RefusalRow(
+        "pending-work",
+        "on version 6, anything pending but a compaction",
+        _COMPACTION,
+        findings.pending_beside_appended_logs,
+        "{action} {time} is under way or was interrupted. It may still put rows, or a rollback of it, into logs of the "
+        "slices that a compaction ends.",
+        "Wait for it; where its process is gone, let a Hudi writer write once, which rolls it back.",
     ),
     RefusalRow(
         "timeline-layout",

@@ -40,7 +40,7 @@ from lakeward.table.table_config import (
     STRATEGY_MODES,
     UNAVAILABLE_VALUE,
 )
-from lakeward.table.table_version import LOG_COMPACTION_VERSION, WRITABLE_VERSIONS
+from lakeward.table.table_version import COMPACTABLE_VERSIONS, LOG_COMPACTION_VERSION, WRITABLE_VERSIONS
 from lakeward.table.timeline.timezone import ZoneSource
 
 _METADATA_BOOTSTRAP_INSTANT = "00000000000001"
@@ -100,21 +100,46 @@ def wrong_checksum(snapshot: TableSnapshot) -> Iterator[Finding]:
 
 def unknown_version(snapshot: TableSnapshot) -> Iterator[Finding]:
     version = snapshot.config.version
-    if not version.is_writable:
+    if not version.is_compactable:
         yield _at(
             "hoodie.table.version",
             value=snapshot.config.get("hoodie.table.version") or "missing",
-            known=WRITABLE_VERSIONS,
+            known=COMPACTABLE_VERSIONS,
             remedy="Upgrade Lakeward, or leave the services of this table to Hudi."
             if version.is_too_new
             else "Upgrade the table with a Hudi release that writes one of these versions.",
         )
 
 
+def version_of_appended_logs(snapshot: TableSnapshot) -> Iterator[Finding]:
+    if _has_appended_logs(snapshot):
+        yield _at(
+            "hoodie.table.version", value=snapshot.config.version, known=WRITABLE_VERSIONS.replace(" and ", " or ")
+        )
+
+
+def metadata_table_of_appended_logs(snapshot: TableSnapshot) -> Iterator[Finding]:
+    names = snapshot.config.metadata_partitions
+    if _has_appended_logs(snapshot) and names:
+        yield _at(_PARTITIONS, names=", ".join(names), version=snapshot.config.version)
+
+
+def pending_beside_appended_logs(snapshot: TableSnapshot) -> Iterator[Finding]:
+    if _has_appended_logs(snapshot):
+        for instant in snapshot.timeline.pending:
+            if instant.action != "compaction":
+                yield _at(f".hoodie/{instant.file_name}", action=instant.action, time=instant.time)
+
+
+def _has_appended_logs(snapshot: TableSnapshot) -> bool:
+    version = snapshot.config.version
+    return version.is_compactable and not version.has_logs_of_one_write
+
+
 def wrong_layout(snapshot: TableSnapshot) -> Iterator[Finding]:
     config = snapshot.config
     version = config.version
-    if version.is_writable and config.layout != version.timeline_layout:
+    if version.is_compactable and config.layout != version.timeline_layout:
         yield _at("hoodie.timeline.layout.version", value=config.layout, version=version, right=version.timeline_layout)
 
 

@@ -244,10 +244,17 @@ class Compactor:
             if excluded.isdisjoint(work.groups):
                 wanted.append(work)
                 continue
-            ended = unschedule(self._table, work.instant, foreign=False)
+            ended = self._unschedule(work.instant)
             unscheduled += [ended] if isinstance(ended, Unscheduled) else []
             left += [ended] if isinstance(ended, StillScheduled) else []
         return wanted, unscheduled, left
+
+    def _unschedule(self, instant: str) -> Unscheduled | StillScheduled:
+        if not self._table.snapshot(only=()).config.version.has_logs_of_one_write:
+            why = "on this table version writers may have named logs by it, so it is never removed"
+            self._table.observer.step(f"compaction {instant} stays pending: {why}")
+            return StillScheduled(instant, why, Hindrance.NAMED_BY)
+        return unschedule(self._table, instant, foreign=False)
 
     def _carry_out(self, work: PendingWork, *, recovered: bool) -> CompactedPlan | None:
         """Claim, merge, commit. None when another process finished the plan meanwhile."""

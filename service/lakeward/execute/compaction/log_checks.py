@@ -18,6 +18,7 @@ from lakeward.execute.serviced_table import ServicedTable
 from lakeward.plan.compaction.decision import Choice, Reason
 from lakeward.plan.compaction.log_runs import logs_ahead
 from lakeward.plan.compaction.slice_profile import profile_slice
+from lakeward.read.committed_writes import committed_writes
 from lakeward.read.log_scan import NEWEST
 from lakeward.read.table_rules import merge_rules
 from lakeward.table.damaged_file import DamagedFile
@@ -72,9 +73,13 @@ def check_logs(
     from lakeward.read.made_keys import check_keys_can_be_made
     from lakeward.read.operation_column import check_no_operations, has_operations
     from lakeward.read.partial_blocks import check_whole_rows, rules_of_blocks
+    from lakeward.read.release_agreement import check_agreement
 
     try:
-        scan = scan_slice_heads(table.storage, table.base_path, logs, instant=NEWEST, superseded=superseded)
+        committed = committed_writes(snapshot.timeline, snapshot.config.version)
+        scan = scan_slice_heads(
+            table.storage, table.base_path, logs, instant=NEWEST, superseded=superseded, committed=committed
+        )
         assert snapshot.schema is not None, "eligibility refuses a table without a schema"
         if scan.damage and not table.options.accept_damaged_logs:
             return list(scan.damage)
@@ -85,6 +90,8 @@ def check_logs(
         check_keys_can_be_made(scan.blocks, snapshot.config.made_key_fields)
         with_operations = table_schema(snapshot.schema, has_operation=has_operations(scan.blocks, rules))
         rules_of_blocks(scan.blocks, rules, with_operations, snapshot.config.made_key_fields)
+        if committed is not None:
+            check_agreement(table.storage, table.base_path, logs, scan, rules=rules, schema=schema)
         if choice is Choice.LOG:
             check_holds_records(scan)
             check_whole_rows(scan.blocks)

@@ -181,7 +181,9 @@ class CompactionService:
         metadata = commit(slices, results, schema or "")
         if damage := _accepted_damage(claim, results):
             metadata = replace(metadata, extra_metadata={**metadata.extra_metadata, ACCEPTED_DAMAGE: damage})
-        return _Encoded(slices, results, schema or "", write_commit_metadata(metadata))
+        return _Encoded(
+            slices, results, schema or "", write_commit_metadata(metadata, layout=claim.snapshot.config.layout)
+        )
 
 
 def _accepted_damage(claim: Claim, results: Sequence[OperationResult]) -> str:

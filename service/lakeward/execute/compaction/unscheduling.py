@@ -53,6 +53,8 @@ class Hindrance(StrEnum):
     COMPLETED = "completed"
     BUILT_ON = "built-on"
     """The pending work of another service rests on it."""
+    NAMED_BY = "named-by"
+    """Writers may have named logs by it (version 6), which would belong to nothing without it."""
 
 
 @dataclass(frozen=True, slots=True)

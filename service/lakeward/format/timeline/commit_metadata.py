@@ -7,7 +7,7 @@
 Fields carry Hudi's names in snake case. The schema is that of Hudi 1.2's HoodieCommitMetadata.
 
 Touches: nothing.
-Keeps:   1. read_commit_metadata(write_commit_metadata(m), layout=2) == m;
+Keeps:   1. read_commit_metadata(write_commit_metadata(m, layout=l), layout=l) == m;
          2. names that could lead out of the table are refused (`UntrustedName`), not passed on;
          3. fields that we do not know are ignored.
 """
@@ -206,23 +206,29 @@ def _read_fields(data: bytes, *, file: str, layout: int) -> RecordFields:
     return RecordFields(values, file=file)
 
 
-def write_commit_metadata(metadata: CommitMetadata) -> bytes:
-    """The bytes of a completed commit or deltacommit in layout 2."""
+def write_commit_metadata(metadata: CommitMetadata, *, layout: int = 2) -> bytes:
+    """The bytes of a completed commit or deltacommit."""
     assert not metadata.partition_to_replace_file_ids, "a replacecommit has a schema of its own, which we never write"
-    return write_record(
-        _COMMIT_METADATA,
-        {
-            "partitionToWriteStats": {
-                partition: [_stat_record(stat) for stat in stats]
-                for partition, stats in metadata.partition_to_write_stats.items()
-            },
-            "compacted": metadata.compacted,
-            "extraMetadata": dict(metadata.extra_metadata),
-            # Hudi's Java writers leave the version empty.
-            "version": None,
-            "operationType": metadata.operation_type,
+    record = {
+        "partitionToWriteStats": {
+            partition: [_stat_record(stat) for stat in stats]
+            for partition, stats in metadata.partition_to_write_stats.items()
         },
-    )
+        "compacted": metadata.compacted,
+        "extraMetadata": dict(metadata.extra_metadata),
+        "operationType": metadata.operation_type,
+    }
+    if layout < 2:
+        return orjson.dumps(_set_values(record), option=orjson.OPT_INDENT_2)
+    # Hudi's Java writers leave the version empty.
+    return write_record(_COMMIT_METADATA, {**record, "version": None})
+
+
+def _set_values(record: Any) -> Any:
+    """Without what is null: to Hudi's reader of JSON a field that is not there is one that is not set."""
+    if isinstance(record, dict):
+        return {name: _set_values(value) for name, value in record.items() if value is not None}
+    return [_set_values(each) for each in record] if isinstance(record, list) else record
 
 
 def _from_fields(fields: RecordFields) -> CommitMetadata:

@@ -1,0 +1,122 @@
+"""Logs that releases of Hudi merge to different rows: of table version 6, which 0.15 and 1.x both read.
+
+    deletes with ordering values      0.15 deletes the base row whatever its value, 1.x only one that is not greater
+    OverwriteWithLatestAvroPayload    0.15 picks among log records of a key by their ordering values, 1.x the last one;
+                                      on to the base row both put what they picked, whatever its value
+
+Both were seen on real tables. Where such logs come to the same rows by either rule they are merged; a compaction of the
+others would change what queries of one release return.
+
+Touches: the log files, reading; spill files outside of the table.
+Keeps:   a slice passes only where both rules pick the same record, or delete, for each key.
+See:     docs/decisions/0050-version-6.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+
+import pyarrow as pa
+
+from lakeward.errors import Unsupported
+from lakeward.format.log.block import BlockType
+from lakeward.format.log.delete_block import DeletedKeys, read_delete_block
+from lakeward.merge.digest import Digest
+from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD, MergeMode, MergeRules
+from lakeward.merge.rules.ordering import encode_ordering
+from lakeward.merge.rules.ordering_type import ordering_type
+from lakeward.merge.rules.records import delete_ordering
+from lakeward.merge.rules.tombstones import Tombstones
+from lakeward.read.log_run import LogRun
+from lakeward.read.log_scan import NEWEST, LogScan
+from lakeward.read.slice_query import SliceQuery
+from lakeward.storage.storage import Storage, join
+
+_WHICH_RECORD = SliceQuery((RECORD_KEY_FIELD, "_hoodie_commit_time", "_hoodie_commit_seqno"))
+
+
+def check_agreement(
+    storage: Storage,
+    base_path: str,
+    logs: Sequence[str],
+    scan: LogScan,
+    *,
+    rules: MergeRules,
+    schema: pa.Schema,
+) -> None:
+    """Raise `Unsupported` where the logs of a slice (`scan` is of them) are merged otherwise by another release."""
+    if not rules.ordering_fields:
+        return
+    if rules.mode is MergeMode.EVENT_TIME_ORDERING:
+        _check_deletes(storage, base_path, scan, rules, schema)
+        return
+    picked = [
+        _picked(storage, base_path, logs, scan, replace(rules, mode=mode), schema) for mode in (rules.mode, _OTHER)
+    ]
+    if picked[0] != picked[1]:
+        raise Unsupported(
+            f"A row in {logs[0]} or the logs behind it came later than one of its key with a greater "
+            f"{', '.join(rules.ordering_fields)}.",
+            why="Of the two, which lie in logs both, Hudi 0.15 takes the one with the greater value and Hudi 1.x the "
+            "later one, so queries of one of them would answer otherwise afterwards.",
+            remedy="Let the release by which this table is read compact the file group; later ones may be Lakeward's.",
+        )
+
+
+_OTHER = MergeMode.EVENT_TIME_ORDERING
+
+
+def _check_deletes(storage: Storage, base_path: str, scan: LogScan, rules: MergeRules, schema: pa.Schema) -> None:
+    kind = ordering_type(rules, schema)
+    for block in scan.blocks:
+        if block.type is not BlockType.DELETE:
+            continue
+        with storage.open_input(join(base_path, block.file)) as file:
+            have_values = any(_have_values(deleted, kind, block.where) for deleted in read_delete_block(file, block))
+        if have_values:
+            raise Unsupported(
+                f"{block.where} holds deletes with ordering values.",
+                why="Hudi 0.15 deletes a row of the base file whatever its value is, and Hudi 1.x only one whose value "
+                "is not greater, so queries of one of them might answer otherwise afterwards.",
+                remedy="Let the release by which this table is read compact the file group; later ones may be "
+                "Lakeward's.",
+            )
+
+
+def _have_values(deleted: DeletedKeys, kind: pa.DataType | None, source: str) -> bool:
+    rows = len(deleted.keys)
+    values = delete_ordering(deleted.ordering, kind, wrappers=deleted.wrappers, rows=rows, source=source)
+    return not encode_ordering(values, kind, rows).classes.all()
+
+
+def _picked(
+    storage: Storage,
+    base_path: str,
+    logs: Sequence[str],
+    scan: LogScan,
+    rules: MergeRules,
+    schema: pa.Schema,
+) -> tuple[str, str]:
+    """Which record each key comes to, and which keys to a delete."""
+    rows, deletes = Digest(), Digest()
+    run = LogRun(
+        storage,
+        base_path,
+        logs,
+        instant=NEWEST,
+        schema=_WHICH_RECORD.read_schema(schema, rules),
+        rules=rules,
+        accept_damaged_logs=True,
+        scan=scan,
+        query=_WHICH_RECORD,
+    )
+    with closing(run):
+        run.read()
+        for each in run.folded():
+            if isinstance(each, Tombstones):
+                deletes.update(pa.RecordBatch.from_arrays([each.keys], [RECORD_KEY_FIELD]))
+            else:
+                rows.update(each)
+    return rows.hexdigest, deletes.hexdigest

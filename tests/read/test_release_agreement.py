@@ -1,0 +1,64 @@
+"""Logs of version 6 that Hudi 0.15 and 1.x merge to different rows, by blocks made by hand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeward.errors import Unsupported
+from lakeward.format.avro.schema import table_schema
+from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
+from lakeward.read.committed_writes import CommittedWrites
+from lakeward.read.log_scan import NEWEST, scan_slice_heads
+from lakeward.read.release_agreement import check_agreement
+from lakeward.storage.local import LocalStorage
+from tests.read.log_files import TABLE_SCHEMA, data_block, delete_block, row
+
+LOG = ".f_100.log.1_0-0-0"
+LATEST = MergeRules(MergeMode.COMMIT_TIME_ORDERING, ("ts",))
+EVENT = replace(LATEST, mode=MergeMode.EVENT_TIME_ORDERING)
+
+STORIES: dict[str, tuple[list[tuple[str, Any]], bool, bool]] = {
+    # writes in one log, whether the releases agree: by the latest, by event time
+    "newer rows": ([("1", 5), ("2", 6)], True, True),
+    "equal rows": ([("1", 5), ("2", 5)], True, True),
+    "a late row": ([("1", 6), ("2", 5)], False, True),
+    "a late row, and a newer one": ([("1", 6), ("2", 5), ("3", 7)], True, True),
+    "a late row of a write that did not complete": ([("1", 6), ("dead", 5)], True, True),
+    "a delete without a value": ([("1", 6), ("2", "delete")], True, True),
+    "a late row behind such a delete": ([("1", 6), ("2", "delete"), ("3", 5)], True, True),
+    "a late delete": ([("1", 6), ("2", ("delete", 5))], False, False),
+    "a newer delete": ([("1", 6), ("2", ("delete", 7))], True, False),
+}
+
+
+def block(instant: str, what: Any) -> bytes:
+    if isinstance(what, int):
+        return data_block(instant, [row("k", what, "", instant=instant)])
+    return delete_block(instant, [("k", None if what == "delete" else what[1])])
+
+
+@pytest.mark.parametrize(("writes", "by_latest", "by_event_time"), STORIES.values(), ids=STORIES)
+@pytest.mark.parametrize("rules", [LATEST, EVENT, replace(LATEST, ordering_fields=())], ids=["latest", "event", "none"])
+def test_where_releases_agree(
+    tmp_path: Path, writes: list[tuple[str, Any]], by_latest: bool, by_event_time: bool, rules: MergeRules
+) -> None:
+    """Keeps of read/release_agreement: what passes comes to the same record of each key by either rule."""
+    (tmp_path / LOG).write_bytes(b"".join(block(instant, what) for instant, what in writes))
+    committed = CommittedWrites(frozenset({"1", "2", "3"}), frozenset(), "1")
+    storage = LocalStorage()
+    scan = scan_slice_heads(storage, str(tmp_path), [LOG], instant=NEWEST, committed=committed)
+
+    def check() -> None:
+        schema = table_schema(json.dumps(TABLE_SCHEMA))
+        check_agreement(storage, str(tmp_path), [LOG], scan, rules=rules, schema=schema)
+
+    if not rules.ordering_fields or (by_latest if rules is LATEST else by_event_time):
+        check()
+    else:
+        with pytest.raises(Unsupported, match=r"ordering values|came later"):
+            check()
