@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from lakeward.errors import NotFound, Unsupported, VerificationFailed
 from lakeward.format.avro.schema import table_schema
+from lakeward.format.log import data_block as data_block_module
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock, scan_blocks
 from lakeward.format.log.writer import LogFileWriter, log_block_schema
 from lakeward.format.stats.stats_value import StatsVersion
@@ -241,21 +242,58 @@ def test_rows_take_the_schema_of_the_table(tmp_path: Path) -> None:
     assert rows == [("a", None), ("b", None)]
 
 
+def parquet_log(table: Table, instant: str, rows: list[dict[str, Any]]) -> None:
+    with (table.folder / log_name(instant)).open("wb") as sink:
+        writer = LogFileWriter(
+            sink,
+            table_schema(SCHEMA),
+            instant=instant,
+            schema_json=log_block_schema(SCHEMA),
+            block_type=BlockType.PARQUET_DATA,
+        )
+        writer.write(pa.RecordBatch.from_pylist(rows, table_schema(SCHEMA)))
+        writer.close()
+    table.instants.append(instant)
+
+
+@pytest.mark.parametrize(("memory_bytes", "rows_min"), [(MEMORY_BYTES, 32), (1, 32), (MEMORY_BYTES, 33)])
+def test_text_that_repeats_stays_in_dictionaries(
+    tmp_path: Path, memory_bytes: int, rows_min: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the Parquet blocks that are read to the one that is written, checks and all; readers see what they saw.
+
+    Of blocks of few rows it is not told which columns repeat.
+    """
+    written: list[pa.Schema] = []
+
+    class SeenWriter(LogFileWriter):
+        def __init__(self, sink: Any, schema: pa.Schema, **more: Any) -> None:
+            written.append(schema)
+            super().__init__(sink, schema, **more)
+
+    table = Table(tmp_path)
+    table.log("100", data_block("100", [row("avro", 1, "red"), row("k3", 9, "wins")]))
+    for instant, rows in (("200", 32), ("300", 9)):
+        colours = [row(f"k{n}", int(instant) % 7, ("red", "blüe")[n % 2], instant=instant) for n in range(rows)]
+        parquet_log(table, instant, colours)
+    before = table.rows()
+    monkeypatch.setattr(log_operation_module, "LogFileWriter", SeenWriter)
+    monkeypatch.setattr(data_block_module, "_ROWS_TO_JUDGE_MIN", rows_min)
+    spec = table.spec("400", memory_bytes=memory_bytes)
+    result = run_operation(STORAGE, spec, 0)
+
+    assert pa.types.is_dictionary(written[0].field("v").type) == (rows_min == 32)
+    assert pa.types.is_string(written[0].field("_hoodie_record_key").type)
+    table.sources["400"] = ("100", "200", "300")
+    table.log("400", (Path(spec.attempt_folder) / result.file_name).read_bytes())
+    assert table.rows() == before
+
+
 def test_parquet_blocks_stay_parquet(tmp_path: Path) -> None:
     """The newest data block decides in which format rows are written."""
     table = Table(tmp_path)
     table.log("100", data_block("100", [row("a", 1, "avro")]))
-    with (tmp_path / log_name("200")).open("wb") as sink:
-        writer = LogFileWriter(
-            sink,
-            table_schema(SCHEMA),
-            instant="200",
-            schema_json=log_block_schema(SCHEMA),
-            block_type=BlockType.PARQUET_DATA,
-        )
-        writer.write(pa.RecordBatch.from_pylist([row("b", 1, "parquet", instant="200")], table_schema(SCHEMA)))
-        writer.close()
-    table.instants.append("200")
+    parquet_log(table, "200", [row("b", 1, "parquet", instant="200")])
     before = table.rows()
     table.compact("300")
     assert [block.type for block in table.blocks("300")] == [BlockType.PARQUET_DATA]

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from lakeward.errors import BrokenFile
 from lakeward.format.file_name import resolve
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock
-from lakeward.format.log.data_block import read_data_block
+from lakeward.format.log.data_block import read_data_block, repeated_in_block
 from lakeward.format.log.delete_block import DeletedKeys, read_delete_block
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.read_meter import ReadMeter
@@ -82,7 +82,8 @@ class LogRun:
         Args:
             log_files: relative to the base path, in comparator order.
             instant: blocks of later instants are left out.
-            schema: the table's, meta columns first, or of it what the query needs.
+            schema: the table's, meta columns first, or of it what the query needs. The attribute says which columns
+                come as dictionaries.
             unpublished: path of a log that is read behind the others as if it were in the slice already.
             superseded: paths among the logs that need not be opened, with the instants that each stands for itself.
             committed: the writes whose blocks count, for table versions before 8.
@@ -112,7 +113,9 @@ class LogRun:
             check_whole_rows(self.scan.blocks)
         if OPERATION_FIELD not in schema.names:
             check_no_operations(self.scan.blocks)
-        carried = part_schema(query.carried_schema(schema), rules)
+        if query.keeps_dictionaries:
+            self.schema = query.with_dictionaries(schema, rules, self._repeated(), key_fields)
+        carried = part_schema(query.carried_schema(self.schema), rules)
         self.records = LogRecords(carried, rules, memory_bytes=budget.logs, spill_folder=spill_folder)
         self.sample = SampleTap()
         self.data_keys: ValueRange | None = None
@@ -134,6 +137,15 @@ class LogRun:
         """The type of the newest data block, None where the run holds only deletes."""
         types = [block.type for block in self.scan.blocks if block.type is not BlockType.DELETE]
         return types[-1] if types else None
+
+    def _repeated(self) -> frozenset[str]:
+        """The columns that repeat in the largest Parquet block, where the newest block is one."""
+        if self.newest_data_type is not BlockType.PARQUET_DATA:
+            return frozenset()
+        blocks = [block for block in self.scan.blocks if block.type is BlockType.PARQUET_DATA]
+        largest = max(blocks, key=lambda block: block.content_length)
+        with self._storage.open_input(self._path(largest.file)) as file:
+            return repeated_in_block(file, largest)
 
     def read(self) -> None:
         """Read and fold all records, when it was not done yet. Raises `Unsupported`, `BrokenFile`."""

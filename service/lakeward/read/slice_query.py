@@ -37,6 +37,8 @@ class SliceQuery:
     is_rewrite: bool = False
     """All rows are written again: the column of the file's name is left out, and strings that repeat in the base file
     come as dictionaries."""
+    keeps_dictionaries: bool = False
+    """Strings that repeat in the Parquet blocks of the logs come as dictionaries: there is no base file to ask."""
     carries_hashes: bool = False
     """Rows bring along the hashes that they had when they were read (`merge/digest`)."""
     takes_sample: bool = False
@@ -58,9 +60,10 @@ class SliceQuery:
     def with_dictionaries(
         self, read: pa.Schema, rules: MergeRules, repeated: Collection[str], key_fields: Collection[str] = ()
     ) -> pa.Schema:
-        """The columns that are read, where some repeat in the base file; what is compared, or filled, stays plain."""
+        """The columns that are read, where some repeat; what is compared, or filled, stays plain."""
         compared = {RECORD_KEY_FIELD, OPERATION_FIELD, *key_fields, *rules.ordering_fields, rules.delete_field}
-        chosen = set(repeated) - compared if self.is_rewrite and rules.partial_updates is None else set()
+        wants = self.is_rewrite or self.keeps_dictionaries
+        chosen = set(repeated) - compared if wants and rules.partial_updates is None else set()
         return pa.schema(
             [
                 column.with_type(pa.dictionary(pa.int32(), column.type))

@@ -108,7 +108,12 @@ class _Written:
 
 def _merge(storage: Storage, spec: OperationSpec, task_attempt: int) -> _Written:
     row_bytes_max = spec.slice.budget.row
-    query = SliceQuery(carries_hashes=spec.verify, takes_sample=spec.verify, row_bytes_max=row_bytes_max)
+    query = SliceQuery(
+        keeps_dictionaries=True,
+        carries_hashes=spec.verify,
+        takes_sample=spec.verify,
+        row_bytes_max=row_bytes_max,
+    )
     with closing(_open_run(storage, spec, query=query)) as run:
         run.read()
         if run.records.records == 0:

@@ -28,6 +28,7 @@ from lakeward.format.avro.program import AvroProgram, BadRecord, TooLarge, compi
 from lakeward.format.avro.schema import AvroKind, block_schema, parse_schema
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock, read_content_range
 from lakeward.format.log.hfile_block import read_hfile_records, with_key_column
+from lakeward.format.parquet.base_file import repeated_strings
 from lakeward.format.parquet.batches import BATCH_BYTES_MAX, BATCH_ROWS, ChooseGroups, ParquetBatches
 from lakeward.format.parquet.footer import TAIL_BYTES, footer_bytes, is_encrypted
 from lakeward.format.parquet.pages import BadPage
@@ -41,6 +42,8 @@ _HEAD_BYTES = 8
 _WINDOW_BYTES = 4 * 1024 * 1024
 _FRAME_BYTES = 4
 _KEY_COLUMN = "_hoodie_record_key"
+_ROWS_TO_JUDGE_MIN = 16_384
+"""Of fewer rows even a column without any repetition has a small dictionary."""
 _NOTHING = np.zeros(0, dtype=np.uint8)
 
 
@@ -244,6 +247,21 @@ def _read_parquet(
         groups = None if choose is None else choose(source)
         for batch in source.read(names, rows_max=batch_rows, groups=groups, dictionaries=coded, meter=meter):
             yield project(batch, schema, where=block.where)
+    except (pa.ArrowException, OSError, BadPage) as broken:
+        if is_of_storage(broken):
+            raise
+        raise _broken(block, f"its Parquet file cannot be read: {broken}") from broken
+
+
+def repeated_in_block(file: BinaryIO, block: LogBlock) -> frozenset[str]:
+    """Columns of strings of a Parquet block that have few and short values. Of a block of few rows none is told."""
+    _check_plain(file, block)
+    try:
+        section = cast(BinaryIO, _Section(file, block))
+        metadata = ParquetBatches(section, where=block.where).metadata
+        if metadata.num_row_groups == 0 or metadata.row_group(0).num_rows < _ROWS_TO_JUDGE_MIN:
+            return frozenset()
+        return repeated_strings(section, metadata)
     except (pa.ArrowException, OSError, BadPage) as broken:
         if is_of_storage(broken):
             raise

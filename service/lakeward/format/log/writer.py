@@ -74,7 +74,8 @@ class LogFileWriter:
     ) -> None:
         """
         Args:
-            schema: of every batch: the meta columns, then those of the table.
+            schema: of every batch: the meta columns, then those of the table. For Parquet blocks strings may come in
+                dictionaries.
             schema_json: the same in Avro, from `log_block_schema`.
             block_type: of the data blocks, Avro or Parquet.
             headers: of every block, beside instant and schema.
@@ -89,7 +90,13 @@ class LogFileWriter:
         self._program = compile_schema(parse_schema(schema_json, where="the log block"))
         # The schema without its nullability, which Avro's and Arrow's say differently; names and types must agree.
         self._schema = pa.schema([pa.field(column.name, column.type) for column in schema])
-        assert self._program.schema.names == schema.names and self._program.schema.types == schema.types
+        kinds = [
+            kind.value_type if pa.types.is_dictionary(kind) and block_type is BlockType.PARQUET_DATA else kind
+            for kind in schema.types
+        ]
+        assert self._program.schema.names == schema.names and self._program.schema.types == kinds
+        self._repeated: list[str] | None = None
+        """The columns with a dictionary, by the first block."""
         self._pending: list[Any] = []  # encoded records, or batches for Parquet
         self._pending_bytes = 0
         self._pending_rows = 0
@@ -164,8 +171,12 @@ class LogFileWriter:
     def _as_parquet(self) -> bytes:
         out = io.BytesIO()
         table = pa.Table.from_batches([batch.cast(self._schema) for batch in self._pending], schema=self._schema)
+        # The library writes one dictionary for a row group; rows of a second one it would write plain.
+        table = table.unify_dictionaries()
         at_once = min(_VALUES_AT_ONCE_MAX, values_of_a_page(self._pending_rows, self._pending_bytes))
-        repeated = repeated_columns(table)
+        if self._repeated is None:
+            self._repeated = repeated_columns(table)
+        repeated = self._repeated
         with open_writer(out, self._schema, codec=self._codec, repeated=repeated, values_at_once=at_once) as writer:
             writer.write_table(table, row_group_size=_ROW_GROUP_ROWS)
         return out.getvalue()

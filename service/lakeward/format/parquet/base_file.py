@@ -390,7 +390,7 @@ def read_shape(source: BinaryIO, *, name: str) -> BaseFileShape:
         return BaseFileShape(
             int(metadata.num_rows),
             entries.get(SORTED_BY_KEY.encode()) == _KEY_COLUMN.encode(),
-            _repeated_strings(source, metadata),
+            repeated_strings(source, metadata),
             OPERATION_COLUMN in metadata.schema.names,
         )
     except (pa.ArrowException, OSError) as broken:
@@ -399,7 +399,8 @@ def read_shape(source: BinaryIO, *, name: str) -> BaseFileShape:
         raise _broken(name, broken) from broken
 
 
-def _repeated_strings(source: BinaryIO, metadata: pq.FileMetaData) -> frozenset[str]:
+def repeated_strings(source: BinaryIO, metadata: pq.FileMetaData) -> frozenset[str]:
+    """Columns of byte strings whose values are few and short, by the sizes of their dictionaries."""
     columns = [metadata.schema.column(index) for index in range(metadata.num_columns)]
     found = {
         column.path
