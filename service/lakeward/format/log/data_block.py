@@ -43,7 +43,7 @@ _WINDOW_BYTES = 4 * 1024 * 1024
 _FRAME_BYTES = 4
 _KEY_COLUMN = "_hoodie_record_key"
 _ROWS_TO_JUDGE_MIN = 16_384
-"""Of fewer rows even a column without any repetition has a small dictionary."""
+"""A block of fewer rows has a small dictionary even of a column without any repetition."""
 _NOTHING = np.zeros(0, dtype=np.uint8)
 
 
