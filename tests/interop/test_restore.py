@@ -218,7 +218,7 @@ def test_hudi_ends_what_we_began(told: Told, spark: SparkSession, tmp_path: Path
         copy.write(rows(spark, 20), "upsert")
 
 
-@over_shapes("copy-on-write")
+@over_shapes("merge-on-read")
 def test_we_end_what_hudi_began(told: Told, spark: SparkSession) -> None:
     """Hudi dies when it has unpublished the newest commit and deleted a file of it."""
     table = told.table
