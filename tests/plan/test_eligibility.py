@@ -147,9 +147,24 @@ def change_file_times(table: Path) -> None:
         os.utime(file, (1e9, 1e9))
 
 
-def schema_folder(table: Path) -> None:
-    (table / ".hoodie" / ".schema").mkdir()
-    (table / ".hoodie" / ".schema" / "20261121043709156.schemacommit").write_text("{}")
+def version_of_schema(*names: str, number: int = 20261121043709156) -> dict[str, object]:
+    fields = [{"id": place, "name": name, "optional": True, "type": "string"} for place, name in enumerate(names)]
+    return {"max_column_id": 9, "version_id": number, "type": "record", "fields": fields}
+
+
+def schema_history(*versions: dict[str, object], latest: dict[str, object] | None, more: str = "") -> Change:
+    """A folder with these versions, newest first, and the newest commit with `latest`."""
+
+    def change(table: Path) -> None:
+        folder = table / ".hoodie" / ".schema"
+        folder.mkdir()
+        (folder / "20261121043709156_20261121043709999.schemacommit").write_text(json.dumps({"schemas": versions}))
+        if more:
+            (folder / more).touch()
+        if latest is not None:
+            newest_commit(lambda extra: extra.update(latest_schema=json.dumps(latest)))(table)
+
+    return change
 
 
 def break_checksum(table: Path) -> None:
@@ -208,6 +223,20 @@ def version_8(change: Change) -> Change:
         change(table)
 
     return change_both
+
+
+COLUMNS = ("id", "part", "ts", "name")
+OLD, ALL_COLUMNS = version_of_schema("id", number=0), version_of_schema(*COLUMNS)
+UNKNOWN_HISTORIES: tuple[Change, ...] = (
+    newest_commit(lambda extra: extra.update(latest_schema="{}")),
+    schema_history(ALL_COLUMNS, OLD, latest=None),
+    schema_history(ALL_COLUMNS, OLD, latest=version_of_schema(*COLUMNS, number=7)),
+    schema_history(OLD, latest=OLD),
+    schema_history(ALL_COLUMNS, version_of_schema("key", number=0), latest=ALL_COLUMNS),
+    schema_history(ALL_COLUMNS, OLD, latest=ALL_COLUMNS, more="20261121043710000.schemacommit.inflight"),
+    schema_history(ALL_COLUMNS, OLD, latest=ALL_COLUMNS, more="unknown"),
+    version_8(schema_history(ALL_COLUMNS, OLD, latest=ALL_COLUMNS)),
+)
 
 
 IDS = [
@@ -404,8 +433,7 @@ CASES: list[tuple[str, str, Change]] = [
     ("ordering-field-missing", "hoodie.table.ordering.fields", prop("hoodie.table.ordering.fields", "updated_at")),
     ("ordering-field-missing", "hoodie.table.ordering.fields", without_record("ts")),
     ("ordering-field-missing", "hoodie.table.precombine.field", version_8(older_ordering_property("updated_at"))),
-    ("schema-on-read", ".hoodie/.schema", schema_folder),
-    ("schema-on-read", ".hoodie/.schema", newest_commit(lambda extra: extra.update(latest_schema="{}"))),
+    *(("schema-on-read", ".hoodie/.schema", change) for change in UNKNOWN_HISTORIES),
     ("no-schema", "extraMetadata.schema", all_schemas_gone),
     ("no-schema", "extraMetadata.schema", with_statistics(all_schemas_gone)),
     ("schema-unreadable", "extraMetadata.schema", newest_commit(lambda extra: extra.update(schema='"int"'))),
@@ -649,6 +677,9 @@ def test_what_stops_one_service_need_not_stop_another(table: Path, change: Chang
         version_8(older_ordering_property("ts")),
         version_8(prop("hoodie.record.merge.strategy.id", "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5")),
         timeline_file(ROLLBACK, rollback_plan("20261121043710900")),
+        without_keys(prop("hoodie.table.metadata.partitions", "files,column_stats")),
+        without_keys(prop("hoodie.table.keygenerator.type", "NON_PARTITION_AVRO")),
+        schema_history(ALL_COLUMNS, OLD, latest=ALL_COLUMNS, more="20261121043709156.schemacommit.requested"),
     ],
 )
 def test_accepted(table: Path, change: Change) -> None:

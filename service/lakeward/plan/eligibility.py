@@ -393,10 +393,11 @@ ROWS: tuple[RefusalRow, ...] = (
     ),
     RefusalRow(
         "schema-on-read",
-        "schema on read",
+        "schema on read, but on version 9 columns that were added, dropped and moved, and whole numbers that became "
+        "wider",
         _ROWS_ARE_MERGED,
         findings.schema_on_read,
-        "Columns may have been renamed, or dropped and added again; they are matched by id, which this release cannot.",
+        "Columns are matched by id, which this release does not do, and here names do not come to the same: {why}",
         _LEAVE,
     ),
     RefusalRow(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import orjson
 
+from lakeward.errors import BrokenFile
 from lakeward.format.file_name import is_native_log
 from lakeward.format.metadata.partition import (
     BLOOM_FILTERS,
@@ -22,6 +23,12 @@ from lakeward.format.metadata.partition import (
     PARTITION_STATS,
     RECORD_INDEX,
     SECONDARY_INDEX_PREFIX,
+)
+from lakeward.format.schema_history import (
+    META_NAMES,
+    find_change_of_names,
+    find_change_of_types,
+    read_schema_version,
 )
 from lakeward.merge.rules.merge_rules import OPERATION_FIELD, ORDERING_FIELDS_MAX
 from lakeward.table.found_link import StandsFor
@@ -347,8 +354,30 @@ def missing_ordering_field(snapshot: TableSnapshot) -> Iterator[Finding]:
 
 
 def schema_on_read(snapshot: TableSnapshot) -> Iterator[Finding]:
-    if snapshot.schema_on_read:
-        yield _at(".hoodie/.schema")
+    if snapshot.schema_on_read and (why := _why_names_do_not_do(snapshot)) is not None:
+        yield _at(".hoodie/.schema", why=why)
+
+
+def _why_names_do_not_do(snapshot: TableSnapshot) -> str | None:
+    """Why columns of older files cannot be found by their names, as they are here; None where they can."""
+    history, latest = snapshot.schema_history, snapshot.latest_schema
+    if not snapshot.config.version.has_merge_properties:
+        return "tables of this version were not tried."
+    if history is None or latest is None:
+        return "the newest write and the folder do not both say what the schema is."
+    if history.problem is not None:
+        return history.problem
+    try:
+        newest = read_schema_version(latest, where="the newest write")
+    except BrokenFile as error:
+        return str(error)
+    if not history.versions or newest != history.versions[0]:
+        return "the newest write and the folder say different things of the schema."
+    if (_columns(snapshot) or frozenset()) - META_NAMES != newest.columns:
+        return "the schema of the newest write has other columns than that with ids has."
+    if (change := find_change_of_names(history.versions) or find_change_of_types(history.versions)) is not None:
+        return f"{change}."
+    return None
 
 
 def no_schema(*, has_statistics: bool) -> Test:

@@ -24,7 +24,7 @@ from functools import partial
 
 from lakeward.clock import Clock
 from lakeward.format.timeline.compaction_plan import CompactionPlan
-from lakeward.storage.storage import FileStatus, Storage, join, parent
+from lakeward.storage.storage import FileStatus, Storage, parent
 from lakeward.table.base_file_facts import BaseFileFacts, read_base_file_facts
 from lakeward.table.damaged_file import DamagedFile, DamageKind
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, FrozenGroup, LogFile
@@ -39,7 +39,8 @@ from lakeward.table.file_system_view import (
 from lakeward.table.found_link import FoundLink
 from lakeward.table.listing import ListingSource, find_table_partitions
 from lakeward.table.partition import Partition
-from lakeward.table.table_config import LoadedConfig, TableConfig, hoodie_folder, load_table_config
+from lakeward.table.schema_history import SchemaHistory, load_schema_history
+from lakeward.table.table_config import LoadedConfig, TableConfig, load_table_config
 from lakeward.table.timeline.archived import ArchivedTimes, load_archived_times
 from lakeward.table.timeline.reader import (
     LogCompaction,
@@ -53,7 +54,6 @@ from lakeward.table.timeline.timeline import BrokenInstant, Timeline, load_timel
 from lakeward.table.timeline.timezone import TimelineZone, newest_samples, resolve_zone, saved_properties
 from lakeward.table.written_files import find_damage
 
-SCHEMA_FOLDER = ".schema"
 """The folder below `.hoodie` that holds the schema history of tables with schema on read."""
 
 
@@ -78,7 +78,10 @@ class TableSnapshot:
     """Plans of pending compactions and log compactions, by instant."""
     schema: str | None
     """Avro JSON without meta fields, as the newest write left it."""
-    schema_on_read: bool
+    schema_history: SchemaHistory | None
+    """What `.hoodie/.schema` says, in a table with schema on read."""
+    latest_schema: str | None
+    """`schema` with the ids of its fields, where the newest write has schema on read."""
     base_file_facts: tuple[BaseFileFacts, ...]
     """Facts of the base files under logs."""
     archive_problems: tuple[str, ...]
@@ -102,6 +105,10 @@ class TableSnapshot:
     @property
     def config(self) -> TableConfig:
         return self.loaded_config.config
+
+    @property
+    def schema_on_read(self) -> bool:
+        return self.schema_history is not None or self.latest_schema is not None
 
     @property
     def latest_slices(self) -> tuple[FileSlice, ...]:
@@ -251,7 +258,7 @@ def _scan(
         links=found.links,
         nameless=found.nameless,
         archived=archived,
-        has_schema_history=has_schema_history(storage, base_path),
+        schema_history=load_schema_history(storage, base_path),
         log_compactions_of=reader.log_compactions,
         rows_of=rows_of,
         facts_of=facts_of,
@@ -276,7 +283,7 @@ def assemble_snapshot(
     links: Sequence[FoundLink],
     nameless: Sequence[FrozenGroup],
     archived: ArchivedTimes,
-    has_schema_history: bool,
+    schema_history: SchemaHistory | None,
     log_compactions_of: Callable[[AbstractSet[str]], Mapping[GroupId, tuple[LogCompaction, ...]]],
     rows_of: Callable[[Sequence[BaseFile]], Mapping[str, int]],
     facts_of: Callable[[Sequence[BaseFile]], tuple[BaseFileFacts, ...]],
@@ -332,7 +339,8 @@ def assemble_snapshot(
         pending_clusterings=content.pending_clusterings,
         plans=content.plans,
         schema=content.schema,
-        schema_on_read=content.has_schema_on_read or has_schema_history,
+        schema_history=schema_history,
+        latest_schema=content.latest_schema,
         base_file_facts=tuple(each for each in facts if each.broken is None),
         archive_problems=archived.problems,
         log_compactions=log_compactions_of({log.instant for group in groups for log in _logs_of(group)}),
@@ -349,10 +357,6 @@ def assemble_snapshot(
 def _logs_of(group: FileGroup) -> Iterator[LogFile]:
     for slice_ in group.slices:
         yield from slice_.log_files
-
-
-def has_schema_history(storage: Storage, base_path: str) -> bool:
-    return bool(storage.list(join(hoodie_folder(base_path), SCHEMA_FOLDER)))
 
 
 def zone_of(loaded: LoadedConfig, timeline: Timeline, *, given: str | None, now: float) -> TimelineZone:

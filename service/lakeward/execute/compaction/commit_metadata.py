@@ -13,28 +13,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lakeward.format.timeline.commit_metadata import CommitMetadata, RuntimeStats, WriteStat
+from lakeward.format.timeline.commit_metadata import LATEST_SCHEMA, CommitMetadata, RuntimeStats, WriteStat
 from lakeward.read.slice_input import MERGED_BY_KEY, count_merges
 from lakeward.storage.storage import join
 from lakeward.table.file_group import FileSlice
 from lakeward.task.operation_spec import OperationKind, OperationResult
 
 
-def compaction_commit(slices: Sequence[FileSlice], results: Sequence[OperationResult], schema: str) -> CommitMetadata:
-    """The metadata of a compaction: one result for each slice; `schema` is the table's, without meta fields."""
-    return _commit(slices, results, schema, operation_type="COMPACT")
+def compaction_commit(
+    slices: Sequence[FileSlice], results: Sequence[OperationResult], schema: str, latest_schema: str | None = None
+) -> CommitMetadata:
+    """The metadata of a compaction: one result for each slice; `schema` is the table's, without meta fields, and
+    `latest_schema` that by which the results were written, with its ids, where the table has schema on read."""
+    return _commit(slices, results, schema, latest_schema, operation_type="COMPACT")
 
 
 def log_compaction_commit(
-    slices: Sequence[FileSlice], results: Sequence[OperationResult], schema: str
+    slices: Sequence[FileSlice], results: Sequence[OperationResult], schema: str, latest_schema: str | None = None
 ) -> CommitMetadata:
     """The metadata of a log compaction. `slices` are those that the operations took their logs from."""
     assert all(result.kind is OperationKind.LOG for result in results)
-    return _commit(slices, results, schema, operation_type="LOG_COMPACT")
+    return _commit(slices, results, schema, latest_schema, operation_type="LOG_COMPACT")
 
 
 def _commit(
-    slices: Sequence[FileSlice], results: Sequence[OperationResult], schema: str, *, operation_type: str
+    slices: Sequence[FileSlice],
+    results: Sequence[OperationResult],
+    schema: str,
+    latest_schema: str | None,
+    *,
+    operation_type: str,
 ) -> CommitMetadata:
     stats: dict[str, list[WriteStat]] = {}
     merges = [f"{by} {number}" for by, number in count_merges(result.counts for result in results).items()]
@@ -46,7 +54,11 @@ def _commit(
     return CommitMetadata(
         partition_to_write_stats={partition: tuple(each) for partition, each in stats.items()},
         compacted=True,
-        extra_metadata={"schema": schema, MERGED_BY_KEY: ", ".join(merges)},
+        extra_metadata={
+            "schema": schema,
+            **({} if latest_schema is None else {LATEST_SCHEMA: latest_schema}),
+            MERGED_BY_KEY: ", ".join(merges),
+        },
         operation_type=operation_type,
     )
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from lakeward.dispatch.dispatcher import Dispatcher, Engine, Failure, Progress
-from lakeward.errors import LakewardError, TaskFailed, Unsupported, VerificationFailed
+from lakeward.errors import Conflict, LakewardError, TaskFailed, Unsupported, VerificationFailed
 from lakeward.execute.compaction.claim import Claim
 from lakeward.execute.compaction.replay import keep_replay
 from lakeward.execute.compaction.targets import Target
 from lakeward.execute.progress import ENGINE_COUNTS, Merged, Observer
 from lakeward.execute.serviced_table import ServicedTable, label
+from lakeward.format.schema_history import read_schema_version
 from lakeward.read.committed_writes import committed_writes
 from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
@@ -104,6 +105,7 @@ def _specs(table: ServicedTable, claim: Claim) -> list[OperationSpec]:
     assert snapshot.schema is not None, "eligibility refuses a table without a schema"
     rules = merge_rules(snapshot)
     committed = committed_writes(snapshot.timeline, snapshot.config.version)
+    _check_schema_is_older(claim)
     return [
         OperationSpec(
             index=index,
@@ -133,6 +135,18 @@ def _specs(table: ServicedTable, claim: Claim) -> list[OperationSpec]:
         )
         for index, target in enumerate(claim.targets.of)
     ]
+
+
+def _check_schema_is_older(claim: Claim) -> None:
+    """Readers with schema on read take a file for one of the version that was there at its instant, so what a plan from
+    before a change of the schema asks for must not be written by the schema after it."""
+    latest = claim.snapshot.latest_schema
+    if latest is not None and read_schema_version(latest, where="the newest write").id > int(claim.instant):
+        raise Conflict(
+            f"The table's schema was changed after plan {claim.instant} was made.",
+            why="The table has schema on read: its readers would take new files for ones of the schema before.",
+            remedy="`lakeward unschedule` removes the plan; the next one has what it named. Nothing was written.",
+        )
 
 
 def _base_path_of(target: Target) -> str | None:

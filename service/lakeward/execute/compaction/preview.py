@@ -23,7 +23,8 @@ from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.timeline.instant import State, comparable_time
 from lakeward.plan.compaction.decision import PlanOutcome
 from lakeward.table.file_system_view import GroupId
-from lakeward.table.snapshot import TableSnapshot, has_schema_history
+from lakeward.table.schema_history import load_schema_history
+from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import load_table_config
 from lakeward.table.timeline.timeline import Timeline, load_timeline
 
@@ -53,7 +54,7 @@ def timeline_if_unchanged(table: ServicedTable, preview: Preview) -> Timeline | 
         return None
     if load_table_config(table.storage, table.base_path, clock=table.clock) != snapshot.loaded_config:
         return None
-    if has_schema_history(table.storage, table.base_path) and not snapshot.schema_on_read:
+    if load_schema_history(table.storage, table.base_path) != snapshot.schema_history:
         return None
     now = load_timeline(table.storage, table.base_path, snapshot.config)
     return now if only_writes_began(snapshot.timeline, now) else None

@@ -175,10 +175,14 @@ class CompactionService:
     def _encode(self, slices: Sequence[FileSlice], results: Sequence[OperationResult], schema: str | None) -> _Encoded:
         """What is encoded already, if that is still it: thousands of operations take most of a second."""
         known, claim = self._encoded, self._claim
+        # Readers with schema on read take a file of ours for one of the version that its commit names, so that is the
+        # version by which it was written, whatever has become of the table's schema meanwhile.
+        if claim.snapshot.latest_schema is not None:
+            schema = claim.snapshot.schema
         if known is not None and (known.slices, known.results, known.schema) == (slices, results, schema or ""):
             return known
         commit = log_compaction_commit if claim.action is ServiceAction.LOG_COMPACTION else compaction_commit
-        metadata = commit(slices, results, schema or "")
+        metadata = commit(slices, results, schema or "", claim.snapshot.latest_schema)
         if damage := _accepted_damage(claim, results):
             metadata = replace(metadata, extra_metadata={**metadata.extra_metadata, ACCEPTED_DAMAGE: damage})
         return _Encoded(

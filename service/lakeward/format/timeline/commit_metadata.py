@@ -27,6 +27,9 @@ from lakeward.format.avro.record_fields import RecordFields
 from lakeward.format.file_name import check_file_id, check_relative_path
 from lakeward.format.timeline.avro_types import TEXT, TEXTS, by_key
 
+LATEST_SCHEMA = "latest_schema"
+"""The entry of the extra metadata with the schema and its ids, where the table has schema on read."""
+
 
 @dataclass(frozen=True, slots=True)
 class RuntimeStats:

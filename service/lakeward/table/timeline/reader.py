@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from lakeward.errors import BrokenFile, NotFound
 from lakeward.format.timeline.commit_metadata import (
+    LATEST_SCHEMA,
     CommitMetadata,
     WrittenFiles,
     read_commit_metadata,
@@ -79,7 +80,7 @@ class CommitFacts:
     """What is worth remembering of a commit; its write stats are not."""
 
     schema: str | None
-    has_schema_on_read: bool
+    latest_schema: str | None
     operation_type: str | None
     replaced: tuple[GroupId, ...]
 
@@ -96,7 +97,7 @@ class TimelineContent:
     pending_clusterings: Mapping[GroupId, str]
     replaced: Mapping[GroupId, str]
     schema: str | None
-    has_schema_on_read: bool
+    latest_schema: str | None
     write_profiles: Mapping[str, WriteProfile] = field(default_factory=dict)
     rollback_targets: Mapping[str, str] = field(default_factory=dict)
     """Maps the instant of a pending rollback to the one that it rolls back, where its plan can be read."""
@@ -157,7 +158,7 @@ class TimelineReader:
         pending_log_compactions, _ = _planned_groups(plans, actions, full=False)
         pending_clusterings = self._clustered_groups()
         replaced = self._replaced_groups()
-        schema, has_schema_on_read = self._newest_schema()
+        schema, latest_schema = self._newest_schema()
         return TimelineContent(
             plans=plans,
             pending_compactions=pending_compactions,
@@ -166,7 +167,7 @@ class TimelineReader:
             pending_clusterings=pending_clusterings,
             replaced=replaced,
             schema=schema,
-            has_schema_on_read=has_schema_on_read,
+            latest_schema=latest_schema,
             write_profiles=self.write_profiles(),
             rollback_targets=self._rollback_targets(),
             savepointed=self._savepointed(),
@@ -334,8 +335,8 @@ class TimelineReader:
                 pinned[instant.time] = paths
         return pinned
 
-    def _newest_schema(self) -> tuple[str | None, bool]:
-        """The schema of the newest write that may change it, and whether the table has schema on read.
+    def _newest_schema(self) -> tuple[str | None, str | None]:
+        """The schema of the newest write that may change it, and the same with ids where it has schema on read.
 
         Newest by the time it was requested, not completed: that is how Hudi's readers choose.
         """
@@ -344,12 +345,12 @@ class TimelineReader:
             facts = self._commit_facts(instant)
             if facts is None or not facts.schema:
                 continue
-            if facts.has_schema_on_read:
-                return facts.schema, True
+            if facts.latest_schema is not None:
+                return facts.schema, facts.latest_schema
             if facts.operation_type not in _OPERATIONS_WITHOUT_SCHEMA_CHANGE:
-                return facts.schema, False
+                return facts.schema, None
             fallback = fallback or facts.schema
-        return fallback, False
+        return fallback, None
 
     def _requested(self, *actions: str) -> list[Instant]:
         pending = {(i.time, i.comparable_action) for i in self._timeline.pending}
@@ -409,7 +410,7 @@ def _facts(metadata: CommitMetadata) -> CommitFacts:
     return CommitFacts(
         # Every commit of a table repeats its schema; one copy of the text is enough.
         schema=None if metadata.schema is None else sys.intern(metadata.schema),
-        has_schema_on_read=bool(metadata.extra_metadata.get("latest_schema")),
+        latest_schema=sys.intern(latest) if (latest := metadata.extra_metadata.get(LATEST_SCHEMA)) else None,
         operation_type=metadata.operation_type,
         replaced=tuple((partition_path, file_id) for partition_path, file_ids in replaced for file_id in file_ids),
     )

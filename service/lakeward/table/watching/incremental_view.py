@@ -55,13 +55,8 @@ from lakeward.table.file_system_view import PartitionFiles, archived_instants, s
 from lakeward.table.found_link import FoundLink
 from lakeward.table.listing import ListingSource, find_table_partitions
 from lakeward.table.partition import list_partitions
-from lakeward.table.snapshot import (
-    SCHEMA_FOLDER,
-    TableSnapshot,
-    assemble_snapshot,
-    has_schema_history,
-    zone_of,
-)
+from lakeward.table.schema_history import SCHEMA_FOLDER, SchemaHistory, load_schema_history
+from lakeward.table.snapshot import TableSnapshot, assemble_snapshot, zone_of
 from lakeward.table.table_config import (
     BACKUP_FILE,
     PROPERTIES_FILE,
@@ -187,7 +182,7 @@ class IncrementalView:
             links=known.links,
             nameless=known.nameless,
             archived=self._archived(known, files),
-            has_schema_history=known.properties.has_schema_history,
+            schema_history=known.properties.schema_history,
             log_compactions_of=reader.log_compactions,
             rows_of=lambda bases: self._rows(known, reader, knowledge, bases),
             facts_of=lambda bases: self._facts(known, knowledge, bases),
@@ -284,7 +279,7 @@ class IncrementalView:
         return _Properties(
             entries.get(PROPERTIES_FILE),
             entries.get(BACKUP_FILE),
-            SCHEMA_FOLDER in entries and has_schema_history(self._storage, self._base_path),
+            load_schema_history(self._storage, self._base_path) if SCHEMA_FOLDER in entries else None,
         )
 
     def _take_listing(self, known: _Known, path: str, files: Iterable[FileStatus]) -> bool:
@@ -442,7 +437,7 @@ class _Properties:
 
     file: FileStatus | None
     backup: FileStatus | None
-    has_schema_history: bool
+    schema_history: SchemaHistory | None
 
 
 class _Known:
