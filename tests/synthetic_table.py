@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC
 from typing import Any
 
-from lakeward.format.file_name import LogFileName
+from lakeward.format.file_name import CDC_SUFFIX, LogFileName
 from lakeward.format.timeline.instant import Instant, State, instant_file_name, parse_instant
 from lakeward.table.file_group import BaseFile, FileGroup, FileSlice, LogFile
 from lakeward.table.file_system_view import PartitionFiles
@@ -50,12 +50,17 @@ def _instant(time: str, action: str, state: State, completion_time: str | None =
 
 
 def file_group(
-    partition: str, file_id: str, *, base: tuple[str, int] | None, logs: Iterable[tuple[str, int]]
+    partition: str,
+    file_id: str,
+    *,
+    base: tuple[str, int] | None,
+    logs: Iterable[tuple[str, int]],
+    changes: Iterable[tuple[str, int]] = (),
 ) -> FileGroup:
-    """A group of one slice. `base` and `logs` are instants with sizes."""
-    files = tuple(
-        sorted((_log(partition, file_id, instant, size) for instant, size in logs), key=lambda log: log.name.sort_key)
-    )
+    """A group of one slice. `base`, `logs` and `changes`, which are logs of changes, are instants with sizes."""
+    of_slice = [_log(partition, file_id, *each) for each in logs]
+    of_slice += [_log(partition, file_id, *each, suffix=CDC_SUFFIX) for each in changes]
+    files = tuple(sorted(of_slice, key=lambda log: log.name.sort_key))
     base_file = None
     if base is not None:
         name = f"{file_id}_{TOKEN}_{base[0]}.parquet"
@@ -64,8 +69,8 @@ def file_group(
     return FileGroup(partition, file_id, (FileSlice(partition, file_id, base_instant, base_file, files),))
 
 
-def _log(partition: str, file_id: str, instant: str, size: int) -> LogFile:
-    return LogFile(LogFileName(file_id, instant, 1, TOKEN), partition, size)
+def _log(partition: str, file_id: str, instant: str, size: int, suffix: str = "") -> LogFile:
+    return LogFile(LogFileName(file_id, instant, 1, TOKEN, suffix), partition, size)
 
 
 def snapshot_of(

@@ -125,7 +125,7 @@ def test_it_goes_by_the_configuration(table: Path, tmp_path: Path, capfd: pytest
 def test_a_table_that_is_not_compacted(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """What stands against compaction is said, and what holds the storage all the same."""
     with (table / ".hoodie/hoodie.properties").open("a") as file:
-        file.write("hoodie.table.cdc.enabled=true\n")
+        file.write("hoodie.table.cdc.enabled=true\nhoodie.table.cdc.supplemental.logging.mode=ALL\n")
     code, document, text = explained(capfd, table)
     assert (code, list(document["refused"]), document["decisions"]) == (0, ["compaction"], [])  # type: ignore[call-overload]
     assert "Refused, compaction: hoodie.table.cdc.enabled" in text and "Storage: 5.7 KiB live." in text

@@ -218,7 +218,11 @@ def test_a_filter_that_matches_nothing_exits_two(
 def test_a_refused_table_exits_two(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """The error names the property and the remedy, as JSON when asked."""
     properties = table / ".hoodie/hoodie.properties"
-    properties.write_text(properties.read_text().replace("cdc.enabled=false", "cdc.enabled=true"))
+    properties.write_text(
+        properties.read_text().replace(
+            "cdc.enabled=false", "cdc.enabled=true\nhoodie.table.cdc.supplemental.logging.mode=ALL"
+        )
+    )
     before = everything(table)
     assert run(["compact", str(table), *IN_PROCESS, "--json"]) == 2
     error = json.loads(capfd.readouterr().err.splitlines()[-1])["error"]

@@ -179,15 +179,16 @@ def test_a_table_of_a_kind_that_leaves_no_work_is_quiet(root: Path, tmp_path: Pa
 
 
 def test_each_service_is_refused_by_itself(root: Path, tmp_path: Path) -> None:
-    """Keeps 1 of daemon/planning and 1 of config/standing: change data capture stops compaction, which is told with its
-    reason, in an event, by a gauge, on the page; the table is cleaned all the same. What stops all stops the table."""
+    """Keeps 1 of daemon/planning and 1 of config/standing: an unknown kind of change data capture stops compaction,
+    which is told with its reason, in an event, by a gauge, on the page; the table is cleaned all the same. What stops
+    all stops the table."""
     table = copy_golden("v9", root / "orders")
     first = Serving(root, tmp_path / "state", settings={"defaults.services": '["compaction"]'})
     first.run(30)
     stop(first)
     before, properties = completed(table), table / ".hoodie/hoodie.properties"
     with properties.open("a") as file:
-        file.write("hoodie.table.cdc.enabled=true\n")
+        file.write("hoodie.table.cdc.enabled=true\nhoodie.table.cdc.supplemental.logging.mode=ALL\n")
 
     serving = Serving(root, tmp_path / "state2", settings=AT_ONCE)
     serving.run(60)

@@ -27,7 +27,17 @@ from lakeward.merge.runs.sort_key import NotSorted
 from lakeward.merge.runs.sorted_run import BaseRun
 from lakeward.merge.runs.spilled_run import data_records, record_schema
 from lakeward.merge.sorted_merge import SortedMerge
-from tests.merge.test_hash_merge import Slice, append_logs, base_batches, data, schema_of, slices, slow_merge, texts
+from tests.merge.test_hash_merge import (
+    Slice,
+    append_logs,
+    assert_told,
+    base_batches,
+    data,
+    schema_of,
+    slices,
+    slow_merge,
+    texts,
+)
 from tests.runs import runs
 
 BASE_NAME = "the base file base.parquet"
@@ -56,8 +66,13 @@ def sorted_merge(slice_, *, base_rows=2, log_rows=2, memory_bytes=10**9, base_me
     try:
         append_logs(slice_, logs, log_rows=log_rows, block_bytes=block_bytes)
         base, sorter = base_runs(slice_, base_batches(slice_, base_rows), base_memory)
-        merge = SortedMerge([*base, *logs.runs], slice_.rules, slice_.schema, **more)
-        return [row for batch in merge.batches() for row in batch.to_pylist()], merge, logs
+        told = None if slice_.rules.partial_updates or more.get("base_is_first") else []
+        on_changes = None if told is None else told.append
+        merge = SortedMerge([*base, *logs.runs], slice_.rules, slice_.schema, on_changes=on_changes, **more)
+        rows = [row for batch in merge.batches() for row in batch.to_pylist()]
+        if told is not None:
+            assert_told(told, slice_, rows, merge)
+        return rows, merge, logs
     finally:
         logs.close()
         if sorter is not None:
@@ -92,7 +107,7 @@ def test_it_agrees_with_the_slow_twin(
 ):
     """Both give the same rows, by their keys, or both refuse, whatever waits in files.
 
-    Keeps 1 and 5 of merge/sorted_merge; Keeps 1 of merge/logs/log_records; Keeps 1 of merge/runs/record_sorter;
+    Keeps 1, 5 and 6 of merge/sorted_merge; Keeps 1 of merge/logs/log_records; Keeps 1 of merge/runs/record_sorter;
     Keeps 1 of merge/runs/spilled_run; Keeps 1 and 3 of merge/runs/run_windows.
     """
     if base_memory is None:

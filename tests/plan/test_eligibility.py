@@ -192,6 +192,17 @@ def pending_plan(**changes: str) -> Change:
     return change
 
 
+def both(first: Change, second: Change) -> Change:
+    def change(table: Path) -> None:
+        first(table)
+        second(table)
+
+    return change
+
+
+CAPTURING = prop("hoodie.table.cdc.enabled", "true")
+
+
 def as_log_compaction(table: Path) -> None:
     file = table / ".hoodie" / "timeline" / PLAN
     file.rename(file.with_name(PLAN.replace("compaction", "logcompaction")))
@@ -371,7 +382,18 @@ CASES: list[tuple[str, str, Change]] = [
         "hoodie.table.metadata.partitions.inflight",
         prop("hoodie.table.metadata.partitions.inflight", "record_index"),
     ),
-    ("cdc-enabled", "hoodie.table.cdc.enabled", prop("hoodie.table.cdc.enabled", "true")),
+    (
+        "cdc-enabled",
+        "hoodie.table.cdc.enabled",
+        props(table_cdc_enabled="true", table_cdc_supplemental_logging_mode="ALL"),
+    ),
+    ("cdc-enabled", "hoodie.table.cdc.enabled", version_8(CAPTURING)),
+    (
+        "cdc-enabled",
+        "hoodie.table.cdc.enabled",
+        props(table_cdc_enabled="true", table_partial_update_mode="IGNORE_DEFAULTS"),
+    ),
+    ("cdc-enabled", "hoodie.table.cdc.enabled", both(CAPTURING, pending_plan(operation_type="LOG"))),
     *(("no-meta-fields", "hoodie.populate.meta.fields", without_keys(change)) for change in UNKNOWN_KEYS),
     ("no-record-key", "hoodie.table.recordkey.fields", prop("hoodie.table.recordkey.fields", None)),
     ("not-merge-on-read", "hoodie.table.type", prop("hoodie.table.type", "COPY_ON_WRITE")),
@@ -515,6 +537,14 @@ def test_refused(table: Path, refusal_id: str, subject: str, change: Change) -> 
     assert not set("{}") & set(refusal.why + refusal.remedy)
 
 
+@pytest.mark.parametrize("mode", [None, "OP_KEY_ONLY", "data_before", "DATA_BEFORE_AFTER"])
+def test_a_table_that_captures_changes_is_compacted(table: Path, mode: str | None) -> None:
+    """Keeps 1 of plan/eligibility, the other way round: in each mode that Hudi knows, of which one is the default."""
+    CAPTURING(table)
+    prop("hoodie.table.cdc.supplemental.logging.mode", mode)(table)
+    assert find(table) == ()
+
+
 def test_timezone_disagrees(table: Path) -> None:
     """A zone given against what the files show is refused, naming both."""
     (refusal,) = find(table, timezone="Asia/Tokyo")
@@ -594,7 +624,7 @@ def test_what_is_broken_stops_every_service() -> None:
     ("change", "may_run"),
     [
         (
-            prop("hoodie.table.cdc.enabled", "true"),
+            props(table_cdc_enabled="true", table_cdc_supplemental_logging_mode="ALL"),
             set(TableService) - {TableService.COMPACTION},
         ),
         (

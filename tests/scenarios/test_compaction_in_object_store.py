@@ -162,10 +162,10 @@ def test_a_task_that_wakes_too_late_leaves_nothing(lake: Lake) -> None:
     owner = processes.owners[-1]
 
     def written() -> bool:
-        return store.stat(output_path(store, spec, 0)) is not None
+        return store.stat(output_path(store, spec, spec.file_name(0))) is not None
 
     def attempt_to_write(meanwhile: Callable[[], None]) -> None:
-        with open_operation_output(store, spec, 0) as sink:
+        with open_operation_output(store, spec, spec.file_name(0)) as sink:
             sink.write(b"rows")
             meanwhile()
 

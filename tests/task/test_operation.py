@@ -17,9 +17,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeward.errors import AlreadyExists, NotFound, SpillFailed, VerificationFailed
+from lakeward.format.avro.schema import META_COLUMNS
+from lakeward.format.log.change_log import ChangedRows, ChangeLogWriter, read_changes
 from lakeward.format.metadata.base_file_stats import read_bloom_filter
 from lakeward.format.parquet.base_file import SORTED_BY_KEY, BaseFileWriter, read_shape
 from lakeward.format.stats.stats_value import StatsVersion
+from lakeward.format.supplemental_logging import SupplementalLogging
 from lakeward.merge.hash_merge import HashMerge
 from lakeward.merge.rows.gather import Numbers, RowSources
 from lakeward.read import file_slice as file_slice_module
@@ -301,3 +304,73 @@ def test_columns_are_measured_for_the_metadata_table(spec: OperationSpec) -> Non
         values = [row[column] for row in rows]
         assert (record.min_value, record.max_value) == (min(values), max(values))
         assert (record.file_name, record.value_count) == (result.file_name, len(rows))
+
+
+@pytest.mark.parametrize("by_order", [False, True])
+@pytest.mark.parametrize("mode", SupplementalLogging)
+def test_changes_stand_beside_the_base_file(spec: OperationSpec, mode: SupplementalLogging, by_order: bool) -> None:
+    """What the logs replaced, added and removed, and nothing else, by hashes and by order; rows come without meta
+    columns. Keeps 3 of task/operation."""
+    if by_order:
+        first = run_operation(LocalStorage(), replace(spec, slice=replace(spec.slice, log_files=())), task_attempt=1)
+        (Path(spec.attempt_folder) / first.file_name).rename(Path(spec.slice.base_path) / "p" / first.file_name)
+        spec = replace(spec, slice=replace(spec.slice, base_file=f"p/{first.file_name}"))
+    before = rows_of(Path(spec.slice.base_path) / str(spec.slice.base_file))
+    result = run_operation(LocalStorage(), replace(spec, supplemental_logging=mode), task_attempt=2)
+    assert result.change_log is not None
+    path = Path(spec.attempt_folder) / result.change_log.file_name
+    assert path.name == f".{spec.slice.file_id}_{INSTANT}.log.1_3-77-2.cdc"
+    assert path.stat().st_size == result.change_log.size_bytes
+    with path.open("rb") as file:
+        found = [row for part in read_changes(file, path.stat().st_size, name=path.name) for row in part.to_pylist()]
+    after = rows_of(Path(spec.attempt_folder) / result.file_name)
+    due = [
+        ("d" if key not in after else "u" if key in before else "i", key, before.get(key), after.get(key))
+        for key in before.keys() | after.keys()
+        if before.get(key) != after.get(key)
+    ]
+    assert {operation for operation, *_ in due} == {"d", "u"}
+    names = {
+        SupplementalLogging.OP_KEY_ONLY: ("op", "record_key"),
+        SupplementalLogging.DATA_BEFORE: ("op", "record_key", "before"),
+        SupplementalLogging.DATA_BEFORE_AFTER: ("op", "ts_ms", "before", "after"),
+    }[mode]
+    rows = [dict(zip(("op", "record_key", "before", "after", "ts_ms"), (*each, INSTANT), strict=True)) for each in due]
+    expected = [{name: row[name] for name in names} for row in rows]
+    assert sorted(found, key=repr) == sorted(expected, key=repr)
+
+
+def rows_of(path: Path) -> dict[str, dict[str, object]]:
+    """The rows of a base file by key, without meta columns."""
+    return {
+        row["_hoodie_record_key"]: {name: value for name, value in row.items() if name not in META_COLUMNS}
+        for row in pq.read_table(path).to_pylist()
+    }
+
+
+@pytest.mark.parametrize("lost", ["a change", "a byte"])
+def test_changes_that_are_not_what_was_merged_are_no_result(
+    spec: OperationSpec, monkeypatch: pytest.MonkeyPatch, lost: str
+) -> None:
+    """Keeps 1 of task/change_log_output: neither are they where one was not told, nor where the file has another."""
+    write = ChangeLogWriter.write
+
+    def wrong(writer: ChangeLogWriter, changes: ChangedRows) -> pa.RecordBatch:
+        if lost == "a change":
+            return write(writer, replace(changes, **{side: getattr(changes, side).slice(1) for side in sides(changes)}))
+        told = write(writer, changes)
+        return told.slice(1)
+
+    monkeypatch.setattr(ChangeLogWriter, "write", wrong)
+    with pytest.raises(VerificationFailed):
+        run_operation(LocalStorage(), replace(spec, supplemental_logging=SupplementalLogging.DATA_BEFORE), 1)
+
+
+def sides(changes: ChangedRows) -> list[str]:
+    return [side for side in ("before", "after") if getattr(changes, side) is not None]
+
+
+def test_there_is_no_log_of_changes_where_none_are_captured(spec: OperationSpec) -> None:
+    """Keeps 2 of task/change_log_output."""
+    assert run_operation(LocalStorage(), spec, task_attempt=1).change_log is None
+    assert not list(Path(spec.attempt_folder).glob("*.cdc"))

@@ -32,13 +32,13 @@ def named_files(storage: Storage, staged: str, instant: str, *, extension: str) 
     files: dict[str, int] = {}
     for stats in commit.partition_to_write_stats.values():
         for stat in stats:
-            last = (stat.path or "").rpartition("/")[2]
-            name = parse_data_file(last, extension=extension)
-            if name is None or name.instant != instant or not stat.path or not stat.file_size_in_bytes:
-                raise BrokenFile(
-                    f"{staged} cannot be published.",
-                    why=f"It names {stat.path!r}, which is no file of {instant} with a size.",
-                    remedy="Find out who wrote to the temporary files of a compaction; nothing was created.",
-                )
-            files[stat.path] = stat.file_size_in_bytes
+            for path, size in ((stat.path or "", stat.file_size_in_bytes), *(stat.cdc_stats or {}).items()):
+                name = parse_data_file(path.rpartition("/")[2], extension=extension)
+                if name is None or name.instant != instant or not size:
+                    raise BrokenFile(
+                        f"{staged} cannot be published.",
+                        why=f"It names {path!r}, which is no file of {instant} with a size.",
+                        remedy="Find out who wrote to the temporary files of a compaction; nothing was created.",
+                    )
+                files[path] = size
     return files

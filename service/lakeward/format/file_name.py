@@ -61,6 +61,9 @@ class WriteToken:
         return f"{self.partition}-{self.stage}-{self.attempt}"
 
 
+CDC_SUFFIX = ".cdc"
+
+
 @dataclass(frozen=True, slots=True)
 class BaseFileName:
     file_id: str
@@ -81,7 +84,7 @@ class LogFileName:
     write_token: str | None
     """None in names that early releases wrote."""
     suffix: str = ""
-    """`.cdc` for a log of changes, which no snapshot reads."""
+    """`CDC_SUFFIX` for a log of changes, which no snapshot reads."""
 
     @property
     def text(self) -> str:
@@ -95,7 +98,7 @@ class LogFileName:
 
     @property
     def is_cdc(self) -> bool:
-        return self.suffix == ".cdc"
+        return self.suffix == CDC_SUFFIX
 
 
 def parse_base_file(name: str, *, extension: str = PARQUET) -> BaseFileName | None:

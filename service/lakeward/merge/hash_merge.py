@@ -11,7 +11,9 @@ Touches: the files of the watch over repeated keys.
 Keeps:   1. rows out = base rows + inserted - deleted;
          2. no key comes out twice: a base file with a key in two rows is refused, for Hudi updates only the first
             of them and the two drift apart;
-         3. no output batch holds more than one base batch and the log rows for it.
+         3. no output batch holds more than one base batch and the log rows for it;
+         4. who asks for changes is told, beside each batch, of every key whose row a log record replaced, added or
+            removed, and of no other.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from lakeward.errors import BrokenFile
+from lakeward.format.log.change_log import ChangedRows, ChangeOperation
 from lakeward.merge.logs.key_index import hash_keys
 from lakeward.merge.logs.log_fold import LogFold
 from lakeward.merge.rows.gather import RowSources
@@ -48,16 +51,19 @@ class HashMerge:
         base_name: str,
         memory_bytes: int = HASHES_BYTES,
         spill_folder: str | None = None,
+        on_changes: Callable[[ChangedRows], object] | None = None,
     ) -> None:
         """
         Args:
             memory_bytes: for the hashes of the base file's keys.
+            on_changes: is called with what each batch changed, before the batch comes out.
         """
         self._logs = logs
         self._rules = rules
         self._base_name = base_name
         self._in_base = np.zeros(logs.keys, dtype=np.bool_)
         self._base_hashes = HashWatch(memory_bytes=memory_bytes, folder=spill_folder)
+        self._on_changes = on_changes
         self.base_rows = 0
         self.updated = 0
         self.inserted = 0
@@ -88,6 +94,7 @@ class HashMerge:
         for part in self._inserts():
             self.inserted += part.num_rows
             self.rows += part.num_rows
+            self._tell(ChangeOperation.INSERT, None, part)
             yield part
 
     def _lay_over(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -136,9 +143,21 @@ class HashMerge:
             places[replaced] = np.arange(len(replaced))
             numbers[replaced] = 1
             sources.append(self._logs.take(replaced_ids))
+            self._tell(ChangeOperation.UPDATE, (batch, replaced), sources[1])
         if len(removed):
+            self._tell(ChangeOperation.DELETE, (batch, removed), None)
             places, numbers = np.delete(places, removed), np.delete(numbers, removed)
         return RowSources(sources).gather(numbers, places)
+
+    def _tell(
+        self,
+        operation: ChangeOperation,
+        before: tuple[pa.RecordBatch, npt.NDArray[np.int64]] | None,
+        after: pa.RecordBatch | None,
+    ) -> None:
+        if self._on_changes is not None:
+            rows = None if before is None else before[0].take(pa.array(before[1]))
+            self._on_changes(ChangedRows(operation, rows, after))
 
     def _inserts(self) -> Iterator[pa.RecordBatch]:
         ids = self._logs.data_ids()

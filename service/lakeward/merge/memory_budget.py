@@ -13,6 +13,8 @@ All that grows with rows has a share, and spills, cuts or refuses before it hold
     row_group  rows that wait for the end of a row group,         smaller row groups
                while as many are encoded
     log_block  a block of a log that is written                   more and smaller blocks
+    change_    a block of a log of changes, beside the row group  more and smaller blocks
+    block      of the base file
 
 A row that is larger than a window is in memory several times over: put together, encoded, as a page, compressed, and on
 its way to the file. These are five copies at once, and together they have all that there is for rows.
@@ -75,6 +77,11 @@ class MemoryBudget:
     def log_block(self) -> int:
         """A block is in memory as rows, encoded and as it is written."""
         return min(64 * _MIB, self.rows // 6)
+
+    @property
+    def change_block(self) -> int:
+        """It waits encoded, beside all that a FULL holds; rows of changes are a window's, before and after."""
+        return min(16 * _MIB, self.rows // 16)
 
 
 def total_for_row(row_bytes: int) -> int:

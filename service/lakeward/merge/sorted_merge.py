@@ -13,18 +13,22 @@ Keeps:   1. rows out = base rows + inserted - deleted, in the order of their key
          2. a base file with a key in two rows is refused, as by `merge/hash_merge`;
          3. a base file out of order is `NotSorted`, and the operation starts again without relying on it;
          4. of a key with any number of records no more than two are held beside a window;
-         5. the result is the same however the records of the logs are cut into runs.
+         5. the result is the same however the records of the logs are cut into runs;
+         6. who asks for changes is told, beside each batch, of every key whose row a log record replaced, added or
+            removed, and of no other.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lakeward.format.log.change_log import ChangedRows, ChangeOperation
 from lakeward.merge.digest import hash_again
 from lakeward.merge.hash_merge import repeated_key
 from lakeward.merge.logs.log_fold import not_comparable
@@ -50,6 +54,24 @@ class _Records:
         return _Records(self.order.part(chosen), self.roles[chosen], self.kinds[chosen])
 
 
+class _Changed(NamedTuple):
+    """What a window changed."""
+
+    inserted: npt.NDArray[np.int64]
+    """Rows that had none before them, by their places among those that won."""
+    updated: npt.NDArray[np.int64]
+    """Rows that won over a base row, by the same."""
+    lost: Order
+    """The base rows of those that were updated."""
+    removed: Order
+    """The base rows that a delete won over."""
+
+
+_NO_PLACES = np.zeros(0, dtype=np.int64)
+_NO_ROWS = Order(_NO_PLACES, _NO_PLACES, np.zeros(0, dtype=np.int8))
+_NOTHING_CHANGED = _Changed(_NO_PLACES, _NO_PLACES, _NO_ROWS, _NO_ROWS)
+
+
 class SortedMerge:
     """One merge of one slice. The counts are final when it is exhausted."""
 
@@ -61,12 +83,14 @@ class SortedMerge:
         *,
         window_bytes: int = WINDOW_BYTES,
         base_is_first: bool = False,
+        on_changes: Callable[[ChangedRows], object] | None = None,
     ) -> None:
         """
         Args:
             runs: oldest first.
             base_is_first: fold the base row as the oldest record, as Hudi's reader of `lsm_tree` does, and not after
                 the logs were folded among themselves.
+            on_changes: is called with what a window changed, before the next one is read.
         """
         self._rules = rules
         self._runs = RunWindows(runs, window_bytes=window_bytes)
@@ -76,6 +100,9 @@ class SortedMerge:
         self._base_is_first = base_is_first
         self._fills = rules.partial_updates is not None
         assert not (self._fills and base_is_first)
+        assert on_changes is None or not (self._fills or base_is_first), "what Hudi calls a change there is not known"
+        self._on_changes = on_changes
+        self._changed = _NOTHING_CHANGED
         self._fillers: list[tuple[Order, npt.NDArray[np.int64]]] = []
         self._counts = np.zeros(len(GroupCount), dtype=np.int64)
         self._held: _Records | None = None
@@ -103,6 +130,9 @@ class SortedMerge:
         """The merged rows. Raises `NotSorted`."""
         for won in self._won():
             batch = self._rows_of(won)
+            if self._on_changes is not None:
+                for changes in self._changed_rows(batch):
+                    self._on_changes(changes)
             if batch is not None:
                 yield batch
 
@@ -140,6 +170,7 @@ class SortedMerge:
     def _winners(self, window: RunWindow) -> _Records:
         """The records that won the keys of the window, but for the last key where it goes on."""
         records = self._records(window.order)
+        self._changed = _NOTHING_CHANGED
         if len(records.order) == 0:
             return records
         if records.order.joins[0]:
@@ -157,7 +188,21 @@ class SortedMerge:
         closed = records.part(slice(0, end))
         if self._fills:
             self._fillers = list(_fillers(closed, ranks[:end], kept[:end]))
+        if self._on_changes is not None:
+            self._changed = _changed(closed, kept[:end])
         return closed.part(kept[:end])
+
+    def _changed_rows(self, merged: pa.RecordBatch | None) -> Iterator[ChangedRows]:
+        """What the window changed; `merged` are its rows, None where it has none."""
+        inserted, updated, lost, removed = self._changed
+        if len(inserted):
+            assert merged is not None
+            yield ChangedRows(ChangeOperation.INSERT, None, merged.take(pa.array(inserted)))
+        if len(updated):
+            assert merged is not None
+            yield ChangedRows(ChangeOperation.UPDATE, self._runs.rows(lost), merged.take(pa.array(updated)))
+        if len(removed):
+            yield ChangedRows(ChangeOperation.DELETE, self._runs.rows(removed), None)
 
     def _records(self, order: Order) -> _Records:
         """What was held, and then what the window adds."""
@@ -234,6 +279,24 @@ class SortedMerge:
         number = int(records.order.batches[at])
         key = self._runs.batch(number).keys[int(records.order.places[at])].as_py()
         return key, self._runs.run_of(number).name
+
+
+def _changed(records: _Records, kept: npt.NDArray[np.bool_]) -> _Changed:
+    """What whole groups came to: each keeps one record, and has a base row or none."""
+    group = np.cumsum(records.order.joins == 0) - 1
+    winner = np.flatnonzero(kept)
+    base = np.full(len(winner), -1, dtype=np.int64)
+    of_base = np.flatnonzero(records.roles == Role.BASE)
+    base[group[of_base]] = of_base
+    is_row = records.kinds[winner] == LogRecordKind.DATA
+    place = np.cumsum(is_row) - 1  # among the rows that won
+    updated = is_row & (base >= 0) & (base != winner)
+    return _Changed(
+        inserted=place[is_row & (base < 0)],
+        updated=place[updated],
+        lost=records.order.part(base[updated]),
+        removed=records.order.part(base[~is_row & (base >= 0)]),
+    )
 
 
 def _fillers(

@@ -247,10 +247,10 @@ ROWS: tuple[RefusalRow, ...] = (
     ),
     RefusalRow(
         "cdc-enabled",
-        "change data capture",
+        "change data capture, but on version 9 (whole rows, known modes, no LOG in a pending compaction)",
         _COMPACTION,
-        findings.property_is_true("hoodie.table.cdc.enabled"),
-        "A compaction of this table must write change data files, which this release cannot.",
+        findings.changes_cannot_be_captured,
+        "A compaction of this table must write the changes that it makes, and {why}.",
         _LEAVE,
     ),
     RefusalRow(

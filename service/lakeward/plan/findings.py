@@ -30,12 +30,14 @@ from lakeward.format.schema_history import (
     find_change_of_types,
     read_schema_version,
 )
+from lakeward.format.supplemental_logging import SUPPLEMENTAL_LOGGING
 from lakeward.merge.rules.merge_rules import OPERATION_FIELD, ORDERING_FIELDS_MAX
 from lakeward.table.found_link import StandsFor
 from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import (
     BACKUP_FILE,
+    CDC_ENABLED,
     COMMIT_TIME_ORDERING,
     DELETE_FIELD,
     DELETE_MARKER,
@@ -286,6 +288,27 @@ def unknown_strategy(snapshot: TableSnapshot) -> Iterator[Finding]:
     strategy = config.strategy_id if config.version.checks_merge_strategy else None
     if strategy is not None and STRATEGY_MODES.get(strategy) != config.merge_mode:
         yield _at("hoodie.record.merge.strategy.id", strategy=strategy, mode=config.merge_mode)
+
+
+def changes_cannot_be_captured(snapshot: TableSnapshot) -> Iterator[Finding]:
+    config = snapshot.config
+    if not config.cdc_enabled:
+        return
+    if config.supplemental_logging is None:
+        mode = config.get(SUPPLEMENTAL_LOGGING)
+        yield _at(CDC_ENABLED, why=f"no release of Hudi knows {SUPPLEMENTAL_LOGGING}={mode}")
+    elif not config.version.has_change_capture:
+        yield _at(CDC_ENABLED, why="which those are was proved for tables of version 9 only")
+    elif config.partial_update_mode is not None:
+        yield _at(CDC_ENABLED, why="which those are where rows are filled from others is not known")
+    elif not config.populate_meta_fields or OPERATION_FIELD in (_columns(snapshot) or ()):
+        yield _at(CDC_ENABLED, why="which those are of rows without keys, or with their kind of change, is not known")
+    else:
+        compactions = {instant.time for instant in snapshot.timeline.pending if instant.action == "compaction"}
+        for instant, plan in snapshot.plans.items():
+            if instant in compactions and any(each.operation_type == "LOG" for each in plan.operations):
+                why = f"the pending compaction {instant} has a LOG in it, at which readers of changes fail"
+                yield _at(CDC_ENABLED, why=why)
 
 
 def partial_update_mode(snapshot: TableSnapshot) -> Iterator[Finding]:

@@ -22,7 +22,7 @@ See:     docs/decisions/0046-what-may-be-left-unread.md for what is not read the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -33,9 +33,10 @@ from zlib import crc32
 import numpy as np
 import pyarrow as pa
 
-from lakeward.errors import BrokenFile
+from lakeward.errors import BrokenFile, Unsupported
 from lakeward.format.avro.schema import keeping_nested_floats, table_schema
 from lakeward.format.file_name import resolve
+from lakeward.format.log.change_log import ChangedRows
 from lakeward.format.parquet.base_file import BaseFileShape, open_base_file, read_shape
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.key_summary import SealedKeys
@@ -88,10 +89,12 @@ class MergedSlice:
         spill_folder: str | None = None,
         by_order: bool = True,
         query: SliceQuery = EVERYTHING,
+        on_changes: Callable[[ChangedRows], object] | None = None,
     ) -> None:
         self._storage = storage
         self._by_order = by_order
         self._spill_folder = spill_folder
+        self._on_changes = on_changes
         self._input = slice_input
         self._resources = ExitStack()
         self._base_in_parts = ExitStack()
@@ -117,6 +120,13 @@ class MergedSlice:
         self._query = query
         self.rules = rules_of_blocks(scan.blocks, slice_input.rules, table, key_fields)
         """The table's, or what its partial log blocks make of them."""
+        if on_changes is not None and (has_operation or key_fields or self.rules != slice_input.rules):
+            raise Unsupported(
+                f"The changes of file group {slice_input.file_id} cannot be captured.",
+                why="Its rows carry no keys, some of their columns or their kind of change, of which it is not known what "
+                "Hudi calls a change.",
+                remedy="Leave compaction of this table to Hudi, or switch change data capture off.",
+            )
         self._read_schema = query.with_dictionaries(
             query.read_schema(table, self.rules, key_fields), self.rules, self._base.repeated, key_fields
         )
@@ -272,6 +282,7 @@ class MergedSlice:
                     self.rules,
                     self._read_schema,
                     window_bytes=self._input.budget.window,
+                    on_changes=self._on_changes,
                 )
                 yield from self._chosen(merge.batches())
                 log_keys = merge.log_keys
@@ -282,6 +293,7 @@ class MergedSlice:
                     base_name=self._input.base_file or "(no base file)",
                     memory_bytes=self._input.budget.hashes,
                     spill_folder=self._spill_folder,
+                    on_changes=self._on_changes,
                 )
                 yield from self._chosen(merge.batches(self._base_batches(), self._base_keys))
                 log_keys = fold.keys
@@ -403,15 +415,19 @@ def open_slice(
     spill_folder: str | None = None,
     by_order: bool = True,
     query: SliceQuery = EVERYTHING,
+    on_changes: Callable[[ChangedRows], object] | None = None,
 ) -> MergedSlice:
     """Scan the slice's logs and be ready to merge. Raises `Unsupported`, `BrokenFile`, `NotFound`, `UntrustedName`.
 
     Args:
         by_order: rely on the order of a base file whose footer says that it is sorted.
         query: what of the slice is wanted.
+        on_changes: is told of every key that the logs change, while the batches are read.
     """
     if slice_input.base_file is not None:
         resolve(slice_input.base_path, slice_input.base_file)
     if slice_input.base_file is None and not slice_input.log_files:
         raise BrokenFile(f"The file slice of {slice_input.file_id} has no files.")
-    return MergedSlice(storage, slice_input, spill_folder=spill_folder, by_order=by_order, query=query)
+    return MergedSlice(
+        storage, slice_input, spill_folder=spill_folder, by_order=by_order, query=query, on_changes=on_changes
+    )

@@ -35,7 +35,7 @@ import pyarrow as pa
 
 from lakeward.errors import BrokenFile, NotFound, Unsupported
 from lakeward.format.avro.schema import REQUIRED_KEY, block_schema
-from lakeward.format.file_name import parse_log_file
+from lakeward.format.file_name import CDC_SUFFIX, parse_log_file
 from lakeward.format.log.block import (
     KEY_COLUMN,
     BlockType,
@@ -53,7 +53,6 @@ from lakeward.table.damaged_file import DamagedFile, DamageKind, damaged_error
 
 ROLLBACK_COMMAND = "0"
 DELETE_BLOCK_VERSIONS = (1, 2, 3)
-CDC_SUFFIX = ".cdc"
 
 _DATA_TYPES = frozenset({BlockType.AVRO_DATA, BlockType.HFILE_DATA, BlockType.PARQUET_DATA})
 

@@ -194,7 +194,7 @@ def _oldest_unmerged_at(snapshot: TableSnapshot) -> float | None:
     for group in snapshot.file_groups:
         for slice_ in group.read_slices:
             for log in slice_.log_files:
-                if log.instant in seen:
+                if log.instant in seen or log.name.is_cdc:
                     continue
                 seen.add(log.instant)
                 moment = comparable_time(snapshot.timeline.visible_at(log.instant))

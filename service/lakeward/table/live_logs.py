@@ -8,8 +8,11 @@ the newest source. So a slice has more files than *live* logs:
 Which logs an output stands for is in its plan, on the timeline. When that is archived the sources count as live
 again: then a slice seems to hold more logs than it does, and may get a LOG too early, never a wrong one.
 
+A log of changes (`.cdc`), which a compaction leaves beside its base file, is neither: no snapshot reads it.
+
 Touches: nothing.
-Keeps:   1. every log of the slice is live, or superseded: merged into an output, or an output of no effect;
+Keeps:   1. every log of the slice is live, or superseded (merged into an output, or an output of no effect), or of
+            changes;
          2. the live logs are in the order in which readers merge them.
 """
 
@@ -29,7 +32,7 @@ _NOTHING_MERGED: Mapping[str, tuple[LogFile, ...]] = {}
 @dataclass(frozen=True, slots=True)
 class LiveLogs:
     files: tuple[LogFile, ...]
-    """All logs that were asked about, in comparator order."""
+    """All logs that were asked about, those of changes included, in comparator order."""
     live: tuple[LogFile, ...]
     """Logs among them whose content readers merge, in that order."""
     merged: Mapping[str, tuple[LogFile, ...]]
@@ -43,7 +46,7 @@ class LiveLogs:
         if len(self.live) == len(self.files):
             return ()
         live = {log.name.text for log in self.live}
-        return tuple(log for log in self.files if log.name.text not in live)
+        return tuple(log for log in self.files if log.name.text not in live and not log.name.is_cdc)
 
     @property
     def superseded_paths(self) -> Mapping[str, tuple[str, ...]]:
@@ -70,7 +73,7 @@ def live_logs(
     if late:
         logs = tuple(log for log in logs if log.instant not in late)
     if not log_compactions:
-        return LiveLogs(logs, logs, _NOTHING_MERGED)
+        return LiveLogs(logs, tuple(log for log in logs if not log.name.is_cdc), _NOTHING_MERGED)
 
     by_name = {log.name.text: log for log in logs}
     merged: dict[str, tuple[LogFile, ...]] = {}
@@ -87,7 +90,7 @@ def live_logs(
             continue
         merged[output] = tuple(by_name[name] for name in sorted(compaction.log_files))
         hidden |= compaction.log_files
-    live = tuple(log for name, log in by_name.items() if name not in hidden)
+    live = tuple(log for name, log in by_name.items() if name not in hidden and not log.name.is_cdc)
     found = LiveLogs(logs, live, merged, outputs)
     # An output stands at the place of its newest source, which may lie before logs of older instants than its own.
     in_order = sorted(live, key=lambda log: (comparable_time(found.place(log)), log.name.sort_key))

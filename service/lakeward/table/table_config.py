@@ -22,6 +22,7 @@ from lakeward.errors import BrokenFile, NotATable, NotFound, UntrustedName
 from lakeward.format.file_name import HFILE, PARQUET
 from lakeward.format.java_properties import parse_properties
 from lakeward.format.properties_head import PropertiesHead, parse_properties_head
+from lakeward.format.supplemental_logging import SUPPLEMENTAL_LOGGING, SupplementalLogging, parse_supplemental_logging
 from lakeward.storage.place import found_link
 from lakeward.storage.storage import Storage, join
 from lakeward.table.table_version import TableVersion
@@ -74,6 +75,7 @@ MERGE_PROPERTY = "hoodie.record.merge.property."
 """From version 9 on readers hand what stands behind this prefix to the merge."""
 DELETE_FIELD = f"{MERGE_PROPERTY}hoodie.payload.delete.field"
 DELETE_MARKER = f"{MERGE_PROPERTY}hoodie.payload.delete.marker"
+CDC_ENABLED = "hoodie.table.cdc.enabled"
 PARTIAL_UPDATE_MODE = "hoodie.table.partial.update.mode"
 UNAVAILABLE_VALUE = f"{MERGE_PROPERTY}hoodie.write.partial.update.unavailable.value"
 
@@ -237,7 +239,12 @@ class TableConfig:
 
     @property
     def cdc_enabled(self) -> bool:
-        return self.is_true("hoodie.table.cdc.enabled")
+        return self.is_true(CDC_ENABLED)
+
+    @property
+    def supplemental_logging(self) -> SupplementalLogging | None:
+        """What compactions write of each change; None where they write nothing, or Hudi knows no such mode."""
+        return parse_supplemental_logging(self.get(SUPPLEMENTAL_LOGGING)) if self.cdc_enabled else None
 
     @property
     def timezone(self) -> str:

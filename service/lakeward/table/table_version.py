@@ -12,6 +12,7 @@
     several ordering fields          yes     yes
     merge properties                 yes     yes
     later conflict rules             yes     yes
+    change capture                   yes     yes
     hybrid plans                             yes
 
 Touches: nothing.
@@ -132,6 +133,11 @@ class TableVersion:
     @property
     def has_later_conflict_rules(self) -> bool:
         """No writer of Hudi 1.0 can write it, which takes a compaction for a conflict."""
+        return self._is_at_least(9)
+
+    @property
+    def has_change_capture(self) -> bool:
+        """What a compaction writes of changes is known. Hudi 1.0 does it in other code, which was not tried."""
         return self._is_at_least(9)
 
     @property

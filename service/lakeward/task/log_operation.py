@@ -54,7 +54,7 @@ def run_log_operation(storage: Storage, spec: OperationSpec, task_attempt: int) 
     assert spec.slice.base_file is None and spec.slice.log_files
     started = time.monotonic()
     memory = PeakMemory()
-    path = output_path(storage, spec, task_attempt)
+    path = output_path(storage, spec, spec.file_name(task_attempt))
     written = _merge(storage, spec, task_attempt)
     if spec.verify:
         _verify(storage, path, spec, written)
@@ -156,7 +156,7 @@ def _write(
     ranges: ColumnRangeAccumulator,
     task_attempt: int,
 ) -> LogFileStats:
-    with open_operation_output(storage, spec, task_attempt) as sink:
+    with open_operation_output(storage, spec, spec.file_name(task_attempt)) as sink:
         writer = LogFileWriter(
             sink,
             run.schema,

@@ -4,14 +4,20 @@
         |                       hashes of each --> of the winners  == must be ==  those of what reads back
         +-- row groups that no log touches ------------- byte by byte -----------------+
 
+Where the table captures changes, those go into a log beside the base file as the merge tells of them
+(`task/change_log_output.py`).
+
 A LOG operation is `task/log_operation.py`'s. These modules and `read` are all that travels to executors, so they
 know neither SQL nor Spark.
 
-Touches: reads the slice's files; writes one file, where `task/operation_output` says.
+Touches: reads the slice's files; writes one file, and one of changes where the table captures them, in the place that
+         `task/operation_output` says.
 Keeps:   1. a result is returned only for a file that reads back as what was merged, and whose copied row groups are
             those of the base file, byte by byte, but for the file's name;
          2. where a base file's footer is wrong about its order, what was written by then is no result, and the slice is
-            merged once more without relying on any order.
+            merged once more without relying on any order;
+         3. a log of changes belongs to the result only if it reads back as what the merge told, and has as many changes
+            as it counted.
 """
 
 from __future__ import annotations
@@ -40,6 +46,7 @@ from lakeward.read.file_slice import CopiedRows, MergedSlice, open_slice
 from lakeward.read.made_keys import with_made_keys, without_made_keys
 from lakeward.read.slice_query import REWRITE
 from lakeward.storage.storage import Storage, join
+from lakeward.task.change_log_output import open_change_log
 from lakeward.task.log_operation import run_log_operation
 from lakeward.task.memory_pool import use_tight_pool
 from lakeward.task.operation_output import open_operation_output, output_path
@@ -71,14 +78,19 @@ def run_full_operation(storage: Storage, spec: OperationSpec, task_attempt: int)
 def _run(storage: Storage, spec: OperationSpec, task_attempt: int, *, by_order: bool) -> OperationResult:
     started = time.monotonic()
     memory = PeakMemory()
-    path = output_path(storage, spec, task_attempt)
+    path = output_path(storage, spec, spec.file_name(task_attempt))
     digest = Digest()
     row_bytes_max = spec.slice.budget.row
     query = replace(REWRITE, carries_hashes=spec.verify, takes_sample=spec.verify, row_bytes_max=row_bytes_max)
-    with open_slice(storage, spec.slice, by_order=by_order, query=query) as merged:
-        stats, ranges = _write(storage, spec, merged, digest, task_attempt)
+    with open_change_log(storage, spec, task_attempt) as changes:
+        on_changes = None if changes is None else changes.add
+        with open_slice(storage, spec.slice, by_order=by_order, query=query, on_changes=on_changes) as merged:
+            stats, ranges = _write(storage, spec, merged, digest, task_attempt)
+        change_log = None if changes is None else changes.close()
     if spec.verify:
         _verify(storage, path, spec, merged, stats, digest)
+        if changes is not None:
+            changes.verify(merged.counts)
     column_stats = _column_stats(storage, path, spec, ranges)
     storage.create(spec.done_path(task_attempt, rows=stats.rows), b"")
     return OperationResult(
@@ -95,6 +107,7 @@ def _run(storage: Storage, spec: OperationSpec, task_attempt: int, *, by_order: 
         peak_memory_bytes=memory.peak_bytes(),
         column_stats=column_stats,
         damage=merged.scan.damage,
+        change_log=change_log,
     )
 
 
@@ -106,7 +119,9 @@ def _write(
     ranges = ColumnRangeAccumulator(watched, merged.row_schema)
     before = _scan_before(storage, spec)
     with (
-        open_operation_output(storage, spec, task_attempt) as sink,
+        open_operation_output(
+            storage, spec, spec.file_name(task_attempt), replaces_base_file=spec.slice.base_file is not None
+        ) as sink,
         BaseFileWriter(
             sink,
             merged.schema,

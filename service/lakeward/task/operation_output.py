@@ -1,4 +1,4 @@
-"""The place at which an operation writes its file, and what must be so before and after.
+"""The place at which an operation writes a file of its own, and what must be so before and after.
 
     file system     into the attempt's folder, which is never created here: a task that wakes up after its attempt was
                     rolled back or committed finds no folder and fails, instead of leaving a file behind
@@ -21,14 +21,15 @@ from lakeward.storage.storage import Storage
 from lakeward.task.operation_spec import OperationSpec
 
 
-def output_path(storage: Storage, spec: OperationSpec, task_attempt: int) -> str:
+def output_path(storage: Storage, spec: OperationSpec, name: str) -> str:
     of = spec.slice
-    name = spec.file_name(task_attempt)
     return fencing_of(storage).output_path(of.base_path, spec.attempt_folder, of.partition_path, name)
 
 
-def open_operation_output(storage: Storage, spec: OperationSpec, task_attempt: int) -> AbstractContextManager[BinaryIO]:
+def open_operation_output(
+    storage: Storage, spec: OperationSpec, name: str, *, replaces_base_file: bool = False
+) -> AbstractContextManager[BinaryIO]:
     """Raises `AttemptLost` in an object store, `NotFound` in a file system, when the attempt is over."""
     of = spec.slice
-    output = Winner(of.partition_path, spec.file_name(task_attempt), of.base_file is not None)
+    output = Winner(of.partition_path, name, replaces_base_file)
     return fencing_of(storage).open_output(of.base_path, of.instant, spec.attempt, spec.attempt_folder, output)

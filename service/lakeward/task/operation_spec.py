@@ -10,8 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakeward.format.file_name import BaseFileName, LogFileName, WriteToken
+from lakeward.format.file_name import CDC_SUFFIX, BaseFileName, LogFileName, WriteToken
 from lakeward.format.metadata.record import ColumnStatsRecord
+from lakeward.format.supplemental_logging import SupplementalLogging
 from lakeward.read.slice_input import MergeCounts, SliceInput
 from lakeward.storage.storage import FileStatus, join
 from lakeward.table.damaged_file import DamagedFile
@@ -47,6 +48,8 @@ class OperationSpec:
     kind: OperationKind = OperationKind.FULL
     indexed: IndexedColumns | None = None
     """Columns of which the metadata table wants statistics; None where it has none."""
+    supplemental_logging: SupplementalLogging | None = None
+    """What a FULL writes of each change; None where the table captures none."""
 
     def file_name(self, task_attempt: int) -> str:
         """The new file's name. Two attempts of a task never write to the same name."""
@@ -55,9 +58,22 @@ class OperationSpec:
             return LogFileName(self.slice.file_id, self.slice.instant, _LOG_VERSION, token).text
         return BaseFileName(self.slice.file_id, token, self.slice.instant).text
 
+    def change_log_name(self, task_attempt: int) -> str:
+        """The name of the log of changes beside the new base file."""
+        token = str(WriteToken(self.index, self.attempt, task_attempt))
+        return LogFileName(self.slice.file_id, self.slice.instant, _LOG_VERSION, token, CDC_SUFFIX).text
+
     def done_path(self, task_attempt: int, *, rows: int) -> str:
         """An empty file whose name says how far we are: a view of progress needs one listing and no read."""
         return join(self.attempt_folder, f"{self.index}-{task_attempt}.{rows}-rows.done")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeLog:
+    """A log of changes that an operation wrote beside its base file."""
+
+    file_name: str
+    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +101,8 @@ class OperationResult:
     """Statistics of the columns that the operation was told."""
     damage: tuple[DamagedFile, ...] = ()
     """Corrupt blocks that were accepted, and are not in the result."""
+    change_log: ChangeLog | None = None
+    """None where the table captures no changes."""
 
 
 def finished_operations(statuses: Iterable[FileStatus]) -> dict[int, int]:

@@ -130,6 +130,8 @@ def _log_stats(
 ) -> Iterator[tuple[str, list[ColumnStatsRecord]]]:
     """Each of its logs with what column_stats has of it."""
     for log in slice_.log_files:
+        if log.name.is_cdc:
+            continue
         keys = [column_stats_key(column, slice_.partition_path, log.name.text) for column in indexed.columns]
         found = view.reader.lookup(COLUMN_STATS, keys).values()
         yield log.name.text, [record for record in found if isinstance(record, ColumnStatsRecord)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from lakeward.commit.metadata.changes import (
     DeletedFile,
@@ -87,6 +88,22 @@ def test_a_new_base_file_counts_in_place_of_what_was_merged():
     group = FileGroup("p", "g1-0", (slice_of(INSTANT, base=False, logs=("60",)), slice_of("10", logs=("20",))))
 
     assert counting_files([group], [new_file(BASE)], instant=INSTANT) == {"p": [BASE, ".g1-0_60.log.1_0-0-0"]}
+
+
+def test_a_log_of_changes_is_listed_and_counts_for_nothing():
+    """Neither a new one, wherever it stands among the new files, nor those of the slice. Keeps 2 of
+    commit/metadata/changes."""
+    old, new = LogFileName("g1-0", "10", 1, "0-0-0", ".cdc"), LogFileName("g1-0", INSTANT, 1, "0-0-0", ".cdc").text
+    before = slice_of("10", logs=("20",))
+    group = FileGroup("p", "g1-0", (replace(before, log_files=(LogFile(old, "p", 1), *before.log_files)),))
+    files = [new_file(BASE), new_file(new)]
+
+    assert files_records(files)["p"] == FilesRecord({BASE: FileEntry(10), new: FileEntry(10)})
+    for each in (files, files[::-1]):
+        assert counting_files([group], each, instant=INSTANT) == {"p": [BASE]}
+    log = new_file(LogFileName("g1-0", "30", 1, "0-0-0").text)
+    (names,) = counting_files([group], [log], instant="30").values()
+    assert not [name for name in names if name.endswith(".cdc")]
 
 
 def test_a_new_log_counts_beside_all_that_is_there():

@@ -15,7 +15,7 @@ from lakeward.format.timeline.commit_metadata import (
 )
 from lakeward.read.slice_input import MERGED_BY_KEY, MergeCounts, MergedBy
 from lakeward.table.file_group import FileSlice
-from lakeward.task.operation_spec import OperationKind, OperationResult
+from lakeward.task.operation_spec import ChangeLog, OperationKind, OperationResult
 
 FILE_ID = "bc86f1d4-f4bf-4715-a7fd-f9bb1bc306ac-0"
 NAME = f".{FILE_ID}_20261121080222954.log.1_0-72-90"
@@ -130,3 +130,16 @@ def test_a_commit_says_how_its_groups_were_merged():
     assert said == ["hashes 1, order 1, row groups copied 30", "hashes 1, order 2, row groups copied 34"]
     alone = compaction_commit(slices[1:2], results[1:2], "{}").extra_metadata[MERGED_BY_KEY]
     assert alone == "hashes 1"
+
+
+def test_the_log_of_changes_is_in_the_stat():
+    """Hudi's readers of changes find it by its path and size, beside the base file's, and by nothing else; what is read
+    back is what was written. Without one there is no such entry."""
+    full = replace(RESULT, kind=OperationKind.FULL, partition_path="p")
+    of = replace(SLICE, partition_path="p")
+    captured = replace(full, change_log=ChangeLog(".x.cdc", 7))
+    metadata = compaction_commit([of], [captured], "{}")
+    (stat,) = metadata.partition_to_write_stats["p"]
+    assert stat.cdc_stats == {"p/.x.cdc": 7}
+    assert read_commit_metadata(write_commit_metadata(metadata), file="x", layout=2) == metadata
+    assert compaction_commit([of], [full], "{}").partition_to_write_stats["p"][0].cdc_stats is None

@@ -30,10 +30,13 @@ from lakeward.plan.compaction.selection import GroupFilter
 from lakeward.storage.local import LocalStorage
 from lakeward.task.operation import run_operation
 from lakeward.task.operation_spec import OperationResult, OperationSpec
+from lakeward.verify.metadata_check import SampleSize
+from lakeward.verify.table_verification import verify_table
 from tests.crash.compacting import LOG, check_finished, check_readable, everything, instants
 from tests.execute.bench import NOTHING, Bench, Watcher, pending_states
 from tests.faults import FaultyStorage
 from tests.golden_tables import GOLDEN, copy_golden
+from tests.metadata_golden import set_property
 
 
 def full(**groups: tuple[str, ...]) -> Planner:
@@ -62,6 +65,30 @@ def test_a_plan_is_scheduled_merged_and_committed(bench: Bench) -> None:
     assert [decision.reason for decision in report.outcome.decisions] == [Reason.HAS_LOGS]
     assert bench.watcher.states[-1].rows == 4
     assert bench.watcher.states[-1].input_bytes == bench.watcher.states[-1].input_bytes_total
+
+
+def test_changes_are_published_with_the_base_file(tmp_path: Path) -> None:
+    """The log of changes stands in the partition, the commit and the metadata table name it, nothing is left of it
+    elsewhere, and it is nothing to compact; the next plan names it."""
+    bench = Bench(copy_golden("v9_metadata", tmp_path / "table"))
+    set_property(bench.base, "hoodie.table.cdc.enabled", "true")
+    (plan,) = bench.compactor().compact().plans
+    (operation,) = plan.operations
+    assert operation.change_log is not None
+    path = f"{operation.partition_path}/{operation.change_log.file_name}"
+    assert (bench.base / path).stat().st_size == operation.change_log.size_bytes
+    (commit,) = (bench.base / ".hoodie/timeline").glob(f"{plan.instant}_*.commit")
+    metadata = read_commit_metadata(commit.read_bytes(), file=commit.name, layout=2)
+    (stat,) = metadata.partition_to_write_stats[operation.partition_path]
+    assert stat.cdc_stats == {path: operation.change_log.size_bytes}
+    assert not any((bench.base / ".hoodie/.temp").rglob("*"))
+    found = verify_table(
+        bench.storage, str(bench.base), size=SampleSize(None, 100), merge_sample=1, clock=bench.clock, timezone="UTC"
+    )
+    assert found.problems == ()
+
+    report = bench.compactor().compact()
+    assert (report.plans, [decision.reason for decision in report.outcome.decisions]) == ((), [Reason.NO_LOGS])
 
 
 def test_a_second_run_finds_nothing_to_do(bench: Bench) -> None:

@@ -195,8 +195,8 @@ def test_other_versions_and_types_are_refused():
     """A data block of a version or type that this release does not know is not guessed at."""
     with pytest.raises(Unsupported, match="version 4"):
         read(avro_block([], version=4))
-    with pytest.raises(Unsupported, match="CDC_DATA"):
-        read(avro_block([]), block_type=BlockType.CDC_DATA)
+    with pytest.raises(Unsupported, match="DELETE"):
+        read(avro_block([]), block_type=BlockType.DELETE)
 
 
 def test_parquet_block_that_is_none():

@@ -102,8 +102,10 @@ def read_line(table: Table, line: str) -> None:
             table.properties["hoodie.record.merge.mode"] = f"{mode.upper()}_TIME_ORDERING"
         case ["group", group, *files]:
             partition, file_id = split_group(group)
-            base, logs = read_files(files)
-            table.groups.append(file_group(partition, file_id, base=base, logs=logs))
+            base, logs, changes = read_files(files)
+            table.groups.append(file_group(partition, file_id, base=base, logs=logs, changes=changes))
+        case ["cdc"]:
+            table.properties["hoodie.table.cdc.enabled"] = "true"
         case ["pending", action, time, *rest]:
             state = State.INFLIGHT
             if rest[:1] == ["requested"]:
@@ -159,13 +161,17 @@ def read_line(table: Table, line: str) -> None:
             raise AssertionError(f"no such line in a case: {line!r}")
 
 
-def read_files(words: list[str]) -> tuple[tuple[str, int] | None, list[tuple[str, int]]]:
-    """`base 1GiB@t10 logs 3x1MiB@t20 4MiB@t30`: three logs at t20, t21 and t22, and one at t30."""
+Sizes = list[tuple[str, int]]
+
+
+def read_files(words: list[str]) -> tuple[tuple[str, int] | None, Sizes, Sizes]:
+    """`base 1GiB@t10 logs 3x1MiB@t20 4MiB@t30`: three logs at t20, t21 and t22, and one at t30; and `changes`."""
     base = None
-    logs: list[tuple[str, int]] = []
+    logs: Sizes = []
+    changes: Sizes = []
     kind = ""
     for word in words:
-        if word in ("base", "logs"):
+        if word in ("base", "logs", "changes"):
             kind = word
             continue
         size, _, time = word.partition("@")
@@ -174,8 +180,9 @@ def read_files(words: list[str]) -> tuple[tuple[str, int] | None, list[tuple[str
             continue
         count, _, each = size.rpartition("x")
         for index in range(int(count or 1)):
-            logs.append((instant(f"t{int(time[1:]) + index}"), parse_size(each)))
-    return base, logs
+            of_kind = logs if kind == "logs" else changes
+            of_kind.append((instant(f"t{int(time[1:]) + index}"), parse_size(each)))
+    return base, logs, changes
 
 
 def split_group(text: str) -> GroupId:

@@ -76,3 +76,14 @@ def test_many_log_compactions_on_each_other_are_told_in_no_time() -> None:
     files = files_of_run(stacked, stacked.live)
     assert live(stacked)[0] == minute(86)
     assert files == stacked.log_files
+
+
+def test_a_log_of_changes_is_neither_live_nor_superseded() -> None:
+    """Keeps 1 of table/live_logs: no reader of rows opens it, and no write of rows put it there."""
+    group = file_group(
+        "p", "g", base=(minute(1), 1000), logs=[(minute(2), 5)], changes=[(minute(1), 700), (minute(3), 700)]
+    )
+    for compactions in ((), [LogCompaction(minute(9), frozenset())]):
+        found = profile_slice(group.slices[0], compactions)
+        assert (live(found), found.logs.superseded, found.log_bytes, found.delta_commits) == ([minute(2)], (), 5, 1)
+        assert len(found.log_files) == 3

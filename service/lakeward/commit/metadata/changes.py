@@ -12,6 +12,8 @@ undone clean brings back comes into the same three, and into no range: it is in 
 The record index and secondary indexes get nothing: neither moves a row to another file group. (Hudi's own log
 compaction deletes the keys again whose deletes it keeps; `format/metadata/log_stats.py` says why we do not.)
 
+A log of changes (`.cdc`) is in `files` and nowhere else: nothing of a table's rows is read from it.
+
 Touches: nothing.
 Keeps:   1. the entries of a file group are in the order of the bytes of their keys, each key once;
          2. which files count for a partition may be too many, never too few, so that its range holds every value;
@@ -64,6 +66,11 @@ class NewFile:
     @property
     def is_base_file(self) -> bool:
         return parse_log_file(self.name) is None
+
+    @property
+    def is_change_log(self) -> bool:
+        log = parse_log_file(self.name)
+        return log is not None and log.is_cdc
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +141,7 @@ def counting_files(groups: Iterable[FileGroup], new: Collection[NewFile], *, ins
         groups: of the partitions, as they are before the commit.
         new: what the commit of `instant` adds. A base file begins a slice at `instant`.
     """
+    new = [file for file in new if not file.is_change_log]
     made: dict[GroupId, NewFile] = {(file.partition_path, file.file_id): file for file in new}
     counting: dict[str, list[str]] = {}
     for file in new:
@@ -153,7 +161,7 @@ def _names(group: FileGroup, *, since: str) -> list[str]:
     for slice_ in group.slices:
         if since and comparable_time(slice_.base_instant) < comparable_time(since):
             break
-        names.extend(log.name.text for log in slice_.log_files)
+        names.extend(log.name.text for log in slice_.log_files if not log.name.is_cdc)
         if slice_.base_file is not None:
             names.append(slice_.base_file.name)
             break

@@ -103,7 +103,7 @@ def _failed(table: ServicedTable, spec: OperationSpec, error: LakewardError) -> 
 def _specs(table: ServicedTable, claim: Claim) -> list[OperationSpec]:
     snapshot, options = claim.snapshot, table.options
     assert snapshot.schema is not None, "eligibility refuses a table without a schema"
-    rules = merge_rules(snapshot)
+    rules, logging = merge_rules(snapshot), snapshot.config.supplemental_logging
     committed = committed_writes(snapshot.timeline, snapshot.config.version)
     _check_schema_is_older(claim)
     return [
@@ -132,6 +132,7 @@ def _specs(table: ServicedTable, claim: Claim) -> list[OperationSpec]:
             codec=options.codec,
             verify=options.verify,
             indexed=claim.indexed,
+            supplemental_logging=logging if target.kind is OperationKind.FULL else None,
         )
         for index, target in enumerate(claim.targets.of)
     ]

@@ -10,7 +10,7 @@ Keeps:   1. what is published is what is still right: an operation whose slice c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -137,7 +137,11 @@ class CompactionService:
         return Publication(
             latest_time=snapshot.timeline.latest_time,
             zone=snapshot.zone,
-            winners=[_winner(target, result) for target, result in zip(self.kept.of, results, strict=True)],
+            winners=[
+                winner
+                for target, result in zip(self.kept.of, results, strict=True)
+                for winner in _winners(target, result)
+            ],
             groups=self.groups,
             participants=participants,
         )
@@ -153,7 +157,9 @@ class CompactionService:
     def _list_markers(self) -> None:
         if not self._has_listed_markers:
             by_group = self._by_group()
-            self.attempt.list_markers([_winner(each, by_group[each.group_id]) for each in self._claim.targets.of])
+            self.attempt.list_markers(
+                winner for each in self._claim.targets.of for winner in _winners(each, by_group[each.group_id])
+            )
             self._has_listed_markers = True
 
     def _by_group(self) -> Mapping[GroupId, OperationResult]:
@@ -223,15 +229,21 @@ def _still_right(table: ServicedTable, claim: Claim, snapshot: TableSnapshot) ->
     return Targets(still, tuple(dropped.values()))
 
 
-def _winner(target: Target, result: OperationResult) -> Winner:
+def _winners(target: Target, result: OperationResult) -> Iterator[Winner]:
+    partition_path = target.slice.partition_path
     replaces_base_file = target.kind is OperationKind.FULL and target.slice.base_file is not None
-    return Winner(target.slice.partition_path, result.file_name, replaces_base_file)
+    yield Winner(partition_path, result.file_name, replaces_base_file)
+    if result.change_log is not None:
+        yield Winner(partition_path, result.change_log.file_name, replaces_base_file=False)
 
 
 def _new_files(results: Sequence[OperationResult]) -> list[NewFile]:
     from lakeward.commit.metadata.changes import NewFile
 
-    return [
-        NewFile(result.partition_path, result.file_id, result.file_name, result.size_bytes, result.column_stats)
-        for result in results
-    ]
+    files = []
+    for result in results:
+        place = (result.partition_path, result.file_id)
+        files.append(NewFile(*place, result.file_name, result.size_bytes, result.column_stats))
+        if (log := result.change_log) is not None:
+            files.append(NewFile(*place, log.file_name, log.size_bytes, ()))
+    return files

@@ -2,8 +2,9 @@
 
 An Avro data block (type 3) holds int32 block version, int32 record count, then per record int32 length and Avro binary;
 the schema is in the block's header. It is decoded straight into Arrow buffers by `format/avro/decoder.py`, some
-thousand records at a time. So are the records of an HFile data block (type 4), as `hfile_block.py` finds them. A
-Parquet data block (type 5) is a whole Parquet file inside of the log file and is read in place.
+thousand records at a time. So are records of changes (type 6), and those of an HFile data block (type 4), as
+`hfile_block.py` finds them. A Parquet data block (type 5) is a whole Parquet file inside of the log file and is read in
+place.
 
 Touches: the log file it is given, by seeking and reading.
 Keeps:   1. every length is checked against the block before it is used, every value against its type;
@@ -71,11 +72,11 @@ def read_data_block(
     schema_json = block.headers.get(HeaderKey.SCHEMA)
     if schema_json is None:
         raise _broken(block, "it has no schema header")
-    if block.type in (BlockType.AVRO_DATA, BlockType.HFILE_DATA):
+    if block.type in (BlockType.AVRO_DATA, BlockType.HFILE_DATA, BlockType.CDC_DATA):
         if meter is not None:
             meter.bytes_read += block.content_length
             meter.bytes_stored += block.content_length
-        read = _read_avro if block.type is BlockType.AVRO_DATA else _read_hfile
+        read = _read_hfile if block.type is BlockType.HFILE_DATA else _read_avro
         for batch in read(file, block, schema_json, batch_rows, bytes_max):
             if meter is not None:
                 meter.rows += batch.num_rows

@@ -2,8 +2,8 @@
 
 The length of a block stands in front of it, so a block is encoded whole before it is written, and rows are cut
 into as many blocks as it takes to keep each near `BLOCK_BYTES`. Data goes into Avro or Parquet blocks in the schema of
-the header; deletes go into delete blocks of version 3, one for each class of ordering value, because hudi-rs refuses a
-block that mixes them.
+the header, records of changes into CDC blocks, which are made like Avro blocks; deletes go into delete blocks of
+version 3, one for each class of ordering value, because hudi-rs refuses a block that mixes them.
 
 Touches: the sink it is given, by appending; it is never read or closed.
 Keeps:   1. every block carries all headers of the writer, so whichever is read first speaks for the file;
@@ -74,14 +74,14 @@ class LogFileWriter:
     ) -> None:
         """
         Args:
-            schema: of every batch: the meta columns, then those of the table. For Parquet blocks strings may come in
-                dictionaries.
-            schema_json: the same in Avro, from `log_block_schema`.
-            block_type: of the data blocks, Avro or Parquet.
+            schema: of every batch: the meta columns, then those of the table, or that of records of changes. For Parquet
+                blocks strings may come in dictionaries.
+            schema_json: the same in Avro, from `log_block_schema` or `change_schema`.
+            block_type: of the data blocks: Avro, Parquet or CDC.
             headers: of every block, beside instant and schema.
             codec: of Parquet blocks; Avro blocks are not compressed.
         """
-        assert block_type in (BlockType.AVRO_DATA, BlockType.PARQUET_DATA)
+        assert block_type in (BlockType.AVRO_DATA, BlockType.PARQUET_DATA, BlockType.CDC_DATA)
         self._sink = sink
         self._block_type = block_type
         self._headers = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: schema_json, **(headers or {})}
@@ -109,10 +109,10 @@ class LogFileWriter:
         """Append rows. Raises `Unsupported` for a row that the Avro schema cannot encode."""
         for start in range(0, batch.num_rows, _ROWS_AT_ONCE):
             part = batch.slice(start, _ROWS_AT_ONCE)
-            if self._block_type is BlockType.AVRO_DATA:
-                self._add_avro(part)
-            else:
+            if self._block_type is BlockType.PARQUET_DATA:
                 self._add_parquet(part)
+            else:
+                self._add_avro(part)
         self._rows += batch.num_rows
 
     def write_deletes(self, keys: pa.Array, ordering: pa.Array | None, *, partition_path: str) -> None:
@@ -128,6 +128,8 @@ class LogFileWriter:
     def close(self) -> LogFileStats:
         """Write what is left. The sink stays open, since it is the caller's."""
         self._flush()
+        if self._block_type is BlockType.CDC_DATA and not self._blocks:
+            self._write_records()  # Hudi's logger of changes flushes what it has at its end, also nothing
         return LogFileStats(rows=self._rows, deletes=self._deletes, blocks=self._blocks, size_bytes=self._size)
 
     def _add_avro(self, batch: pa.RecordBatch) -> None:
@@ -159,14 +161,18 @@ class LogFileWriter:
     def _flush(self) -> None:
         if not self._pending:
             return
-        if self._block_type is BlockType.AVRO_DATA:
-            head = struct.pack(">ii", AVRO_BLOCK_VERSION, self._pending_rows)
-            self._write_block(BlockType.AVRO_DATA, [head, *self._pending])
-        else:
+        if self._block_type is BlockType.PARQUET_DATA:
             self._write_block(BlockType.PARQUET_DATA, [self._as_parquet()])
+        else:
+            self._write_records()
         self._pending = []
         self._pending_bytes = 0
         self._pending_rows = 0
+
+    def _write_records(self) -> None:
+        self._write_block(
+            self._block_type, [struct.pack(">ii", AVRO_BLOCK_VERSION, self._pending_rows), *self._pending]
+        )
 
     def _as_parquet(self) -> bytes:
         out = io.BytesIO()
@@ -194,6 +200,12 @@ class LogFileWriter:
         self._size += len(head) + length + 4 + 8
 
     def _unwritable(self, batch: pa.RecordBatch, bad: UnwritableRecord) -> Unsupported:
+        if self._block_type is BlockType.CDC_DATA:
+            return Unsupported(
+                f"The change {batch.slice(bad.row, 1).to_pylist()[0]!r:.300} cannot be written to a log of changes.",
+                why=f"{bad.why[:1].upper()}{bad.why[1:]}.",
+                remedy="Leave compaction of this table to Hudi.",
+            )
         key = batch.column(batch.schema.get_field_index("_hoodie_record_key"))[bad.row].as_py()
         return Unsupported(
             f"The row with key {key!r} cannot be written to a log.",

@@ -43,7 +43,7 @@ class Order:
     def __len__(self) -> int:
         return len(self.places)
 
-    def part(self, chosen: slice | npt.NDArray[np.bool_]) -> Order:
+    def part(self, chosen: slice | npt.NDArray[np.bool_] | npt.NDArray[np.int64]) -> Order:
         return Order(self.batches[chosen], self.places[chosen], self.joins[chosen])
 
     def by_batch(self) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:

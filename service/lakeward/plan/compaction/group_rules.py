@@ -77,7 +77,9 @@ class GroupRules:
         self._log_allowed = snapshot.config.has_log_compaction
         by_version = Form.HYBRID if version.has_hybrid_plans else Form.SPLIT
         has_logs = self._log_allowed and options.only is not Choice.FULL
-        self.form = (options.form or by_version) if has_logs else Form.SPLIT
+        # Readers of changes take the rows of a LOG that is in a compaction for changes, and fail (decision 0051).
+        may_be_hybrid = has_logs and not snapshot.config.cdc_enabled
+        self.form = (options.form or by_version) if may_be_hybrid else Form.SPLIT
         self._objective = None if options.only is Choice.LOG else options.objective
         # An output is ranked by its own instant there, so any pending write would come before it.
         self._output_ranks_last = version.has_hybrid_plans and snapshot.config.merge_mode == COMMIT_TIME_ORDERING
@@ -253,7 +255,8 @@ class GroupRules:
 
     def _numbers(self, profile: SliceProfile) -> dict[str, int | float]:
         known: dict[str, int | float] = {} if profile.base_rows is None else {"base_rows": profile.base_rows}
-        oldest = max((self._record_seconds(log) for log in profile.log_files), default=0)
+        superseded = profile.logs.superseded
+        oldest = max((self._record_seconds(log) for log in (*profile.live, *superseded)), default=0)
         if self._objective is not None and profile.live:
             since = self._ages.moment(oldest)
             known["objective_seconds"] = self._objective
@@ -264,8 +267,8 @@ class GroupRules:
             "log_bytes": profile.log_bytes,
             "median_log_bytes": profile.median_log_bytes,
             "largest_log_bytes": profile.largest_log_bytes,
-            "superseded_log_files": len(profile.log_files) - len(profile.live),
-            "superseded_log_bytes": sum(log.size for log in profile.log_files) - profile.log_bytes,
+            "superseded_log_files": len(superseded),
+            "superseded_log_bytes": sum(log.size for log in superseded),
             "delta_commits": profile.delta_commits,
             "oldest_log_seconds": oldest,
             "base_seconds": self._ages.seconds_since(profile.slice.base_instant),

@@ -67,5 +67,5 @@ def profile_slice(
         log_bytes=sum(sizes),
         median_log_bytes=statistics.median(sizes) if sizes else 0,
         largest_log_bytes=sizes[-1] if sizes else 0,
-        delta_commits=len({log.instant for log in logs.files} - logs.outputs),
+        delta_commits=len({log.instant for log in logs.files if not log.name.is_cdc} - logs.outputs),
     )

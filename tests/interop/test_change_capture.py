@@ -1,0 +1,140 @@
+"""Tables with change data capture that Hudi or we compact, in all three modes: what Hudi's reader of changes says.
+
+Hudi's CDC query on Spark leaves compactions out and infers changes from delta commits; Flink's reads the logs of
+changes that compactions write, too (`consumeChangesFromCompaction`). The second is asked here of the same classes: the
+switch is set in the query's own extractor before it runs.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.hudi.table import HudiTable, TableShape
+from tests.interop.hybrid_table import OPTIONS
+from tests.interop.lakeward_cli import lakeward
+from tests.interop.test_compaction import assert_verified
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.wide, pytest.mark.timeout(1200)]
+
+
+def changes(table: HudiTable, begin: str, end: str, *, of_compactions: bool = False) -> list[str]:
+    """Operation, row before and after of each change in (begin, end], without instants and meta columns."""
+    frame = table.frame(
+        **{
+            "hoodie.datasource.query.type": "incremental",
+            "hoodie.datasource.query.incremental.format": "cdc",
+            "hoodie.datasource.read.begin.instanttime": begin,
+            "hoodie.datasource.read.end.instanttime": end,
+        }
+    )
+    if of_compactions:
+        _consume_changes_of_compactions(frame._jdf)
+    return sorted(json.dumps((row["op"], _row(row["before"]), _row(row["after"]))) for row in frame.collect())
+
+
+def _consume_changes_of_compactions(frame: Any) -> None:
+    index = frame.queryExecution().analyzed().collectLeaves().head().relation().location()
+    extractor = _field(index, "cdcExtractor").get(index)
+    _field(extractor, "consumeChangesFromCompaction").setBoolean(extractor, True)
+    again = extractor.getClass().getDeclaredMethod("initInstantAndCommitMetadata", None)
+    again.setAccessible(True)
+    again.invoke(extractor, None)
+
+
+def _field(owner: Any, name: str) -> Any:
+    field = owner.getClass().getDeclaredField(name)
+    field.setAccessible(True)
+    return field
+
+
+def _row(image: str | None) -> dict[str, Any] | None:
+    row = json.loads(image or "null")  # a log of changes gives the text `null` where a delta commit gives none
+    return row and {name: value for name, value in row.items() if not name.startswith("_hoodie")}
+
+
+class Captured:
+    """A table that captures changes, which Hudi writes."""
+
+    def __init__(self, spark: SparkSession, table: HudiTable) -> None:
+        self._spark = spark
+        self.table = table
+
+    def copy_to(self, path: Path) -> Captured:
+        return Captured(self._spark, self.table.copy_to(path))
+
+    def write(self, *rows: tuple[str, int, str], operation: str = "upsert", part: str = "p") -> None:
+        values = ", ".join(f"('{key}', '{part}', {ts}L, '{value}')" for key, ts, value in rows)
+        self.table.write(self._spark.sql(f"SELECT * FROM VALUES {values} AS t(id, part, ts, v)"), operation)
+
+    def compact(self, *options: str) -> list[tuple[str, list[str]]]:
+        """What was carried out: action, and the kinds of its operations."""
+        code, printed = lakeward("compact", str(self.table.path), "--writers", "stopped", *options)
+        assert code == 0, printed
+        return [(each["action"], [one["kind"] for one in each["operations"]]) for each in printed["compactions"]]
+
+    def ends(self) -> list[str]:
+        """The completion times of all commits but log compactions."""
+        timeline = self.table.path / ".hoodie/timeline"
+        return [
+            completed
+            for requested, completed in self.table.completed_instants()
+            if not (timeline / f"{requested}.logcompaction.requested").exists()
+        ]
+
+
+@pytest.mark.parametrize("mode", ["OP_KEY_ONLY", "DATA_BEFORE", "DATA_BEFORE_AFTER"])
+def test_changes_are_those_of_hudis_compaction(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+    """FULL, LOG, and LOG before FULL, asked for in the hybrid form, which is split here: over all commits, and over
+    each for itself, Hudi reads the changes that it reads where it compacted, with those of compactions and without;
+    and so it does of what it writes afterwards."""
+    shape = TableShape(
+        partition_fields="part",
+        index="BUCKET",
+        buckets=1,
+        options={
+            "hoodie.metadata.enable": "true",
+            "hoodie.table.cdc.enabled": "true",
+            "hoodie.table.cdc.supplemental.logging.mode": mode,
+        },
+    )
+    hudis = Captured(spark, HudiTable(spark, tmp_path / "hudis", shape))
+    hudis.write(*((f"k{number:02}", 10, f"a{number}") for number in range(10)), operation="bulk_insert")
+    hudis.write(("k00", 11, "b"), ("k01", 11, "a1"), ("k02", 5, "late"), ("n1", 11, "new"), ("k08", 10, "a8"))
+    hudis.write(("k03", 11, ""), ("n2", 11, "x"))
+    hudis.write(("k04", 11, ""), operation="delete")
+    hudis.write(("n2", 12, ""), operation="delete")
+    hudis.write(("zz", 12, ""), operation="delete")
+    full, mixed, log = (hudis.copy_to(tmp_path / name) for name in ("full", "mixed", "log"))
+    hudis.table.compact()
+    assert full.compact("--type", "full") == [("compaction", ["FULL"])]
+    assert mixed.compact(*OPTIONS, "--type", "log") == [("logcompaction", ["LOG"])]
+    assert mixed.compact("--type", "full") == [("compaction", ["FULL"])]
+    assert log.compact(*OPTIONS, "--type", "log") == [("logcompaction", ["LOG"])]
+
+    compacted = hudis.ends()
+    for of_compactions in (True, False):
+        expected = changes(hudis.table, "000", compacted[-1], of_compactions=of_compactions)
+        for each in (full, mixed):
+            assert changes(each.table, "000", each.ends()[-1], of_compactions=of_compactions) == expected
+    expected = changes(hudis.table, *compacted[-2:], of_compactions=True)
+    assert [json.loads(change)[0] for change in expected] == ["d", "i", "u", "u", "u", "u"]
+    for each in (full, mixed):
+        assert changes(each.table, *each.ends()[-2:], of_compactions=True) == expected
+
+    for each in (hudis, full, mixed, log):
+        each.write(("k00", 13, "c"), ("n1", 12, "again"))
+    expected = changes(hudis.table, *hudis.ends()[-2:])
+    for each in (full, mixed, log):
+        assert changes(each.table, *each.ends()[-2:]) == expected
+        assert each.table.snapshot(with_meta=False) == hudis.table.snapshot(with_meta=False)
+        assert_verified(each.table)
+    for window in itertools.pairwise(compacted[:-1]):
+        assert changes(log.table, *window) == changes(hudis.table, *window)
