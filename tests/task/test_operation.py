@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.errors import AlreadyExists, NotFound, SpillFailed, VerificationFailed
+from lakeward.errors import AlreadyExists, NotFound, SpillFailed, Unsupported, VerificationFailed
 from lakeward.format.avro.schema import META_COLUMNS
 from lakeward.format.log.change_log import ChangedRows, ChangeLogWriter, read_changes
 from lakeward.format.metadata.base_file_stats import read_bloom_filter
@@ -374,3 +374,12 @@ def test_there_is_no_log_of_changes_where_none_are_captured(spec: OperationSpec)
     """Keeps 2 of task/change_log_output."""
     assert run_operation(LocalStorage(), spec, task_attempt=1).change_log is None
     assert not list(Path(spec.attempt_folder).glob("*.cdc"))
+
+
+def test_changes_of_rows_without_keys_are_not_captured(spec: OperationSpec) -> None:
+    """It is not known what Hudi calls a change there, so nothing is written."""
+    slice_ = replace(spec.slice, key_fields=("id",))
+    of = replace(spec, slice=slice_, supplemental_logging=SupplementalLogging.DATA_BEFORE)
+    with pytest.raises(Unsupported, match="cannot be captured"):
+        run_operation(LocalStorage(), of, task_attempt=1)
+    assert not list(Path(spec.attempt_folder).glob("*.parquet"))

@@ -123,8 +123,8 @@ class MergedSlice:
         if on_changes is not None and (has_operation or key_fields or self.rules != slice_input.rules):
             raise Unsupported(
                 f"The changes of file group {slice_input.file_id} cannot be captured.",
-                why="Its rows carry no keys, some of their columns or their kind of change, of which it is not known what "
-                "Hudi calls a change.",
+                why="Its rows carry no keys, some of their columns or their kind of change; what Hudi calls a change "
+                "of such rows is not known.",
                 remedy="Leave compaction of this table to Hudi, or switch change data capture off.",
             )
         self._read_schema = query.with_dictionaries(

@@ -74,8 +74,8 @@ class LogFileWriter:
     ) -> None:
         """
         Args:
-            schema: of every batch: the meta columns, then those of the table, or that of records of changes. For Parquet
-                blocks strings may come in dictionaries.
+            schema: of every batch: the meta columns, then those of the table, or that of records of changes. For
+                Parquet blocks strings may come in dictionaries.
             schema_json: the same in Avro, from `log_block_schema` or `change_schema`.
             block_type: of the data blocks: Avro, Parquet or CDC.
             headers: of every block, beside instant and schema.
