@@ -115,6 +115,11 @@ NEVER: Mapping[str, Mapping[str, set[str]]] = {
         "deletes": _BY_COLUMN,
         "ordering": _BY_VALUE,
     },
+    "Hudi's in-memory index forgets a deleted key, so that an older row after it no longer meets the base row": {
+        "index": {"MEMORY"},
+        "history": {"compacted"},
+        "ordering": _BY_VALUE,
+    },
     "Hudi's in-memory index does not learn the keys of a bulk insert, and later writes double them": {
         "index": {"MEMORY"},
         "first": {"bulk_insert"},
@@ -226,8 +231,8 @@ PAIRS = _cases("""
     SIMPLE hive    compacted several parquet single    all bulk_insert marked added bigint        blooms whole  9
     SIMPLE flat    fresh     commit  parquet single    all insert      soft   added string        rli    whole  8
     MEMORY hive    pending   event   avro    composite few insert      hard   mixed bigint        stats  whole  8
-    MEMORY encoded compacted several avro    composite few insert      hard   added string        off    filled 9
-    MEMORY flat    pending   commit  parquet single    all insert      marked mixed timestamp     off    whole  9
+    MEMORY encoded fresh     several avro    composite few insert      hard   added string        off    filled 9
+    MEMORY flat    compacted commit  parquet single    all insert      marked mixed timestamp     off    whole  9
     BUCKET encoded compacted commit  parquet composite all insert      hard   added decimal(10,2) blooms whole  8
     BLOOM  hive    fresh     several parquet single    all bulk_insert hard   no    bigint        all    filled 9
     SIMPLE encoded compacted commit  parquet composite few bulk_insert hard   mixed double        files  filled 9
