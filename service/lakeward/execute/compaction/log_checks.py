@@ -73,7 +73,6 @@ def check_logs(
     from lakeward.read.made_keys import check_keys_can_be_made
     from lakeward.read.operation_column import check_no_operations, has_operations
     from lakeward.read.partial_blocks import check_whole_rows, rules_of_blocks
-    from lakeward.read.release_agreement import check_agreement
 
     try:
         committed = committed_writes(snapshot.timeline, snapshot.config.version)
@@ -91,6 +90,9 @@ def check_logs(
         with_operations = table_schema(snapshot.schema, has_operation=has_operations(scan.blocks, rules))
         rules_of_blocks(scan.blocks, rules, with_operations, snapshot.config.made_key_fields)
         if committed is not None:
+            # Merges, and so loads what compiles them.
+            from lakeward.read.release_agreement import check_agreement
+
             check_agreement(table.storage, table.base_path, logs, scan, rules=rules, schema=schema)
         if choice is Choice.LOG:
             check_holds_records(scan)
