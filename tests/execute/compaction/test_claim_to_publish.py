@@ -65,7 +65,7 @@ def test_a_claim_is_soon_followed_to_its_commit(bench: Bench) -> None:
     assert plan.completion_time is not None
     modules = sorted(module for module in followed.modules if not module.startswith("storage/"))
     assert "commit/transition" in modules, "the way was not followed"
-    assert len(modules) <= MODULES_MAX, modules
+    assert len(modules) <= MODULES_MAX, "\n".join(modules)
     assert 1 <= len(followed.steps_up) <= STEPS_UP_MAX, sorted(followed.steps_up)
 
 

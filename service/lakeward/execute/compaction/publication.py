@@ -157,9 +157,8 @@ class CompactionService:
     def _list_markers(self) -> None:
         if not self._has_listed_markers:
             by_group = self._by_group()
-            self.attempt.list_markers(
-                winner for each in self._claim.targets.of for winner in _winners(each, by_group[each.group_id])
-            )
+            winners = [winner for each in self._claim.targets.of for winner in _winners(each, by_group[each.group_id])]
+            self.attempt.list_markers(winners)
             self._has_listed_markers = True
 
     def _by_group(self) -> Mapping[GroupId, OperationResult]:
