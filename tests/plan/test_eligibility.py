@@ -414,6 +414,12 @@ CASES: list[tuple[str, str, Change]] = [
         "hoodie.table.legacy.payload.class",
         prop("hoodie.table.legacy.payload.class", "org.apache.hudi.common.model.AWSDmsAvroPayload"),
     ),
+    # Somebody's own class, with the name of one of Hudi's.
+    (
+        "payload-class",
+        "hoodie.compaction.payload.class",
+        prop("hoodie.compaction.payload.class", "com.example.DefaultHoodieRecordPayload"),
+    ),
     # A known payload whose rules are those of the other mode.
     ("payload-class", "hoodie.compaction.payload.class", prop("hoodie.compaction.payload.class", OVERWRITE)),
     (

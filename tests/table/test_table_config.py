@@ -225,6 +225,8 @@ EVENT_ID, COMMIT_ID = "eeb8d96f-b1e4-49fd-bbf8-28ac514178e5", "ce9acb64-bde0-424
         ("6", {PAYLOAD: "org.apache.hudi.common.model.OverwriteWithLatestAvroPayload", STRATEGY: EVENT_ID}, "COMMIT"),
         ("6", {PAYLOAD: "org.apache.hudi.common.model.DefaultHoodieRecordPayload", STRATEGY: COMMIT_ID}, "EVENT"),
         ("6", {PAYLOAD: "com.example.OurPayload"}, "CUSTOM"),
+        ("6", {PAYLOAD: "com.example.DefaultHoodieRecordPayload"}, "CUSTOM"),
+        ("6", {PAYLOAD: "com.uber.hoodie.common.model.OverwriteWithLatestAvroPayload"}, "COMMIT"),
         ("6", {STRATEGY: COMMIT_ID, "hoodie.table.precombine.field": "ts"}, "COMMIT"),
         ("6", {STRATEGY: "00000000-0000-0000-0000-000000000000"}, "CUSTOM"),
         ("6", {"hoodie.table.precombine.field": "ts"}, "EVENT"),

@@ -48,6 +48,7 @@ from lakeward.table.table_config import (
     PAYLOAD_MODES,
     STRATEGY_MODES,
     UNAVAILABLE_VALUE,
+    payload_name,
 )
 from lakeward.table.table_version import COMPACTABLE_VERSIONS, LOG_COMPACTION_VERSION, WRITABLE_VERSIONS
 from lakeward.table.timeline.timezone import ZoneSource
@@ -279,7 +280,7 @@ def unknown_payload(snapshot: TableSnapshot) -> Iterator[Finding]:
         ("hoodie.table.legacy.payload.class", LEGACY_PAYLOAD_MODES if has_properties else PAYLOAD_MODES),
     ):
         payload = config.get(name)
-        if payload is not None and modes.get(payload.rpartition(".")[2]) != config.merge_mode:
+        if payload is not None and modes.get(payload_name(payload)) != config.merge_mode:
             yield _at(name, payload=payload, mode=config.merge_mode)
 
 

@@ -61,7 +61,7 @@ PAYLOAD_MODES = {
     "DefaultHoodieRecordPayload": EVENT_TIME_ORDERING,
     "EventTimeAvroPayload": EVENT_TIME_ORDERING,
 }
-"""Payload classes, without their package, whose rules are exactly those of a merge mode."""
+"""Payload classes, as `payload_name` names them, whose rules are exactly those of a merge mode."""
 LEGACY_PAYLOAD_MODES = {
     **PAYLOAD_MODES,
     "AWSDmsAvroPayload": COMMIT_TIME_ORDERING,
@@ -71,6 +71,14 @@ LEGACY_PAYLOAD_MODES = {
     "PostgresDebeziumAvroPayload": EVENT_TIME_ORDERING,
 }
 """Payload classes that a table had before version 9, whose rules are those of a merge mode and of other properties."""
+_PACKAGES_OF_PAYLOADS = frozenset(
+    {
+        "org.apache.hudi.common.model",
+        "org.apache.hudi.common.model.debezium",
+        "org.apache.hudi.payload",
+        "com.uber.hoodie.common.model",  # which Hudi reads as its own since it has another name
+    }
+)
 MERGE_PROPERTY = "hoodie.record.merge.property."
 """From version 9 on readers hand what stands behind this prefix to the merge."""
 DELETE_FIELD = f"{MERGE_PROPERTY}hoodie.payload.delete.field"
@@ -172,7 +180,7 @@ class TableConfig:
         if self.version.has_inferred_merge_mode:
             return inferred
         if self.payload_class is not None:
-            return PAYLOAD_MODES.get(self.payload_class.rpartition(".")[2], CUSTOM)
+            return PAYLOAD_MODES.get(payload_name(self.payload_class), CUSTOM)
         if self.strategy_id is not None:
             return STRATEGY_MODES.get(self.strategy_id, CUSTOM)
         return inferred
@@ -270,6 +278,12 @@ class TableConfig:
 
     def _list(self, *names: str) -> tuple[str, ...]:
         return tuple(part.strip() for part in (self.get(*names) or "").split(",") if part.strip())
+
+
+def payload_name(payload_class: str) -> str:
+    """A payload class of Hudi's without its package; another one as it is, for it may have the name of Hudi's."""
+    package, _, name = payload_class.rpartition(".")
+    return name if package in _PACKAGES_OF_PAYLOADS else payload_class
 
 
 @dataclass(frozen=True, slots=True)
