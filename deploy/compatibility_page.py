@@ -1,4 +1,4 @@
-"""Write the matrix of refusals in docs/compatibility.md from the rows of plan/eligibility.
+"""Write the matrix of refusals in docs/compatibility.md, and the reason of each, from the rows of plan/eligibility.
 
     python -m deploy.compatibility_page
 
@@ -7,6 +7,7 @@ Touches: that file.
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from lakeward.plan.eligibility import ROWS, TableService
@@ -29,10 +30,10 @@ COLUMNS = {
 
 
 def document(text: str) -> str:
-    """`text` with the matrix as it is now."""
+    """`text` with the matrix and the reasons as they are now."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{matrix()}\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{matrix()}\n{reasons()}\n{END}{after}"
 
 
 def matrix() -> str:
@@ -43,6 +44,15 @@ def matrix() -> str:
     for row in ROWS:
         marks = " | ".join("refused" if service in row.stops else "runs" for service in TableService)
         lines.append(f"| {row.what} | `{row.id}` | {marks} |")
+    return "\n".join([*lines, ""])
+
+
+def reasons() -> str:
+    """What `inspect` says of each row, where it names what it found in the table's own place: `…`."""
+    lines = ["| refused | why | what helps |", "|---|---|---|"]
+    for row in ROWS:
+        why, remedy = (re.sub(r"\{\w+\}", "…", sentence).replace("|", "\\|") for sentence in (row.why, row.remedy))
+        lines.append(f"| {row.what} | {why} | {remedy} |")
     return "\n".join([*lines, ""])
 
 

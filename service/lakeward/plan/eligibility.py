@@ -169,7 +169,7 @@ ROWS: tuple[RefusalRow, ...] = (
         _ALL,
         findings.unknown_version,
         "It is {value}; this release changes tables of versions {known} only.",
-        "{remedy}",
+        "Upgrade {what}, or leave the table's services to Hudi.",
         no_work="table version {value}, whose services are left to Hudi",
     ),
     RefusalRow(
@@ -267,7 +267,8 @@ ROWS: tuple[RefusalRow, ...] = (
         "no record key",
         _ROWS_ARE_MERGED,
         findings.no_record_key,
-        "The table has no record key; its keys are generated.",
+        "The table has no record key: writers make keys up, and what Hudi does with updates and deletes there was not "
+        "tried.",
         _LEAVE,
     ),
     RefusalRow(
@@ -380,7 +381,7 @@ ROWS: tuple[RefusalRow, ...] = (
         "an ordering field inside another column",
         _ROWS_ARE_MERGED,
         findings.nested_ordering_field,
-        "{fields} lies inside another column.",
+        "{fields} lies inside another column, and how Hudi compares such values was not tried.",
         _LEAVE,
     ),
     RefusalRow(
@@ -558,7 +559,7 @@ ROWS: tuple[RefusalRow, ...] = (
         "a link, or a folder mounted a second time, where a partition would be",
         _FILES_ARE_NAMED,
         findings.linked_partitions,
-        "{why}",
+        "Rows behind it are another table's, or would be read and compacted twice: {why}.",
         "Remove it, or replace it by a folder of its own.",
         is_fault=True,
     ),

@@ -115,9 +115,7 @@ def unknown_version(snapshot: TableSnapshot) -> Iterator[Finding]:
             "hoodie.table.version",
             value=snapshot.config.get("hoodie.table.version") or "missing",
             known=COMPACTABLE_VERSIONS,
-            remedy="Upgrade Lakeward, or leave the services of this table to Hudi."
-            if version.is_too_new
-            else "Upgrade the table with a Hudi release that writes one of these versions.",
+            what="Lakeward" if version.is_too_new else "the table with a Hudi release that writes one of these versions",
         )
 
 
@@ -541,9 +539,7 @@ def linked_partitions(snapshot: TableSnapshot) -> Iterator[Finding]:
         if link.stands_for is StandsFor.PARTITION:
             yield _at(
                 link.path,
-                why=f"It is the same folder as {link.same_as}, so its rows would be read and compacted twice."
-                if link.same_as is not None
-                else "It is a link to a folder: its rows are another table's, or would be read and compacted twice.",
+                why=f"it is the same folder as {link.same_as}" if link.same_as is not None else "it is a link to a folder",
             )
 
 
