@@ -16,8 +16,10 @@ from lakeward.read.log_scan import (
     blocks_that_count,
     check_hfile_blocks,
     check_holds_records,
+    check_not_overtaken,
     check_ordering,
     check_schemas,
+    find_overtaken,
     scan_slice_heads,
 )
 from lakeward.storage.local import LocalStorage
@@ -72,6 +74,28 @@ STORIES = {
 def test_which_blocks_count(story: str, expected: str):
     """Hudi's two passes over the blocks, as stories."""
     assert count(story) == expected
+
+
+@pytest.mark.parametrize(
+    ("story", "overtaken"),
+    [
+        ("a1 a2 m4(1,2) a5", None),
+        ("a1 a2 a3 m4(1,2) a5", "3"),
+        ("a1 a2 a3 m4(1,3) a5", "2"),
+        ("a1 a2 m4(1,2) a5 a7 m6(4,5)", "7"),
+        ("a1 a2 m4(1,2) a5 m6(4,5)", None),
+        ("a1 a2 a3 m4(1,2) R5(3)", None),
+        ("a1 a9999 a2 m4(1,2)", None),
+        ("a3 m4(1,2)", None),
+    ],
+)
+def test_an_output_that_overtook_a_write(story: str, overtaken: str | None):
+    """What came between an output and its sources is read otherwise by releases that read all of them."""
+    found = find_overtaken(story_blocks(story), NOW)
+    assert found == overtaken
+    if overtaken is not None:
+        with pytest.raises(Unsupported, match="between an output of log compaction"):
+            check_not_overtaken(LogScan((), 1, 1, (), 0, found))
 
 
 def superseded(story: str, unopened: str) -> str:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import datetime
 import json
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -154,8 +155,7 @@ class _Promotion:
         if types.is_float32(source) and types.is_float64(target):
             if self._depth and not self.widens_nested_floats:
                 return None
-            # Through the shortest decimal text: 1.1f becomes 1.1, not 1.10000002384185791015625.
-            return array.cast(pa.string()).cast(target)
+            return _by_digits(array)
         if types.is_binary(source) and types.is_string(target):
             return array.cast(target)
         if types.is_fixed_size_binary(source) and types.is_binary(target):
@@ -181,6 +181,32 @@ class _Promotion:
             why=f"It was written as {source}, and {why}.",
             remedy="Compact this table with Hudi itself.",
         )
+
+
+def _by_digits(floats: pa.Array) -> pa.Array:
+    """Floats as doubles of the same digits: 1.1f becomes 1.1, not 1.10000002384185791015625.
+
+    Hudi takes the digits that Java writes. From Java 19 on these are the fewest that mean the float, as ours are;
+    before, Java writes 3.3554448E7 where 3.355445E7 would do. Where the two differ readers of one table see different
+    doubles, and so there is no right one: ArrowInvalid. (Java before 19: FloatingDecimal, held against Java 17.)
+    """
+    doubles = floats.cast(pa.string()).cast(pa.float64())
+    values = np.abs(floats.drop_null().to_numpy(zero_copy_only=False))
+    exponents, fractions = values.view(np.uint32) >> 23, values.view(np.uint32) & 0x7FFFFF
+    is_sure = (exponents > 0) & (fractions != 0) & (values < 2.0**25)
+    is_sure |= (values == 0) | ((values >= 2.0**-26) & (values < 2.0**25)) | (values >= np.finfo(np.float32).max)
+    is_sure |= np.isnan(values)
+    for_large = np.flatnonzero(~is_sure & (values >= 2.0**25) & (values < 2.0**62))
+    if len(for_large):
+        # All digits of the whole number, but for those that the bits of a float do not reach, by the power of two.
+        digits = np.floor((exponents[for_large].astype(np.int64) - 152) * np.log10(2)).astype(np.int64).clip(0)
+        steps = 10**digits
+        whole = (values[for_large].astype(np.int64) + steps // 2) // steps * steps
+        is_sure[for_large] = whole == np.abs(doubles.drop_null().to_numpy(zero_copy_only=False))[for_large]
+    if not is_sure.all():
+        value = values[np.argmin(is_sure)]
+        raise pa.ArrowInvalid(f"releases of Java write the float {value} with different digits, which Hudi goes by")
+    return doubles
 
 
 def _zero(target: pa.DataType) -> pa.Scalar | None:

@@ -115,7 +115,9 @@ def unknown_version(snapshot: TableSnapshot) -> Iterator[Finding]:
             "hoodie.table.version",
             value=snapshot.config.get("hoodie.table.version") or "missing",
             known=COMPACTABLE_VERSIONS,
-            what="Lakeward" if version.is_too_new else "the table with a Hudi release that writes one of these versions",
+            what="Lakeward"
+            if version.is_too_new
+            else "the table with a Hudi release that writes one of these versions",
         )
 
 
@@ -539,7 +541,9 @@ def linked_partitions(snapshot: TableSnapshot) -> Iterator[Finding]:
         if link.stands_for is StandsFor.PARTITION:
             yield _at(
                 link.path,
-                why=f"it is the same folder as {link.same_as}" if link.same_as is not None else "it is a link to a folder",
+                why=f"it is the same folder as {link.same_as}"
+                if link.same_as is not None
+                else "it is a link to a folder",
             )
 
 

@@ -74,6 +74,8 @@ class LogScan:
     """All blocks met, corrupt ones included."""
     corrupt: tuple[CorruptBlock, ...]
     rollback_blocks: int
+    overtaken: str | None = None
+    """See `find_overtaken`."""
 
     @property
     def corrupt_blocks(self) -> int:
@@ -138,6 +140,7 @@ def scan_slice_heads(
         log_blocks=len(met),
         corrupt=tuple(block for block in met if isinstance(block, CorruptBlock)),
         rollback_blocks=sum(block.type is BlockType.COMMAND for block in sound),
+        overtaken=find_overtaken(order, instant, committed),
     )
 
 
@@ -197,6 +200,22 @@ def check_ordering(scan: LogScan, rules: MergeRules, schema: pa.Schema) -> None:
                 why="Hudi 1.2.0 compares such records wrongly, so queries would answer otherwise afterwards.",
                 remedy="Write logs with hoodie.logfile.data.block.format=avro, or let Hudi compact this table.",
             )
+
+
+def check_not_overtaken(scan: LogScan) -> None:
+    """Raise `Unsupported` where an output of log compaction lies behind other writes than its sources: for table
+    versions whose releases do not read one log compaction alike.
+
+    Hudi 1.2 reads the output in the place of its sources. 1.0 and older read sources and output where they lie, by
+    default, which comes to the same only where nothing lies between.
+    """
+    if scan.overtaken is not None:
+        raise Unsupported(
+            f"The rows of {scan.overtaken} lie between an output of log compaction and its sources.",
+            why="Hudi 1.0 and older let the output win over them and Hudi 1.2 does not, so queries of one of them "
+            "would answer otherwise afterwards.",
+            remedy="Let the release by which this table is read compact the file group; later ones may be Lakeward's.",
+        )
 
 
 def check_hfile_blocks(scan: LogScan, schema: pa.Schema, key_fields: Sequence[str]) -> None:
@@ -274,7 +293,46 @@ def blocks_that_count(
     Args:
         committed: the writes whose blocks count; None where the files of others are left out already.
     """
-    by_instant: dict[str, list[LogBlock]] = {}  # in the order of the instants' first blocks
+    by_instant, unopened = _by_instant(blocks, instant, committed)
+    stands_for: dict[str, str] = {}  # a replaced instant and the last one in the chain that replaced it
+    newest_first: list[str] = []
+    for written_by in reversed(by_instant):
+        final = stands_for.get(written_by, written_by)
+        if final in unopened:
+            raise NotSuperseded(final)
+        sources = _sources_of(by_instant[written_by], unopened.get(written_by))
+        if sources:
+            stands_for |= dict.fromkeys(sources, final)
+            continue
+        if final not in newest_first:
+            newest_first.append(final)
+    return [block for written_by in reversed(newest_first) for block in by_instant[written_by]]
+
+
+def find_overtaken(
+    blocks: Iterable[LogBlock | SupersededLog], instant: str, committed: CommittedWrites | None = None
+) -> str | None:
+    """An instant that lies between an output of log compaction and the first of its sources, and is none of them.
+
+    The output has the place of a source. Readers that know nothing of that let it win over what lies between.
+    """
+    by_instant, unopened = _by_instant(blocks, instant, committed)
+    order = list(by_instant)
+    places = {written_by: place for place, written_by in enumerate(order)}
+    for written_by, blocks_of_it in by_instant.items():
+        sources = _sources_of(blocks_of_it, unopened.get(written_by))
+        if found := [places[source] for source in sources if source in places]:
+            between = set(order[min(found) : places[written_by]]) - set(sources)
+            if between:
+                return min(between)
+    return None
+
+
+def _by_instant(
+    blocks: Iterable[LogBlock | SupersededLog], instant: str, committed: CommittedWrites | None
+) -> tuple[dict[str, list[LogBlock]], dict[str, SupersededLog]]:
+    """The blocks of each instant, in the order of the instants' first blocks, and the instants that are not opened."""
+    by_instant: dict[str, list[LogBlock]] = {}
     unopened: dict[str, SupersededLog] = {}
     for block in blocks:
         if isinstance(block, SupersededLog):
@@ -290,20 +348,7 @@ def blocks_that_count(
         written_by = _header(block, HeaderKey.INSTANT_TIME)
         if written_by <= instant and (committed is None or written_by in committed):
             by_instant.setdefault(written_by, []).append(block)
-
-    stands_for: dict[str, str] = {}  # a replaced instant and the last one in the chain that replaced it
-    newest_first: list[str] = []
-    for written_by in reversed(by_instant):
-        final = stands_for.get(written_by, written_by)
-        if final in unopened:
-            raise NotSuperseded(final)
-        sources = _sources_of(by_instant[written_by], unopened.get(written_by))
-        if sources:
-            stands_for |= dict.fromkeys(sources, final)
-            continue
-        if final not in newest_first:
-            newest_first.append(final)
-    return [block for written_by in reversed(newest_first) for block in by_instant[written_by]]
+    return by_instant, unopened
 
 
 def _sources_of(blocks: Sequence[LogBlock], unopened: SupersededLog | None) -> tuple[str, ...]:

@@ -66,6 +66,7 @@ def check_logs(
     from lakeward.read.log_scan import (
         check_hfile_blocks,
         check_holds_records,
+        check_not_overtaken,
         check_ordering,
         check_schemas,
         scan_slice_heads,
@@ -89,6 +90,8 @@ def check_logs(
         check_keys_can_be_made(scan.blocks, snapshot.config.made_key_fields)
         with_operations = table_schema(snapshot.schema, has_operation=has_operations(scan.blocks, rules))
         rules_of_blocks(scan.blocks, rules, with_operations, snapshot.config.made_key_fields)
+        if not snapshot.config.version.has_log_compaction:
+            check_not_overtaken(scan)
         if committed is not None:
             # Merges, and so loads what compiles them.
             from lakeward.read.release_agreement import check_agreement
