@@ -44,12 +44,6 @@ log_format = "console"
 grace = "20s"
 state_folder = "{folder}/state"
 
-[spark]
-master = "local[*]"
-
-[spark.conf]
-"spark.driver.memory" = "1g"
-
 [state]
 url = "sqlite:///{folder}/state/lakeward.db"
 

@@ -13,7 +13,7 @@ from lakeward.clock import SystemClock
 from lakeward.commit.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
 from lakeward.commit.lock.table_lock import Guard
 from lakeward.commit.owner import Processes
-from lakeward.dispatch.local import LocalDispatcher
+from lakeward.dispatch.local import LocalDispatcher, Places
 from lakeward.execute.compaction.compactor import CompactionReport, Compactor
 from lakeward.execute.compaction.merging import RunOperation
 from lakeward.execute.options import CompactionOptions
@@ -25,7 +25,7 @@ from tests.crash.compacting import FULL
 
 def compact_locally(base: Path, task: RunOperation, guard: Guard = lambda: None) -> CompactionReport:
     """A compaction of the table whose operations are run by workers, as `task` has it."""
-    dispatcher = LocalDispatcher(2)
+    dispatcher = LocalDispatcher(Places(2, 2), memory_bytes=1)
     return Compactor(
         LocalStorage(),
         str(base),

@@ -29,9 +29,10 @@ from lakeward.execute.options import CompactionOptions  # noqa: E402
 from lakeward.storage.local import LocalStorage  # noqa: E402
 from tests.crash.compacting import FULL  # noqa: E402
 from tests.crash.zombie_task import run_twice  # noqa: E402
+from tests.dispatch import tasks  # noqa: E402
 
 table, scratch = sys.argv[1:]
-spark = SparkDispatcher("local-cluster[2,1,1024]", {"spark.executor.memory": "1g"})
+spark = SparkDispatcher("local-cluster[2,1,1024]", {"spark.executor.memory": "1g"}, memory=tasks.MEMORY)
 compactor = Compactor(
     LocalStorage(),
     table,

@@ -87,9 +87,10 @@ class InlineRunner:
 class InProcess:
     """Everything runs here."""
 
-    at_once = 1
+    def at_once(self, input_bytes: int, memory_bytes: int) -> int:
+        return 1
 
-    def choose(self, input_bytes: int) -> Dispatcher:
+    def choose(self, input_bytes: int, *, memory_bytes: int, permit_bytes: int) -> Dispatcher:
         return InProcessDispatcher()
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from typing import Any
 
 import pytest
 from pydantic import SecretStr
 
-from lakeward.config.settings import SparkSettings
+from lakeward.config.settings import ServiceSettings, Settings, SparkSettings
 from lakeward.daemon.engines import Engines
 from lakeward.daemon.status import SparkState
+from lakeward.dispatch import machine
+from lakeward.dispatch.dispatcher import Dispatcher
+from lakeward.dispatch.engine_rule import LOCAL_BELOW_BYTES
 from lakeward.dispatch.local import LocalDispatcher
 from lakeward.dispatch.spark import SparkDispatcher
 from lakeward.errors import LakewardError
@@ -24,42 +26,69 @@ def nothing() -> None:
     pass
 
 
-def engines_of(**settings: Any) -> Engines:
-    return engines_with(SparkSettings(**settings))
+def settings_with(memory_limit: int = MEMORY, **spark: Any) -> Settings:
+    return Settings(spark=SparkSettings(**spark), service=ServiceSettings(memory=memory_limit))
 
 
-def engines_with(settings: SparkSettings) -> Engines:
-    return Engines(settings, memory_bytes=MEMORY, memory_limit_bytes=MEMORY, on_replaced=nothing)
+def engines_of(**spark: Any) -> Engines:
+    return Engines(settings_with(**spark), on_replaced=nothing)
 
 
-def test_small_plans_run_here_and_only_when_asked_for() -> None:
-    """Spark runs everything, unless the settings name a size below which processes of this machine do, as many at once
-    as have their memory within `service.memory`."""
-    assert isinstance(engines_of().choose(0), SparkDispatcher)
-    engines = engines_of(local_below=1000)
-    assert isinstance(local := engines.choose(999), LocalDispatcher)
+def choose(engines: Engines, input_bytes: int, *, memory_bytes: int = MEMORY) -> Dispatcher:
+    return engines.choose(input_bytes, memory_bytes=memory_bytes, permit_bytes=MEMORY)
+
+
+def test_the_size_decides_unless_a_master_is_named() -> None:
+    """The rule of commands, but that nothing is merged in the daemon's own process; as many at once as have their
+    memory within `service.memory`."""
+    engines = engines_of()
+    assert isinstance(choose(engines, 0), LocalDispatcher)
+    assert isinstance(local := choose(engines, LOCAL_BELOW_BYTES - 1), LocalDispatcher)
     assert local.name == "1 process of this machine"
-    assert isinstance(engines.choose(1000), SparkDispatcher)
-    assert engines.choose(1000) is engines.choose(2000), "one session for all jobs"
+    assert isinstance(choose(engines, LOCAL_BELOW_BYTES), SparkDispatcher)
+    assert choose(engines, LOCAL_BELOW_BYTES) is choose(engines, LOCAL_BELOW_BYTES + 1), "one session for all jobs"
+    assert isinstance(choose(engines_of(master="local[*]"), 0), SparkDispatcher)
+    assert isinstance(choose(engines_of(local_below=0), 0), SparkDispatcher)
+    assert isinstance(choose(engines_of(master="yarn", local_below=10), 9), LocalDispatcher)
 
 
-def test_nothing_is_started_by_being_asked() -> None:
-    """Before the first job the daemon does not know the cluster; this machine's cores are the guess."""
+def test_jobs_of_all_tables_share_what_operations_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever one operation of theirs takes, and whatever the limit is now. Keeps of daemon/engines."""
+    monkeypatch.setattr(machine, "cores", lambda: 8)
+    monkeypatch.setattr(machine, "memory_bytes", lambda: 6 * MEMORY)
+    engines = engines_of(memory_limit=4 * MEMORY)
+    first, second = choose(engines, 1), choose(engines, 1, memory_bytes=2 * MEMORY)
+    assert isinstance(first, LocalDispatcher)
+    assert isinstance(second, LocalDispatcher)
+    assert first._places is second._places
+    assert [engines.at_once(1, memory) for memory in (MEMORY, 2 * MEMORY)] == [4, 2]
+    engines.apply(settings_with(memory_limit=100 * MEMORY))
+    assert [engines.at_once(1, memory) for memory in (MEMORY, 2 * MEMORY)] == [6, 3], "the machine has no more"
+
+
+def test_nothing_is_started_by_being_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the first job the daemon does not know the cluster; this machine's cores are the guess. Of a master here
+    it knows what has memory."""
+    monkeypatch.setattr(machine, "cores", lambda: 8)
     engines = engines_of(master="spark://elsewhere:7077")
-    assert engines.at_once == (os.cpu_count() or 1)
+    assert engines.at_once(1, MEMORY) == 8
+    assert engines_of(master="local[*]").at_once(1, MEMORY) == 1
     assert (engines.status.state, engines.status.where) == (SparkState.NOT_STARTED, "spark://elsewhere:7077")
     engines.check()
     assert engines.status.state is SparkState.NOT_STARTED
-    engines.apply(SparkSettings(local_below=10))
-    assert isinstance(engines.choose(9), LocalDispatcher)
-    assert engines.status.where == "spark://elsewhere:7077", "a running daemon keeps its master"
+    engines.apply(settings_with(local_below=10))
+    assert isinstance(choose(engines, 9), LocalDispatcher)
+    assert isinstance(choose(engines, 10), SparkDispatcher)
+    engines.apply(settings_with())
+    assert isinstance(choose(engines, 9), SparkDispatcher), "a running daemon keeps its master"
+    assert engines.status.where == "spark://elsewhere:7077"
     engines.stop()
 
 
 def test_an_address_with_a_token_is_not_shown() -> None:
     """A Connect address may hold credentials."""
-    remote = SparkSettings(remote=SecretStr("sc://cluster:15002/;token=canary"))
-    assert engines_with(remote).status.where == "Spark Connect"
+    engines = engines_of(remote=SecretStr("sc://cluster:15002/;token=canary"))
+    assert engines.status.where == "Spark Connect"
 
 
 def test_no_caller_waits_for_a_spark_that_starts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,17 +101,17 @@ def test_no_caller_waits_for_a_spark_that_starts(monkeypatch: pytest.MonkeyPatch
         raise LakewardError("It did not start.")
 
     monkeypatch.setattr(SparkDispatcher, "_start", start)
-    engines = engines_of()
+    engines = engines_of(master="local[*]")
 
     def probe() -> None:
         with pytest.raises(LakewardError):
-            engines.choose(1).probe()
+            choose(engines, 1).probe()
 
     job = threading.Thread(target=probe)
     job.start()
     assert starting.wait(TIMEOUT_SECONDS)
     asked: list[object] = []
-    asking = threading.Thread(target=lambda: asked.extend([engines.status.state, engines.at_once]))
+    asking = threading.Thread(target=lambda: asked.extend([engines.status.state, engines.at_once(1, MEMORY)]))
     asking.start()
     asking.join(TIMEOUT_SECONDS / 3)
     answered = list(asked)
@@ -90,4 +119,4 @@ def test_no_caller_waits_for_a_spark_that_starts(monkeypatch: pytest.MonkeyPatch
     job.join(TIMEOUT_SECONDS)
     asking.join(TIMEOUT_SECONDS)
 
-    assert answered == [SparkState.NOT_STARTED, os.cpu_count() or 1]
+    assert answered == [SparkState.NOT_STARTED, 1]

@@ -14,6 +14,7 @@ os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
 os.environ.pop("PYTHONPATH", None)
 
 from lakeward.dispatch.spark import SparkDispatcher
+from lakeward.dispatch.spark_memory import SparkMemory
 
 dispatcher = SparkDispatcher(
     "local-cluster[1,1,1024]",
@@ -23,6 +24,7 @@ dispatcher = SparkDispatcher(
         "spark.executorEnv.NUMBA_CACHE_DIR": sys.argv[3],
         "spark.executor.memory": "1g",
     },
+    memory=SparkMemory(operation_bytes=1, here_bytes=1, here_at_once=1),
 )
 try:
     dispatcher.probe()

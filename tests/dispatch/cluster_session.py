@@ -20,7 +20,7 @@ from lakeward.dispatch.dispatcher import Done  # noqa: E402
 from lakeward.dispatch.spark import SparkDispatcher  # noqa: E402
 from tests.dispatch import tasks  # noqa: E402
 
-dispatcher = SparkDispatcher("local-cluster[2,1,1024]", {"spark.executor.memory": "1g"})
+dispatcher = SparkDispatcher("local-cluster[2,1,1024]", {"spark.executor.memory": "1g"}, memory=tasks.MEMORY)
 dispatcher.probe()
 outcomes = dispatcher.run(tasks.which_process, list(range(6)), description="who", on_progress=lambda progress: None)
 executors = {outcome.result[1] for outcome in outcomes if isinstance(outcome, Done)}

@@ -21,7 +21,7 @@ from tests.dispatch import tasks  # noqa: E402
 
 remote, scratch = sys.argv[1:]
 seen: dict[str, Any] = {}
-dispatcher = SparkDispatcher("not used", remote=remote)
+dispatcher = SparkDispatcher("not used", remote=remote, memory=tasks.MEMORY)
 dispatcher.probe()
 progress: list[Progress] = []
 outcomes = dispatcher.run(tasks.fail_on_odd, [0, 1, 2], description="test", on_progress=progress.append)

@@ -27,6 +27,7 @@ dispatcher = SparkDispatcher(
         "spark.hadoop.fs.azure.sas.lake.acc.blob.core.windows.net": "c4n4ry-sas",
         "spark.executorEnv.AWS_SECRET_ACCESS_KEY": "c4n4ry-environment",
     },
+    memory=tasks.MEMORY,
 )
 dispatcher.run(tasks.double, [1, 2], description="two tasks", on_progress=lambda progress: None)
 dispatcher.stop()

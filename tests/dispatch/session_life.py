@@ -28,7 +28,7 @@ from tests.dispatch import tasks  # noqa: E402
 
 scratch = Path(sys.argv[1])
 seen: dict[str, Any] = {}
-dispatcher = SparkDispatcher("local[2]", {"spark.driver.memory": "512m"}, pool="night")
+dispatcher = SparkDispatcher("local[2]", {"spark.driver.memory": "512m"}, pool="night", memory=tasks.MEMORY)
 
 
 def run(task: Any, specs: list[Any], description: str = "test", on_progress: Any = lambda progress: None) -> list[Any]:
@@ -154,7 +154,7 @@ seen["after the one that hung"] = run(tasks.double, [6])
 seen["the one that hung is gone"] = hanging.poll() is not None
 dispatcher.stop()
 try:
-    SparkDispatcher("local[2]", {"spark.speculation": "true"}).run(
+    SparkDispatcher("local[2]", {"spark.speculation": "true"}, memory=tasks.MEMORY).run(
         tasks.double, [1], description="speculating", on_progress=lambda progress: None
     )
 except LakewardError as error:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 
+from lakeward.dispatch.spark_memory import SparkMemory
 from lakeward.errors import VerificationFailed
+
+MEMORY = SparkMemory(operation_bytes=512 * 1024**2, here_bytes=2 * 1024**3, here_at_once=2)
+"""What operations of a session take."""
 
 
 def where_am_i(spec: str, task_attempt: int) -> tuple[str, int, int, int]:

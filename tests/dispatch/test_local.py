@@ -6,13 +6,12 @@ import os
 import threading
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from lakeward.dispatch import local
+from lakeward.dispatch import local, machine
 from lakeward.dispatch.dispatcher import Done, Failure, Progress
-from lakeward.dispatch.local import LocalDispatcher, processes_of
+from lakeward.dispatch.local import LocalDispatcher, Places, places_of_machine, processes_of
 from lakeward.errors import Cancelled, TaskFailed
 from tests.dispatch import tasks
 
@@ -25,7 +24,7 @@ def ignore(progress: Progress) -> None:
 
 @pytest.fixture(scope="module")
 def dispatcher() -> LocalDispatcher:
-    return LocalDispatcher(2)
+    return LocalDispatcher(Places(2, 2), memory_bytes=1)
 
 
 def test_outcomes_come_in_the_order_of_the_specs(dispatcher: LocalDispatcher) -> None:
@@ -87,7 +86,7 @@ def test_an_interrupt_is_its_parents_to_hear(dispatcher: LocalDispatcher) -> Non
 
 def test_jobs_of_several_threads_share_the_places(tmp_path: Path) -> None:
     """Keeps 4 of dispatch/local: with one place, tasks of two jobs never run at the same time, and take turns."""
-    dispatcher = LocalDispatcher(1)
+    dispatcher = LocalDispatcher(Places(1, 1), memory_bytes=1)
     done: dict[int, list[float]] = {}
 
     def work(job: int) -> None:
@@ -105,9 +104,56 @@ def test_jobs_of_several_threads_share_the_places(tmp_path: Path) -> None:
 
 
 def test_as_many_run_at_once_as_have_cores_and_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine of four cores and 2 GiB runs two operations of 1 GiB; one at least, whatever it has."""
+    """A machine of four cores and 2 GiB runs two operations of 1 GiB; one at least, whatever it has. A limit above what
+    it has is none."""
     gib = 1024**3
-    monkeypatch.setattr(local, "_memory_bytes", lambda: 2 * gib)
-    monkeypatch.setattr(local, "os", SimpleNamespace(sched_getaffinity=lambda process: range(4), cpu_count=lambda: 4))
+    monkeypatch.setattr(machine, "memory_bytes", lambda: 2 * gib)
+    monkeypatch.setattr(machine, "cores", lambda: 4)
     assert [processes_of(size) for size in (gib // 4, gib, 8 * gib)] == [4, 2, 1]
     assert processes_of(gib // 4, limit_bytes=gib // 2) == 2
+    assert processes_of(gib, limit_bytes=16 * gib) == 2
+    named = LocalDispatcher(places_of_machine(), memory_bytes=gib // 4, permit_bytes=gib // 2)
+    assert named.name == "2 processes of this machine"
+
+
+def test_workers_hold_no_more_memory_than_their_places_have() -> None:
+    """Tables differ in what an operation takes; one that takes more than all alone runs alone. Keeps 4 of
+    dispatch/local."""
+    places = Places(4, 10)
+    assert places.take(6)
+    assert not places.take(6), "12 of 10"
+    assert places.take(4)
+    places.release(6)
+    places.release(4)
+    assert places.take(50)
+    assert not places.take(1)
+    places.release(50)
+    places.resize(4)
+    assert places.take(4)
+    assert not places.take(1)
+
+
+def test_a_job_that_needs_much_is_not_passed_for_ever() -> None:
+    """It stands in the line until it has its place, and who has workers gets none meanwhile. Keeps 4 of
+    dispatch/local."""
+    places, large, small = Places(4, 10), object(), object()
+    assert places.take(3)
+    assert places.take(3)
+    assert not places.wait(large, 10, 0.0)
+    assert not places.take(3), "there is room, but one waits"
+    assert not places.wait(small, 3, 0.0), "nor does a later one pass it"
+    places.release(3)
+    places.release(3)
+    assert places.wait(large, 10, 0.0)
+    places.release(10)
+    assert places.wait(small, 3, 0.0)
+    assert not places.wait(large, 10, 0.0)
+    places.leave(large)
+    assert places.take(3), "who waited has left"
+
+
+def test_a_job_has_no_more_workers_than_its_permit_pays_for() -> None:
+    """Two tasks of a job that may take the memory of one have one worker. Keeps 5 of dispatch/local."""
+    dispatcher = LocalDispatcher(Places(2, 2), memory_bytes=1, permit_bytes=1)
+    outcomes = dispatcher.run(tasks.which_process, [1, 2, 3], description="who", on_progress=ignore)
+    assert len({outcome.result[1] for outcome in outcomes if isinstance(outcome, Done)}) == 1

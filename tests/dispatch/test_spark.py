@@ -22,7 +22,7 @@ pytestmark = pytest.mark.interop
 
 @pytest.fixture
 def dispatcher(spark: SparkSession) -> SparkDispatcher:
-    return SparkDispatcher("local[2]")
+    return SparkDispatcher("local[2]", memory=tasks.MEMORY)
 
 
 def ignore(progress: Progress) -> None:
@@ -67,7 +67,8 @@ def test_progress_reaches_the_total(dispatcher: SparkDispatcher) -> None:
 
 def test_nothing_to_do_starts_no_spark() -> None:
     """An empty plan asks for no session."""
-    assert SparkDispatcher("no-such-master").run(tasks.double, [], description="test", on_progress=ignore) == []
+    dispatcher = SparkDispatcher("no-such-master", memory=tasks.MEMORY)
+    assert dispatcher.run(tasks.double, [], description="test", on_progress=ignore) == []
 
 
 def test_another_version_on_an_executor_refuses(dispatcher: SparkDispatcher, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +81,7 @@ def test_another_version_on_an_executor_refuses(dispatcher: SparkDispatcher, mon
 
 def test_speculation_refuses() -> None:
     """Two copies of one task would merge a slice twice."""
-    dispatcher = SparkDispatcher("local[2]")
+    dispatcher = SparkDispatcher("local[2]", memory=tasks.MEMORY)
     # Spark does not let this setting change in a running session, so a session that has it is stood in for.
     dispatcher._session = SimpleNamespace(  # type: ignore[assignment]
         is_alive=lambda: True, setting={"spark.speculation": "True"}.get

@@ -18,6 +18,7 @@ import pytest
 from lakeward.dispatch.java import ensure_java
 from lakeward.dispatch.spark import SparkDispatcher
 from lakeward.errors import UsageError
+from tests.dispatch import tasks
 
 HAS_CONNECT = all(importlib.util.find_spec(name) is not None for name in ("grpc", "grpc_status"))
 CONNECT_JAR = "org.apache.spark:spark-connect_2.12:3.5.7"
@@ -90,4 +91,4 @@ def test_work_runs_behind_a_connect_server(server: str, tmp_path: Path) -> None:
 def test_without_the_extra_it_says_which_one_is_needed() -> None:
     """It starts nothing."""
     with pytest.raises(UsageError, match=r"lakeward\[connect\]"):
-        SparkDispatcher("not used", remote="sc://127.0.0.1:1").probe()
+        SparkDispatcher("not used", remote="sc://127.0.0.1:1", memory=tasks.MEMORY).probe()

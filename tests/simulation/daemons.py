@@ -310,7 +310,7 @@ class Daemon:
         self.leases = Leases(store, record, seconds=LEASE_SECONDS, clock=clock, processes=processes)
         log: Any = TraceLog(world, process, self.runner)
         metrics: Any = Quiet()
-        dispatchers: Any = SimpleNamespace(at_once=2, choose=lambda input_bytes: dispatcher)
+        dispatchers: Any = SimpleNamespace(at_once=lambda *job: 2, choose=lambda *job, **limits: dispatcher)
         worker = Worker(
             watcher=SimulatedWatcher(world, process, open_storage, clock),
             open_storage=open_storage,

@@ -65,7 +65,13 @@ def engine_rule_of(opened: ConfiguredTable, config: Path | None, stated: StatedP
     spark, memory = opened.settings.spark, opened.table.memory
     if _is_of_daemon(config, stated):
         limit = opened.settings.service.memory
-        return rule_of_daemon(spark.local_below, master=spark.where, memory_bytes=memory, memory_limit_bytes=limit)
+        return rule_of_daemon(
+            spark.local_below,
+            master=spark.where,
+            is_named=spark.is_named,
+            memory_bytes=memory,
+            memory_limit_bytes=limit,
+        )
     return StatedEngine().over(spark, memory_bytes=memory).rule
 
 

@@ -298,7 +298,7 @@ class HttpSettings(_Section):
 
 
 class SparkSettings(_Section):
-    """The one Spark session that runs the jobs of all tables. It starts with the first job."""
+    """The one Spark session that runs the jobs of all tables. It starts with the first job that is for it."""
 
     master: Text = Field(default="local[*]", json_schema_extra=RESTART)
     """Spark's master URL."""
@@ -309,8 +309,13 @@ class SparkSettings(_Section):
     pool: Text = Field(default="lakeward", json_schema_extra=RESTART)
     """Name of the scheduler pool of our jobs, for a session with fair scheduling."""
     local_below: SizeOrNone | None = None
-    """Plans that read less than this run in processes of this machine instead of on Spark; 0: none do. Not given: for
-    commands 16GiB, unless `master` or `remote` says where to work; for a daemon, whose session has started, 0."""
+    """Plans that read less than this run in processes of this machine instead of on Spark; 0: none do. Not given:
+    16GiB, and 0 where `master` or `remote` says where to work."""
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the Spark that is meant was named, and is not the default."""
+        return bool(self.model_fields_set & {"master", "remote"})
 
     @property
     def where(self) -> str:
@@ -690,6 +695,12 @@ class Settings(_Section):
     def name_of(self, base_path: str) -> str:
         """What the table there is called: as configured, else its base path."""
         return next((name for name, path in self.named_tables if path == base_path), base_path)
+
+    @property
+    def memory_max(self) -> int:
+        """The most that one operation may hold, whatever its table; in bytes."""
+        given = [table.memory for table in self.tables if "memory" in table.model_fields_set]
+        return max([self.defaults.memory, *given])
 
     def table(self, name: str, path: str) -> TableSettings:
         """How that table is serviced: [defaults], then what matches, in the order of the file. `locks` is complete."""

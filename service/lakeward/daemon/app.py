@@ -167,12 +167,7 @@ class App:
             address=settings.service.listen,
             process=processes.new_owner().to_line().decode().strip(),
         )
-        self._engines = engines = Engines(
-            settings.spark,
-            memory_bytes=settings.defaults.memory,
-            memory_limit_bytes=settings.service.memory,
-            on_replaced=self._metrics.spark_restarted,
-        )
+        self._engines = engines = Engines(settings, on_replaced=self._metrics.spark_restarted)
         ending.callback(self._stop_engines)
         self._watcher = Watcher(open_storage, clock)
         self._worker = Worker(
@@ -342,7 +337,7 @@ class App:
                 return ReloadOutcome(False, problems)
             self._settings = reloaded.settings
             _configure_logging(reloaded.settings)
-            self._engines.apply(reloaded.settings.spark)
+            self._engines.apply(reloaded.settings)
             self._service.post(partial(self._service.apply, reloaded.settings))
             self._config = ConfigStatus(self._config.path, self._clock.now())
             self._metrics.config_reloaded(applied=True)

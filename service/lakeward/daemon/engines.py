@@ -2,57 +2,82 @@
 are small.
 
 Touches: a Spark session and child processes, which start with the first job that needs them.
+Keeps:   operations of all jobs in processes of this machine, and of a master here whose size is not said, take no more
+         memory together than `service.memory`, nor more than the machine has; one by itself may.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from dataclasses import replace
 
-from lakeward.config.settings import SparkSettings
+from lakeward.config.settings import Settings
 from lakeward.daemon.status import SparkState, SparkStatus
+from lakeward.dispatch import machine
 from lakeward.dispatch.dispatcher import Dispatcher, Engine
 from lakeward.dispatch.engine_rule import rule_of_daemon
-from lakeward.dispatch.local import LocalDispatcher, processes_of
+from lakeward.dispatch.local import LocalDispatcher, places_of_machine
 from lakeward.dispatch.spark import SparkDispatcher
+from lakeward.dispatch.spark_memory import SparkMemory
 
 
 class Engines:
-    def __init__(
-        self, settings: SparkSettings, *, memory_bytes: int, memory_limit_bytes: int, on_replaced: Callable[[], None]
-    ) -> None:
+    def __init__(self, settings: Settings, *, on_replaced: Callable[[], None]) -> None:
         """
         Args:
-            memory_bytes: peak memory of one operation.
-            memory_limit_bytes: what all operations on this machine may take.
             on_replaced: called when a session is started in the place of one that died.
         """
-        remote = settings.remote.get_secret_value() if settings.remote is not None else None
-        self._rule = rule_of_daemon(
-            settings.local_below,
-            master=settings.where,
-            memory_bytes=memory_bytes,
-            memory_limit_bytes=memory_limit_bytes,
-        )
+        spark = settings.spark
+        remote = spark.remote.get_secret_value() if spark.remote is not None else None
+        self._where, self._is_named = spark.where, spark.is_named
+        self._has_master_here = remote is None and spark.master.startswith("local")
+        self._settings = settings
+        self._places = places_of_machine(settings.service.memory)
         # Jobs of several tables share the session; without fair scheduling one would starve the others.
-        conf = {"spark.scheduler.mode": "FAIR"} | dict(settings.conf)
-        self._spark = SparkDispatcher(settings.master, conf, pool=settings.pool, remote=remote, on_replaced=on_replaced)
-        self._local = LocalDispatcher(processes_of(memory_bytes, limit_bytes=memory_limit_bytes))
+        conf = {"spark.scheduler.mode": "FAIR"} | dict(spark.conf)
+        self._spark = SparkDispatcher(
+            spark.master,
+            conf,
+            memory=SparkMemory.on(self._places, settings.memory_max),
+            pool=spark.pool,
+            remote=remote,
+            on_replaced=on_replaced,
+        )
         self._is_alive = True
 
-    def apply(self, settings: SparkSettings) -> None:
-        """What a running daemon can change."""
-        self._rule = replace(self._rule, local_below=settings.local_below or 0)
+    def apply(self, settings: Settings) -> None:
+        """What a running daemon can change. Its session keeps the master and the settings that it started with."""
+        self._settings = settings
+        self._places.resize(places_of_machine(settings.service.memory).memory_bytes)
+        self._spark.change_memory(SparkMemory.on(self._places, settings.memory_max))
 
-    def choose(self, input_bytes: int) -> Dispatcher:
-        """The dispatcher for a plan that reads so many bytes."""
-        return self._spark if self._rule.choose(input_bytes).engine is Engine.SPARK else self._local
+    def choose(self, input_bytes: int, *, memory_bytes: int, permit_bytes: int) -> Dispatcher:
+        """The dispatcher for a plan that reads so many bytes.
 
-    @property
-    def at_once(self) -> int:
-        """How many operations of a job run at the same time; of a cluster's size nothing is known before it answers."""
-        return self._spark.parallelism or os.cpu_count() or 1
+        Args:
+            memory_bytes: peak memory of one operation.
+            permit_bytes: what the job may take on this machine, all its operations together.
+        """
+        if self._engine(input_bytes, memory_bytes) is Engine.SPARK:
+            return self._spark
+        return LocalDispatcher(self._places, memory_bytes=memory_bytes, permit_bytes=permit_bytes)
+
+    def at_once(self, input_bytes: int, memory_bytes: int) -> int:
+        """How many operations of such a job run at the same time; of a cluster's size nothing is known before it
+        answers."""
+        here = self._places.at_once(memory_bytes)
+        if self._engine(input_bytes, memory_bytes) is Engine.LOCAL:
+            return here
+        return self._spark.parallelism or (here if self._has_master_here else machine.cores())
+
+    def _engine(self, input_bytes: int, memory_bytes: int) -> Engine:
+        rule = rule_of_daemon(
+            self._settings.spark.local_below,
+            master=self._where,
+            is_named=self._is_named,
+            memory_bytes=memory_bytes,
+            memory_limit_bytes=self._settings.service.memory,
+        )
+        return rule.choose(input_bytes).engine
 
     def check(self) -> None:
         """See whether the session, if there is one, still answers. One that does not is replaced by the next job."""
@@ -62,8 +87,8 @@ class Engines:
     def status(self) -> SparkStatus:
         """The status at the last check. Waits for no answer."""
         if not self._spark.has_session:
-            return SparkStatus(SparkState.NOT_STARTED, self._rule.master)
-        return SparkStatus(SparkState.UP if self._is_alive else SparkState.DOWN, self._rule.master)
+            return SparkStatus(SparkState.NOT_STARTED, self._where)
+        return SparkStatus(SparkState.UP if self._is_alive else SparkState.DOWN, self._where)
 
     def stop(self) -> None:
         self._spark.stop()

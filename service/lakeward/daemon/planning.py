@@ -52,12 +52,11 @@ from lakeward.table.snapshot import TableSnapshot
 class Dispatchers(Protocol):
     """Dispatchers that run data jobs."""
 
-    @property
-    def at_once(self) -> int:
-        """How many operations of a job run at the same time, at most."""
+    def at_once(self, input_bytes: int, memory_bytes: int) -> int:
+        """How many operations, each of so much memory, of a job that reads so many bytes run at the same time."""
 
-    def choose(self, input_bytes: int) -> Dispatcher:
-        """The dispatcher for a plan that reads so many bytes."""
+    def choose(self, input_bytes: int, *, memory_bytes: int, permit_bytes: int) -> Dispatcher:
+        """The dispatcher for a plan that reads so many bytes; see `daemon/engines`."""
 
 
 class TablePlanning:
@@ -136,17 +135,18 @@ class TablePlanning:
         pending = self._work(table, snapshot, excluded)
         # Those that expired are work, too: where one cannot be unscheduled, it is to be carried out.
         operations = [*outcome.operations, *(operation for work in pending for operation in work.plan.operations)]
-        at_once = min(len(operations), self._dispatchers.at_once)
+        read_bytes, memory = sum(operation.read_bytes for operation in operations), table.settings.memory
+        at_once = min(len(operations), self._dispatchers.at_once(read_bytes, memory))
         backlog = cache.backlog
         return Demand(
             operations=len(operations),
-            read_bytes=sum(operation.read_bytes for operation in operations),
+            read_bytes=read_bytes,
             write_bytes=sum(operation.write_bytes for operation in operations),
             benefit=float(sum(decision.numbers.get("saved_bytes", 0) for decision in outcome.decisions)),
             oldest_unmerged_at=backlog.oldest_unmerged_at if backlog is not None else None,
             due_by_objective_at=None if (left := outcome.objective_seconds_left) is None else now + left,
             expired_plans=_expired(pending, snapshot, now, after=table.settings.plan_expiry),
-            memory_bytes=at_once * table.settings.memory,
+            memory_bytes=at_once * memory,
             metadata=self._metadata_trigger(table, cache, snapshot),
         )
 

@@ -20,6 +20,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,7 @@ from lakeward.daemon.storage_sampling import count_storage
 from lakeward.daemon.table_cache import TableCache, TableCaches
 from lakeward.daemon.turn import Turn
 from lakeward.daemon.watcher import Watcher
+from lakeward.dispatch.dispatcher import Dispatcher
 from lakeward.errors import LakewardError, Refused, VerificationFailed
 from lakeward.execute.compaction.compactor import CompactionReport, Compactor
 from lakeward.execute.compaction.merging import RunOperation
@@ -263,7 +265,7 @@ class Worker:
             base_path,
             self._options(table, base_path),
             planner=table.planner,
-            choose_dispatcher=self._dispatchers.choose,
+            choose_dispatcher=self._choosing(table, job),
             run_operation=self._run_operation_at(base_path),
             clock=self._clock,
             processes=self._processes,
@@ -272,6 +274,10 @@ class Worker:
             excluded=job.excluded,
             planned_by=self._identity.as_metadata(),
         )
+
+    def _choosing(self, table: ServedTable, job: Job) -> Callable[[int], Dispatcher]:
+        """From what a plan reads to what runs it, within what the job may take."""
+        return partial(self._dispatchers.choose, memory_bytes=table.settings.memory, permit_bytes=job.memory_bytes)
 
     def _options(self, table: ServedTable, base_path: str) -> CompactionOptions:
         settings = table.settings
@@ -321,7 +327,7 @@ class Worker:
             base_path,
             number=number,
             seed=random.SystemRandom().getrandbits(32),
-            dispatcher=self._dispatchers.choose(_bytes_of(cache.backlog, file_groups=number)),
+            dispatcher=self._choosing(table, job)(_bytes_of(cache.backlog, file_groups=number)),
             run_check=self._run_check_at(base_path),
             clock=self._clock,
             timezone=table.settings.timezone,

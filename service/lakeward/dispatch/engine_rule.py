@@ -71,16 +71,19 @@ def rule_of_commands(
         local_below: what options or the configuration say, and which of them; None: nothing.
         is_named: the master was named, and is not the default.
     """
-    if local_below is None and is_named:
-        local_below = 0, "the master that is named, without spark.local_below"
-    below, said_by = local_below or (LOCAL_BELOW_BYTES, "the default of spark.local_below")
+    below, said_by = local_below or _unless_said(is_named)
     return EngineRule(IN_PROCESS_BELOW_BYTES, below, said_by, master, memory_bytes)
 
 
-def rule_of_daemon(local_below: int | None, *, master: str, memory_bytes: int, memory_limit_bytes: int) -> EngineRule:
-    """The rule of a daemon, by the setting."""
-    if local_below is None:
-        said_by = "the default of spark.local_below in a daemon, whose session has started"
-    else:
-        said_by = "spark.local_below"
-    return EngineRule(0, local_below or 0, said_by, master, memory_bytes, memory_limit_bytes)
+def rule_of_daemon(
+    local_below: int | None, *, master: str, is_named: bool, memory_bytes: int, memory_limit_bytes: int
+) -> EngineRule:
+    """The rule of a daemon, by its settings. It merges nothing in its own process, which all tables share."""
+    below, said_by = _unless_said(is_named) if local_below is None else (local_below, "spark.local_below")
+    return EngineRule(0, below, said_by, master, memory_bytes, memory_limit_bytes)
+
+
+def _unless_said(is_named: bool) -> tuple[int, str]:
+    if is_named:
+        return 0, "the master that is named, without spark.local_below"
+    return LOCAL_BELOW_BYTES, "the default of spark.local_below"

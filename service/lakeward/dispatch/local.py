@@ -9,8 +9,9 @@ Touches: child processes, and whatever the task touches.
 Keeps:   1. each spec is run once, by one worker: a task that failed or was killed fails its job and is not tried again;
          2. when `run` has ended, however it did, none of its workers is alive;
          3. a worker whose parent died ends itself, and Ctrl-C is its parent's to hear;
-         4. workers of all jobs together are no more than `processes`, and a job waits for a place no longer than a task
-            of another one takes.
+         4. workers of all jobs together are no more than there are places, and hold no more memory than these have (one
+            alone may); a job waits for a place no longer than tasks of those before it take;
+        5. a job has no more workers than it was given places for.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any
 
+from lakeward.dispatch import machine
 from lakeward.dispatch.dispatcher import Done, Engine, Failure, Progress, Result, Spec
 from lakeward.errors import LakewardError, TaskFailed
 
@@ -63,35 +64,42 @@ def processes_of(memory_bytes: int, *, limit_bytes: int | None = None) -> int:
 
     Args:
         memory_bytes: peak memory of one task.
-        limit_bytes: what all may take; what the machine has, or the container, where it is not given.
+        limit_bytes: what all may take, where that is less than what the machine has, or the container.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, min(cores, (limit_bytes or _memory_bytes()) // memory_bytes))
+    return places_of_machine(limit_bytes).at_once(memory_bytes)
 
 
-def _memory_bytes() -> int:
-    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-    except OSError:
-        return machine
-    return min(machine, int(limit)) if limit.isdecimal() else machine
+def places_of_machine(limit_bytes: int | None = None) -> Places:
+    has = machine.memory_bytes()
+    return Places(machine.cores(), has if limit_bytes is None else min(has, limit_bytes))
 
 
 class LocalDispatcher:
-    """Workers of all threads that call `run` share the places."""
+    """Workers of all threads that call `run`, and of all dispatchers with the same places, share these."""
 
     engine = Engine.LOCAL
     is_ready = True
 
-    def __init__(self, processes: int) -> None:
-        self._processes = processes
-        self._places = _Places(processes)
+    def __init__(self, places: Places, *, memory_bytes: int, permit_bytes: int | None = None) -> None:
+        """
+        Args:
+            memory_bytes: peak memory of one task.
+            permit_bytes: what the workers of one job may take together, where that is less than all places have.
+        """
+        self._places = places
+        self._memory_bytes = memory_bytes
+        self._permit_bytes = permit_bytes
         _CONTEXT.set_forkserver_preload([LOADED_FIRST])
 
     @property
+    def _processes(self) -> int:
+        at_once = self._places.at_once(self._memory_bytes)
+        return at_once if self._permit_bytes is None else max(1, min(at_once, self._permit_bytes // self._memory_bytes))
+
+    @property
     def name(self) -> str:
-        return f"{self._processes} process{'' if self._processes == 1 else 'es'} of this machine"
+        number = self._processes
+        return f"{number} process{'' if number == 1 else 'es'} of this machine"
 
     def run(
         self,
@@ -104,7 +112,7 @@ class LocalDispatcher:
         """What `on_progress` raises ends the job. Raises `TaskFailed`."""
         if not specs:
             return []
-        job = _Job(task, specs, description, self._places)
+        job = _Job(task, specs, description, _Share(self._places, self._memory_bytes, self._processes))
         try:
             reported = -POLL_SECONDS
             while len(job.outcomes) < len(specs):
@@ -123,50 +131,89 @@ class LocalDispatcher:
         """Workers are forked from a child of this process: the same interpreter, the same packages."""
 
 
-class _Places:
-    """Room for so many workers. Jobs that have none wait in a line."""
+class Places:
+    """Room for so many workers, as long as it has memory for them. Jobs that have none wait in a line."""
 
-    def __init__(self, number: int) -> None:
-        self._free = number
+    def __init__(self, number: int, memory_bytes: int) -> None:
+        self._number = number
+        self._memory_bytes = memory_bytes
+        self._taken = 0
+        self._held_bytes = 0
         self._line: deque[object] = deque()
         self._changed = threading.Condition()
+
+    def at_once(self, memory_bytes: int) -> int:
+        """How many workers of that memory have a place at the same time; one, where none fits."""
+        return max(1, min(self._number, self._memory_bytes // memory_bytes))
+
+    @property
+    def memory_bytes(self) -> int:
+        return self._memory_bytes
+
+    def resize(self, memory_bytes: int) -> None:
+        """Those that have a place keep it."""
+        with self._changed:
+            self._memory_bytes = memory_bytes
+            self._changed.notify_all()
 
     @property
     def are_wanted(self) -> bool:
         return bool(self._line)
 
-    def take(self) -> bool:
+    def take(self, memory_bytes: int) -> bool:
         """Whether there was a place, and no job in the line."""
         with self._changed:
-            is_free = self._free > 0 and not self._line
-            self._free -= is_free
-            return is_free
+            return not self._line and self._took(memory_bytes)
 
-    def wait(self, seconds: float) -> bool:
-        ticket = object()
+    def wait(self, job: object, memory_bytes: int, seconds: float) -> bool:
+        """Whether there was a place within so many seconds. The job is in the line until then, or until it leaves."""
         with self._changed:
-            self._line.append(ticket)
-            is_ours = self._changed.wait_for(lambda: self._free > 0 and self._line[0] is ticket, seconds)
-            self._line.remove(ticket)
-            self._free -= is_ours
-            self._changed.notify_all()
+            if job not in self._line:
+                self._line.append(job)
+            is_ours = self._changed.wait_for(lambda: self._line[0] is job and self._took(memory_bytes), seconds)
+            if is_ours:
+                self._line.popleft()
+                self._changed.notify_all()
             return is_ours
 
-    def release(self) -> None:
+    def leave(self, job: object) -> None:
         with self._changed:
-            self._free += 1
+            if job in self._line:
+                self._line.remove(job)
+                self._changed.notify_all()
+
+    def release(self, memory_bytes: int) -> None:
+        with self._changed:
+            self._taken -= 1
+            self._held_bytes -= memory_bytes
             self._changed.notify_all()
+
+    def _took(self, memory_bytes: int) -> bool:
+        fits = self._held_bytes + memory_bytes <= self._memory_bytes or not self._taken
+        if self._taken >= self._number or not fits:
+            return False
+        self._taken += 1
+        self._held_bytes += memory_bytes
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class _Share:
+    """What a job may have of the places."""
+
+    places: Places
+    memory_bytes: int
+    """What each of its workers takes."""
+    workers_max: int
 
 
 class _Job:
     """The workers of one `run`, what they have left to do and what they answered."""
 
-    def __init__(
-        self, task: Callable[[Any, int], Any], specs: Sequence[Any], description: str, places: _Places
-    ) -> None:
+    def __init__(self, task: Callable[[Any, int], Any], specs: Sequence[Any], description: str, share: _Share) -> None:
         self._task = task
         self._description = description
-        self._places = places
+        self._share = share
         self._left = deque(enumerate(specs))
         self._workers: dict[Connection, _Worker] = {}
         self.outcomes: dict[int, Done[Any] | Failure] = {}
@@ -179,16 +226,20 @@ class _Job:
                 process = _CONTEXT.Process(target=_work, args=(theirs, self._task), name="lakeward-task", daemon=True)
                 process.start()
             except BaseException:
-                self._places.release()
+                self._release()
                 raise
             theirs.close()
             worker = self._workers[ours] = _Worker(process, ours)
             self._give(worker)
 
     def _has_place(self) -> bool:
+        share = self._share
         if not self._workers:
-            return self._places.wait(POLL_SECONDS)
-        return self._places.take()
+            return share.places.wait(self, share.memory_bytes, POLL_SECONDS)
+        return len(self._workers) < share.workers_max and share.places.take(share.memory_bytes)
+
+    def _release(self) -> None:
+        self._share.places.release(self._share.memory_bytes)
 
     def hear(self) -> None:
         """Wait for outcomes, not longer than for the next report, and hand out more work."""
@@ -207,11 +258,12 @@ class _Job:
             self._give(worker)
 
     def end(self) -> None:
+        self._share.places.leave(self)
         for worker in list(self._workers.values()):
             self._let_go(worker)
 
     def _give(self, worker: _Worker) -> None:
-        if not self._left or (worker.index is not None and self._places.are_wanted):
+        if not self._left or (worker.index is not None and self._share.places.are_wanted):
             self._let_go(worker)
             return
         worker.index, spec = self._left.popleft()
@@ -225,7 +277,7 @@ class _Job:
         worker.process.kill()
         worker.process.join()
         worker.pipe.close()
-        self._places.release()
+        self._release()
 
     def _killed(self, worker: _Worker) -> TaskFailed:
         worker.process.join(POLL_SECONDS)

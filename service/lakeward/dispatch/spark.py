@@ -10,11 +10,13 @@ Touches: a Spark session, started when first needed, whichever thread needs it; 
 Keeps:   1. each spec is run by exactly one task (and by that task's retries, told apart by their attempt number);
          2. a session that was already running in this process is used and never stopped;
          3. no work begins on a session with speculation, or whose executors have other versions;
-         4. what says where the work runs holds no secret, and Spark's event log none of the settings' secrets.
+         4. what says where the work runs holds no secret, and Spark's event log none of the settings' secrets;
+         5. a session whose settings leave operations less memory than they take is used, and that is said once.
 """
 
 from __future__ import annotations
 
+import logging
 import pickle
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -34,8 +36,11 @@ from lakeward.dispatch.dispatcher import (
 )
 from lakeward.dispatch.java import ensure_java
 from lakeward.dispatch.spark_failure import mark, marked_index, what_happened
+from lakeward.dispatch.spark_memory import SparkMemory
 from lakeward.errors import EngineLost, LakewardError, Refused, TaskFailed
 from lakeward.printable import SPARK_REDACTION, printable_url
+
+_LOG = logging.getLogger("lakeward.dispatch")
 
 LOG_CONFIGURATION = Path(__file__).with_name("log4j2.properties")
 
@@ -91,17 +96,20 @@ class SparkDispatcher:
         master: str,
         settings: Mapping[str, str] | None = None,
         *,
+        memory: SparkMemory,
         pool: str = POOL,
         remote: str | None = None,
         on_replaced: Callable[[], None] = lambda: None,
     ) -> None:
         """
         Args:
+            memory: what the operations of the session take.
             on_replaced: called when a session is started in the place of one that died.
         """
         self._master = master
         self._remote = remote
         self._settings = DEFAULT_SETTINGS | dict(settings or {})
+        self._memory = memory
         self._pool = pool
         self._on_replaced = on_replaced
         self._lock = threading.Lock()
@@ -153,6 +161,13 @@ class SparkDispatcher:
                 if self._session is session:
                     self._found = found
         check_versions(found, own_versions())
+
+    def change_memory(self, memory: SparkMemory) -> None:
+        """What operations take from now on. A session that runs keeps its settings, and what these lack is said."""
+        changed, self._memory = memory != self._memory, memory
+        session = self._session  # without the lock: see `parallelism`
+        if changed and session is not None:
+            self._warn(session)
 
     @property
     def has_session(self) -> bool:
@@ -225,7 +240,13 @@ class SparkDispatcher:
                 if self._settings.get("spark.speculation", "false").lower() == "true":
                     raise _speculation()
                 self._session = self._start()
+                self._warn(self._session)
             return self._session
+
+    def _warn(self, session: Session) -> None:
+        lacks = self._memory.shortfall(session.setting)
+        if lacks is not None:
+            _LOG.warning("%s", lacks)
 
     def _start(self) -> Session:
         # Imported late: only who runs work needs PySpark, and only who asks for it Connect.
@@ -236,7 +257,7 @@ class SparkDispatcher:
         from lakeward.dispatch.spark_session import LocalSession
 
         ensure_java()
-        return LocalSession.start(self._master, self._settings)
+        return LocalSession.start(self._master, self._settings, self._memory)
 
 
 def _runner(task: Callable[[Spec, int], Result]) -> Callable[[bytes, int], bytes]:

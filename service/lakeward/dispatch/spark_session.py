@@ -29,6 +29,7 @@ from pyspark import SparkConf, SparkContext, TaskContext
 from pyspark.errors import PySparkException
 
 from lakeward.dispatch.spark_failure import what_happened
+from lakeward.dispatch.spark_memory import SparkMemory
 from lakeward.errors import LakewardError
 from lakeward.printable import printable, printable_url
 
@@ -55,11 +56,15 @@ class LocalSession:
         self._process: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
 
     @classmethod
-    def start(cls, master: str, settings: Mapping[str, str]) -> LocalSession:
-        """Start a session, or use the one that runs in this process. Raises `LakewardError` when it does not start."""
+    def start(cls, master: str, settings: Mapping[str, str], memory: SparkMemory) -> LocalSession:
+        """Start a session, or use the one that runs in this process. Raises `LakewardError` when it does not start.
+
+        Args:
+            memory: what operations take; settings that follow from it are set where nobody set them.
+        """
         if SparkContext._active_spark_context is not None:
             return cls(SparkContext.getOrCreate(), is_ours=False)
-        configured = SparkConf().setMaster(master).setAppName("lakeward")
+        configured = SparkConf().setMaster(memory.local_master(master)).setAppName("lakeward")
         if master.startswith("local"):
             # Workers of a local master are children of this process: the same interpreter, the same packages.
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -67,7 +72,11 @@ class LocalSession:
             configured.set("spark.python.daemon.module", WORKERS_MODULE)
         configured.setAll(list(settings.items()))
         try:
-            return cls(SparkContext.getOrCreate(configured), is_ours=True)
+            # The JVM first: only it reads spark-defaults.conf, in which the operator may have set what is missing here.
+            SparkContext._ensure_initialized(conf=configured)
+            whole = SparkConf().setAll(configured.getAll())
+            whole.setAll(list(memory.derived(whole.get).items()))
+            return cls(SparkContext.getOrCreate(whole), is_ours=True)
         except (PySparkException, Py4JError) as error:
             raise LakewardError(
                 f"Spark did not start on {printable_url(master)}.",

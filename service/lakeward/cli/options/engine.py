@@ -91,7 +91,7 @@ class StatedEngine:
         rule = rule_of_commands(
             said,
             master=configured.where if self.master is None else printable_url(self.master),
-            is_named=self.master is not None or bool(configured.model_fields_set & {"master", "remote"}),
+            is_named=self.master is not None or configured.is_named,
             memory_bytes=memory_bytes,
         )
         return CommandEngines(configured, rule, self.master, parse_pairs(self.spark_conf, like=_LIKE))
@@ -123,9 +123,9 @@ class CommandEngines:
 
             return InProcessDispatcher()
         if self._local is None:
-            from lakeward.dispatch.local import LocalDispatcher, processes_of
+            from lakeward.dispatch.local import LocalDispatcher, places_of_machine
 
-            self._local = LocalDispatcher(processes_of(self.rule.memory_bytes))
+            self._local = LocalDispatcher(places_of_machine(), memory_bytes=self.rule.memory_bytes)
         return self._local
 
     def stop(self) -> None:
@@ -134,11 +134,17 @@ class CommandEngines:
 
     def _on_spark(self) -> Dispatcher:
         if self._spark is None:
+            from lakeward.dispatch.local import places_of_machine
             from lakeward.dispatch.spark import SparkDispatcher
+            from lakeward.dispatch.spark_memory import SparkMemory
 
             configured = self._configured
             remote = None if configured.remote is None or self._master else configured.remote.get_secret_value()
             self._spark = SparkDispatcher(
-                self._master or configured.master, configured.conf | self._conf, pool=configured.pool, remote=remote
+                self._master or configured.master,
+                configured.conf | self._conf,
+                memory=SparkMemory.on(places_of_machine(), self.rule.memory_bytes),
+                pool=configured.pool,
+                remote=remote,
             )
         return self._spark
