@@ -61,7 +61,7 @@ def write(path: Path, text: str) -> None:
 def test_the_tightest_limit_counts(
     groups: Path, own: str, files: dict[str, str], memory: int | None, cores: int
 ) -> None:
-    """Of the group of this process and of all above it. Keeps of dispatch/machine."""
+    """The group of this process counts, and so do all above it. Keeps of dispatch/machine."""
     without = machine.memory_bytes()
     write(groups / "own", own)
     for path, text in files.items():

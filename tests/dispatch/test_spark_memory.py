@@ -37,7 +37,7 @@ PYSPARK = "spark.executor.pyspark.memory"
     ],
 )
 def test_the_overhead_holds_what_java_takes_and_all_workers(settings: dict[str, str], overhead: str | None) -> None:
-    """Where an executor is a container and nobody set it. Keeps 1, 2 of dispatch/spark_memory."""
+    """It is derived for containers, unless the operator set it. Keeps 1, 2 of dispatch/spark_memory."""
     assert MEMORY.derived(settings.get) == ({} if overhead is None else {OVERHEAD: overhead})
     assert MEMORY.shortfall((settings | MEMORY.derived(settings.get)).get) is None or settings.keys() & {
         OVERHEAD,

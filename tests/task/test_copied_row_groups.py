@@ -148,6 +148,17 @@ def test_the_output_is_that_of_a_merge_of_all_rows(spec: OperationSpec, monkeypa
     assert not bloom.has_all(pa.array(["another"]))
 
 
+@pytest.mark.parametrize(("memory_mib", "copied"), [(4, 0), (64, 3)])
+def test_a_footer_beyond_its_share_copies_nothing(
+    spec: OperationSpec, monkeypatch: pytest.MonkeyPatch, memory_mib: int, copied: int
+) -> None:
+    """Its rows are encoded, and are the same: of 4 MiB it has a sixteenth."""
+    spec = replace(spec, slice=replace(spec.slice, memory_bytes=memory_mib * 1024**2))
+    result = run_operation(LocalStorage(), spec, 0)
+    assert result.counts.row_groups_copied == copied
+    assert rows_of(output(spec, result)) == without_copying(spec, monkeypatch)[1]
+
+
 def test_it_goes_on_from_one_compaction_to_the_next(spec: OperationSpec, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that is made of copies is the base file of the next, whose copies are made of it."""
     folder = Path(spec.slice.base_path)

@@ -151,7 +151,7 @@ class Places:
         return self._memory_bytes
 
     def resize(self, memory_bytes: int) -> None:
-        """Those that have a place keep it."""
+        """What places have from now on; a worker that has one keeps it."""
         with self._changed:
             self._memory_bytes = memory_bytes
             self._changed.notify_all()

@@ -60,7 +60,7 @@ class LocalSession:
         """Start a session, or use the one that runs in this process. Raises `LakewardError` when it does not start.
 
         Args:
-            memory: what operations take; settings that follow from it are set where nobody set them.
+            memory: what operations take; settings that follow from it are made where the operator made none.
         """
         if SparkContext._active_spark_context is not None:
             return cls(SparkContext.getOrCreate(), is_ours=False)

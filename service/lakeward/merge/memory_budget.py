@@ -15,6 +15,8 @@ All that grows with rows has a share, and spills, cuts or refuses before it hold
     log_block  a block of a log that is written                   more and smaller blocks
     change_    a block of a log of changes, beside the row group  more and smaller blocks
     block      of the base file
+    footer     what footers and indexes say of row groups that    the rows are decoded and encoded
+               are copied
 
 A row that is larger than a window is in memory several times over: put together, encoded, as a page, compressed, and on
 its way to the file. These are five copies at once, and together they have all that there is for rows.
@@ -82,6 +84,11 @@ class MemoryBudget:
     def change_block(self) -> int:
         """It waits encoded, beside all that a FULL holds; rows of changes are a window's, before and after."""
         return min(16 * _MIB, self.rows // 16)
+
+    @property
+    def footer(self) -> int:
+        """Ten kilobytes for each column of each row group: where no log touches them nothing else of theirs is held."""
+        return self.rows // 4
 
 
 def total_for_row(row_bytes: int) -> int:

@@ -208,7 +208,7 @@ class MergedSlice:
             return None
         try:
             with self.open_base() as file:
-                stored = read_stored_row_groups(file, name=self._input.base_file)
+                stored = read_stored_row_groups(file, name=self._input.base_file, bytes_max=self._input.budget.footer)
         except NotCopyable:
             return None
         if stored.form != form:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 from unittest import mock
@@ -142,6 +143,47 @@ def test_chunks_are_copied_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     writer.close(is_sorted=True)
     assert max(asked) == 7
     assert sink.getvalue() == whole
+
+
+def test_what_is_held_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit below what is held while many small row groups are copied gives none of them. Keeps 4 of
+    format/parquet/stored_row_groups."""
+    whole = pq.ParquetWriter
+    monkeypatch.setattr(pq, "ParquetWriter", lambda *a, **k: whole(*a, **k, write_page_index=True))
+    monkeypatch.setattr(base_file, "ROW_GROUP_ROWS", 2)
+    source = a_file(rows(0, 20))
+    keys = [keys_of(source, group) for group in range(10)]
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    stored = read_stored_row_groups(source, name="old.parquet")
+    sink = io.BytesIO()
+    writer = BaseFileWriter(sink, SCHEMA, file_name="new.parquet")
+    for group, of_group in zip(stored.groups, keys, strict=True):
+        writer.copy(source, group, of_group)
+    writer.close(is_sorted=True)
+    held = tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.stop()
+    assert read_stored_row_groups(source, name="old.parquet", bytes_max=2 * held).groups
+    with pytest.raises(NotCopyable, match="memory"):
+        read_stored_row_groups(source, name="old.parquet", bytes_max=held)
+
+
+def test_indexes_of_many_pages_are_not_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The footer says how large they are. Keeps 4 of format/parquet/stored_row_groups."""
+    whole = pq.ParquetWriter
+    monkeypatch.setattr(pq, "ParquetWriter", lambda *a, **k: whole(*a, **k, write_page_index=True))
+    source = a_file(rows(0, ROWS))
+    indexes = sum(
+        chunk.get(5) + chunk.get(7)
+        for group in read_struct(footer_of(source))[0].get(4).values
+        for chunk in group.get(1).values
+    )
+    monkeypatch.setattr(stored_row_groups, "_INDEX_GROWTH", 100_000)
+    with pytest.raises(NotCopyable, match="indexes"):
+        read_stored_row_groups(source, name="f", bytes_max=1_000_000)
+    monkeypatch.setattr(stored_row_groups, "_INDEX_GROWTH", 0)
+    assert 0 < 4 * indexes < 1_000_000
+    assert read_stored_row_groups(source, name="f", bytes_max=1_000_000).groups
 
 
 def footer_of(file: io.BytesIO) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tracemalloc
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,16 +27,21 @@ def test_all_of_it_is_read_and_written_back():
     assert write_struct(tree) == STRUCTURE
 
 
-def test_footers_come_back_byte_by_byte():
-    """A footer of a library, with nested columns and statistics."""
+@pytest.fixture
+def a_footer() -> bytes:
+    """That of a library, with nested columns and statistics."""
     sink = io.BytesIO()
     rows = [{"a": f"{i}", "b": [i, None], "c": {"d": i / 7}, "e": i % 2 == 0} for i in range(40)]
     pq.write_table(
         pa.Table.from_pylist(rows), sink, row_group_size=2, write_page_index=True, store_decimal_as_integer=True
     )
     data = sink.getvalue()
-    footer = data[-8 - int.from_bytes(data[-8:-4], "little") : -8]
-    assert write_struct(read_struct(footer)[0]) == footer
+    return data[-8 - int.from_bytes(data[-8:-4], "little") : -8]
+
+
+def test_footers_come_back_byte_by_byte(a_footer: bytes):
+    """Keeps 1 of format/parquet/thrift_tree."""
+    assert write_struct(read_struct(a_footer)[0]) == a_footer
 
 
 def test_only_what_is_changed_changes():
@@ -56,10 +62,25 @@ def test_only_what_is_changed_changes():
         bytes([0x1B, 0, 0]),  # a map
         bytes([0x1C]) * 1000,
         bytes([0x19]) + bytes([0x19]) * 1000,
-        bytes([0x19, 0xFC, 0xA0, 0x8D, 0x06]) + bytes(100_001),  # a list of 100,000 structures
+        bytes([0x19, 0xF6, 0xFF, 0xFF, 0xFF, 0x7F]),  # a list of 268 million numbers
     ],
 )
 def test_what_would_be_written_in_another_way(data: bytes):
     """It is refused, and so is what ends too early or is nested deeply. Keeps 1, 2 of format/parquet/thrift_tree."""
     with pytest.raises(ValueError, match=r"\w"):
         read_struct(data)
+
+
+def test_a_tree_takes_what_it_may(a_footer: bytes):
+    """A limit that is half as much again as what it takes lets it pass, and what it takes does not. Keeps 2 of
+    format/parquet/thrift_tree."""
+    first = read_struct(a_footer)  # what Python keeps of memory that was freed is used up
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    tree, _ = read_struct(a_footer)
+    taken = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert write_struct(tree) == write_struct(first[0]) == a_footer
+    read_struct(a_footer, bytes_max=taken * 3 // 2)
+    with pytest.raises(ValueError, match="more memory"):
+        read_struct(a_footer, bytes_max=taken)

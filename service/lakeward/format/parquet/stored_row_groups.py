@@ -13,7 +13,8 @@ Keeps:   1. a file of which anything is not understood gives no row groups, but 
          2. the range of keys of a row group is exact, or the row group is no `StoredRowGroup`;
          3. two files of one form (`StoredRowGroups.form`) decode pages alike: the schema, the order of values and the
             library that wrote them are the same, byte by byte;
-         4. what is held is a part of a chunk, and the indexes of all chunks;
+         4. what is held is a part of a chunk, what the footers say, and the indexes of the chunks that are copied: no
+            more than a limit that is given, or the file gives no row groups;
          5. bytes that are not those on which the file's seal was made are not copied, but `BrokenFile`.
 See:     docs/decisions/0047-untouched-row-groups-are-copied.md, docs/decisions/0040-a-seal-on-the-keys.md
 """
@@ -34,7 +35,7 @@ from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.footer import TAIL_BYTES, footer_bytes
 from lakeward.format.parquet.key_summary import Extent, SealedKeys, read_sealed_keys
 from lakeward.format.parquet.pages import BadPage
-from lakeward.format.parquet.thrift_tree import I32, I64, STRUCT, Struct, Values, read_struct, write_struct
+from lakeward.format.parquet.thrift_tree import BYTES_MAX, I32, I64, STRUCT, Struct, Values, read_struct, write_struct
 from lakeward.storage.storage import is_of_storage
 
 _MAGIC = b"PAR1"
@@ -42,6 +43,8 @@ _KEY_PATH = [b"_hoodie_record_key"]
 _NAME_COLUMN = "_hoodie_file_name"
 _NAME_PATH = [_NAME_COLUMN.encode()]
 _PIECE_BYTES = 1024 * 1024
+_INDEX_GROWTH = 100
+"""A place of a page takes seven bytes and more as it is stored, and so many times that as a tree."""
 
 # Fields of FileMetaData, RowGroup, ColumnChunk, ColumnMetaData and Statistics, as parquet.thrift numbers them.
 _ROWS, _GROUPS, _ENTRIES = 3, 4, 5
@@ -125,10 +128,16 @@ class StoredRowGroups:
         return read_sealed_keys(self.entries, [group.extent for group in self.groups])
 
 
-def read_stored_row_groups(source: BinaryIO, *, name: str) -> StoredRowGroups:
-    """Raises `NotCopyable` by the first two invariants, `BrokenFile` for what is no Parquet file."""
-    tree, end = _footer(source, name=name)
+def read_stored_row_groups(source: BinaryIO, *, name: str, bytes_max: int = 2 * BYTES_MAX) -> StoredRowGroups:
+    """Raises `NotCopyable` by the first two invariants and the fourth, `BrokenFile` for what is no Parquet file.
+
+    Args:
+        bytes_max: what may be held in memory for copying all of them. Half of it is for the footer; as much as a half
+            of that becomes another one where row groups are copied, and as much is for indexes.
+    """
+    tree, end = _footer(source, name=name, bytes_max=bytes_max // 2)
     try:
+        _check_indexes(tree, bytes_max // 4)
         return StoredRowGroups(
             form=write_struct(tree.without((_ROWS, _GROUPS, _ENTRIES))),
             groups=tuple(_stored(index, group, end) for index, group in enumerate(tree.get(_GROUPS).values)),
@@ -153,7 +162,7 @@ class RowGroupCopies:
         self._file_name = file_name
         self._names: tuple[BinaryIO | None, Struct] = (None, Struct({}))
         self._groups: list[tuple[int, Struct]] = []
-        self._indexes: list[tuple[Struct, Struct | None, bytes]] = []
+        self._indexes: list[tuple[Struct, bytes, bytes]] = []
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -212,16 +221,15 @@ class RowGroupCopies:
         length = footer_bytes(ending[-TAIL_BYTES:], file=self._file_name)
         tail = bytearray(ending[: -TAIL_BYTES - length])
         for chunk, offset_index, column_index in self._indexes:
-            if offset_index is not None:
-                data = write_struct(offset_index)
+            if offset_index:
                 chunk.fields[_OFFSET_INDEX] = (I64, at + len(tail))
-                chunk.fields[_OFFSET_INDEX_BYTES] = (I32, len(data))
-                tail += data
+                chunk.fields[_OFFSET_INDEX_BYTES] = (I32, len(offset_index))
+                tail += offset_index
             if column_index:
                 chunk.fields[_COLUMN_INDEX] = (I64, at + len(tail))
                 chunk.fields[_COLUMN_INDEX_BYTES] = (I32, len(column_index))
                 tail += column_index
-        tree = _read(ending[-TAIL_BYTES - length : -TAIL_BYTES])
+        tree = _read(ending[-TAIL_BYTES - length : -TAIL_BYTES], bytes_max=None)
         groups = tree.get(_GROUPS).values
         for before, group in reversed(self._groups):
             groups.insert(before, group)
@@ -251,11 +259,12 @@ class RowGroupCopies:
         facts = chunk.get(_FACTS)
         offsets = {n: facts.get(n) + moved_by for n in (_DATA_OFFSET, _DICTIONARY_OFFSET) if facts.get(n)}
         taken = chunk.replace({_FACTS: facts.replace(offsets)}).without(_INDEX_FIELDS)
-        offset_index, column_index = _indexes(source, chunk)
-        if offset_index is not None:
-            pages = [page.replace({1: page.get(1) + moved_by}) for page in offset_index.get(1).values]
-            offset_index = offset_index.replace({1: Values(STRUCT, pages)})
-        if offset_index is not None or column_index:
+        places, column_index = _indexes(source, chunk)
+        offset_index = b""
+        if places is not None:
+            pages = [page.replace({1: page.get(1) + moved_by}) for page in places.get(1).values]
+            offset_index = write_struct(places.replace({1: Values(STRUCT, pages)}))
+        if offset_index or column_index:
             self._indexes.append((taken, offset_index, column_index))
         return taken
 
@@ -409,7 +418,18 @@ def _indexes(source: BinaryIO, chunk: Struct) -> tuple[Struct | None, bytes]:
     return offset_index, column_index
 
 
-def _footer(source: BinaryIO, *, name: str) -> tuple[Struct, int]:
+def _check_indexes(tree: Struct, bytes_max: int) -> None:
+    """They are all held as they are stored, and one of them as a tree."""
+    held = largest = 0
+    for group in tree.get(_GROUPS).values:
+        for chunk in group.get(_CHUNKS).values:
+            held += chunk.get(_OFFSET_INDEX_BYTES, 0) + chunk.get(_COLUMN_INDEX_BYTES, 0)
+            largest = max(largest, chunk.get(_OFFSET_INDEX_BYTES, 0))
+    if held + _INDEX_GROWTH * largest > bytes_max:
+        raise NotCopyable("its indexes would take more memory than there is for them")
+
+
+def _footer(source: BinaryIO, *, name: str, bytes_max: int = BYTES_MAX) -> tuple[Struct, int]:
     """The footer, and the place at which it begins."""
     end = source.seek(0, 2) - TAIL_BYTES
     source.seek(max(0, end))
@@ -417,13 +437,15 @@ def _footer(source: BinaryIO, *, name: str) -> tuple[Struct, int]:
     length = footer_bytes(tail, file=name)
     if tail[4:] != _MAGIC or length > end:
         raise NotCopyable("the footer is encrypted or cut short")
+    if length > bytes_max:
+        raise NotCopyable("the footer would take more memory than there is for it")
     source.seek(end - length)
-    return _read(source.read(length)), end - length
+    return _read(source.read(length), bytes_max=bytes_max), end - length
 
 
-def _read(data: bytes) -> Struct:
+def _read(data: bytes, *, bytes_max: int | None = BYTES_MAX) -> Struct:
     try:
-        tree, _ = read_struct(data)
+        tree, _ = read_struct(data, bytes_max=bytes_max)
     except ValueError as error:
         raise NotCopyable(str(error)) from error
     return tree

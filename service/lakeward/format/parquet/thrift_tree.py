@@ -13,6 +13,7 @@ See:     docs/decisions/0047-untouched-row-groups-are-copied.md, which says why 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,8 +24,13 @@ TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range
 """Types of the compact protocol. The value of a field that is true or false is its type."""
 
 _DEPTH_MAX = 32
-_STRUCTS_MAX = 100_000
-"""Structures in a footer, each of which takes half a kilobyte here; a column chunk has nine."""
+BYTES_MAX = 50 * 1024 * 1024
+"""What a tree may take where its reader says no less; a column chunk of a footer is nine structures, of five
+kilobytes."""
+_STRUCT_BYTES = 220
+"""What a structure takes by itself, and what each of its fields and each value of a list adds, but for texts."""
+_FIELD_BYTES = 90
+_VALUE_BYTES = 40
 _INTEGERS = (I16, I32, I64)
 _DOUBLE_BYTES = 8
 _SHORT_LIST_MAX = 14
@@ -60,9 +66,14 @@ class Struct:
         return Struct({number: field for number, field in self.fields.items() if number not in numbers})
 
 
-def read_struct(data: bytes, at: int = 0) -> tuple[Struct, int]:
-    """The structure that starts at `at`, and the place behind it. `ValueError` where it would not be written so."""
-    reader = _TreeReader(data, at)
+def read_struct(data: bytes, at: int = 0, *, bytes_max: int | None = BYTES_MAX) -> tuple[Struct, int]:
+    """The structure that starts at `at`, and the place behind it. `ValueError` where it would not be written so, or
+    would take more memory.
+
+    Args:
+        bytes_max: what the tree may take; None: whatever it does, for structures that this process has made.
+    """
+    reader = _TreeReader(data, at, bytes_max)
     tree = reader.tree()
     if write_struct(tree) != data[at : reader.position]:
         raise ValueError("it is not written as Parquet's writers do")
@@ -76,14 +87,14 @@ def write_struct(tree: Struct) -> bytes:
 
 
 class _TreeReader(CompactReader):
-    _structs = 0
+    def __init__(self, data: bytes, at: int, bytes_max: int | None) -> None:
+        super().__init__(data, at)
+        self._bytes_left = sys.maxsize if bytes_max is None else bytes_max
 
     def tree(self, depth: int = 0) -> Struct:
         if depth > _DEPTH_MAX:
             raise ValueError("it is nested too deeply")
-        self._structs += 1
-        if self._structs > _STRUCTS_MAX:
-            raise ValueError("it is too large")
+        self._take(_STRUCT_BYTES)
         fields: dict[int, tuple[int, Any]] = {}
         number = 0
         while header := self._byte():
@@ -96,6 +107,7 @@ class _TreeReader(CompactReader):
                 fields[number] = (kind, (value >> 1) ^ -(value & 1))
             else:
                 fields[number] = (kind, None if kind in (TRUE, FALSE) else self._value(kind, depth + 1))
+        self._take(_FIELD_BYTES * len(fields))
         return Struct(fields)
 
     def _value(self, kind: int, depth: int) -> Any:
@@ -113,10 +125,16 @@ class _TreeReader(CompactReader):
             of = header & 15
             if depth > _DEPTH_MAX:
                 raise ValueError("it is nested too deeply")
+            self._take(_STRUCT_BYTES + _VALUE_BYTES * count)
             return Values(of, [self._value(of, depth + 1) for _ in range(count)])
         if kind == STRUCT:
             return self.tree(depth)
         raise ValueError(f"values of type {kind} are in no footer of Parquet")
+
+    def _take(self, size: int) -> None:
+        self._bytes_left -= size
+        if self._bytes_left < 0:
+            raise ValueError("it would take more memory than there is for it")
 
     def _integer(self) -> int:
         value = self._varint()
@@ -125,6 +143,7 @@ class _TreeReader(CompactReader):
     def _bytes(self, length: int) -> bytes:
         start = self._at
         self._move(length)
+        self._take(length)
         return self._data[start : self._at]
 
 
