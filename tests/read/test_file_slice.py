@@ -23,11 +23,12 @@ from lakeward.read.slice_query import EVERYTHING, REWRITE, SliceQuery
 from lakeward.storage.local import LocalStorage
 from lakeward.table.table_version import TableVersion
 from tests.golden_tables import GOLDEN
-from tests.read.log_files import TABLE_SCHEMA, data_block, delete_block, row
+from tests.read.log_files import BLOCK_SCHEMA, TABLE_SCHEMA, data_block, delete_block, row
 
 SCHEMA = json.dumps(TABLE_SCHEMA)
 EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",))
 BASE = "fg_0-0-0_100.parquet"
+LOG = ".fg_200.log.1_0-0-0"
 
 
 def slice_input(folder: Path, base: str | None, logs: tuple[str, ...], **more: Any) -> SliceInput:
@@ -202,6 +203,34 @@ def test_log_rows_are_projected_to_the_table(tmp_path: Path):
     merged = make(tmp_path, [row("a", 1, "base")], data_block("200", [row("b", 1, "x")]), schema=json.dumps(evolved))
     rows = [row for batch in merged.batches() for row in batch.to_pylist()]
     assert [(row["id"], row["new"], "v" in row) for row in rows] == [("a", None, False), ("b", None, False)]
+
+
+def test_three_hundred_columns(tmp_path: Path):
+    """Each has the value of the winning row, also where the log has the columns in another order, and some of a
+    narrower type."""
+    kinds = ["int", "long", "string", "double", "boolean"]
+    values: list[Any] = [1, 2**40, "ü", 0.1, True]
+
+    def columns(of_int: str) -> list[dict[str, Any]]:
+        types = [of_int if kind == "int" else kind for kind in kinds] * 60
+        return [{"name": f"c{n}", "type": ["null", kind], "default": None} for n, kind in enumerate(types)]
+
+    def wide(key: str, ts: int, shift: int) -> dict[str, Any]:
+        several = {f"c{n}": None if (n + shift) % 7 == 0 else values[n % 5] for n in range(300)}
+        return row(key, ts, "v") | several
+
+    schema = {**TABLE_SCHEMA, "fields": [*TABLE_SCHEMA["fields"], *columns("long")]}
+    of_block = {**BLOCK_SCHEMA, "fields": [*BLOCK_SCHEMA["fields"], *reversed(columns("int"))]}
+    base = pa.Table.from_pylist([wide("a", 1, 0), wide("b", 5, 1)], table_schema(json.dumps(schema)))
+    pq.write_table(base, tmp_path / BASE)
+    log = data_block("200", [wide("a", 2, 2), wide("b", 2, 3), wide("c", 2, 4)], schema_json=of_block)
+    (tmp_path / LOG).write_bytes(log)
+    merged = open_slice(LocalStorage(), slice_input(tmp_path, BASE, (LOG,), schema=json.dumps(schema)))
+    found = [row for batch in merged.batches() for row in batch.to_pylist()]
+
+    names = ["id", *(f"c{n}" for n in range(300))]
+    expected = [wide("a", 2, 2), wide("b", 5, 1), wide("c", 2, 4)]
+    assert [[each[name] for name in names] for each in found] == [[each[name] for name in names] for each in expected]
 
 
 @pytest.mark.parametrize("name", ["../x.parquet", "/etc/passwd", "x.txt"])

@@ -56,10 +56,13 @@ def test_the_rows_are_those_of_the_oldest_release(bench: Bench) -> None:
 
 def test_a_plan_of_hudis_and_one_of_ours(bench: Bench) -> None:
     """Hudi's plan is carried out first, logs that writers named by it stay, and are then compacted themselves; commits
-    are JSON under the instant's own name."""
+    are JSON under the instant's own name. The table's properties, its version among them, are left alone."""
     later = logs_on_the_plan(bench.base)
     assert later
+    properties = bench.base / ".hoodie" / "hoodie.properties"
+    before = properties.read_bytes()
     first, second = bench.compactor().compact().plans
+    assert properties.read_bytes() == before and b"hoodie.table.version=6\n" in before
     assert (first.instant, first.recovered, second.recovered) == (PLANNED, True, False)
     assert read_rows(bench.base) == EXPECTED["rows"]
     assert logs_on_the_plan(bench.base) == later
