@@ -44,7 +44,7 @@ check: lint ## Check in three minutes what one changes: lint, types, contracts, 
 	LAKEWARD_RUNS=8 $(BIN)/python -m pytest -n 2 --dist worksteal -q \
 		-m "not (wide or interop or services or browser or promtool or slow or long)"
 
-interop: .venv/ready ## Run the larger interop set against real Hudi, and what else takes long
+interop: .venv/bench ## Run the larger interop set against real Hudi, and what else takes long
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "interop or wide"
 
 simulate: .venv/ready ## Run simulations and model over more seeds, some 20 minutes: make simulate SEEDS=10000 HISTORIES=5000

@@ -1,18 +1,20 @@
 """DuckDB on the same rows: the newest version of each key, deletes left out, in one query, to one Parquet file.
 
-One thread, as one operation of ours has one core.
+One thread, as one operation of ours has one core. And DuckDB as a reader of what others wrote.
 
 Touches: a file beside the slice.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
-from benchmarks.merge.files import DELETED_COLUMN, SliceFiles
+from benchmarks.merge.files import BATCH_ROWS, DELETED_COLUMN, SliceFiles
 from benchmarks.merge.shape import KEY_COLUMN, ORDERING_COLUMN
 from benchmarks.merge.watched import Watched, watched
 
@@ -35,3 +37,8 @@ def by_duckdb(files: SliceFiles) -> tuple[Watched, list[Path], dict[str, Any]]:
     connection.execute("SET preserve_insertion_order = false")
     cost, _ = watched(lambda: connection.execute(query))
     return cost, [out], {"version": duckdb.__version__}
+
+
+def read_by_duckdb(path: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    names = ", ".join(f'"{name}"' for name in columns)
+    yield from duckdb.connect().sql(f"SELECT {names} FROM read_parquet('{path}')").to_arrow_reader(BATCH_ROWS)

@@ -7,7 +7,7 @@ Touches: reads the files.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,12 +23,26 @@ from lakeward.storage.local import LocalStorage
 
 
 def rows_of(paths: Sequence[Path], schema: pa.Schema) -> tuple[int, str]:
+    wanted = without_meta_columns(schema)
+    return digest_of(
+        (
+            batch
+            for path in paths
+            for batch in (parquet_batches(path, wanted.names) if path.suffix == ".parquet" else log_batches(path))
+        ),
+        wanted,
+    )
+
+
+def without_meta_columns(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field for field in schema if field.name not in META_COLUMNS])
+
+
+def digest_of(batches: Iterable[pa.RecordBatch], wanted: pa.Schema) -> tuple[int, str]:
     digest = Digest()
-    wanted = pa.schema([field for field in schema if field.name not in META_COLUMNS])
-    for path in paths:
-        for batch in parquet_batches(path, wanted.names) if path.suffix == ".parquet" else log_batches(path):
-            columns = [_plain(batch.column(field.name)).cast(field.type) for field in wanted]
-            digest.update(pa.RecordBatch.from_arrays(columns, schema=wanted))
+    for batch in batches:
+        columns = [_plain(batch.column(field.name)).cast(field.type) for field in wanted]
+        digest.update(pa.RecordBatch.from_arrays(columns, schema=wanted))
     return digest.rows, digest.hexdigest
 
 

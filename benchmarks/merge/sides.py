@@ -16,8 +16,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from benchmarks.merge.files import SliceFiles
-from benchmarks.merge.rows_of import rows_of
+from benchmarks.merge.rows_of import digest_of, rows_of, without_meta_columns
 from benchmarks.merge.shape import Shape
 from benchmarks.merge.watched import Watched
 from tests.hudi.spark import HudiMissing
@@ -48,12 +50,27 @@ def run_side(name: str, files: SliceFiles) -> dict[str, Any]:
     except HudiMissing as error:  # of Paimon, too
         return {"missing": str(error)}
     rows, digest = rows_of(paths, files.schema) if paths else (0, "")
+    if more.get("row_groups_copied"):
+        more |= judged_by_duckdb(paths[0], files.schema, (rows, digest))
     size = sum(path.stat().st_size for path in paths)
     return (
         asdict(cost)
         | {"rows": rows, "digest": digest, "output_bytes": size, "path": str(paths[0]) if paths else ""}
         | more
     )
+
+
+def judged_by_duckdb(path: Path, schema: pa.Schema, expected: tuple[int, str]) -> dict[str, Any]:
+    """Whether DuckDB reads the rows of a file with copied row groups as pyarrow does, where DuckDB is installed."""
+    if find_spec(DUCKDB) is None:
+        return {"not_judged": "DuckDB, which reads files with copied row groups again, is not installed"}
+    from benchmarks.merge.by_duckdb import read_by_duckdb
+
+    wanted = without_meta_columns(schema)
+    rows, digest = digest_of(read_by_duckdb(path, wanted.names), wanted)
+    if (rows, digest) == expected:
+        return {"read_by_duckdb": rows}
+    return {"other_rows": f"DuckDB reads {rows} rows of it, {expected[0]} expected, or other values"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
@@ -87,6 +88,28 @@ def test_rows_are_those_of_the_parts_in_their_order(plan: list[Any], codec: str)
     assert find_difference(source, sink, stats.copied, file_name="new.parquet") is None
     keys = [each["_hoodie_record_key"] for each in expected]
     assert (stats.min_key, stats.max_key) == (min(keys), max(keys))
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("plan", PLANS)
+def test_duckdb_reads_them(tmp_path: Path, plan: list[Any]) -> None:
+    """All columns, and each key by itself, which it looks for by statistics of row groups and pages. `make interop`
+    installs DuckDB where it can be had."""
+    duckdb = pytest.importorskip("duckdb")
+    sink, stats = taken(a_file([FULL, *rows(1, 3 * ROWS)]), plan)
+    (path := tmp_path / "new.parquet").write_bytes(sink.getvalue())
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        found = connection.sql(f"SELECT * FROM read_parquet('{path}')").to_arrow_table()
+        expected = pq.read_table(path)
+        assert found.num_rows == stats.rows
+        for name in SCHEMA.names:
+            assert found.column(name).cast(SCHEMA.field(name).type).to_pylist() == expected.column(name).to_pylist()
+        whole = expected.select(["_hoodie_record_key", "id", "_hoodie_file_name"]).to_pylist()
+        by_key = f"SELECT id, _hoodie_file_name FROM read_parquet('{path}') WHERE _hoodie_record_key = ?"
+        for key in {each["_hoodie_record_key"] for each in whole}:
+            named = [(each["id"], "new.parquet") for each in whole if each["_hoodie_record_key"] == key]
+            assert connection.execute(by_key, [key]).fetchall() == named
 
 
 def test_the_footer_is_that_of_a_file_whose_rows_were_encoded() -> None:
