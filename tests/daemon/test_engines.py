@@ -12,8 +12,8 @@ from lakeward.config.settings import ServiceSettings, Settings, SparkSettings
 from lakeward.daemon.engines import Engines
 from lakeward.daemon.status import SparkState
 from lakeward.dispatch import machine
-from lakeward.dispatch.dispatcher import Dispatcher
-from lakeward.dispatch.engine_rule import LOCAL_BELOW_BYTES
+from lakeward.dispatch.dispatcher import Dispatcher, Engine
+from lakeward.dispatch.engine_rule import LOCAL_BELOW_BYTES, rule_of_daemon
 from lakeward.dispatch.local import LocalDispatcher
 from lakeward.dispatch.spark import SparkDispatcher
 from lakeward.errors import LakewardError
@@ -50,6 +50,27 @@ def test_the_size_decides_unless_a_master_is_named() -> None:
     assert isinstance(choose(engines_of(master="local[*]"), 0), SparkDispatcher)
     assert isinstance(choose(engines_of(local_below=0), 0), SparkDispatcher)
     assert isinstance(choose(engines_of(master="yarn", local_below=10), 9), LocalDispatcher)
+
+
+@pytest.mark.parametrize(
+    ("local_below", "is_named", "input_bytes", "said"),
+    [
+        (None, False, 1, (Engine.LOCAL, "by the default of spark.local_below: it reads 1 B, less than 16.0 GiB")),
+        (None, True, 1, (Engine.SPARK, "by the master that is named, without spark.local_below")),
+        (10, True, 9, (Engine.LOCAL, "by spark.local_below: it reads 9 B, less than 10 B")),
+        (10, False, 10, (Engine.SPARK, "by spark.local_below: it reads 10 B, no less than 10 B")),
+        (0, False, 1, (Engine.SPARK, "by spark.local_below")),
+    ],
+)
+def test_each_choice_has_its_reason(
+    local_below: int | None, is_named: bool, input_bytes: int, said: tuple[Engine, str]
+) -> None:
+    """`plan --config` and `explain` show it. Keeps of dispatch/engine_rule."""
+    rule = rule_of_daemon(
+        local_below, master="local[*]", is_named=is_named, memory_bytes=MEMORY, memory_limit_bytes=MEMORY
+    )
+    chosen = rule.choose(input_bytes)
+    assert (chosen.engine, chosen.why) == said
 
 
 def test_jobs_of_all_tables_share_what_operations_may_take(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,12 +23,25 @@ from pyspark import SparkContext  # noqa: E402
 
 from lakeward.dispatch.dispatcher import Done, Progress  # noqa: E402
 from lakeward.dispatch.spark import SparkDispatcher  # noqa: E402
+from lakeward.dispatch.spark_memory import SparkMemory  # noqa: E402
 from lakeward.errors import Cancelled, EngineLost, LakewardError, TaskFailed  # noqa: E402
 from tests.dispatch import tasks  # noqa: E402
 
 scratch = Path(sys.argv[1])
 seen: dict[str, Any] = {}
-dispatcher = SparkDispatcher("local[2]", {"spark.driver.memory": "512m"}, pool="night", memory=tasks.MEMORY)
+(scratch / "conf").mkdir()
+(scratch / "conf" / "spark-defaults.conf").write_text("spark.executor.memoryOverhead 3g\n")
+os.environ["SPARK_CONF_DIR"] = str(scratch / "conf")
+
+
+class Noted(SparkMemory):
+    def derived(self, setting: Any) -> dict[str, str]:
+        seen["overhead of spark-defaults.conf"] = setting("spark.executor.memoryOverhead")
+        return {"spark.lakeward.derived": setting("spark.driver.memory")}
+
+
+memory = Noted(tasks.MEMORY.operation_bytes, tasks.MEMORY.here_bytes, here_at_once=2)
+dispatcher = SparkDispatcher("local[*]", {"spark.driver.memory": "512m"}, pool="night", memory=memory)
 
 
 def run(task: Any, specs: list[Any], description: str = "test", on_progress: Any = lambda progress: None) -> list[Any]:
@@ -57,6 +70,7 @@ def java() -> Any:
 seen["alive before anything was started"] = dispatcher.is_alive()
 before = signal.getsignal(signal.SIGINT)
 in_thread(lambda: seen.update(started_in_a_thread=run(tasks.double, [1, 2, 3]))).join()
+seen["settings"] = [SparkContext.getOrCreate().getConf().get(key) for key in ("spark.master", "spark.lakeward.derived")]
 seen["signal handler kept"] = signal.getsignal(signal.SIGINT) is before
 first = java().pid
 

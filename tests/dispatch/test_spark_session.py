@@ -33,6 +33,12 @@ def test_it_is_started_by_whichever_thread_needs_it(seen: dict[str, Any]) -> Non
     assert seen["signal handler kept"] is True
 
 
+def test_settings_that_follow_from_memory_are_made(seen: dict[str, Any]) -> None:
+    """What is derived is told of what is set, in spark-defaults.conf, too; a master without a number gets one."""
+    assert seen["overhead of spark-defaults.conf"] == "3g"
+    assert seen["settings"] == ["local[2]", "512m"]
+
+
 def test_its_workers_begin_with_what_an_operation_needs(seen: dict[str, Any]) -> None:
     """They are forked from a process that has loaded the kernels once for all; none loads pandas."""
     assert seen["loaded in a worker"] == [["lakeward.task.operation"]]

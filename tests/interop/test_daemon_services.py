@@ -23,9 +23,6 @@ CONFIG = """
 state_folder = "{folder}/state"
 log_format = "json"
 
-[spark]
-local_below = "1GiB"
-
 [locks]
 writers = "share"
 
