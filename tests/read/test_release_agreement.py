@@ -16,6 +16,7 @@ from lakeward.read.committed_writes import CommittedWrites
 from lakeward.read.log_scan import NEWEST, scan_slice_heads
 from lakeward.read.release_agreement import check_agreement
 from lakeward.storage.local import LocalStorage
+from tests.faults import FaultyStorage
 from tests.read.log_files import TABLE_SCHEMA, data_block, delete_block, row
 
 LOG = ".f_100.log.1_0-0-0"
@@ -47,11 +48,12 @@ def block(instant: str, what: Any) -> bytes:
 def test_where_releases_agree(
     tmp_path: Path, writes: list[tuple[str, Any]], by_latest: bool, by_event_time: bool, rules: MergeRules
 ) -> None:
-    """Keeps of read/release_agreement: what passes comes to the same record of each key by either rule."""
+    """Keeps of read/release_agreement: what passes comes to the same record of each key by either rule. Each log is
+    read once for both."""
     (tmp_path / LOG).write_bytes(b"".join(block(instant, what) for instant, what in writes))
     committed = CommittedWrites(frozenset({"1", "2", "3"}), frozenset(), "1")
-    storage = LocalStorage()
-    scan = scan_slice_heads(storage, str(tmp_path), [LOG], instant=NEWEST, committed=committed)
+    scan = scan_slice_heads(LocalStorage(), str(tmp_path), [LOG], instant=NEWEST, committed=committed)
+    storage = FaultyStorage()
 
     def check() -> None:
         schema = table_schema(json.dumps(TABLE_SCHEMA))
@@ -62,3 +64,5 @@ def test_where_releases_agree(
     else:
         with pytest.raises(Unsupported, match=r"ordering values|came later"):
             check()
+    if rules is LATEST:
+        assert len(storage.calls) == 1

@@ -12,7 +12,7 @@ Keeps:   1. records are folded oldest first, as the blocks that count come out o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import BinaryIO
@@ -147,11 +147,17 @@ class LogRun:
         with self._storage.open_input(self._path(largest.file)) as file:
             return repeated_in_block(file, largest)
 
-    def read(self) -> None:
-        """Read and fold all records, when it was not done yet. Raises `Unsupported`, `BrokenFile`."""
+    def read(self, *beside: LogRecords) -> None:
+        """Read and fold all records, when it was not done yet. Raises `Unsupported`, `BrokenFile`.
+
+        Args:
+            beside: what folds the same records by other rules, `finish` included.
+        """
         if self._is_read:
+            assert not beside, "the logs were read already"
             return
         self._is_read = True
+        takers = (self.records, *beside)
         with ExitStack() as files:
             opened: dict[str, BinaryIO] = {}
             for block in self.scan.blocks:
@@ -159,21 +165,13 @@ class LogRun:
                     # The blocks of one file are neighbours, but for logs that were compacted into a later one.
                     files.close()
                     opened = {block.file: files.enter_context(self._storage.open_input(self._path(block.file)))}
-                self._read_block(opened[block.file], block)
-        self.records.finish()
+                self._read_block(opened[block.file], block, takers)
+        for records in takers:
+            records.finish()
 
     def folded(self) -> Iterator[pa.RecordBatch | Tombstones]:
-        """The records that won their keys, to be read once: rows and deletes, each kind in the order in which the keys
-        appeared first, or both in that of the keys where the records did not fit memory."""
-        fold = self.records.fold
-        if fold is None:
-            runs, window_bytes = self.records.runs, self._budget.window
-            yield from SortedMerge(runs, self._rules, self.schema, window_bytes=window_bytes).records()
-            return
-        for ids in _parts(fold.data_ids(), min(_ROWS_AT_ONCE, fold.rows_at_once_max)):
-            yield fold.take(ids)
-        for ids in _parts(fold.tombstone_ids(), _TOMBSTONES_AT_ONCE):
-            yield fold.tombstones(ids)
+        """What `folded` gives of the run's records."""
+        return folded(self.records, self._rules, self.schema, window_bytes=self._budget.window)
 
     def close(self) -> None:
         self.records.close()
@@ -181,12 +179,12 @@ class LogRun:
     def _path(self, file: str) -> str:
         return file if file == self._unpublished else resolve(self._base_path, file)
 
-    def _read_block(self, file: BinaryIO, block: LogBlock) -> None:
+    def _read_block(self, file: BinaryIO, block: LogBlock, takers: Iterable[LogRecords]) -> None:
         if block.type is BlockType.DELETE:
             self._meter.bytes_read += block.content_length
             self._meter.bytes_stored += block.content_length
             for deletes in read_delete_block(file, block, bytes_max=self._budget.batch):
-                self._append_deletes(self._wanted(deletes), block)
+                self._append_deletes(self._wanted(deletes), block, takers)
             return
         number = part_number(block, self._rules)
         lacking = set(self.schema.names) - self._rules.in_part[number - 1] if number else ()
@@ -205,13 +203,15 @@ class LogRun:
             self._check_partition(projected, block)
             check_row_sizes(projected, self._query.row_bytes_max, where=block.where)
             carried = with_part(self._query.carried(projected), number, self._rules)
-            self.records.append_data(carried, source=block.where, block_bytes=block.content_length)
+            for records in takers:
+                records.append_data(carried, source=block.where, block_bytes=block.content_length)
             self._watch_keys(projected)
             if self._query.takes_sample:
                 self.sample.see_log_data(projected, lacking=lacking)
 
-    def _append_deletes(self, deleted: DeletedKeys, block: LogBlock) -> None:
-        self.records.append_deletes(deleted.keys, deleted.ordering, wrappers=deleted.wrappers, source=block.where)
+    def _append_deletes(self, deleted: DeletedKeys, block: LogBlock, takers: Iterable[LogRecords]) -> None:
+        for records in takers:
+            records.append_deletes(deleted.keys, deleted.ordering, wrappers=deleted.wrappers, source=block.where)
         if self._query.takes_sample:
             values = delete_ordering(
                 deleted.ordering,
@@ -258,6 +258,21 @@ class LogRun:
                 why=f"A row of it is in partition {foreign[0].as_py()!r}, and the file lies in {here!r}.",
                 remedy="Find out who put the file there, and restore the one that its commit wrote.",
             )
+
+
+def folded(
+    records: LogRecords, rules: MergeRules, schema: pa.Schema, *, window_bytes: int
+) -> Iterator[pa.RecordBatch | Tombstones]:
+    """The records that won their keys, to be read once: rows and deletes, each kind in the order in which the keys
+    appeared first, or both in that of the keys where the records did not fit memory."""
+    fold = records.fold
+    if fold is None:
+        yield from SortedMerge(records.runs, rules, schema, window_bytes=window_bytes).records()
+        return
+    for ids in _parts(fold.data_ids(), min(_ROWS_AT_ONCE, fold.rows_at_once_max)):
+        yield fold.take(ids)
+    for ids in _parts(fold.tombstone_ids(), _TOMBSTONES_AT_ONCE):
+        yield fold.tombstones(ids)
 
 
 def _parts(ids: npt.NDArray[np.int64], length: int) -> Iterator[npt.NDArray[np.int64]]:

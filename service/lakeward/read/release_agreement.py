@@ -7,14 +7,14 @@
 Both were seen on real tables. Where such logs come to the same rows by either rule they are merged; a compaction of the
 others would change what queries of one release return.
 
-Touches: the log files, reading; spill files outside of the table.
+Touches: the log files, reading each once; spill files outside of the table.
 Keeps:   a slice passes only where both rules pick the same record, or delete, for each key.
 See:     docs/decisions/0050-version-6.md
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
 
@@ -24,12 +24,14 @@ from lakeward.errors import Unsupported
 from lakeward.format.log.block import BlockType
 from lakeward.format.log.delete_block import DeletedKeys, read_delete_block
 from lakeward.merge.digest import Digest
+from lakeward.merge.logs.log_records import LogRecords
+from lakeward.merge.memory_budget import MemoryBudget
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD, MergeMode, MergeRules
 from lakeward.merge.rules.ordering import encode_ordering
 from lakeward.merge.rules.ordering_type import ordering_type
 from lakeward.merge.rules.records import delete_ordering
 from lakeward.merge.rules.tombstones import Tombstones
-from lakeward.read.log_run import LogRun
+from lakeward.read.log_run import LogRun, folded
 from lakeward.read.log_scan import NEWEST, LogScan
 from lakeward.read.slice_query import SliceQuery
 from lakeward.storage.storage import Storage, join
@@ -52,9 +54,7 @@ def check_agreement(
     if rules.mode is MergeMode.EVENT_TIME_ORDERING:
         _check_deletes(storage, base_path, scan, rules, schema)
         return
-    picked = [
-        _picked(storage, base_path, logs, scan, replace(rules, mode=mode), schema) for mode in (rules.mode, _OTHER)
-    ]
+    picked = _picked(storage, base_path, logs, scan, rules, schema)
     if picked[0] != picked[1]:
         raise Unsupported(
             f"A row in {logs[0]} or the logs behind it came later than one of its key with a greater "
@@ -63,9 +63,6 @@ def check_agreement(
             "later one, so queries of one of them would answer otherwise afterwards.",
             remedy="Let the release by which this table is read compact the file group; later ones may be Lakeward's.",
         )
-
-
-_OTHER = MergeMode.EVENT_TIME_ORDERING
 
 
 def _check_deletes(storage: Storage, base_path: str, scan: LogScan, rules: MergeRules, schema: pa.Schema) -> None:
@@ -98,9 +95,9 @@ def _picked(
     scan: LogScan,
     rules: MergeRules,
     schema: pa.Schema,
-) -> tuple[str, str]:
-    """Which record each key comes to, and which keys to a delete."""
-    rows, deletes = Digest(), Digest()
+) -> list[tuple[str, str]]:
+    """Which record each key comes to, and which keys to a delete, by these rules and by event time."""
+    by_event_time = replace(rules, mode=MergeMode.EVENT_TIME_ORDERING)
     run = LogRun(
         storage,
         base_path,
@@ -112,11 +109,24 @@ def _picked(
         scan=scan,
         query=_WHICH_RECORD,
     )
-    with closing(run):
-        run.read()
-        for each in run.folded():
-            if isinstance(each, Tombstones):
-                deletes.update(pa.RecordBatch.from_arrays([each.keys], [RECORD_KEY_FIELD]))
-            else:
-                rows.update(each)
+    others = LogRecords(run.schema, by_event_time, memory_bytes=_BUDGET.logs)
+    with closing(run), closing(others):
+        run.read(others)
+        return [
+            _digests(folded(records, by, run.schema, window_bytes=_BUDGET.window))
+            for records, by in ((run.records, rules), (others, by_event_time))
+        ]
+
+
+_BUDGET = MemoryBudget()
+"""Of each of the two folds: nothing is written here, for which the rest would be."""
+
+
+def _digests(records: Iterable[pa.RecordBatch | Tombstones]) -> tuple[str, str]:
+    rows, deletes = Digest(), Digest()
+    for each in records:
+        if isinstance(each, Tombstones):
+            deletes.update(pa.RecordBatch.from_arrays([each.keys], [RECORD_KEY_FIELD]))
+        else:
+            rows.update(each)
     return rows.hexdigest, deletes.hexdigest
