@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from py4j.protocol import Py4JError
 
 from tests.hudi.client import hudi_client, write_records
 from tests.hudi.evolved_table import maybe, schema
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import compact, lakeward
+from tests.interop.test_compaction import hudi_compacts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,9 +25,9 @@ CHANGELOG = {"hoodie.allow.operation.metadata.field": "true", "hoodie.combine.be
 SCHEMA = schema(maybe("name", "string"))
 
 
-def changes(*given: tuple[str, str, int, str]) -> list[dict[str, object]]:
+def changes(*given: tuple[str, str, int, str], part: str = "") -> list[dict[str, object]]:
     return [
-        {"id": key, "part": "", "ts": ts, "name": name, "operation": operation} for operation, key, ts, name in given
+        {"id": key, "part": part, "ts": ts, "name": name, "operation": operation} for operation, key, ts, name in given
     ]
 
 
@@ -64,3 +66,36 @@ def test_hudi_reads_the_same_before_and_after(spark: SparkSession, tmp_path: Pat
     assert code == 0, result
     compact(table)
     assert table.snapshot() == table.read_optimized() == before
+
+
+def test_the_newest_file_says_what_queries_heed(spark: SparkSession, tmp_path: Path):
+    """After an update without the column queries show what is marked as deleted in other file groups: FULL takes that
+    of the update alone, and they still do. After marks over another such update they fail on it: FULL takes the others,
+    and once Hudi has compacted that one, what was marked stays deleted."""
+    table = HudiTable(spark, tmp_path / "table", TableShape(partition_fields="part"))
+    for part in "pqr":
+        table.write(spark.sql(f"SELECT '{part}1' id, '{part}' part, 10L ts, 'first' name"), "bulk_insert")
+
+    def write(operation: str, part: str, ts: int, **options: str) -> None:
+        rows = changes((operation, f"{part}1", ts, f"{operation}{ts}"), part=part)
+        write_records(spark, table, SCHEMA, rows, "upsert", **options)
+
+    def left_out() -> list[str]:
+        return [each["partition"] for each in compact(table)["decisions"] if each["reason"] == "unsupported-logs"]
+
+    write("D", "r", 11, **CHANGELOG)
+    write("U", "p", 11, **CHANGELOG)
+    assert len(table.snapshot()) == 2
+    write("U", "q", 11)
+    before = table.snapshot()
+    assert len(before) == 3
+    assert left_out() == ["p", "r"]
+    assert table.snapshot() == before
+
+    write("U", "q", 12)
+    write("U", "p", 12, **CHANGELOG)
+    with pytest.raises(Py4JError, match="NullPointerException"):
+        table.snapshot()
+    assert left_out() == ["q"]
+    hudi_compacts(table)
+    assert sorted(row["name"] for row in table.frame().collect()) == ["U12", "U12"]

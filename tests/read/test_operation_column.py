@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakeward.errors import Unsupported
+from lakeward.format.avro.schema import table_schema
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
-from lakeward.read.file_slice import open_slice
+from lakeward.read.file_slice import MergedSlice, open_slice
 from lakeward.read.slice_query import SliceQuery
 from lakeward.storage.local import LocalStorage
-from tests.read.log_files import META, TABLE_SCHEMA, data_block, row
-from tests.read.test_file_slice import make, slice_input
+from tests.read.log_files import META, TABLE_SCHEMA, data_block, delete_block, row
+from tests.read.test_file_slice import BASE, make, slice_input
 from tests.read.test_log_run import make as make_run
 from tests.read.test_partial_blocks import SAMPLED, checked
 
 EVENT = MergeRules(MergeMode.EVENT_TIME_ORDERING, ("ts",), takes_operations=True)
+LOG = ".fg_200.log.1_0-0-0"
 FIELD = {"name": "_hoodie_operation", "type": ["null", "string"], "default": None}
 SCHEMA = {**TABLE_SCHEMA, "fields": [*META, FIELD, *TABLE_SCHEMA["fields"]]}
 
@@ -64,3 +69,21 @@ def test_logs_alone_are_refused(tmp_path: Path):
     """Keeps 2 of read/operation_column: the rows of a LOG would have lost their marks."""
     with pytest.raises(Unsupported, match=r"_hoodie_operation.*--type full"):
         make_run(tmp_path, changes("200", change("D", "a", 11)))
+
+
+def test_what_the_base_file_has_goes_with_rows_without_it(tmp_path: Path):
+    """Hudi's compaction drops it there, too: else the newest file would tell readers to look for it in other logs.
+    Under deletes alone it stays."""
+    schema = table_schema(json.dumps(TABLE_SCHEMA), has_operation=True)
+    table = pa.Table.from_pylist([change("U", key, 10, "base") for key in "ab"], schema)
+
+    def merged(log: bytes) -> MergedSlice:
+        pq.write_table(table, tmp_path / BASE)
+        (tmp_path / LOG).write_bytes(log)
+        return open_slice(LocalStorage(), slice_input(tmp_path, BASE, (LOG,), rules=EVENT))
+
+    with merged(delete_block("200", [("a", None)])) as deleted:
+        assert [row["_hoodie_operation"] for batch in deleted.batches() for row in batch.to_pylist()] == ["U"]
+    with merged(data_block("200", [row("a", 11, "log")])) as updated:
+        assert "_hoodie_operation" not in updated.schema.names
+        assert [row["v"] for batch in updated.batches() for row in batch.to_pylist()] == ["log", "base"]

@@ -110,7 +110,7 @@ class MergedSlice:
             instant=slice_input.instant,
             committed=slice_input.committed,
         )
-        has_operation = self._base.has_operation or has_operations(scan.blocks, slice_input.rules)
+        has_operation = has_operations(scan.blocks, slice_input.rules, base_has=self._base.has_operation)
         table = table_schema(slice_input.schema, has_operation=has_operation)
         if not slice_input.widens_nested_floats:
             table = keeping_nested_floats(table)

@@ -3,7 +3,8 @@
     I, U, none     a row
     -U, D          a delete with the row's ordering value, as by a column (`merge/rules/records.find_deleted`)
 
-The table's properties do not say whether rows have it, files do. What a base file holds there decides nothing.
+The table's properties do not say whether rows have it, files do (`read/heeded_operations`). What a base file holds
+there decides nothing, and goes where rows without the column come over it, as by Hudi's compaction.
 
 Touches: nothing.
 Keeps:   1. logs of which some rows have the column and others have not are `Unsupported`: Hudi's readers heed it, or do
@@ -15,7 +16,7 @@ See:     docs/decisions/0052-rows-without-keys-and-rows-in-part.md
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from lakeward.errors import Unsupported
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock
@@ -24,10 +25,10 @@ from lakeward.merge.rules.merge_rules import OPERATION_FIELD, MergeRules
 _DATA_TYPES = (BlockType.AVRO_DATA, BlockType.HFILE_DATA, BlockType.PARQUET_DATA)
 
 
-def has_operations(blocks: Iterable[LogBlock], rules: MergeRules) -> bool:
-    """Whether the rows of the blocks have the column; False where there is no data block."""
-    data = [block for block in blocks if block.type in _DATA_TYPES]
-    without = [block for block in data if not _has_operations(block)]
+def has_operations(blocks: Iterable[LogBlock], rules: MergeRules, *, base_has: bool = False) -> bool:
+    """Whether merged rows have the column: as those of the blocks have, or where there are none as the base file's."""
+    data = list(data_blocks(blocks))
+    without = [block for block in data if not has_operation(block)]
     if without and len(without) < len(data):
         raise Unsupported(
             f"{without[0].where} has not the column {OPERATION_FIELD}, which other logs of its file group have.",
@@ -40,13 +41,13 @@ def has_operations(blocks: Iterable[LogBlock], rules: MergeRules) -> bool:
             why="What readers of tables of this version make of it was not tried.",
             remedy="Compact this file group with the engine that writes the column.",
         )
-    return bool(data) and not without
+    return not without if data else base_has
 
 
 def check_no_operations(blocks: Iterable[LogBlock]) -> None:
     """Raise `Unsupported` where the rows of a block have the column."""
-    for block in blocks:
-        if block.type in _DATA_TYPES and _has_operations(block):
+    for block in data_blocks(blocks):
+        if has_operation(block):
             raise Unsupported(
                 f"{block.where} has the column {OPERATION_FIELD}.",
                 why="That a log which other engines write reads as before with one of ours among it was not tried.",
@@ -54,5 +55,9 @@ def check_no_operations(blocks: Iterable[LogBlock]) -> None:
             )
 
 
-def _has_operations(block: LogBlock) -> bool:
+def data_blocks(blocks: Iterable[LogBlock]) -> Iterator[LogBlock]:
+    return (block for block in blocks if block.type in _DATA_TYPES)
+
+
+def has_operation(block: LogBlock) -> bool:
     return f'"{OPERATION_FIELD}"' in block.headers.get(HeaderKey.SCHEMA, "")

@@ -119,7 +119,7 @@ def _picked(
 
 
 _BUDGET = MemoryBudget()
-"""Of each of the two folds: nothing is written here, for which the rest would be."""
+"""Each of the two folds has its share of logs: nothing is written here, for which the rest would be."""
 
 
 def _digests(records: Iterable[pa.RecordBatch | Tombstones]) -> tuple[str, str]:

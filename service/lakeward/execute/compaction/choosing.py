@@ -16,6 +16,7 @@ from lakeward.errors import Unsupported
 from lakeward.execute.compaction.log_checks import (
     CheckedLogs,
     ahead_and_run,
+    ask_newest_file,
     check_logs,
     folds_by_itself,
     out_of_step,
@@ -40,6 +41,7 @@ def choose(table: ServicedTable, planner: Planner, snapshot: TableSnapshot, chec
     checked = checked.with_damage(file for group in snapshot.frozen for file in group.damage)
     at = format_instant_time(int(table.clock.now() * 1000), zone_of(snapshot))
     slices = {slice_.group_id: slice_ for slice_ in snapshot.latest_slices}
+    heeds = ask_newest_file(table, snapshot)
     with table.measured(Phase.PLAN):
         while True:
             outcome = planner(snapshot, at, checked.excluded, checked.whole)
@@ -54,7 +56,7 @@ def choose(table: ServicedTable, planner: Planner, snapshot: TableSnapshot, chec
                 of_slice = live_logs(slices[group_id], snapshot.log_compactions.get(group_id, ()))
                 superseded = of_slice.superseded_paths if choice is Choice.LOG else {}
                 try:
-                    damage = check_logs(table, snapshot, group_id, paths, choice, superseded)
+                    damage = check_logs(table, snapshot, group_id, paths, choice, superseded, heeds)
                     is_log = choice is Choice.LOG and not damage
                     if is_log and not folds_by_itself(table, snapshot, slices[group_id], operation.log_files):
                         checked = replace(checked, whole=checked.whole | {group_id})

@@ -1,14 +1,15 @@
 """What logs hold can forbid merging them: their block heads are read before a plan names them, or one is begun.
 
-Touches: reads block heads and delete blocks of logs.
+Touches: reads block heads and delete blocks of logs, and once for each plan the newest commit and a file of it.
 Keeps:   1. a file group with a damaged file is in no plan that is made, and the others are;
          2. a LOG that leaves out the oldest logs is planned only where what the logs hold allows it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from lakeward.errors import BrokenFile, Conflict, LakewardError, NotFound, Unsupported
 from lakeward.execute.compaction.merging import raise_first
@@ -58,11 +59,17 @@ def check_logs(
     logs: Sequence[str],
     choice: Choice,
     superseded: Mapping[str, tuple[str, ...]],
+    heeds: Callable[[], bool],
 ) -> list[DamagedFile]:
     """Read the block heads of a slice's logs, but of those that need not be opened. Returns what is damaged, unless
-    that is accepted; raises `Unsupported` where we cannot merge them, or not by `choice`."""
+    that is accepted; raises `Unsupported` where we cannot merge them, or not by `choice`.
+
+    Args:
+        heeds: what `ask_newest_file` made.
+    """
     # Arrow, which takes 50 MB, is not needed before something is to be merged.
     from lakeward.format.avro.schema import table_schema
+    from lakeward.read.heeded_operations import check_heeded
     from lakeward.read.log_scan import (
         check_hfile_blocks,
         check_holds_records,
@@ -88,6 +95,8 @@ def check_logs(
         check_schemas(scan, schema)
         check_hfile_blocks(scan, schema, snapshot.config.record_key_fields)
         check_keys_can_be_made(scan.blocks, snapshot.config.made_key_fields)
+        if rules.takes_operations:
+            check_heeded(scan.blocks, heeds=heeds)
         with_operations = table_schema(snapshot.schema, has_operation=has_operations(scan.blocks, rules))
         rules_of_blocks(scan.blocks, rules, with_operations, snapshot.config.made_key_fields)
         if not snapshot.config.version.has_log_compaction:
@@ -111,6 +120,17 @@ def check_logs(
         if table.options.listing is ListingSource.STORAGE:
             raise
         raise out_of_step(group_id) from error
+
+
+def ask_newest_file(table: ServicedTable, snapshot: TableSnapshot) -> Callable[[], bool]:
+    """Whether Hudi's readers heed `_hoodie_operation`: a file is read when it is asked for the first time."""
+
+    def heeds() -> bool:
+        from lakeward.read.heeded_operations import heeds_operations
+
+        return heeds_operations(table.storage, snapshot)
+
+    return cache(heeds)
 
 
 def folds_by_itself(table: ServicedTable, snapshot: TableSnapshot, slice_: FileSlice, names: Collection[str]) -> bool:
@@ -149,11 +169,12 @@ def find_damaged(table: ServicedTable, snapshot: TableSnapshot, work: PendingWor
     if damaged:
         return damaged
     failures: list[LakewardError] = []
+    heeds = ask_newest_file(table, snapshot)
     for target in find_targets(snapshot, work.instant, work.plan, work.action).of:
         choice = Choice.LOG if target.kind is OperationKind.LOG else Choice.FULL
         try:
             paths = [log.path for log in target.logs]
-            damage = check_logs(table, snapshot, target.group_id, paths, choice, target.superseded)
+            damage = check_logs(table, snapshot, target.group_id, paths, choice, target.superseded, heeds)
         except Unsupported as error:
             failures.append(error)
         else:
