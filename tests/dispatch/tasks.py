@@ -56,6 +56,10 @@ def which_process(spec: int, task_attempt: int) -> tuple[int, str]:
     return spec, os.environ.get("SPARK_EXECUTOR_DIRS", "") + str(os.getppid())
 
 
+def which_worker(spec: int, task_attempt: int) -> int:
+    return os.getpid()
+
+
 def tick(spec: str, task_attempt: int) -> str:
     """Works for two minutes, and says so ten times a second by letting a file grow."""
     import time

@@ -155,5 +155,5 @@ def test_a_job_that_needs_much_is_not_passed_for_ever() -> None:
 def test_a_job_has_no_more_workers_than_its_permit_pays_for() -> None:
     """Two tasks of a job that may take the memory of one have one worker. Keeps 5 of dispatch/local."""
     dispatcher = LocalDispatcher(Places(2, 2), memory_bytes=1, permit_bytes=1)
-    outcomes = dispatcher.run(tasks.which_process, [1, 2, 3], description="who", on_progress=ignore)
-    assert len({outcome.result[1] for outcome in outcomes if isinstance(outcome, Done)}) == 1
+    outcomes = dispatcher.run(tasks.which_worker, [1, 2, 3], description="who", on_progress=ignore)
+    assert len({outcome.result for outcome in outcomes if isinstance(outcome, Done)}) == 1
