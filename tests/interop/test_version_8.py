@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lakeward.format.java_properties import parse_properties
+from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.format.timeline.savepoint_metadata import SavepointMetadata, read_savepoint_metadata
 from tests.conftest import IN_CI
 from tests.crash.compacting import compact as compact_in_process
@@ -351,3 +353,25 @@ def values_in(rows: Rows) -> dict[str, str]:
     found = [json.loads(row) for row in rows]
     assert len({row["id"] for row in found}) == len(found), "a key is there twice"
     return {row["id"]: row["v"] for row in found}
+
+
+@pytest.mark.wide
+def test_it_goes_on_with_a_table_that_we_made(older: OtherRelease, tmp_path: Path):
+    """1.0.2 writes to it, changes no property of ours, and reads what we compacted of it."""
+    timeline = copy_golden("v8", tmp_path / "golden") / ".hoodie" / "timeline"
+    commit = read_commit_metadata(max(timeline.glob("*_*.deltacommit")).read_bytes(), file="golden", layout=2)
+    columns, base = tmp_path / "columns.avsc", tmp_path / "table"
+    columns.write_text(commit.extra_metadata["schema"])
+    words = ["--record-key", "id", "--partition", "part", "--ordering", "ts", "--table-version", "8", "--name", "t"]
+    assert lakeward("table", "create", str(base), "--schema", str(columns), *words)[0] == 0
+    made = parse_properties((base / ".hoodie/hoodie.properties").read_bytes())
+
+    table = older.table(base, SHAPES["defaults"])
+    expected = first_writes(table)
+
+    now = parse_properties((base / ".hoodie/hoodie.properties").read_bytes())
+    added = ("hoodie.table.metadata.partitions", "hoodie.table.index.defs.path")
+    assert {key: value for key, value in now.items() if not key.startswith(added)} == made
+    assert values(table) == expected
+    assert compact_in_this_process(table)
+    assert values(table, **ON) == values(table, **WITHOUT_METADATA) == expected

@@ -26,6 +26,7 @@ from lakeward.cli.run_command import run as run_daemon
 from lakeward.cli.savepoint_commands import savepoint_app
 from lakeward.cli.service_command import service as service_table
 from lakeward.cli.state_commands import state_app
+from lakeward.cli.table_commands import table_app
 from lakeward.cli.unschedule_command import unschedule as unschedule_plan
 from lakeward.cli.verb_group import Verb, new_group
 from lakeward.cli.verify_command import verify as verify_table
@@ -48,6 +49,7 @@ app.command(name="restore")(restore_table)
 app.command(name="verify")(verify_table)
 app.command(name="run")(run_daemon)
 app.command(name="reload")(reload_daemon)
+app.add_typer(table_app, name="table")
 app.add_typer(metadata_app, name="metadata")
 app.add_typer(savepoint_app, name="savepoint")
 app.add_typer(quarantine_app, name="quarantine")

@@ -1,0 +1,152 @@
+"""`lakeward table create TABLE`: a new table, which Hudi's writers go on with.
+
+Touches: stdout, stderr; the file that tells the schema; the new table, through `commit/table_birth.py`.
+Keeps:   nothing is written with --dry-run, nor where there is anything already.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from lakeward.cli.options.store import DebugOption, JsonOption, print_json
+from lakeward.cli.verb_group import new_group
+
+table_app = new_group("Tables themselves: made, so that Hudi's writers and Lakeward go on with them.")
+
+
+class NewTableType(StrEnum):
+    MOR = "mor"
+    COW = "cow"
+
+
+class NewMergeMode(StrEnum):
+    EVENT_TIME = "event-time"
+    COMMIT_TIME = "commit-time"
+
+
+class NewVersion(StrEnum):
+    V8 = "8"
+    V9 = "9"
+
+
+@table_app.callback()
+def tables() -> None:
+    """Without it the only verb of the group would be the group."""
+
+
+@table_app.command()
+def create(
+    *,
+    table: Annotated[
+        str, typer.Argument(metavar="TABLE", help="Base path or URL: a folder that is empty or does not exist.")
+    ],
+    schema: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The columns, as an Avro schema of type record in JSON.")
+    ] = None,
+    like: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The columns of this Parquet file, each of which may be null."),
+    ] = None,
+    record_key: Annotated[
+        str, typer.Option(metavar="COLUMNS", help="What tells rows apart: a column, or several with commas.")
+    ],
+    partition: Annotated[
+        str, typer.Option(metavar="COLUMNS", help="The columns that partitions are named by; not partitioned without.")
+    ] = "",
+    ordering: Annotated[
+        str, typer.Option(metavar="COLUMNS", help="By event time the row with the greatest value of it wins.")
+    ] = "",
+    merge_mode: Annotated[
+        NewMergeMode | None,
+        typer.Option(help="Which of two rows of a key wins; event-time where --ordering is given, else commit-time."),
+    ] = None,
+    table_type: Annotated[
+        NewTableType, typer.Option("--type", help="Merge-on-read or copy-on-write.")
+    ] = NewTableType.MOR,
+    table_version: Annotated[
+        NewVersion, typer.Option(help="9 is for Hudi 1.1 and later, 8 for Hudi 1.0, whose later releases upgrade it.")
+    ] = NewVersion.V9,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of the table; the last folder of its path by default.")
+    ] = None,
+    hive_style: Annotated[
+        bool, typer.Option("--hive-style", help="Name partitions column=value, as tables of CREATE TABLE are.")
+    ] = False,
+    url_encode: Annotated[
+        bool, typer.Option("--url-encode", help="Escape in the names of partitions what may not be in a path.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show its properties, write nothing.")] = False,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Make a new table, without rows.
+
+    It is as Hudi's Spark writer makes one; what writers say of key, partition and ordering fields must be what is said
+    here, or Hudi refuses them. The first write makes partitions and the metadata table.
+    """
+    from lakeward.commit.table_birth import check_is_free, create_table
+    from lakeward.storage.opening import open_storage
+    from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ, NewTable
+    from lakeward.table.table_config import COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING
+
+    storage, base_path = open_storage(table)
+    table_name = name if name is not None else base_path.rstrip("/").rpartition("/")[2]
+    modes = {None: None, NewMergeMode.EVENT_TIME: EVENT_TIME_ORDERING, NewMergeMode.COMMIT_TIME: COMMIT_TIME_ORDERING}
+    new = NewTable(
+        name=table_name,
+        schema=_read_schema(schema, like, table_name),
+        record_key_fields=_columns(record_key),
+        partition_fields=_columns(partition),
+        ordering_fields=_columns(ordering),
+        merge_mode=modes[merge_mode],
+        table_type=MERGE_ON_READ if table_type is NewTableType.MOR else COPY_ON_WRITE,
+        version=int(table_version),
+        hive_style=hive_style,
+        url_encode=url_encode,
+    )
+    check_is_free(storage, base_path)
+    if not dry_run:
+        create_table(storage, base_path, new)
+    if as_json:
+        print_json({"table": base_path, "name": new.name, "dry_run": dry_run, "properties": new.properties})
+        return
+    typer.echo(f"{'Would make' if dry_run else 'Made'} the table {new.name} in {base_path}.")
+    if dry_run:
+        for key, value in new.properties.items():
+            typer.echo(f"  {key}={value}")
+
+
+def _columns(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _read_schema(schema: Path | None, like: Path | None, table_name: str) -> str:
+    """The Avro JSON of the table's rows. Raises `UsageError`, and `Unsupported` for a type that no table has."""
+    import json
+
+    import pyarrow as pa
+
+    from lakeward.errors import UsageError
+    from lakeward.format.avro.schema import META_COLUMNS
+    from lakeward.format.avro.schema_text import schema_text
+    from lakeward.format.parquet.columns import read_columns
+
+    if (schema is None) == (like is None):
+        raise UsageError("A table needs columns.", remedy="Give one of --schema and --like.")
+    try:
+        if schema is not None:
+            return json.dumps(json.loads(schema.read_bytes()), separators=(",", ":"))
+        assert like is not None
+        of_file = read_columns(like)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise UsageError(
+            f"{schema or like} has no schema to read.",
+            why=f"{error}.",
+            remedy="Give a file of Avro JSON with --schema, or a Parquet file with --like.",
+        ) from error
+    fields = [field for field in of_file if field.name not in META_COLUMNS]
+    return schema_text(pa.schema(fields), table_name)
