@@ -3,11 +3,14 @@
     deletes with ordering values      0.15 deletes the base row whatever its value, 1.x only one that is not greater
     OverwriteWithLatestAvroPayload    0.15 picks among log records of a key by their ordering values, 1.x the last one;
                                       on to the base row both put what they picked, whatever its value
+    two such deletes of a key there   0.15 forgets the earlier one as soon as a row comes after it, and so the later one
+                                      meets that row alone, and may lose to it
 
-Both were seen on real tables. Where such logs come to the same rows by either rule they are merged; a compaction of the
+All were seen on real tables. Where such logs come to the same rows by either rule they are merged; a compaction of the
 others would change what queries of one release return.
 
-Touches: the log files, reading each once; spill files outside of the table.
+Touches: the log files, reading each once, and deletes again where several blocks have them; spill files outside of
+         the table.
 Keeps:   a slice passes only where both rules pick the same record, or delete, for each key.
 See:     docs/decisions/0050-version-6.md
 """
@@ -18,6 +21,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 
 from lakeward.errors import Unsupported
@@ -36,6 +40,9 @@ from lakeward.read.log_scan import NEWEST, LogScan
 from lakeward.read.slice_query import SliceQuery
 from lakeward.storage.storage import Storage, join
 
+_REMEDY = "Let the release by which this table is read compact the file group; later ones may be Lakeward's."
+_DELETES_MAX = 2_000_000
+"""Held at once, with their keys."""
 _WHICH_RECORD = SliceQuery((RECORD_KEY_FIELD, "_hoodie_commit_time", "_hoodie_commit_seqno"))
 
 
@@ -61,8 +68,9 @@ def check_agreement(
             f"{', '.join(rules.ordering_fields)}.",
             why="Of the two, which lie in logs both, Hudi 0.15 takes the one with the greater value and Hudi 1.x the "
             "later one, so queries of one of them would answer otherwise afterwards.",
-            remedy="Let the release by which this table is read compact the file group; later ones may be Lakeward's.",
+            remedy=_REMEDY,
         )
+    _check_order_of_deletes(storage, base_path, scan, replace(rules, mode=MergeMode.EVENT_TIME_ORDERING), schema)
 
 
 def _check_deletes(storage: Storage, base_path: str, scan: LogScan, rules: MergeRules, schema: pa.Schema) -> None:
@@ -77,9 +85,50 @@ def _check_deletes(storage: Storage, base_path: str, scan: LogScan, rules: Merge
                 f"{block.where} holds deletes with ordering values.",
                 why="Hudi 0.15 deletes a row of the base file whatever its value is, and Hudi 1.x only one whose value "
                 "is not greater, so queries of one of them might answer otherwise afterwards.",
-                remedy="Let the release by which this table is read compact the file group; later ones may be "
-                "Lakeward's.",
+                remedy=_REMEDY,
             )
+
+
+def _check_order_of_deletes(
+    storage: Storage, base_path: str, scan: LogScan, rules: MergeRules, schema: pa.Schema
+) -> None:
+    """Raise `Unsupported` where a delete of a key has a smaller ordering value than one before it."""
+    blocks = [block for block in scan.blocks if block.type is BlockType.DELETE]
+    if len(blocks) < 2:
+        return
+    kind = ordering_type(rules, schema)
+    keys, values, rows = [], [], 0
+    for block in blocks:
+        with storage.open_input(join(base_path, block.file)) as file:
+            for deleted in read_delete_block(file, block):
+                has_value = pa.array(~deleted.is_default)
+                found = delete_ordering(
+                    deleted.ordering, kind, wrappers=deleted.wrappers, rows=len(deleted.keys), source=block.where
+                )
+                if found is not None:
+                    keys.append(deleted.keys.filter(has_value))
+                    values.append(found.filter(has_value))
+                    rows += len(keys[-1])
+        if rows > _DELETES_MAX:
+            raise Unsupported(
+                f"Up to {block.where} there are {rows} deletes with ordering values.",
+                why=f"To prove that releases of Hudi merge them alike is tried with {_DELETES_MAX} of them at most.",
+                remedy=_REMEDY,
+            )
+    if not rows:
+        return
+    ids = pa.concat_arrays(keys).dictionary_encode().indices.to_numpy()
+    codes = encode_ordering(pa.concat_arrays(values), kind, rows).codes
+    by_key = np.argsort(ids, kind="stable")
+    falls = (ids[by_key][1:] == ids[by_key][:-1]) & (codes[by_key][1:] < codes[by_key][:-1])
+    if falls.any():
+        key = pa.concat_arrays(keys)[by_key[np.flatnonzero(falls)[0]]]
+        raise Unsupported(
+            f"The key {key.as_py()!r} was deleted twice, first with the greater {', '.join(rules.ordering_fields)}.",
+            why="A row between the two may be there for Hudi 0.15, and is not for Hudi 1.x, so queries of one of them "
+            "might answer otherwise afterwards.",
+            remedy=_REMEDY,
+        )
 
 
 def _have_values(deleted: DeletedKeys, kind: pa.DataType | None, source: str) -> bool:
