@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from lakeward.commit.lock import storage_lock
 from lakeward.commit.lock.storage_lock import StorageLockOptions
 from lakeward.errors import AttemptLost, LakewardError
 from lakeward.execute.compaction.compactor import CompactionReport
@@ -41,16 +42,30 @@ class Service:
     check_finished: Callable[[Path], None]
 
 
+def be_proved(base: str) -> None:
+    """The first lock that a process takes in a store proves the store, by two more writes: a test that counts the
+    writes of one run, and lets one of another go wrong, would miss the one that it means."""
+    storage_lock._proved.add(base.partition("://")[2].partition("/")[0])
+
+
 class Lake:
     """A store with the golden table in it."""
 
-    def __init__(self, folder: Path, golden: str = "v9") -> None:
+    def __init__(
+        self, folder: Path, golden: str = "v9", *, change: Callable[[Path], None] = lambda table: None
+    ) -> None:
+        """
+        Args:
+            change: is made to the golden table first.
+        """
+        be_proved(BASE)
         self.objects = Objects()
         self.base = BASE
         self._folder = folder
         # What a table of version 6 has on top of a plan belongs to nothing without it.
-        pending = golden == "v6_oldest"
-        bring(copy_golden(golden, folder / "golden", pending=pending), MemoryObjects(self.objects), BASE)
+        table = copy_golden(golden, folder / "golden", pending=golden == "v6_oldest")
+        change(table)
+        bring(table, MemoryObjects(self.objects), BASE)
 
     def copy(self) -> Lake:
         other = object.__new__(Lake)
@@ -69,6 +84,7 @@ class RemoteLake:
     """The same behind requests."""
 
     def __init__(self, folder: Path, bucket: str, golden: str = "v9") -> None:
+        be_proved(bucket)
         self.base = f"{bucket}/{uuid.uuid4().hex}"
         self._bucket, self._folder, self._golden = bucket, folder, golden
         bring(copy_golden(golden, Path(tempfile.mkdtemp(dir=folder)) / "golden"), self.store(), self.base)

@@ -1,4 +1,5 @@
-"""An attempt of ours dies after its files are in their places, and Hudi carries its plan out."""
+"""An attempt of ours dies after its files are in their places, and Hudi carries its plan out. The table captures
+changes, so that a log of changes is among them."""
 
 from __future__ import annotations
 
@@ -8,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lakeward.format.file_name import parse_base_file
 from lakeward.format.timeline.instant import State
+from tests.crash.capturing import capture_changes, data_files, named_change_logs
 from tests.crash.compacting import compact
 from tests.crash.other_process import age
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed
@@ -33,11 +34,17 @@ def number_of(calls: list[str], at: Callable[[str], bool]) -> int:
     return next(number for number, call in enumerate(calls) if at(call))
 
 
+def copy_capturing(target: Path) -> Path:
+    base = copy_golden(GOLDEN, target)
+    capture_changes(base)
+    return base
+
+
 def died_in_files(folder: Path, at: Callable[[str], bool]) -> Path:
     """A table in a file system whose compaction was killed right after the first call that is `at`."""
     clean = FaultyStorage()
-    compact(copy_golden(GOLDEN, folder / "clean"), clean, ScriptedProcesses())
-    base = copy_golden(GOLDEN, folder / "table")
+    compact(copy_capturing(folder / "clean"), clean, ScriptedProcesses())
+    base = copy_capturing(folder / "table")
     with pytest.raises(Killed):
         compact(base, FaultyStorage(Fault(FaultKind.KILL, number_of(clean.calls, at))), ScriptedProcesses())
     (base / ".hoodie/lock").unlink()
@@ -46,7 +53,7 @@ def died_in_files(folder: Path, at: Callable[[str], bool]) -> Path:
 
 def died_in_objects(folder: Path, at: Callable[[str], bool]) -> Path:
     """The same in an object store; brought to a disk, since the bundle holds no client of a store."""
-    lake = Lake(folder, GOLDEN)
+    lake = Lake(folder, GOLDEN, change=capture_changes)
     clean = lake.copy().store()
     carry_out(clean, ScriptedProcesses())
     with pytest.raises(Killed):
@@ -55,7 +62,7 @@ def died_in_objects(folder: Path, at: Callable[[str], bool]) -> Path:
 
 
 def moves_in(call: str) -> bool:
-    return call.startswith("move") and call.endswith(".parquet")
+    return call.startswith("move") and call.endswith(".cdc")
 
 
 def stages(write: str) -> bool:
@@ -69,17 +76,18 @@ def stages(write: str) -> bool:
         pytest.param(died_in_objects, stages, id="objects-staged"),
     ],
 )
-def test_no_base_file_of_ours_stays_beside_hudis(
+def test_no_file_of_ours_stays_beside_hudis(
     dies: Callable[[Path, Callable[[str], bool]], Path],
     at: Callable[[str], bool],
     spark: SparkSession,
     tmp_path: Path,
 ) -> None:
-    """Hudi rolls our attempt back by our markers, so that the group has one base file of the instant, and no engine
-    finds another file than the commit names. Keeps 3 of commit/fencing."""
+    """Hudi rolls our attempt back by our markers, so that the group has one base file and one log of changes of the
+    instant, and no engine finds another file than the commit names. Keeps 3 of commit/fencing."""
     base = dies(tmp_path, at)
     (instant,) = {each.time for each in timeline(base, DATA_TIMELINE) if each.action == "compaction"}
-    assert len(base_files(base, instant)) == 1
+    ours = files_of(base, instant)
+    assert len(ours) == 2
 
     age(base, ".hoodie/.heartbeat/*", seconds=600)
     table = HudiTable(spark, base, SHAPE)
@@ -87,11 +95,13 @@ def test_no_base_file_of_ours_stays_beside_hudis(
     table.write(row, "upsert", **{"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "100"})
 
     assert [i.state for i in timeline(base, DATA_TIMELINE) if i.time == instant][-1] is State.COMPLETED
-    assert len(base_files(base, instant)) == 1
+    named = {path.rpartition("/")[2] for path in named_change_logs(base)}
+    theirs = files_of(base, instant)
+    assert len(theirs) == 2 and not ours & theirs and theirs >= named != set()
     found = [row.asDict() for row in table.frame().drop("_hoodie_file_name").collect()]
     assert sorted(found, key=lambda row: row["_hoodie_record_key"]) == read_rows(base)
 
 
-def base_files(base: Path, instant: str) -> list[str]:
-    names = [path.name for path in (base / "p").iterdir()]
-    return [name for name in names if (parsed := parse_base_file(name)) is not None and parsed.instant == instant]
+def files_of(base: Path, instant: str) -> set[str]:
+    """Names of the data files that this instant wrote."""
+    return {name for name in data_files(base) if f"_{instant}." in name}
