@@ -393,6 +393,8 @@ CASES: list[tuple[str, str, Change]] = [
         "hoodie.table.cdc.enabled",
         props(table_cdc_enabled="true", table_partial_update_mode="IGNORE_DEFAULTS"),
     ),
+    ("cdc-enabled", "hoodie.table.cdc.enabled", without_keys(CAPTURING)),
+    ("cdc-enabled", "hoodie.table.cdc.enabled", both(CAPTURING, schema_history(ALL_COLUMNS, OLD, latest=ALL_COLUMNS))),
     ("cdc-enabled", "hoodie.table.cdc.enabled", both(CAPTURING, pending_plan(operation_type="LOG"))),
     *(("no-meta-fields", "hoodie.populate.meta.fields", without_keys(change)) for change in UNKNOWN_KEYS),
     ("no-record-key", "hoodie.table.recordkey.fields", prop("hoodie.table.recordkey.fields", None)),

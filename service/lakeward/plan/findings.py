@@ -302,8 +302,8 @@ def changes_cannot_be_captured(snapshot: TableSnapshot) -> Iterator[Finding]:
         yield _at(CDC_ENABLED, why="which those are was proved for tables of version 9 only")
     elif config.partial_update_mode is not None:
         yield _at(CDC_ENABLED, why="which those are where rows are filled from others is not known")
-    elif not config.populate_meta_fields or OPERATION_FIELD in (_columns(snapshot) or ()):
-        yield _at(CDC_ENABLED, why="which those are of rows without keys, or with their kind of change, is not known")
+    elif not config.populate_meta_fields:
+        yield _at(CDC_ENABLED, why="which those are of rows without keys is not known")
     elif snapshot.schema_on_read:
         yield _at(CDC_ENABLED, why="how Hudi writes them with schema on read was not tried")
     else:
