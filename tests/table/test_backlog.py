@@ -83,6 +83,18 @@ def test_what_a_log_compaction_superseded_is_a_figure_of_its_own() -> None:
     assert backlog.oldest_unmerged_at == datetime(2026, 1, 1, 0, 2, tzinfo=UTC).timestamp()
 
 
+def test_a_log_of_changes_waits_for_nothing() -> None:
+    """No reader merges it, and no record in it is unmerged; it takes space."""
+    group = file_group("p", "a-0", base=(minute(5), 100), logs=[(minute(7), 20)], changes=[(minute(5), 30)])
+    instants = [*completed(minute(5), "commit"), *completed(minute(7), "deltacommit")]
+
+    backlog = backlog_of(snapshot_of([group], instants))
+
+    assert (backlog.log_files, backlog.log_bytes, backlog.superseded_log_files) == (1, 20, 0)
+    assert backlog.oldest_unmerged_at == datetime(2026, 1, 1, 0, 7, tzinfo=UTC).timestamp()
+    assert backlog.space_amplification == 150 / 120
+
+
 def test_groups_of_logs_only_and_empty_tables() -> None:
     """Without a base file the logs are what a reader must read at least; nothing divides by zero."""
     only_logs = backlog_of(snapshot_of([file_group("p", "a-0", base=None, logs=[(minute(1), 10)])], []))

@@ -224,5 +224,5 @@ class Explained:
 def _paths(commit: CommitMetadata | None) -> list[str]:
     """Paths of the files that a commit wrote, once each."""
     stats = () if commit is None else commit.partition_to_write_stats.values()
-    paths = (stat.path for of in stats for stat in of if stat.path is not None)
+    paths = (path for of in stats for stat in of for path in (stat.path, *(stat.cdc_stats or ())) if path is not None)
     return sorted({path for path in paths if parse_data_file(path.rpartition("/")[2]) is not None})

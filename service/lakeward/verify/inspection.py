@@ -128,6 +128,7 @@ def _table(snapshot: TableSnapshot) -> dict[str, Any]:
 
 def _totals(snapshot: TableSnapshot) -> dict[str, int]:
     slices = [slice_ for group in snapshot.file_groups for slice_ in group.slices]
+    change_logs = [log.size for slice_ in slices for log in slice_.log_files if log.name.is_cdc]
     return {
         "partitions": len(snapshot.partitions),
         "file_groups": len(snapshot.file_groups),
@@ -136,6 +137,8 @@ def _totals(snapshot: TableSnapshot) -> dict[str, int]:
         "base_bytes": sum(slice_.base_bytes for slice_ in slices),
         "log_files": sum(len(slice_.log_files) for slice_ in slices),
         "log_bytes": sum(slice_.log_bytes for slice_ in slices),
+        "change_logs": len(change_logs),
+        "change_log_bytes": sum(change_logs),
     }
 
 

@@ -67,6 +67,22 @@ def test_refusals_say_what_to_do(tmp_path: Path) -> None:
         assert part in text, part
 
 
+def test_logs_of_changes_have_a_column_of_their_own(tmp_path: Path) -> None:
+    """They are none of the logs that are merged; without any there is no such column."""
+    report = golden_report(tmp_path)
+    assert "log bytes changes" not in text_of(report)
+    report["totals"] |= {"change_logs": 1, "change_log_bytes": 7000}
+    slices = report["file_groups"][0]["slices"]
+    logs = len(slices[-1]["log_files"])
+    slices[-1]["log_files"].append({"name": ".x_1.log.1_0-0-0.cdc", "size": 7000})
+
+    text = text_of(report)
+
+    assert "1 of changes of 6.8 KiB" in text and "log bytes changes" in text
+    (row,) = [line for line in text.splitlines() if slices[-1]["base_instant"] in line and "6.8 KiB" in line]
+    assert f" {logs} " in row
+
+
 def test_text_from_the_table_is_no_markup(tmp_path: Path) -> None:
     """A partition or property that looks like markup is printed as it is."""
     report = golden_report(tmp_path)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC
 from typing import Any
 
-from lakeward.format.file_name import LogFileName
+from lakeward.format.file_name import CDC_SUFFIX, LogFileName
 from lakeward.format.timeline.compaction_plan import CompactionOperation, CompactionPlan
 from lakeward.format.timeline.instant import Instant, State, instant_file_name, parse_instant, parse_instant_time
 from lakeward.plan.clean.decision import CleanOutcome, ConsumerHold, Keeper, SliceDecision
@@ -22,6 +22,7 @@ from lakeward.table.quarantine import Manifest, QuarantinedRun, QuarantineKind
 from lakeward.table.snapshot import TableSnapshot
 from tests.synthetic_table import TOKEN, completed, minute, pending, snapshot_of
 
+LOG, CHANGE_LOG = "+", "~"
 PENDING_MAPS = {"compaction": "pending_compactions", "logcompaction": "pending_log_compactions"}
 
 
@@ -144,23 +145,28 @@ def _file(text: str) -> tuple[tuple[str, str], str]:
 
 
 def path_of(text: str) -> str:
-    """The path of `group@10` or `group@+10`."""
+    """The path of `group@10`, `group@+10` or `group@~10`."""
     (partition, _), name = _file(text)
     return f"{partition}/{name}"
 
 
 def _name(group_id: tuple[str, str], file: str) -> str:
-    """The name of `10`, a base file, or of `+10`, a log."""
-    if file.startswith("+"):
-        return LogFileName(group_id[1], minute(int(file[1:])), 1, TOKEN).text
+    """The name of `10`, a base file, of `+10`, a log, or of `~10`, a log of changes."""
+    if file.startswith((LOG, CHANGE_LOG)):
+        return _log_name(group_id[1], file).text
     return f"{group_id[1]}_{TOKEN}_{minute(int(file))}.parquet"
+
+
+def _log_name(file_id: str, file: str) -> LogFileName:
+    suffix = CDC_SUFFIX if file.startswith(CHANGE_LOG) else ""
+    return LogFileName(file_id, minute(int(file[1:])), 1, TOKEN, suffix)
 
 
 def _slices(group_id: tuple[str, str], words: list[str]) -> tuple[FileSlice, ...]:
     """Newest first, from words that are oldest first: a base or an opened slice begins one, a log goes on with it."""
     slices: list[list[str]] = []
     for word in words:
-        if not word.startswith("+") or not slices:
+        if not word.startswith((LOG, CHANGE_LOG)) or not slices:
             slices.append([])
         slices[-1].append(word)
     return tuple(_slice(group_id, files) for files in reversed(slices))
@@ -175,8 +181,8 @@ def _slice(group_id: tuple[str, str], files: list[str]) -> FileSlice:
         if file.endswith("?"):
             continue
         name = _name(group_id, file)
-        if file.startswith("+"):
-            logs.append(LogFile(LogFileName(file_id, minute(int(file[1:])), 1, TOKEN), partition, 1))
+        if file.startswith((LOG, CHANGE_LOG)):
+            logs.append(LogFile(_log_name(file_id, file), partition, 1))
         else:
             base = BaseFile(file_id, opened, name, partition, 10, TOKEN)
     return FileSlice(partition, file_id, opened, base, tuple(logs))

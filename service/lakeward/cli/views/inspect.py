@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lakeward.cli.views.tables import WIDE_CELLS, Column, NameCell, id_cell, new_table
+from lakeward.format.file_name import CDC_SUFFIX
 from lakeward.quantities import format_instant, format_size
 
 _INSTANTS_MAX = 12
@@ -46,6 +47,8 @@ def _head(report: dict[str, Any], console: Console) -> None:
         f"{_count(totals['base_files'], 'base file')} of {format_size(totals['base_bytes'])}, "
         f"{_count(totals['log_files'], 'log')} of {format_size(totals['log_bytes'])}",
     }
+    if totals["change_logs"]:
+        rows["holds"] += f", {totals['change_logs']} of changes of {format_size(totals['change_log_bytes'])}"
     states = [f"{format_size(of['bytes'])} {state}" for state, of in report["storage"].items() if of["files"]]
     if len(states) > 1:
         rows["storage"] = ", ".join(states)
@@ -97,19 +100,24 @@ def _groups(report: dict[str, Any], console: Console) -> None:
     has_pending = any(group["pending"] for group in ranked)
     columns = {"partition": Column.ELASTIC, "file group": Column.FIXED, "slice": Column.FIXED}
     columns |= dict.fromkeys(("base", "logs", "log bytes"), Column.NUMBER)
+    has_changes = report["totals"]["change_logs"] > 0
+    columns |= {"changes": Column.NUMBER} if has_changes else {}
     columns |= {"pending": Column.FIXED} if has_pending else {}
     view = new_table(columns, title=_title("File groups", len(ranked), len(groups)))
     for group in ranked:
         pending = _pending(group["pending"], console)
         for number, slice_ in enumerate(group["slices"]):
             base = slice_["base_file"]
+            of_rows = [log["size"] for log in slice_["log_files"] if not log["name"].endswith(CDC_SUFFIX)]
+            of_changes = sum(log["size"] for log in slice_["log_files"]) - sum(of_rows)
             view.add_row(
                 NameCell(group["partition_path"] or "-") if number == 0 else "",
                 id_cell(group["file_id"], console) if number == 0 else "",
                 slice_["base_instant"],
                 format_size(base["size"]) if base else "-",
-                str(len(slice_["log_files"])),
-                format_size(sum(log["size"] for log in slice_["log_files"])),
+                str(len(of_rows)),
+                format_size(sum(of_rows)),
+                *((format_size(of_changes) if of_changes else "-",) if has_changes else ()),
                 *((pending if number == 0 else "",) if has_pending else ()),
                 style="" if number == 0 else "dim",
             )

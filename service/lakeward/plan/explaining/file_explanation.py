@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lakeward.errors import UsageError
-from lakeward.format.file_name import check_relative_path, parse_data_file
+from lakeward.format.file_name import CDC_SUFFIX, check_relative_path, parse_data_file
 from lakeward.format.timeline.instant import Instant
 from lakeward.plan.clean.decision import CleanOutcome, DeadReason, Keeper
 from lakeward.plan.savepointing import Pinned
@@ -106,6 +106,10 @@ class FileExplanation:
     quarantined_until: float | None = None
     """Seconds since the epoch."""
     rolled_back_by: str | None = None
+
+    @property
+    def is_change_log(self) -> bool:
+        return self.path.endswith(CDC_SUFFIX)
 
 
 def find_path(given: str, *, base_path: str, snapshot: TableSnapshot, facts: FileFacts) -> str:

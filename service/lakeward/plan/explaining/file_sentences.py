@@ -40,6 +40,7 @@ def _origin(file: FileExplanation, now: float, zone: tzinfo | None) -> str:
     else:
         by = f"of {file.instant}{age}, which is not on the timeline"
     kind = "log" if file.path.rpartition("/")[2].startswith(".") else "base file"
+    kind = "log of changes" if file.is_change_log else kind
     is_ = "was" if isinstance(file.verdict, Gone) else "is"
     if file.place is None:
         return f"It {is_} a {kind} of file group {file.file_id}, {by}."
@@ -61,6 +62,8 @@ def _verdict(file: FileExplanation, now: float) -> Iterator[str]:
                     f"Log compaction {file.merged_by} superseded it: readers merge its output instead. It stays as "
                     "long as its slice, since slices go whole."
                 )
+            elif file.is_change_log:
+                yield "Readers of rows pass over it; it is for queries that read the changes of compactions."
             else:
                 yield "Readers of the table as it is now read it."
             yield (
@@ -88,6 +91,11 @@ def _verdict(file: FileExplanation, now: float) -> Iterator[str]:
             yield f"It is not there any more: clean {file.cleaned_by} deleted it."
         case Gone.ROLLED_BACK:
             yield f"It is not there: {file.rolled_back_by} rolled its write back."
+        case Gone.MISSING if file.is_change_log:
+            yield (
+                "It is not there, its commit names it, and nothing on the timeline says who deleted it. No row is "
+                "lost; queries that read the changes of compactions miss it."
+            )
         case Gone.MISSING:
             yield (
                 "It is not there, its commit names it, and nothing on the timeline says who deleted it. "
@@ -180,7 +188,8 @@ def _end(keeper: Keeper) -> str:
 def _dangers(file: FileExplanation) -> Iterator[str]:
     """What is going to be done to it."""
     for plan in file.plans:
-        yield f"The pending plan of {plan} names it: it is merged when that is carried out."
+        then = "passed over" if file.is_change_log else "merged"
+        yield f"The pending plan of {plan} names it: it is {then} when that is carried out."
     if file.cleaning_by is not None:
         yield f"Clean {file.cleaning_by} is pending and names it: it is deleted when that is carried out."
 
