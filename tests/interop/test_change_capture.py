@@ -14,6 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lakeward.clock import SystemClock
+from lakeward.storage.local import LocalStorage
+from lakeward.table.table_config import load_table_config
+from lakeward.table.timeline.savepoints import read_savepoints
+from lakeward.table.timeline.timeline import load_timeline
+from tests.execute.clean.cleaning import clean, data_files
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.hybrid_table import OPTIONS
 from tests.interop.lakeward_cli import lakeward
@@ -138,3 +144,44 @@ def test_changes_are_those_of_hudis_compaction(spark: SparkSession, tmp_path: Pa
         assert_verified(each.table)
     for window in itertools.pairwise(compacted[:-1]):
         assert changes(log.table, *window) == changes(hudis.table, *window)
+    if mode == "DATA_BEFORE_AFTER":  # what a log is to other services, no mode changes
+        assert_kept_and_cleaned(spark, full, tmp_path)
+
+
+def assert_kept_and_cleaned(spark: SparkSession, captured: Captured, folder: Path) -> None:
+    """A savepoint of ours at the compaction names the files that Hudi's does, and a clean of ours takes the files that
+    Hudi's takes, logs of changes among them; Hudi reads on by its metadata table."""
+    (first,) = captured.table.compactions()
+    captured.compact("--type", "full")
+    ours, theirs = (captured.copy_to(folder / f"{name}-cleans").table for name in ("lakeward", "hudi"))
+    rows = captured.table.snapshot()
+
+    lakeward("savepoint", "create", str(ours.path), first, "--writers", "stopped", "--comment", "why")
+    spark.sql(
+        f"CALL create_savepoint(path => '{theirs.path}', commit_time => '{first}', user => 'h', comments => 'why')"
+    ).collect()
+    pinned = [saved_files(table.path) for table in (ours, theirs)]
+    assert pinned[0] == pinned[1] and any(name.endswith(".cdc") for name in pinned[0])
+    for table in (ours, theirs):
+        assert lakeward("savepoint", "delete", str(table.path), first, "--writers", "stopped")[0] == 0
+
+    before = data_files(ours.path)
+    clean(ours.path, LocalStorage())
+    spark.sql(f"CREATE TABLE captured_cleaned USING hudi LOCATION '{theirs.path}'")
+    spark.sql(
+        "CALL run_clean(table => 'captured_cleaned', clean_policy => 'KEEP_LATEST_FILE_VERSIONS', "
+        "file_versions_retained => 1, options => 'hoodie.metadata.enable=true')"
+    ).collect()
+    assert data_files(ours.path) == data_files(theirs.path)
+    gone = before - data_files(ours.path)
+    assert [first in name for name in gone if name.endswith(".cdc")] == [True]
+    assert ours.snapshot(**{"hoodie.metadata.enable": "true"}) == rows
+    assert_verified(ours)
+
+
+def saved_files(base: Path) -> set[str]:
+    """What the one savepoint names, by path."""
+    storage = LocalStorage()
+    config = load_table_config(storage, str(base), clock=SystemClock()).config
+    (savepoint,) = read_savepoints(storage, str(base), config, load_timeline(storage, str(base), config))
+    return {f"{partition}/{name}" for partition, names in savepoint.files.items() for name in names}
