@@ -7,17 +7,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lakeward.errors import Unsupported
 from lakeward.format.avro.schema import table_schema
+from lakeward.format.log.block import BlockType, HeaderKey
+from lakeward.format.log.delete_block import encode_deletes
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
+from lakeward.merge.rules.ordering_type import is_ordered_by_text
 from lakeward.read.committed_writes import CommittedWrites
 from lakeward.read.log_scan import NEWEST, scan_slice_heads
-from lakeward.read.release_agreement import check_agreement
+from lakeward.read.release_agreement import check_agreement, check_deletes_by_text
 from lakeward.storage.local import LocalStorage
 from tests.faults import FaultyStorage
 from tests.read.log_files import TABLE_SCHEMA, data_block, delete_block, row
+from tests.read.log_files import block as log_block
 
 LOG = ".f_100.log.1_0-0-0"
 LATEST = MergeRules(MergeMode.COMMIT_TIME_ORDERING, ("ts",))
@@ -73,3 +78,20 @@ def test_where_releases_agree(
     if rules is LATEST:
         deletes = sum(not isinstance(what, int) for _, what in writes)
         assert len(storage.calls) == 1 + (deletes if deletes > 1 else 0)
+
+
+@pytest.mark.parametrize("value", [None, "5"])
+def test_deletes_ordered_by_text(tmp_path: Path, value: str | None) -> None:
+    """Hudi 1.0 compares no texts of deletes, so on version 8 none may have one."""
+    (content,) = encode_deletes(pa.array(["k"]), pa.array([value], pa.string()), partition_path="", bytes_max=1_000)
+    headers = {HeaderKey.INSTANT_TIME: "2"}
+    (tmp_path / LOG).write_bytes(block("1", 6) + log_block(BlockType.DELETE, headers, content))
+    storage, rules = LocalStorage(), replace(EVENT, ordering_fields=("v",))
+    scan = scan_slice_heads(storage, str(tmp_path), [LOG], instant=NEWEST)
+    schema = table_schema(json.dumps(TABLE_SCHEMA))
+    assert is_ordered_by_text(rules, schema) and not is_ordered_by_text(EVENT, schema)
+    if value is None:
+        check_deletes_by_text(storage, str(tmp_path), scan, rules=rules, schema=schema)
+    else:
+        with pytest.raises(Unsupported, match="texts as ordering values"):
+            check_deletes_by_text(storage, str(tmp_path), scan, rules=rules, schema=schema)

@@ -46,7 +46,7 @@ from lakeward.format.log.block import (
     scan_blocks,
 )
 from lakeward.merge.rules.merge_rules import MergeRules
-from lakeward.merge.rules.ordering_type import ordering_type
+from lakeward.merge.rules.ordering_type import is_ordered_by_text
 from lakeward.read.committed_writes import CommittedWrites
 from lakeward.storage.storage import Storage, is_absolute, join
 from lakeward.table.damaged_file import DamagedFile, DamageKind, damaged_error
@@ -186,11 +186,7 @@ def check_ordering(scan: LogScan, rules: MergeRules, schema: pa.Schema) -> None:
     string (seen on real tables; Avro blocks and other types are right). Merging such a slice would change what its
     queries return.
     """
-    kind = ordering_type(rules, schema)
-    if kind is None or not any(
-        pa.types.is_string(each) or pa.types.is_large_string(each)
-        for each in ([field.type for field in kind] if pa.types.is_struct(kind) else [kind])
-    ):
+    if not is_ordered_by_text(rules, schema):
         return
     for block in scan.blocks:
         if block.type is BlockType.PARQUET_DATA:

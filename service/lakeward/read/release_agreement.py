@@ -1,10 +1,11 @@
-"""Logs that releases of Hudi merge to different rows: of table version 6, which 0.15 and 1.x both read.
+"""Logs that releases of Hudi merge to different rows: of table version 6, which 0.15 and 1.x read, and of version 8.
 
     deletes with ordering values      0.15 deletes the base row whatever its value, 1.x only one that is not greater
     OverwriteWithLatestAvroPayload    0.15 picks among log records of a key by their ordering values, 1.x the last one;
                                       on to the base row both put what they picked, whatever its value
     two such deletes of a key there   0.15 forgets the earlier one as soon as a row comes after it, and so the later one
                                       meets that row alone, and may lose to it
+    deletes ordered by text           1.0 does not compare them with rows in logs before them: they win; 1.2 compares
 
 All were seen on real tables. Where such logs come to the same rows by either rule they are merged; a compaction of the
 others would change what queries of one release return.
@@ -25,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from lakeward.errors import Unsupported
-from lakeward.format.log.block import BlockType
+from lakeward.format.log.block import BlockType, LogBlock
 from lakeward.format.log.delete_block import DeletedKeys, read_delete_block
 from lakeward.merge.digest import Digest
 from lakeward.merge.logs.log_records import LogRecords
@@ -73,20 +74,40 @@ def check_agreement(
     _check_order_of_deletes(storage, base_path, scan, replace(rules, mode=MergeMode.EVENT_TIME_ORDERING), schema)
 
 
+def check_deletes_by_text(
+    storage: Storage, base_path: str, scan: LogScan, *, rules: MergeRules, schema: pa.Schema
+) -> None:
+    """Raise `Unsupported` where a table that is ordered by text has deletes with values, which Hudi 1.0 does not
+    compare."""
+    if (block := _ordered_deletes(storage, base_path, scan, ordering_type(rules, schema))) is not None:
+        raise Unsupported(
+            f"{block.where} holds deletes with texts as ordering values.",
+            why="Hudi 1.0 lets them win over all rows in logs before them and Hudi 1.2 compares the texts, so queries "
+            "of one of them might answer otherwise afterwards.",
+            remedy=_REMEDY,
+        )
+
+
 def _check_deletes(storage: Storage, base_path: str, scan: LogScan, rules: MergeRules, schema: pa.Schema) -> None:
-    kind = ordering_type(rules, schema)
+    block = _ordered_deletes(storage, base_path, scan, ordering_type(rules, schema))
+    if block is not None:
+        raise Unsupported(
+            f"{block.where} holds deletes with ordering values.",
+            why="Hudi 0.15 deletes a row of the base file whatever its value is, and Hudi 1.x only one whose value is "
+            "not greater, so queries of one of them might answer otherwise afterwards.",
+            remedy=_REMEDY,
+        )
+
+
+def _ordered_deletes(storage: Storage, base_path: str, scan: LogScan, kind: pa.DataType | None) -> LogBlock | None:
+    """The first block with a delete that has an ordering value."""
     for block in scan.blocks:
         if block.type is not BlockType.DELETE:
             continue
         with storage.open_input(join(base_path, block.file)) as file:
-            have_values = any(_have_values(deleted, kind, block.where) for deleted in read_delete_block(file, block))
-        if have_values:
-            raise Unsupported(
-                f"{block.where} holds deletes with ordering values.",
-                why="Hudi 0.15 deletes a row of the base file whatever its value is, and Hudi 1.x only one whose value "
-                "is not greater, so queries of one of them might answer otherwise afterwards.",
-                remedy=_REMEDY,
-            )
+            if any(_have_values(deleted, kind, block.where) for deleted in read_delete_block(file, block)):
+                return block
+    return None
 
 
 def _check_order_of_deletes(

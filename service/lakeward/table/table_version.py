@@ -13,6 +13,7 @@
     merge properties                 yes     yes
     later conflict rules             yes     yes
     change capture                   yes     yes
+    deletes ordered by text          yes     yes
     hybrid plans                             yes
 
 Touches: nothing.
@@ -138,6 +139,14 @@ class TableVersion:
     @property
     def has_change_capture(self) -> bool:
         """What a compaction writes of changes is known. Hudi 1.0 does it in other code, which was not tried."""
+        return self._is_at_least(9)
+
+    @property
+    def has_deletes_ordered_by_text(self) -> bool:
+        """Readers compare the text by which a delete is ordered with that of a row.
+
+        To those of Hudi 1.0 it is of another class than a row's, and so every delete wins over the rows before it.
+        """
         return self._is_at_least(9)
 
     @property

@@ -69,6 +69,7 @@ def check_logs(
     """
     # Arrow, which takes 50 MB, is not needed before something is to be merged.
     from lakeward.format.avro.schema import table_schema
+    from lakeward.merge.rules.ordering_type import is_ordered_by_text
     from lakeward.read.heeded_operations import check_heeded
     from lakeward.read.log_scan import (
         check_hfile_blocks,
@@ -101,6 +102,10 @@ def check_logs(
         rules_of_blocks(scan.blocks, rules, with_operations, snapshot.config.made_key_fields)
         if not snapshot.config.version.has_log_compaction:
             check_not_overtaken(scan)
+        if not snapshot.config.version.has_deletes_ordered_by_text and is_ordered_by_text(rules, schema):
+            from lakeward.read.release_agreement import check_deletes_by_text
+
+            check_deletes_by_text(table.storage, table.base_path, scan, rules=rules, schema=schema)
         if committed is not None:
             # Merges, and so loads what compiles them.
             from lakeward.read.release_agreement import check_agreement

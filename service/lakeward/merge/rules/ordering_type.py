@@ -30,6 +30,15 @@ def ordering_type(rules: MergeRules, schema: pa.Schema) -> pa.DataType | None:
     return pa.struct(fields) if len(fields) > 1 else fields[0].type
 
 
+def is_ordered_by_text(rules: MergeRules, schema: pa.Schema) -> bool:
+    """Whether a column that orders records is one of text. Raises `Unsupported` as `ordering_type` does."""
+    kind = ordering_type(rules, schema)
+    if kind is None:
+        return False
+    kinds = [field.type for field in kind] if pa.types.is_struct(kind) else [kind]
+    return any(pa.types.is_string(each) or pa.types.is_large_string(each) for each in kinds)
+
+
 def _column_type(name: str, schema: pa.Schema) -> pa.DataType:
     position = schema.get_field_index(name)
     if position < 0:
