@@ -16,8 +16,9 @@ newest slice has a damaged file (`written_files.py`); damage to older slices mat
 Touches: nothing.
 Keeps:   1. a committed file is in exactly one slice, or its group is frozen;
          2. an instant older than the active timeline counts as completed, but a log of such an instant needs its
-            completion time from the history (Hudi issue 14365 lost data by guessing it); one between a savepoint and
-            what was not archived is not older, and a group for which the history says that it completed is frozen;
+            completion time from the history (Hudi issue 14365 lost data by guessing it), and a log of changes only
+            where the base file is gone that was written with it; one between a savepoint and what was not archived is
+            not older, and a group for which the history says that it completed is frozen;
          3. a file whose name fits no grammar is in no slice and is reported;
          4. no group has a damaged file in what a reader of its newest slice reads, but logs that were accepted.
 """
@@ -183,7 +184,12 @@ def archived_instants(partitions: Sequence[PartitionFiles], timeline: Timeline) 
     """The instants that the active timeline does not know and the history is to be asked for: of logs, whose place
     their completion times decide, and of any files between a savepoint and what was not archived."""
     known = {instant.time for instant in timeline.instants}
-    of_logs = {log.instant for partition in partitions for log in partition.log_files}
+    of_logs: set[str] = set()
+    for partition in partitions:
+        of_logs.update(log.instant for log in partition.log_files if not log.name.is_cdc)
+        if changes := {(log.name.file_id, log.instant) for log in partition.log_files if log.name.is_cdc}:
+            changes -= {(base.file_id, base.instant) for base in partition.base_files}
+            of_logs.update(instant for _, instant in changes)
     of_bases = {base.instant for partition in partitions for base in partition.base_files}
     return frozenset(of_logs - known) | _behind_savepoint(of_bases - known, timeline)
 
@@ -308,6 +314,9 @@ class _Slicing:
 
     def _place(self, log: LogFile, slices: Iterable[str]) -> str | None:
         """The base instant of the slice that `log` belongs to; None where only a guess could say."""
+        if log.name.is_cdc and any(base.instant == log.instant for base in self._base_files):
+            # No other slice opens while the compaction that wrote both is under way.
+            return log.instant
         completed = self._history.completion_time(log.instant)
         if completed is None and self._history.is_completed(log.instant):
             return None
