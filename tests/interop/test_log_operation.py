@@ -135,6 +135,8 @@ HUDIS_LOG_COMPACTION = {
 }
 
 
+# In each run of CI test_hybrid_compaction.py has the same turns through the service, and holds their rows.
+@pytest.mark.wide
 def test_hudi_and_we_log_compact_in_turns(spark: SparkSession, tmp_path: Path):
     """Hudi's log compaction over our output, then ours over Hudi's: each names the other's instant, and rows stay."""
     story = Story(spark, tmp_path / "table", CASES[0])
