@@ -73,6 +73,14 @@ def test_each_choice_has_its_reason(
     assert (chosen.engine, chosen.why) == said
 
 
+def test_the_page_says_what_spark_is_for() -> None:
+    """The same rule says it. Keeps of dispatch/engine_rule."""
+    assert engines_of().status.plans == "for plans of 16.0 GiB and more, by the default of spark.local_below"
+    assert engines_of(master="yarn").status.plans == (
+        "for all plans, by the master that is named, without spark.local_below"
+    )
+
+
 def test_jobs_of_all_tables_share_what_operations_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever one operation of theirs takes, and whatever the limit is now. Keeps of daemon/engines."""
     monkeypatch.setattr(machine, "cores", lambda: 8)

@@ -14,7 +14,7 @@ from lakeward.config.settings import Settings
 from lakeward.daemon.status import SparkState, SparkStatus
 from lakeward.dispatch import machine
 from lakeward.dispatch.dispatcher import Dispatcher, Engine
-from lakeward.dispatch.engine_rule import rule_of_daemon
+from lakeward.dispatch.engine_rule import EngineRule, rule_of_daemon
 from lakeward.dispatch.local import LocalDispatcher, places_of_machine
 from lakeward.dispatch.spark import SparkDispatcher
 from lakeward.dispatch.spark_memory import SparkMemory
@@ -57,7 +57,7 @@ class Engines:
             memory_bytes: peak memory of one operation.
             permit_bytes: what the job may take on this machine, all its operations together.
         """
-        if self._engine(input_bytes, memory_bytes) is Engine.SPARK:
+        if self._rule(memory_bytes).choose(input_bytes).engine is Engine.SPARK:
             return self._spark
         return LocalDispatcher(self._places, memory_bytes=memory_bytes, permit_bytes=permit_bytes)
 
@@ -65,19 +65,18 @@ class Engines:
         """How many operations of such a job run at the same time; of a cluster's size nothing is known before it
         answers."""
         here = self._places.at_once(memory_bytes)
-        if self._engine(input_bytes, memory_bytes) is Engine.LOCAL:
+        if self._rule(memory_bytes).choose(input_bytes).engine is Engine.LOCAL:
             return here
         return self._spark.parallelism or (here if self._has_master_here else machine.cores())
 
-    def _engine(self, input_bytes: int, memory_bytes: int) -> Engine:
-        rule = rule_of_daemon(
+    def _rule(self, memory_bytes: int) -> EngineRule:
+        return rule_of_daemon(
             self._settings.spark.local_below,
             master=self._where,
             is_named=self._is_named,
             memory_bytes=memory_bytes,
             memory_limit_bytes=self._settings.service.memory,
         )
-        return rule.choose(input_bytes).engine
 
     def check(self) -> None:
         """See whether the session, if there is one, still answers. One that does not is replaced by the next job."""
@@ -86,9 +85,10 @@ class Engines:
     @property
     def status(self) -> SparkStatus:
         """The status at the last check. Waits for no answer."""
-        if not self._spark.has_session:
-            return SparkStatus(SparkState.NOT_STARTED, self._where)
-        return SparkStatus(SparkState.UP if self._is_alive else SparkState.DOWN, self._where)
+        state = SparkState.NOT_STARTED
+        if self._spark.has_session:
+            state = SparkState.UP if self._is_alive else SparkState.DOWN
+        return SparkStatus(state, self._where, self._rule(self._settings.defaults.memory).for_spark)
 
     def stop(self) -> None:
         self._spark.stop()

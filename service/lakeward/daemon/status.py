@@ -268,6 +268,8 @@ class SparkStatus:
     state: SparkState = SparkState.NOT_STARTED
     where: str = ""
     """Master or Connect address, without credentials."""
+    plans: str = ""
+    """Which plans it is for, and what says so; the others run in processes of this machine."""
 
 
 @dataclass(frozen=True, slots=True)

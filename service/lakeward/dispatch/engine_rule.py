@@ -61,6 +61,12 @@ class EngineRule:
         more = "" if self.local_below == ALL_BYTES else f": {reads}, less than {below}"
         return EngineChoice(Engine.LOCAL, f"by {self.said_by}{more}")
 
+    @property
+    def for_spark(self) -> str:
+        """Which plans Spark is for, and what says so."""
+        plans = "all plans" if self.local_below == 0 else f"plans of {format_size(self.local_below)} and more"
+        return f"for {plans}, by {self.said_by}"
+
 
 def rule_of_commands(
     local_below: tuple[int, str] | None, *, master: str, is_named: bool, memory_bytes: int
