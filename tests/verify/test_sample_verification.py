@@ -28,6 +28,7 @@ from lakeward.task.slice_check import check_slice
 from lakeward.task.slice_check_spec import CheckedSlice, SliceCheck
 from lakeward.verify.sample_verification import SampleReport, choose_slices, verify_sample
 from tests.clocks import SkippingClock
+from tests.crash.capturing import capture_changes, change_logs
 from tests.crash.compacting import LOG, everything
 from tests.execute.bench import GROUP, Bench
 from tests.golden_tables import copy_golden
@@ -83,6 +84,17 @@ def test_a_right_table_passes(base: Path, state: str) -> None:
     assert all(file.size_bytes for file in seen[0].files)
     assert [file.rows is not None for file in seen[0].files] == [True] + [False] * (len(seen[0].files) - 1)
     assert everything(base) == before
+
+
+def test_a_log_of_changes_of_another_size_is_found(base: Path) -> None:
+    """No row is read from it; what its commit says of it holds all the same."""
+    capture_changes(base)
+    Bench(base).compactor().compact()
+    (name,) = change_logs(base)
+    assert verify(base).problems == ()
+    with (base / "p" / name).open("ab") as file:
+        file.write(b"x")
+    assert f"p/{name} has" in problem_of(verify(base))
 
 
 def test_a_file_of_another_size_is_found(base: Path) -> None:
@@ -243,7 +255,7 @@ def test_it_can_be_stopped(base: Path) -> None:
 
 def test_a_table_whose_rows_cannot_be_merged_is_refused(base: Path) -> None:
     """Nothing is read of it; a table that only cannot be written is verified."""
-    set_property(base, "hoodie.table.cdc.enabled", "true")
+    capture_changes(base)
     assert verify(base).groups == (GROUP,)
     set_property(base, "hoodie.compaction.payload.class", "com.example.Ours")
     with pytest.raises(Refused, match="payload-class"):

@@ -200,7 +200,11 @@ class _Expected:
             )
         except (NotFound, BrokenFile):
             return {}
-        return {stat.path: stat for stats in commit.partition_to_write_stats.values() for stat in stats if stat.path}
+        stats = [stat for of in commit.partition_to_write_stats.values() for stat in of]
+        change_logs = {name: size for stat in stats for name, size in (stat.cdc_stats or {}).items()}
+        return {stat.path: stat for stat in stats if stat.path} | {
+            name: WriteStat(path=name, file_size_in_bytes=size) for name, size in change_logs.items()
+        }
 
 
 def _still_latest(chosen: list[FileSlice], snapshot: TableSnapshot) -> set[GroupId]:

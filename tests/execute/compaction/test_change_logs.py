@@ -11,6 +11,7 @@ import pytest
 
 from lakeward.cli.configured_table import open_table
 from lakeward.cli.explained import Explained
+from lakeward.execute.clean.orphans import look
 from lakeward.execute.clean.undoing import undo_clean
 from lakeward.execute.savepoint.saving import create_savepoint
 from lakeward.format.file_name import parse_data_file
@@ -22,6 +23,7 @@ from tests.clocks import SkippingClock
 from tests.crash.capturing import capture_changes, change_logs
 from tests.execute.bench import Bench
 from tests.execute.clean.cleaning import clean, data_files
+from tests.execute.clean.test_orphans import stray_instant, table_at
 from tests.execute.metadata.compacting_metadata import serviced_table
 from tests.execute.restore.test_restoring import LAST, THIRD, but_restores, go_back, without
 from tests.golden_tables import copy_golden
@@ -131,3 +133,13 @@ def test_explain_names_it_among_the_files_of_its_compaction(base: Path, instants
     files = {file.path: file for file in explained.instant(instants[2]).facts.files}
     assert files.keys() == of(base, instants[2])
     assert [file.is_change_log for path, file in sorted(files.items())] == [True, False]
+
+
+def test_one_of_no_instant_is_an_orphan(base: Path) -> None:
+    """It is found by its name, as any other data file."""
+    (known, _) = change_logs(base)
+    instant = stray_instant(base)
+    stray = known.replace(known.split("_")[1].partition(".")[0], instant)
+    (base / "p" / stray).write_bytes(b"stray")
+    (decision,) = look(table_at(base, LocalStorage()), age_seconds=0.0)
+    assert (decision.file.path, decision.proof) == (f"p/{stray}", "no-instant")
