@@ -276,7 +276,7 @@ def test_floats_in_lists_that_became_doubles(tmp_path: Path):
     floats = base.set_column(index, "f", base.column("f").cast(pa.list_(pa.float32())))
     pq.write_table(floats, tmp_path / BASE)
     for version, widens in ((8, False), (9, True)):
-        assert TableVersion(version).widens_nested_floats is widens
+        assert TableVersion(version).widens_floats_alike is widens
         given = slice_input(tmp_path, BASE, (), schema=schema, widens_nested_floats=widens)
         with open_slice(LocalStorage(), given) as merged:
             if widens:

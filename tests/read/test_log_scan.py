@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lakeward.errors import BrokenFile, NotFound, Unsupported
+from lakeward.format.avro.schema import block_schema
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.read.log_scan import (
@@ -14,6 +15,7 @@ from lakeward.read.log_scan import (
     NotSuperseded,
     SupersededLog,
     blocks_that_count,
+    check_floats,
     check_hfile_blocks,
     check_holds_records,
     check_not_overtaken,
@@ -329,3 +331,33 @@ def test_logs_without_records():
     check_holds_records(written_as("long"))
     with pytest.raises(Unsupported, match="no records"):
         check_holds_records(LogScan((), 2, 3, 0, 1))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "agrees"),
+    [
+        ("float", "float", True),
+        ("float", "double", False),
+        ("int", "double", True),
+        ({"type": "array", "items": "float"}, {"type": "array", "items": "double"}, False),
+        ({"type": "map", "values": "float"}, {"type": "map", "values": "double"}, False),
+        (
+            {"type": "record", "name": "s", "fields": [{"name": "x", "type": "float"}]},
+            {"type": "record", "name": "s", "fields": [{"name": "x", "type": "double"}]},
+            False,
+        ),
+    ],
+)
+def test_floats_that_became_doubles(before: object, after: object, agrees: bool) -> None:
+    """Hudi 1.0 and older make other doubles of those in Avro blocks, at every level."""
+
+    def schema(kind: object) -> str:
+        return json.dumps({"type": "record", "name": "t", "fields": [{"name": "f", "type": ["null", kind]}]})
+
+    of_block = LogBlock(BlockType.AVRO_DATA, {HeaderKey.SCHEMA: schema(before)}, 0, 0, "x.log", 0)
+    scan, of_table = LogScan((of_block,), 1, 1, (), 0), block_schema(schema(after), where="x")
+    if agrees:
+        check_floats(scan, of_table)
+    else:
+        with pytest.raises(Unsupported, match="column f, which are doubles now"):
+            check_floats(scan, of_table)

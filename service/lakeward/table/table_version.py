@@ -95,10 +95,11 @@ class TableVersion:
         return self.has_stored_merge_mode and not self.has_inferred_merge_mode
 
     @property
-    def widens_nested_floats(self) -> bool:
-        """Readers make of a float in a list or map of a Parquet file the double of the same digits, as elsewhere.
+    def widens_floats_alike(self) -> bool:
+        """Readers make of a float the double of the same digits, wherever it lies.
 
-        Those of Hudi 1.0 make the nearest one of it there (docs/decisions/0049).
+        Those of Hudi 1.0 and older make the nearest one of it in lists and maps of Parquet files, and in Avro logs in
+        which no column has a change that Avro does not know (docs/decisions/0049).
         """
         return self._is_at_least(9)
 

@@ -20,6 +20,7 @@ from lakeward.storage.local import LocalStorage
 from tests.crash.compacting import FULL, LOG
 from tests.execute.bench import Bench
 from tests.golden_tables import GOLDEN, copy_golden
+from tests.metadata_golden import set_property
 from tests.our_reader import read_rows, scan
 
 MARKED, UNMARKED, MARKED_AGAIN = "marked", "unmarked", "marked again"
@@ -126,3 +127,16 @@ def test_what_readers_heed(tmp_path: Path):
     for file in (tmp_path / MARKED_AGAIN).glob("p/*.parquet"):
         file.unlink()
     assert not heeds_operations(LocalStorage(), scan(tmp_path / MARKED_AGAIN)), "the newest file is gone"
+
+
+def test_floats_in_avro_logs_of_version_8(tmp_path: Path):
+    """Releases that read the version make different doubles of them, so no plan names the file group."""
+    base = copy_golden("evolved", tmp_path / "table")
+    assert not Bench(base).compactor(FULL).preview().checked.excluded
+    set_property(base, "hoodie.table.version", "8")
+    bench = Bench(base)
+
+    excluded = bench.compactor(FULL).preview().checked.excluded
+
+    assert {(partition, reason) for (partition, _), reason in excluded.items()} == {("p0", Reason.UNSUPPORTED_LOGS)}
+    assert any("which are doubles now" in step for step in bench.watcher.steps), bench.watcher.steps

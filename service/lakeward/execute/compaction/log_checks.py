@@ -72,6 +72,7 @@ def check_logs(
     from lakeward.merge.rules.ordering_type import is_ordered_by_text
     from lakeward.read.heeded_operations import check_heeded
     from lakeward.read.log_scan import (
+        check_floats,
         check_hfile_blocks,
         check_holds_records,
         check_not_overtaken,
@@ -102,6 +103,8 @@ def check_logs(
         rules_of_blocks(scan.blocks, rules, with_operations, snapshot.config.made_key_fields)
         if not snapshot.config.version.has_log_compaction:
             check_not_overtaken(scan)
+        if not snapshot.config.version.widens_floats_alike:
+            check_floats(scan, schema)
         if not snapshot.config.version.has_deletes_ordered_by_text and is_ordered_by_text(rules, schema):
             from lakeward.read.release_agreement import check_deletes_by_text
 

@@ -121,7 +121,7 @@ def _specs(table: ServicedTable, claim: Claim) -> list[OperationSpec]:
                 rules=rules,
                 memory_bytes=options.memory_bytes,
                 accept_damaged_logs=options.accept_damaged_logs,
-                widens_nested_floats=snapshot.config.version.widens_nested_floats,
+                widens_nested_floats=snapshot.config.version.widens_floats_alike,
                 committed=committed,
                 superseded=target.superseded,
                 key_fields=snapshot.config.made_key_fields,
