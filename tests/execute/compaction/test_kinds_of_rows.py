@@ -7,12 +7,14 @@ test_operation_column.py ask Hudi about more of the kind, and what it makes of o
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lakeward.commit.transition import ServiceAction
+from lakeward.format.timeline.commit_metadata import read_commit_metadata, write_commit_metadata
 from lakeward.plan.compaction.decision import Reason
 from lakeward.plan.compaction.planner import Planner
 from lakeward.read.heeded_operations import heeds_operations
@@ -140,3 +142,17 @@ def test_floats_in_avro_logs_of_version_8(tmp_path: Path):
 
     assert {(partition, reason) for (partition, _), reason in excluded.items()} == {("p0", Reason.UNSUPPORTED_LOGS)}
     assert any("which are doubles now" in step for step in bench.watcher.steps), bench.watcher.steps
+
+
+def test_a_write_without_rows_is_not_asked(tmp_path: Path):
+    """Keeps 1 of read/heeded_operations: after a write that only deleted, the one that began before it says it."""
+    base = operations(tmp_path / "table", MARKED_AGAIN)
+    last = max((base / ".hoodie" / "timeline").glob("*_*"))
+    commit = read_commit_metadata(last.read_bytes(), file=last.name, layout=2)
+    stats = {
+        partition: tuple(replace(stat, num_inserts=0, num_update_writes=0, num_deletes=1) for stat in of_partition)
+        for partition, of_partition in commit.partition_to_write_stats.items()
+    }
+    last.write_bytes(write_commit_metadata(replace(commit, partition_to_write_stats=stats)))
+
+    assert not heeds_operations(LocalStorage(), scan(base))
