@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from lakeward.commit.transition import ServiceAction
+from lakeward.errors import Unsupported
 from lakeward.format.timeline.commit_metadata import read_commit_metadata, write_commit_metadata
 from lakeward.plan.compaction.decision import Reason
 from lakeward.plan.compaction.planner import Planner
@@ -156,3 +157,23 @@ def test_a_write_without_rows_is_not_asked(tmp_path: Path):
     last.write_bytes(write_commit_metadata(replace(commit, partition_to_write_stats=stats)))
 
     assert not heeds_operations(LocalStorage(), scan(base))
+
+
+def test_what_older_releases_read_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Outputs of log compaction that overtook a write, and deletes ordered by text, leave file groups of version 8 out
+    of a plan."""
+    base = copy_golden("v8", tmp_path / "table")
+    set_property(base, "hoodie.table.precombine.field", "v")
+
+    def excluded() -> set[Reason]:
+        return set(Bench(base).compactor(FULL).preview().checked.excluded.values())
+
+    def refuse(*_: object, **__: object) -> None:
+        raise Unsupported("", why="", remedy="")
+
+    assert excluded() == set()
+    with monkeypatch.context() as patch:
+        patch.setattr("lakeward.read.log_scan.find_overtaken", lambda *_: "1")
+        assert excluded() == {Reason.UNSUPPORTED_LOGS}
+    monkeypatch.setattr("lakeward.read.release_agreement.check_deletes_by_text", refuse)
+    assert excluded() == {Reason.UNSUPPORTED_LOGS}
