@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lakeward.errors import BrokenFile, Unsupported
+from lakeward.format.log import block as block_module
 from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock, read_content, scan_blocks
 from tests.runs import runs
 
@@ -54,6 +55,25 @@ def test_blocks_come_in_file_order_with_headers_and_content():
     assert blocks[0].headers == {HeaderKey.SCHEMA: schema, HeaderKey.INSTANT_TIME: "1"}
     contents = [read_content(io.BytesIO(data), found) for found in blocks if isinstance(found, LogBlock)]
     assert contents == [b"one", b"", b"three"]
+
+
+def test_no_more_than_sixteen_megabytes_are_asked_for_at_once(monkeypatch: pytest.MonkeyPatch):
+    """A block larger than that is read in several pieces, which come out as one."""
+    assert block_module._READ_BYTES_MAX == 16 * 1024 * 1024
+    monkeypatch.setattr(block_module, "_READ_BYTES_MAX", 1_000)
+    asked: list[int] = []
+
+    class Asked(io.BytesIO):
+        def read(self, size: Any = -1) -> bytes:
+            asked.append(size)
+            return super().read(size)
+
+    content = bytes(range(250)) * 10
+    data = block(content)
+    (found,) = scan(data)
+    assert isinstance(found, LogBlock)
+    assert read_content(Asked(data), found) == content
+    assert asked == [1_000, 1_000, 500]
 
 
 def test_only_heads_are_read():
