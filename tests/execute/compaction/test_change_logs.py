@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 
@@ -14,14 +15,15 @@ from lakeward.cli.explained import Explained
 from lakeward.execute.clean.orphans import look
 from lakeward.execute.clean.undoing import undo_clean
 from lakeward.execute.savepoint.saving import create_savepoint
-from lakeward.format.file_name import parse_data_file
+from lakeward.format.file_name import CDC_SUFFIX, parse_data_file
+from lakeward.format.timeline.compaction_plan import read_compaction_plan, write_compaction_plan
 from lakeward.format.timeline.instant import format_instant_time, parse_instant_time
 from lakeward.storage.local import LocalStorage
 from lakeward.table.timeline.savepoints import read_savepoints
 from lakeward.verify.inspection import inspect_table
 from tests.clocks import SkippingClock
 from tests.crash.capturing import capture_changes, change_logs
-from tests.execute.bench import Bench
+from tests.execute.bench import NOTHING, Bench
 from tests.execute.clean.cleaning import clean, data_files
 from tests.execute.clean.test_orphans import stray_instant, table_at
 from tests.execute.metadata.compacting_metadata import serviced_table
@@ -143,3 +145,20 @@ def test_one_of_no_instant_is_an_orphan(base: Path) -> None:
     (base / "p" / stray).write_bytes(b"stray")
     (decision,) = look(table_at(base, LocalStorage()), age_seconds=0.0)
     assert (decision.file.path, decision.proof) == (f"p/{stray}", "no-instant")
+
+
+def test_a_plan_is_carried_out_that_does_not_name_it(base: Path, instants: tuple[str, str, str]) -> None:
+    """Ours do, as Hudi's do; but there is nothing in it that another plan would have to merge."""
+    rows, second = read_rows(base), instants[2]
+    requested = base / DATA_TIMELINE / f"{second}.compaction.requested"
+    plan = read_compaction_plan(requested.read_bytes(), file=requested.name)
+    (operation,) = plan.operations
+    logs = tuple(name for name in operation.log_files if not name.endswith(CDC_SUFFIX))
+    assert len(logs) == len(operation.log_files) - 1
+    without(base, second)
+    requested.write_bytes(write_compaction_plan(replace(plan, operations=(replace(operation, log_files=logs),))))
+
+    (done,) = Bench(base).compactor(NOTHING).compact().plans
+
+    assert (done.instant, read_rows(base)) == (second, rows)
+    assert len(of(base, second)) == 2

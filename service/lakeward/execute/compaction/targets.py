@@ -1,9 +1,10 @@
 """What the operations of a plan work on, held against the table as it is now.
 
-A FULL operation must find its file slice exactly as the plan lists it; anything else means that the plan does not
-describe this table, and nothing of it is carried out. A LOG operation may be overtaken by other work without harm:
-then it is dropped, with the reason, and the rest goes on. So is either kind where the file group was replaced: no
-reader of the table as it is now reads it, and as of an earlier time its slices read the same without the operation.
+A FULL operation must find its file slice exactly as the plan lists it, but for logs of changes; anything else means
+that the plan does not describe this table, and nothing of it is carried out. A LOG operation may be overtaken by other
+work without harm: then it is dropped, with the reason, and the rest goes on. So is either kind where the file group was
+replaced: no reader of the table as it is now reads it, and as of an earlier time its slices read the same without the
+operation.
 Hudi compacts such a group all the same, and fails for good once its cleaner has taken a file that the plan names;
 that a compaction commits fewer file groups than it planned it takes as it is.
 
@@ -21,6 +22,7 @@ from dataclasses import dataclass, replace
 
 from lakeward.commit.transition import ServiceAction
 from lakeward.errors import Conflict
+from lakeward.format.file_name import CDC_SUFFIX
 from lakeward.format.timeline.compaction_plan import CompactionOperation, CompactionPlan
 from lakeward.plan.compaction.log_runs import (
     LOGS_MIN,
@@ -151,8 +153,10 @@ def _full_target(
     snapshot: TableSnapshot, instant: str, operation: CompactionOperation, slice_: FileSlice | None
 ) -> Target:
     base_file = slice_.base_file.name if slice_ is not None and slice_.base_file is not None else None
-    logs = {log.name.text for log in slice_.log_files} if slice_ is not None else set()
-    if slice_ is None or base_file != operation.base_file or logs != set(operation.log_files):
+    # Hudi's plans and ours name logs of changes, too; nothing of them is merged, so it does not matter if one does not.
+    logs = {log.name.text for log in slice_.log_files if not log.name.is_cdc} if slice_ is not None else set()
+    planned = {name for name in operation.log_files if not name.endswith(CDC_SUFFIX)}
+    if slice_ is None or base_file != operation.base_file or logs != planned:
         raise Conflict(
             f"Compaction {instant} does not fit file group {operation.file_id} "
             f"in partition '{operation.partition_path}'.",
