@@ -149,10 +149,13 @@ def test_changes_are_those_of_hudis_compaction(spark: SparkSession, tmp_path: Pa
 
 
 def assert_kept_and_cleaned(spark: SparkSession, captured: Captured, folder: Path) -> None:
-    """A savepoint of ours at the compaction names the files that Hudi's does, and a clean of ours takes the files that
-    Hudi's takes, logs of changes among them; Hudi reads on by its metadata table."""
+    """A plan that Hudi made over a log of changes is carried out; a savepoint of ours at the compaction names the files
+    that Hudi's does, and a clean of ours takes the files that Hudi's takes, logs of changes among them; Hudi reads on
+    by its metadata table."""
     (first,) = captured.table.compactions()
-    captured.compact("--type", "full")
+    planned = captured.table.schedule_compaction()
+    assert captured.compact("--type", "full") == [("compaction", ["FULL"])]
+    assert captured.table.compactions() == (first, planned)
     ours, theirs = (captured.copy_to(folder / f"{name}-cleans").table for name in ("lakeward", "hudi"))
     rows = captured.table.snapshot()
 
