@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -207,28 +207,36 @@ class HudiTable:
         """The rows of any frame, formatted as every result here is."""
         return tuple(sorted(row["row"] for row in _as_json(frame, with_meta).collect()))
 
-    # The timeline, by its file names (layout 2)
+    # The timeline, by its file names
 
     def completed_instants(self) -> Instants:
         """(requested time, completion time) of every completed commit, by completion."""
-        found = []
-        for file in (self.path / ".hoodie" / "timeline").iterdir():
-            times, _, action = file.name.partition(".")
-            if action in ("commit", "deltacommit", "replacecommit") and "_" in times:
-                requested, completed = times.split("_")
-                found.append((requested, completed))
+        found = [
+            (requested, completed)
+            for requested, completed, action in self._timeline_files()
+            if completed and action in ("commit", "deltacommit", "replacecommit")
+        ]
         return tuple(sorted(found, key=lambda times: times[1]))
 
     def compactions(self) -> tuple[str, ...]:
         """The instants of plans of compaction, carried out or not."""
-        files = (self.path / ".hoodie" / "timeline").glob("*.compaction.requested")
-        return tuple(sorted(file.name.partition(".")[0] for file in files if file.name[0] != "."))
+        return tuple(sorted(time for time, _, rest in self._timeline_files() if rest == "compaction.requested"))
 
     def pending_instants(self) -> tuple[str, ...]:
-        names = [file.name for file in (self.path / ".hoodie" / "timeline").iterdir() if file.is_file()]
-        completed = {name.partition("_")[0] for name in names if "_" in name.partition(".")[0]}
-        started = {name.partition(".")[0] for name in names if "_" not in name.partition(".")[0] and name[0] != "."}
-        return tuple(sorted(started - completed - {""}))
+        found = list(self._timeline_files())
+        return tuple(sorted({time for time, _, _ in found} - {time for time, completed, _ in found if completed}))
+
+    def _timeline_files(self) -> Iterator[tuple[str, str, str]]:
+        """Requested time, completion time and the rest of the name of each file; the second is empty where the file is
+        not of the end. In layout 1 (version 6) names have the first alone, and queries go by it."""
+        folder = self.path / ".hoodie"
+        is_layout_1 = "hoodie.timeline.layout.version=1" in (folder / "hoodie.properties").read_text().split()
+        for file in (folder if is_layout_1 else folder / "timeline").iterdir():
+            times, _, rest = file.name.partition(".")
+            requested, _, completed = times.partition("_")
+            if requested.isdigit():
+                is_end = is_layout_1 and "." not in rest and rest != "inflight"
+                yield requested, requested if is_end else completed, rest
 
     def files(self) -> dict[str, int]:
         """Every file of the table with its size, but for Hadoop's checksum siblings."""
