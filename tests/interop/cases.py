@@ -5,6 +5,10 @@ pair of values that can be (tests say so). `make interop` runs those. `make inte
 others as one has time for (`draw`). MEMORY is Hudi's in-memory index, the one Spark index whose inserts go to logs, as
 Flink's do: its groups have no base file until they are compacted.
 
+Hudi 1.2.0 writes and judges all of them, those of version 6 and 8 too; what the oldest releases that read these say is
+in `test_version_6.py` and `test_version_8.py`. Where changes are captured, FULL's logs of changes are held against
+those of Hudi's own compaction; LOG, hybrid plans and what queries make of changes are in `test_change_capture.py`.
+
 What cannot be is in `NEVER`, each with its reason: most of it since Hudi 1.2.0 itself goes wrong there. Every
 combination of the partitions of the metadata table, partitioned record index and secondary index among them, is the
 matter of `test_metadata_matrix.py`.
@@ -46,6 +50,9 @@ METADATA: Mapping[str, Mapping[str, str]] = {
 }
 """The writers' options, by what there is beside the listing of files."""
 
+CHANGES: Mapping[str, str] = {"no": "", "keys": "OP_KEY_ONLY", "before": "DATA_BEFORE", "both": "DATA_BEFORE_AFTER"}
+"""Change data capture, by its supplemental logging mode."""
+
 
 @dataclass(frozen=True, slots=True)
 class Case:
@@ -70,7 +77,9 @@ class Case:
     merging: str = "whole"
     """whole rows, or filled: partial updates, where nulls are no values."""
     version: str = "9"
-    """The table's."""
+    """The table's; 1.2.0 writes and judges each here, what older releases say of them their own suites."""
+    changes: str = "no"
+    """no, or what is captured of them (`CHANGES`)."""
 
     FREE: ClassVar[tuple[str, ...]] = ("ordering_type", "metadata")
     """Columns that need not meet every value of the others; of `metadata`, off and on do."""
@@ -80,12 +89,19 @@ class Case:
         return self.metadata != "off"
 
     @property
+    def captures_changes(self) -> bool:
+        return self.changes != "no"
+
+    @property
     def is_readable(self) -> bool:
         """Whether Hudi's readers, and so its compactions, know such logs."""
         return self.log_format != "hfile"
 
     def __str__(self) -> str:
-        return "-".join(getattr(self, column.name) for column in fields(self))
+        """Its name, which its rows are drawn by: those of a table that captures no changes are what they were before
+        there was such a column."""
+        names = [column.name for column in fields(self) if column.name != "changes" or self.captures_changes]
+        return "-".join(getattr(self, name) for name in names)
 
 
 VALUES: Mapping[str, tuple[str, ...]] = {
@@ -104,11 +120,14 @@ VALUES: Mapping[str, tuple[str, ...]] = {
     ),
     "metadata": tuple(METADATA),
     "merging": ("whole", "filled"),
-    "version": ("9", "8"),
+    "version": ("9", "8", "6"),
+    "changes": tuple(CHANGES),
 }
 
 _BY_VALUE = {"event", "several"}
 _BY_COLUMN = {"soft", "marked"}
+_BEFORE_9 = {"8", "6"}
+_CAPTURED = {*CHANGES} - {"no"}
 NEVER: Mapping[str, Mapping[str, set[str]]] = {
     "Hudi forgets a key even when the delete comes too late, and the key comes to lie in two groups": {
         "index": {"MEMORY"},
@@ -148,9 +167,23 @@ NEVER: Mapping[str, Mapping[str, set[str]]] = {
         "evolves": {"mixed"},
     },
     "Hudi's compaction cannot read such logs": {"log_format": {"hfile"}, "history": {"compacted"}},
-    "Hudi 1.0 takes the names of two fields for one": {"version": {"8"}, "ordering": {"several"}},
-    "in version 8 they are Java classes, which are refused": {"version": {"8"}, "merging": {"filled"}},
-    "in version 8 the mark is a matter of a Java class, too": {"version": {"8"}, "deletes": {"marked"}},
+    "Hudi before 1.1 takes the names of two fields for one": {"version": _BEFORE_9, "ordering": {"several"}},
+    "before version 9 they are Java classes, which are refused": {"version": _BEFORE_9, "merging": {"filled"}},
+    "before version 9 the mark is a matter of a Java class, too": {"version": _BEFORE_9, "deletes": {"marked"}},
+    "in version 6 tables with a metadata table are refused": {"version": {"6"}, "metadata": {*METADATA} - {"off"}},
+    "in version 6 Hudi 0.15 deletes whatever the values are, so such deletes are refused": {
+        "version": {"6"},
+        "deletes": {"soft"},
+        "ordering": _BY_VALUE,
+    },
+    "before version 9 Hudi captures changes in other code, so it is refused": {
+        "version": _BEFORE_9,
+        "changes": _CAPTURED,
+    },
+    "which rows are changed where they are filled from others is not known, so it is refused": {
+        "merging": {"filled"},
+        "changes": _CAPTURED,
+    },
     "no payload class that ignores nulls has a mark": {"merging": {"filled"}, "deletes": {"marked"}},
 }
 """Values that no table has together, by the reason."""
@@ -190,8 +223,14 @@ def all_pairs() -> set[Pair]:
         ((one, value), (other, with_value))
         for one, other in itertools.combinations(sorted(named), 2)
         for value, with_value in itertools.product(named[one], named[other])
-        if can_be({one: value, other: with_value})
+        if _can_meet({one: value, other: with_value})
     }
+
+
+def _can_meet(pair: Mapping[str, str]) -> bool:
+    if pair.get("metadata") != "on":
+        return can_be(pair)
+    return any(can_be({**pair, "metadata": name}) for name in METADATA if name != "off")
 
 
 def complete(cases: Iterable[Case], seed: int, count: int) -> list[Case]:
@@ -214,39 +253,39 @@ def _cases(text: str) -> tuple[Case, ...]:
 
 
 NARROW = _cases("""
-    SIMPLE hive    compacted commit  parquet composite all insert      hard   no    bigint        rli    filled 9
-    SIMPLE encoded pending   several avro    single    few insert      hard   added timestamp     stats  whole  9
-    BLOOM  flat    compacted event   avro    single    few insert      soft   added string        blooms whole  9
-    BLOOM  encoded fresh     commit  avro    composite all bulk_insert hard   no    bigint        all    whole  8
-    BUCKET hive    fresh     event   avro    single    few insert      marked no    bigint        files  whole  9
-    BUCKET encoded compacted commit  parquet composite few bulk_insert soft   mixed bigint        off    whole  9
-    MEMORY hive    pending   commit  hfile   composite all insert      soft   added bigint        off    whole  9
+    SIMPLE hive    compacted commit  parquet composite all insert      hard   no    bigint        rli    filled 9 no
+    SIMPLE encoded pending   several avro    single    few insert      hard   added timestamp     stats  whole  9 both
+    BLOOM  flat    compacted event   avro    single    few insert      soft   added string        blooms whole  9 keys
+    BLOOM  encoded fresh     commit  avro    composite all bulk_insert hard   no    bigint        all    whole  8 no
+    BUCKET hive    fresh     event   avro    single    few insert      marked no    bigint        files  whole  9 before
+    BUCKET encoded compacted commit  parquet composite few bulk_insert soft   mixed bigint        off    whole  6 no
+    MEMORY hive    pending   commit  hfile   composite all insert      soft   added bigint        off    whole  9 no
 """)
 
 PAIRS = _cases("""
-    MEMORY flat    fresh     event   parquet single    all insert      hard   mixed double        off    filled 9
-    BUCKET flat    pending   several hfile   composite few bulk_insert soft   no    string        stats  filled 9
-    SIMPLE encoded fresh     event   hfile   single    few bulk_insert hard   added decimal(10,2) off    whole  8
-    BLOOM  encoded pending   several hfile   composite all bulk_insert marked added int           off    whole  9
-    SIMPLE hive    compacted several parquet single    all bulk_insert marked added bigint        blooms whole  9
-    SIMPLE flat    fresh     commit  parquet single    all insert      soft   added string        rli    whole  8
-    MEMORY hive    pending   event   avro    composite few insert      hard   mixed bigint        stats  whole  8
-    MEMORY encoded fresh     several avro    composite few insert      hard   added string        off    filled 9
-    MEMORY flat    compacted commit  parquet single    all insert      marked mixed timestamp     off    whole  9
-    BUCKET encoded compacted commit  parquet composite all insert      hard   added decimal(10,2) blooms whole  8
-    BLOOM  hive    fresh     several parquet single    all bulk_insert hard   no    bigint        all    filled 9
-    SIMPLE encoded compacted commit  parquet composite few bulk_insert hard   mixed double        files  filled 9
-    BUCKET flat    pending   event   parquet composite all insert      hard   mixed timestamp_ntz off    filled 9
-    SIMPLE flat    fresh     event   avro    composite all bulk_insert soft   no    timestamp     off    whole  8
-    SIMPLE flat    compacted several parquet single    few insert      hard   mixed float         blooms filled 9
-    BLOOM  hive    pending   event   parquet composite all insert      soft   added int           blooms whole  8
-    SIMPLE flat    fresh     commit  avro    single    few bulk_insert soft   added timestamp     files  filled 9
-    BLOOM  hive    pending   commit  parquet composite few bulk_insert hard   mixed float         rli    whole  9
-    BLOOM  flat    compacted several avro    composite few insert      soft   added timestamp     files  filled 9
-    BUCKET flat    pending   commit  parquet single    few bulk_insert marked no    int           stats  whole  9
-    BUCKET flat    pending   event   hfile   single    few insert      soft   added double        files  whole  9
-    BUCKET hive    pending   commit  avro    composite all bulk_insert hard   no    date          blooms whole  9
-    MEMORY encoded pending   event   avro    single    all insert      hard   no    decimal(10,2) off    filled 9
+    SIMPLE flat    pending   event   hfile   single    few bulk_insert hard   no    float         off    whole  6 no
+    BLOOM  flat    pending   several parquet composite all insert      marked mixed decimal(10,2) stats  whole  9 both
+    BUCKET flat    fresh     several avro    single    few bulk_insert hard   mixed bigint        off    filled 9 no
+    MEMORY flat    compacted commit  parquet single    all insert      marked no    float         files  whole  9 both
+    SIMPLE hive    fresh     event   parquet composite few bulk_insert soft   mixed double        blooms whole  8 no
+    SIMPLE encoded fresh     several hfile   single    all bulk_insert marked added double        off    whole  9 before
+    BUCKET flat    pending   event   hfile   composite all bulk_insert soft   no    int           stats  whole  9 keys
+    MEMORY encoded fresh     event   hfile   composite few insert      hard   added date          off    filled 9 no
+    BLOOM  flat    pending   commit  hfile   single    all insert      soft   added string        off    whole  8 no
+    BUCKET hive    compacted several parquet composite few bulk_insert soft   added decimal(10,2) blooms whole  9 before
+    MEMORY hive    compacted commit  avro    composite few insert      hard   mixed decimal(10,2) blooms whole  8 no
+    SIMPLE hive    fresh     several parquet composite few insert      hard   mixed bigint        off    whole  9 keys
+    BUCKET hive    pending   several hfile   single    all bulk_insert soft   no    timestamp     off    whole  9 both
+    BLOOM  hive    fresh     event   avro    single    all insert      hard   added date          off    whole  6 no
+    BLOOM  flat    pending   commit  parquet single    all bulk_insert hard   mixed string        off    whole  9 before
+    BLOOM  encoded pending   event   parquet composite all bulk_insert soft   no    timestamp_ntz off    filled 9 no
+    MEMORY encoded compacted commit  avro    composite few insert      marked mixed float         off    whole  9 keys
+    MEMORY encoded compacted commit  avro    composite all insert      hard   mixed bigint        off    whole  6 no
+    SIMPLE hive    fresh     event   parquet single    all bulk_insert soft   mixed decimal(10,2) stats  whole  9 both
+    BUCKET hive    fresh     event   parquet composite few insert      hard   added double        stats  whole  8 no
+    BUCKET flat    fresh     several parquet single    all insert      marked added bigint        blooms whole  9 no
+    MEMORY flat    fresh     several avro    single    all insert      hard   mixed timestamp     off    whole  9 before
+    SIMPLE hive    pending   commit  parquet composite few bulk_insert hard   mixed double        stats  whole  9 before
 """)
 
 

@@ -21,9 +21,11 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from lakeward.format.supplemental_logging import SUPPLEMENTAL_LOGGING
+from lakeward.table.table_config import CDC_ENABLED
 from tests.hudi.model import MARK, MARK_COLUMN, SOFT_DELETE_COLUMN, Row, TableModel
 from tests.hudi.table import HudiTable, Rows, TableShape
-from tests.interop.cases import BLOOMS, METADATA, RECORD_INDEX, Case
+from tests.interop.cases import BLOOMS, CHANGES, METADATA, RECORD_INDEX, Case
 
 PARTITIONS = {"flat": ("p",), "hive": ("a", "b", "gone"), "encoded": ("x y", "a/b=ü", "gone")}
 DOOMED_PARTITION = "gone"
@@ -146,12 +148,14 @@ class Story:
         self.model = TableModel(("part", "id", "sub"), ordered_by, fills)
 
     def _by_kind(self, by_value: bool) -> dict[str, str]:
-        """The writers' options of partial updates and of an older version."""
+        """The writers' options of partial updates, of an older version, and of changes that are captured."""
         options = {}
         if self.case.merging == "filled":
             options["hoodie.datasource.write.payload.class"] = PAYLOADS["event" if by_value else "commit"]
         if self.case.version != "9":
             options |= {"hoodie.write.table.version": self.case.version, "hoodie.write.auto.upgrade": "false"}
+        if self.case.captures_changes:
+            options |= {CDC_ENABLED: "true", SUPPLEMENTAL_LOGGING: CHANGES[self.case.changes]}
         return options
 
     def tell(self) -> None:
