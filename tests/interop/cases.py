@@ -176,6 +176,12 @@ NEVER: Mapping[str, Mapping[str, set[str]]] = {
         "deletes": {"soft"},
         "ordering": _BY_VALUE,
     },
+    "Hudi 1.0 compares no texts of deletes, so on version 8 such deletes are refused": {
+        "version": {"8"},
+        "ordering_type": {"string"},
+        "deletes": {"soft"},
+        "ordering": _BY_VALUE,
+    },
     "before version 9 Hudi captures changes in other code, so it is refused": {
         "version": _BEFORE_9,
         "changes": _CAPTURED,
