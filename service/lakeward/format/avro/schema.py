@@ -36,9 +36,9 @@ OPERATION_COLUMN = "_hoodie_operation"
 REQUIRED_KEY = b"lakeward.required"
 """The entry of a field's metadata that says that its values may not be null."""
 DEFAULT_KEY = b"lakeward.default"
+"""The entry with its default as JSON, where that is not null."""
 NESTED_FLOATS_KEY = b"lakeward.nested.floats"
 """Marks a column in whose lists and maps floats of Parquet files must not become doubles (`keeping_nested_floats`)."""
-"""The entry with its default as JSON, where that is not null."""
 
 _DEPTH_MAX = 64  # no writer nests deeper; it keeps a hostile schema from exhausting the stack
 _TYPES_MAX = 20_000
