@@ -58,6 +58,10 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "clean": [("TABLE", "--dry-run")],
     "archive": [("TABLE", "--dry-run")],
     "service": [("TABLE", "--writers", "stopped"), ("TABLE", "--dry-run")],
+    "table create": [
+        ("NEW", "--like", "ROWS", "--record-key", "id"),
+        ("NEW", "--like", "CONFIG", "--record-key", "id"),
+    ],
     "savepoint create": [("TABLE", "--dry-run"), ("TABLE", "--writers", "stopped")],
     "savepoint list": [("TABLE",)],
     "quarantine restore": [("TABLE", "orphans-20260101000000000", "--writers", "stopped")],
@@ -131,6 +135,8 @@ def call(folder: Path, verb: str, arguments: Sequence[str]) -> int:
         "TABLE": str(folder / "tables/orders"),
         "CONFIG": str(folder / "lakeward.toml"),
         "BROKEN": str(folder / "broken.toml"),
+        "NEW": str(folder / "tables/new"),
+        "ROWS": str(next((folder / "tables/orders").rglob("*.parquet"))),
     }
     return run([*verb.split(), *(words.get(word, word) for word in arguments)])
 
