@@ -11,7 +11,7 @@ Keeps:   1. each spec is run once, by one worker: a task that failed or was kill
          3. a worker whose parent died ends itself, and Ctrl-C is its parent's to hear;
          4. workers of all jobs together are no more than there are places, and hold no more memory than these have (one
             alone may); a job waits for a place no longer than tasks of those before it take;
-        5. a job has no more workers than it was given places for.
+         5. a job has no more workers than it was given places for.
 """
 
 from __future__ import annotations
