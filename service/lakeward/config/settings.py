@@ -575,8 +575,8 @@ class TableSettings(_Section):
     foreign_services: ForeignServices = ForeignServices.SHADOW
     """When another service turns out to work on the table too: `shadow`, plan and write nothing; `share`, go on."""
     memory: Size = 512 * 1024**2
-    """Peak memory of one operation, interpreter included. A row of more than a fifth of what that leaves (272 MiB) is
-    refused: 48 MiB of 512 MiB."""
+    """Peak memory of one operation, interpreter included. A row of more than a sixth of what that leaves (272 MiB) is
+    refused: 40 MiB of 512 MiB."""
     codec: Codec = Codec.ZSTD
     """Compression of new base files."""
     verify: Flag = True

@@ -8,7 +8,7 @@ All that grows with rows has a share, and spills, cuts or refuses before it hold
     hashes     a hash of every key of an unsorted base file       sorted hashes in files (`merge/rows/hash_watch`)
     batch      one batch that is decoded, or one block of         fewer rows; a row, or such a block, that needs more is
                deletes that are Java objects                      refused
-    row        one row that is written, five times over           refused
+    row        one row that is written, six times over            refused
     window     what is put together to one output batch           more and smaller batches
     row_group  rows that wait for the end of a row group,         smaller row groups
                while as many are encoded
@@ -19,7 +19,8 @@ All that grows with rows has a share, and spills, cuts or refuses before it hold
                are copied
 
 A row that is larger than a window is in memory several times over: put together, encoded, as a page, compressed, and on
-its way to the file. These are five copies at once, and together they have all that there is for rows.
+its way to the file. These are five copies at once; beside them rows before and after it wait, which have as much as one
+of them. Together they have all that there is for rows.
 
 Touches: nothing; a plain value.
 Source:  the shares are measured (`benchmarks/README.md`, Memory).
@@ -35,8 +36,8 @@ MEMORY_BYTES = 512 * _MIB
 INTERPRETER_BYTES = 272 * _MIB
 """Python, Arrow and the compiled kernels, with what they keep once they ran, before any row."""
 
-ROW_COPIES = 5
-"""So many times a large row is in memory while it is written."""
+ROW_COPIES = 6
+"""So many times what a large row takes is held while it is written."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,8 +33,8 @@ def check_row_sizes(batch: pa.RecordBatch, bytes_max: int | None, *, where: str)
     needed = format_size(total_for_row(size))
     raise Unsupported(
         f"The row with the key {batch.column(RECORD_KEY_FIELD)[at].as_py()!r} in {where} is too large.",
-        why=f"It takes {format_size(size)}, {ROW_COPIES} times that while it is written, and the operation has room "
-        f"for one of {format_size(bytes_max)}.",
+        why=f"It takes {format_size(size)}, {ROW_COPIES} times that is held while it is written, and the operation has "
+        f"room for one of {format_size(bytes_max)}.",
         remedy=f"Allow operations {needed} of memory (--memory, or defaults.memory of the configuration), or take the "
         "row out of the table.",
     )
