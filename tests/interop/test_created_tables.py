@@ -54,6 +54,11 @@ def test_hudi_goes_on(spark: SparkSession, tmp_path: Path, kind: str, shape: Tab
 
     options = {"hoodie.metadata.enable": "true", "hoodie.datasource.write.table.type": ours["hoodie.table.type"]}
     table = HudiTable(spark, base, shape)
+    twin = HudiTable(spark, tmp_path / "twin", shape)
+    named = {"hoodie.datasource.write.partitionpath.field": shape.partition_fields}  # said, also where there are none
+    twin.write(rows, "upsert", **named, **{"hoodie.datasource.write.table.type": ours["hoodie.table.type"]})
+    of_hudi = parse_properties((twin.path / ".hoodie/hoodie.properties").read_bytes())
+    assert {key: value for key, value in ours.items() if key != "hoodie.table.create.schema"} == of_hudi
     table.write(rows.where("counts['x'] < 20"), "upsert", **options)
     table.write(rows.where("counts['x'] >= 5").withColumn("ts", rows["ts"] + 1), "upsert", **options)
 

@@ -96,5 +96,6 @@ def test_what_would_be_refused_later_is_refused(given: dict[str, Any], told: str
 
 
 def test_a_schema_that_is_none_is_refused() -> None:
-    with pytest.raises(BrokenFile):
+    with pytest.raises(BrokenFile) as refused:
         new(schema='{"type": "record", "name": "r", "fields": [{"type": "int"}]}')
+    assert refused.value.remedy == "Mend the schema that was given; nothing was written."

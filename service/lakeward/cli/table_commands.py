@@ -108,8 +108,9 @@ def create(
         hive_style=hive_style,
         url_encode=url_encode,
     )
-    check_is_free(storage, base_path)
-    if not dry_run:
+    if dry_run:
+        check_is_free(storage, base_path)
+    else:
         create_table(storage, base_path, new)
     if as_json:
         print_json({"table": base_path, "name": new.name, "dry_run": dry_run, "properties": new.properties})

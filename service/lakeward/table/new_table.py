@@ -19,12 +19,11 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from lakeward.errors import UsageError
+from lakeward.errors import BrokenFile, Unsupported, UsageError
 from lakeward.format.avro.schema import META_COLUMNS, AvroField, AvroKind, parse_schema
 from lakeward.table.table_config import (
     COMMIT_TIME_ORDERING,
     EVENT_TIME_ORDERING,
-    PAYLOAD_MODES,
     STRATEGY_MODES,
     TableConfig,
 )
@@ -34,8 +33,6 @@ FOLDERS: Final = ("timeline/history", ".aux/.bootstrap/.partitions", ".aux/.boot
 
 MERGE_ON_READ: Final = "MERGE_ON_READ"
 COPY_ON_WRITE: Final = "COPY_ON_WRITE"
-
-NEW_TABLE_VERSIONS: Final = (8, 9)
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NO_KEYS = (AvroKind.ARRAY, AvroKind.MAP, AvroKind.RECORD)
@@ -54,7 +51,8 @@ class NewTable:
     merge_mode: str | None = None
     """None stands for event time where there are ordering fields, else commit time."""
     table_type: str = MERGE_ON_READ
-    version: int = NEW_TABLE_VERSIONS[-1]
+    version: int = 9
+    """8 or 9."""
     hive_style: bool = False
     url_encode: bool = False
 
@@ -66,7 +64,7 @@ class NewTable:
                 why="It becomes a part of names in Avro schemas: letters, digits and _, not a digit first.",
                 remedy="Give another one with --name.",
             )
-        columns = {column.name: column for column in parse_schema(self.schema, where=f"the new table {self.name}")}
+        columns = {column.name: column for column in self._columns()}
         for found in sorted(columns.keys() & {*META_COLUMNS}):
             raise UsageError(
                 f"The schema of {self.name} has the column {found}.",
@@ -94,6 +92,13 @@ class NewTable:
                 why="By event time the greater value of the ordering field wins.",
                 remedy="Name the column with --ordering, or take --merge-mode commit-time.",
             )
+
+    def _columns(self) -> tuple[AvroField, ...]:
+        try:
+            return parse_schema(self.schema, where=f"the new table {self.name}")
+        except (BrokenFile, Unsupported) as error:
+            remedy = "Mend the schema that was given; nothing was written."
+            raise type(error)(error.what, why=error.why, remedy=remedy) from error
 
     @property
     def mode(self) -> str:
@@ -136,12 +141,10 @@ class NewTable:
         return {**values, "hoodie.table.checksum": str(TableConfig(values).checksum)}
 
     def _of_version_8(self) -> dict[str, str]:
-        payload = _PAYLOADS[self.mode]
-        assert PAYLOAD_MODES[payload] == self.mode
         ordering = {"hoodie.table.precombine.field": self.ordering_fields[0]} if self.ordering_fields else {}
         return {
             **ordering,
-            "hoodie.compaction.payload.class": f"org.apache.hudi.common.model.{payload}",
+            "hoodie.compaction.payload.class": f"org.apache.hudi.common.model.{_PAYLOADS[self.mode]}",
             "hoodie.record.merge.strategy.id": _STRATEGIES[self.mode],
         }
 
