@@ -1,0 +1,40 @@
+"""The form in which rows travel through a write: keys and partition in front, then the table's columns.
+
+    _hoodie_record_key, _hoodie_partition_path    text, as the key generator made them
+    the table's columns                           in the order and the types of the schema that is written; none for
+                                                  a delete
+    ORDER                                         int64: the place in the input; of two rows with one ordering value
+                                                  the later one wins
+    PLACE                                         after tagging; text: the file id of the group that has the key, or the
+                                                  eight digits of its bucket; null: a new key
+    TARGET                                        int32, after placing: the index of a `WriteTarget`
+
+Touches: nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+RECORD_KEY: Final = "_hoodie_record_key"
+PARTITION_PATH: Final = "_hoodie_partition_path"
+ORDER: Final = "_lakeward_order"
+PLACE: Final = "_lakeward_place"
+TARGET: Final = "_lakeward_target"
+
+_KEYS = (pa.field(RECORD_KEY, pa.string()), pa.field(PARTITION_PATH, pa.string()))
+
+
+def keyed_schema(columns: pa.Schema) -> pa.Schema:
+    """That of keyed rows with these columns of the table's."""
+    return pa.schema([*_KEYS, *columns, pa.field(ORDER, pa.int64())])
+
+
+def tagged_schema(columns: pa.Schema) -> pa.Schema:
+    return keyed_schema(columns).append(pa.field(PLACE, pa.string()))
+
+
+def placed_schema(columns: pa.Schema) -> pa.Schema:
+    return keyed_schema(columns).append(pa.field(TARGET, pa.int32()))

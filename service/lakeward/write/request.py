@@ -1,0 +1,105 @@
+"""What is asked of a write: the operation, and what a writer says beside it, in Hudi's words and with its defaults.
+
+Touches: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from lakeward.commit.transition import WriteAction
+
+
+class WriteOperation(StrEnum):
+    UPSERT = "upsert"
+    INSERT = "insert"
+    DELETE = "delete"
+    BULK_INSERT = "bulk_insert"
+    INSERT_OVERWRITE = "insert_overwrite"
+    """The partitions that the rows name hold these rows and no others."""
+    INSERT_OVERWRITE_TABLE = "insert_overwrite_table"
+    DELETE_PARTITION = "delete_partition"
+
+    @property
+    def operation_type(self) -> str:
+        """The name that commits have for it."""
+        return self.value.upper()
+
+    @property
+    def replaces(self) -> bool:
+        """Whether whole file groups go by it."""
+        return self in (self.INSERT_OVERWRITE, self.INSERT_OVERWRITE_TABLE, self.DELETE_PARTITION)
+
+    @property
+    def finds_keys(self) -> bool:
+        """Whether a key is looked for, or every row is new."""
+        return self in (self.UPSERT, self.DELETE)
+
+    @property
+    def deduplicates(self) -> bool:
+        """Whether rows of one key become one where nothing is said (`hoodie.combine.before.*`)."""
+        return self.finds_keys
+
+    def action(self, *, is_merge_on_read: bool) -> WriteAction:
+        if self.replaces:
+            return WriteAction.REPLACE_COMMIT
+        return WriteAction.DELTA_COMMIT if is_merge_on_read else WriteAction.COMMIT
+
+
+class IndexKind(StrEnum):
+    """What finds the file group of a key."""
+
+    SIMPLE = "simple"
+    """The keys of the base files in the partitions that rows come for."""
+    BUCKET = "bucket"
+    """The hash of the key: a partition has as many file groups as it has buckets."""
+    RECORD = "record"
+    """The record index of the metadata table."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileSizes:
+    """Bytes, but for `rows_per_file`; the defaults are Hudi's."""
+
+    small_file: int = 104_857_600
+    """`hoodie.parquet.small.file.limit`: base files below it take inserts; 0: none does."""
+    max_file: int = 125_829_120
+    """`hoodie.parquet.max.file.size`"""
+    rows_per_file: int = 500_000
+    """`hoodie.copyonwrite.insert.split.size`: while nothing says how large a row is."""
+    row: int = 1_024
+    """`hoodie.copyonwrite.record.size.estimate`"""
+    small_files_at_once: int = 1
+    """`hoodie.merge.small.file.group.candidates.limit`, of a partition of a table that is merged on read."""
+    log_block: int = 64 * 1024 * 1024
+    """Content of one block of a log."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    operation: WriteOperation
+    index: IndexKind = IndexKind.SIMPLE
+    buckets: int | None = None
+    """How many buckets a partition has; for `IndexKind.BUCKET` alone."""
+    bucket_fields: tuple[str, ...] = ()
+    """The key fields that are hashed; all of them where none is named."""
+    deduplicate: bool | None = None
+    """None: as Hudi does for the operation."""
+    partitions: tuple[str, ...] = ()
+    """The paths that delete_partition takes."""
+    sizes: FileSizes = field(default_factory=FileSizes)
+    fill_missing: bool = False
+    """Columns of the table that the rows lack are null (`hoodie.write.set.null.for.missing.columns`)."""
+    extra_metadata: Mapping[str, str] = field(default_factory=dict)
+    """What the commit says beside the schema."""
+    conflict_retries: int = 0
+    """How often a write begins again that met another one (`hoodie.write.num.retries.on.conflict.failures`)."""
+    verify: bool = True
+    """Whether files are read back before they are published."""
+    codec: str = "zstd"
+
+    @property
+    def deduplicates(self) -> bool:
+        return self.operation.deduplicates if self.deduplicate is None else self.deduplicate

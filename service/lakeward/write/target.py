@@ -1,0 +1,117 @@
+"""What one file group gets of a write, and what became of it: the values that travel to tasks and back.
+
+Touches: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from lakeward.format.metadata.record import ColumnStatsRecord
+from lakeward.format.timeline.commit_metadata import WriteStat
+from lakeward.merge.memory_budget import MEMORY_BYTES, MemoryBudget
+from lakeward.merge.rules.merge_rules import MergeRules
+from lakeward.read.slice_input import SliceInput
+from lakeward.table.index_definitions import IndexedColumns
+from lakeward.write.request import FileSizes, WriteOperation
+
+
+class HandleKind(StrEnum):
+    CREATE = "create"
+    """A new file group: one base file, and further ones where it grows too large."""
+    MERGE = "merge"
+    """The rows onto a base file: a new one in its place."""
+    APPEND = "append"
+    """A log file on a slice."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTarget:
+    index: int
+    """Place among the targets of the write, from 0; part of the write token."""
+    kind: HandleKind
+    partition_path: str
+    file_id: str
+    """The group's; with CREATE that of the first file, which ends in `-0`."""
+    slice: SliceInput | None = None
+    """For MERGE: what is merged over; a base file without logs."""
+    prev_commit: str = "null"
+    """For MERGE the instant of the base file."""
+    keeps_duplicates: bool = False
+    """For MERGE: rows are added to the base file's, and none takes another's place."""
+    counts_as_updates: bool = False
+    """For APPEND into a bucket that has a group: Hudi looks for no key there, and counts every row as an update."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteContext:
+    """What all targets of a write have in common; picklable."""
+
+    base_path: str
+    instant: str
+    attempt: int
+    attempt_folder: str
+    operation: WriteOperation
+    schema: str
+    """Avro JSON of the rows that are written, without meta columns: the table's from this write on."""
+    rules: MergeRules
+    deduplicates: bool
+    indexed: IndexedColumns | None
+    """Columns of which the metadata table wants statistics."""
+    sizes: FileSizes
+    codec: str
+    verify: bool
+    wants_keys: bool
+    """Whether the record index must learn which keys came and went (`TargetResult.key_changes`)."""
+    memory_bytes: int = MEMORY_BYTES
+
+    @property
+    def budget(self) -> MemoryBudget:
+        return MemoryBudget(self.memory_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A file that stands where its attempt keeps it, or in an object store in its place."""
+
+    name: str
+    size_bytes: int
+    stat: WriteStat
+    column_stats: tuple[ColumnStatsRecord, ...]
+    replaces_base_file: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TargetResult:
+    index: int
+    partition_path: str
+    files: tuple[WrittenFile, ...]
+    """None where nothing was left to write."""
+    key_changes: str | None = None
+    """Path of an Arrow file in the attempt's folder: `key` (text), `file_id` (text; null: the key is gone)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """How many rows there are for each partition and place (`keyed_rows.PLACE`)."""
+
+    rows: Mapping[tuple[str, str | None], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    target: int
+    """Index of a target."""
+    rows: int
+    """How many rows of the place it should get, about; rows go by the hash of their keys, so that no key is in two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """Which target the rows of each partition and place go to."""
+
+    targets: tuple[WriteTarget, ...]
+    places: Mapping[tuple[str, str | None], tuple[Share, ...]]
+    """Every place of the workload; without a share the rows go nowhere, as deletes of unknown keys."""
