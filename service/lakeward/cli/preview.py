@@ -15,12 +15,16 @@ import typer
 from rich.console import Console
 
 from lakeward.cli.configured_table import ConfiguredTable
-from lakeward.cli.metadata_compact import metadata_trigger_as_json, metadata_trigger_of, render_metadata_trigger
 from lakeward.cli.options.compaction import compaction_options
 from lakeward.cli.options.engine import StatedEngine
 from lakeward.cli.options.plan import StatedPlan
 from lakeward.cli.options.store import print_json
 from lakeward.cli.parked_groups import ParkedGroups
+from lakeward.cli.services.metadata_compact import (
+    metadata_trigger_as_json,
+    metadata_trigger_of,
+    render_metadata_trigger,
+)
 from lakeward.cli.views.engines import engines_as_json, render_engines
 from lakeward.cli.views.plan import plan_as_json, render_plan
 from lakeward.cli.views.terminal import Terminal

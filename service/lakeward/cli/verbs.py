@@ -7,27 +7,27 @@ from __future__ import annotations
 
 import typer
 
-from lakeward.cli.archive_command import archive as archive_table
-from lakeward.cli.clean_command import clean as clean_table
-from lakeward.cli.compact_command import compact as compact_table
-from lakeward.cli.config_commands import config_app
-from lakeward.cli.control_commands import register as register_controls
+from lakeward.cli.daemon.config_commands import config_app
+from lakeward.cli.daemon.control_commands import register as register_controls
+from lakeward.cli.daemon.reload_command import reload as reload_daemon
+from lakeward.cli.daemon.run_command import run as run_daemon
+from lakeward.cli.daemon.state_commands import state_app
 from lakeward.cli.explain_command import explain as explain_table
 from lakeward.cli.inspect_command import inspect as inspect_table
-from lakeward.cli.metadata_commands import metadata_app
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
-from lakeward.cli.orphan_commands import orphans_app
 from lakeward.cli.plan_command import plan as plan_table
-from lakeward.cli.quarantine_commands import quarantine_app
-from lakeward.cli.reload_command import reload as reload_daemon
-from lakeward.cli.restore_command import restore as restore_table
-from lakeward.cli.rollback_command import rollback as roll_back_writes
-from lakeward.cli.run_command import run as run_daemon
-from lakeward.cli.savepoint_commands import savepoint_app
-from lakeward.cli.service_command import service as service_table
-from lakeward.cli.state_commands import state_app
+from lakeward.cli.services.archive_command import archive as archive_table
+from lakeward.cli.services.clean_command import clean as clean_table
+from lakeward.cli.services.compact_command import compact as compact_table
+from lakeward.cli.services.metadata_commands import metadata_app
+from lakeward.cli.services.orphan_commands import orphans_app
+from lakeward.cli.services.quarantine_commands import quarantine_app
+from lakeward.cli.services.restore_command import restore as restore_table
+from lakeward.cli.services.rollback_command import rollback as roll_back_writes
+from lakeward.cli.services.savepoint_commands import savepoint_app
+from lakeward.cli.services.service_command import service as service_table
+from lakeward.cli.services.unschedule_command import unschedule as unschedule_plan
 from lakeward.cli.table_commands import table_app
-from lakeward.cli.unschedule_command import unschedule as unschedule_plan
 from lakeward.cli.verb_group import Verb, new_group
 from lakeward.cli.verify_command import verify as verify_table
 

@@ -51,7 +51,7 @@ def list_orphans(
     debug: DebugOption = False,
 ) -> None:
     """Show every data file that no reader sees: whether it is an orphan file, by which proof, or what keeps it."""
-    from lakeward.cli.serviced import serviced_table
+    from lakeward.cli.services.serviced import serviced_table
     from lakeward.execute.clean.orphans import OrphanReport, look
 
     opened = open_table(table, config)
@@ -83,7 +83,7 @@ def set_aside(
     The first call records only. `lakeward quarantine list` shows what was set aside; `quarantine restore` brings it
     back.
     """
-    from lakeward.cli.serviced import serviced_table
+    from lakeward.cli.services.serviced import serviced_table
     from lakeward.config.settings import Writers
     from lakeward.execute.clean.orphans import set_orphans_aside
 

@@ -56,8 +56,8 @@ def compact(
     logs, and Hudi archives nothing of the table's timeline. What a compaction replaced, `lakeward metadata clean`
     deletes once no reader can need it.
     """
-    from lakeward.cli.metadata_compact import service_metadata_now
     from lakeward.cli.options.compaction import compaction_options
+    from lakeward.cli.services.metadata_compact import service_metadata_now
     from lakeward.plan.metadata.trigger import MetadataService
 
     opened = open_table(table, config)
@@ -88,8 +88,8 @@ def clean(
     By Hudi's own rule: what a reader that began up to 20 commits ago reads stays, and so does what a savepoint or a
     pending instant of the table could go back to. A clean that was interrupted is ended first.
     """
-    from lakeward.cli.metadata_compact import service_metadata_now
     from lakeward.cli.options.compaction import compaction_options
+    from lakeward.cli.services.metadata_compact import service_metadata_now
     from lakeward.plan.metadata.trigger import MetadataService
 
     opened = open_table(table, config)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from lakeward.cli import service_command
+from lakeward.cli.services import service_command
 from lakeward.cli.verbs import app
 from lakeward.clock import SystemClock
 from lakeward.config.file import load_settings
@@ -74,7 +74,7 @@ def test_for_people_each_step_has_its_name(tmp_path: Path) -> None:
 
 
 def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
-    """Keeps 1 of cli/service_command: it says what each step would do, with no word about writers needed."""
+    """Keeps 1 of cli/services/service_command: it says what each step would do, with no word about writers needed."""
     base = copy_golden("v9", tmp_path / "table")
     failed = fail_last_write(base)
     before = {path: path.read_bytes() for path in base.rglob("*") if path.is_file()}
@@ -93,7 +93,8 @@ def test_a_dry_run_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_step_that_is_refused_holds_no_other_back(tmp_path: Path) -> None:
-    """Keeps 2 of cli/service_command: the refusal is told, the others are done, and the exit code is the refusal's."""
+    """Keeps 2 of cli/services/service_command: the refusal is told, the others are done, and the exit code is the
+    refusal's."""
     base, config = copy_golden("v9", tmp_path / "table"), configured(tmp_path)
     properties = base / ".hoodie/hoodie.properties"
     text = properties.read_text()
@@ -116,7 +117,7 @@ def test_a_step_that_is_refused_holds_no_other_back(tmp_path: Path) -> None:
 def test_what_the_configuration_leaves_out_and_what_is_parked_is_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Keeps 3 of cli/service_command: each with its reason; no window and no pause is waited for."""
+    """Keeps 3 of cli/services/service_command: each with its reason; no window and no pause is waited for."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     base, config = copy_golden("v9", tmp_path / "table"), configured(tmp_path)
     with config.open("a") as file:
@@ -139,7 +140,7 @@ def test_what_the_configuration_leaves_out_and_what_is_parked_is_left_out(
 
 
 def test_what_was_done_before_a_failure_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keeps 2 of cli/service_command: nothing follows after the step that failed, and the exit code is its."""
+    """Keeps 2 of cli/services/service_command: nothing follows after the step that failed, and the exit code is its."""
     base, config = copy_golden("v9", tmp_path / "table"), configured(tmp_path)
 
     def fails(*given: object, **named: object) -> None:

@@ -51,7 +51,7 @@ def unschedule(
 
     With --foreign one that another engine planned.
     """
-    from lakeward.cli.serviced import serviced_table
+    from lakeward.cli.services.serviced import serviced_table
     from lakeward.execute.compaction.unscheduling import StillScheduled, preview_unscheduling
     from lakeward.execute.compaction.unscheduling import unschedule as unschedule_plan
     from lakeward.execute.pending_work import pending_work

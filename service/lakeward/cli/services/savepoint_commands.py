@@ -47,7 +47,7 @@ def create(
     """
     from getpass import getuser
 
-    from lakeward.cli.serviced import serviced_table
+    from lakeward.cli.services.serviced import serviced_table
     from lakeward.execute.savepoint.saving import create_savepoint, preview_savepoint
 
     opened = open_table(table, config)
@@ -87,7 +87,7 @@ def delete(
     debug: DebugOption = False,
 ) -> None:
     """Keep the files of a commit no longer. The next clean may delete them, and the table cannot be restored to it."""
-    from lakeward.cli.serviced import serviced_table
+    from lakeward.cli.services.serviced import serviced_table
     from lakeward.execute.savepoint.saving import delete_savepoint
 
     opened = open_table(table, config)

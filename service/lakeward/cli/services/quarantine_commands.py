@@ -70,7 +70,7 @@ def purge(
     debug: DebugOption = False,
 ) -> None:
     """Delete for good what the quarantine holds and that is due. Nothing of it can be brought back then."""
-    from lakeward.cli.serviced import serviced_table
+    from lakeward.cli.services.serviced import serviced_table
     from lakeward.cli.views.cleaned import purged_as_json, render_purged
     from lakeward.cli.views.quarantine import due_runs
     from lakeward.cli.views.terminal import Terminal
@@ -112,7 +112,7 @@ def restore(
     debug: DebugOption = False,
 ) -> None:
     """Put orphan files that were set aside back into their places. (A clean is undone by `lakeward clean --undo`.)"""
-    from lakeward.cli.serviced import serviced_table
+    from lakeward.cli.services.serviced import serviced_table
     from lakeward.execute.clean.orphans import restore_orphans
 
     opened = open_table(table, config)

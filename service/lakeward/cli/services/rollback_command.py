@@ -46,7 +46,7 @@ def rollback(
 
     A write whose writer is at work is never touched, nor one that is completed.
     """
-    from lakeward.cli.serviced import serviced_table
+    from lakeward.cli.services.serviced import serviced_table
     from lakeward.cli.views.rollback import tell_rollbacks_planned, tell_rolled_back
     from lakeward.execute.rollback.rolling_back import find_decisions, preview, roll_back_writes
     from lakeward.plan.rollback import Step

@@ -146,7 +146,7 @@ def _clean(
     as_json: bool,
 ) -> bool:
     """Whether anything was done."""
-    from lakeward.cli.serviced import serviced_table
+    from lakeward.cli.services.serviced import serviced_table
     from lakeward.cli.views.cleaned import cleaned_as_json, render_cleaned
     from lakeward.cli.views.terminal import Terminal
     from lakeward.execute.clean.cleaner import Cleaner
@@ -165,8 +165,8 @@ def _clean(
 def _undo(
     opened: ConfiguredTable, locks: LockSettings, run: str, timezone: str | None, *, dry_run: bool, as_json: bool
 ) -> None:
-    from lakeward.cli.metadata_compact import metadata_report_as_json, render_metadata_report
-    from lakeward.cli.serviced import serviced_table
+    from lakeward.cli.services.metadata_compact import metadata_report_as_json, render_metadata_report
+    from lakeward.cli.services.serviced import serviced_table
     from lakeward.cli.views.cleaned import render_undone, undone_as_json
     from lakeward.cli.views.terminal import Terminal
     from lakeward.execute.clean.undoing import preview_undo, undo_clean

@@ -104,7 +104,7 @@ def archive(
         else:
             render_archive(plan, Terminal())
     else:
-        from lakeward.cli.serviced import serviced_table
+        from lakeward.cli.services.serviced import serviced_table
         from lakeward.execute.archive.archiver import Archiver
 
         with serviced_table(opened, locks, timezone=timezone) as serviced:

@@ -97,16 +97,16 @@ def compact(
     what the configuration says under locks.
     """
     from lakeward.cli.interrupts import interruptible
-    from lakeward.cli.metadata_compact import (
+    from lakeward.cli.options.compaction import compaction_options
+    from lakeward.cli.parked_groups import ParkedGroups
+    from lakeward.cli.preview import show_preview
+    from lakeward.cli.services.metadata_compact import (
         check_goes_with_metadata,
         metadata_report_as_json,
         metadata_trigger_of,
         render_metadata_report,
         service_metadata_now,
     )
-    from lakeward.cli.options.compaction import compaction_options
-    from lakeward.cli.parked_groups import ParkedGroups
-    from lakeward.cli.preview import show_preview
     from lakeward.cli.views.compact import render_report, report_as_json
     from lakeward.cli.views.progress import open_view
     from lakeward.cli.views.terminal import Terminal

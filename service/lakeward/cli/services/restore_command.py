@@ -48,7 +48,7 @@ def restore(
     back to: without one, cleans delete what going back needs. Where a clean kept what it took (--keep-deleted, or
     clean.keep_deleted), it is undone first.
     """
-    from lakeward.cli.serviced import serviced_table
+    from lakeward.cli.services.serviced import serviced_table
     from lakeward.config.settings import Writers
     from lakeward.execute.restore.restoring import preview_restore
     from lakeward.execute.restore.restoring import restore as restore_table

@@ -85,7 +85,7 @@ def test_in_words(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_only_some_partitions(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """A pattern chooses; one that matches nothing is an error, not a table without work. Keeps 1 of
-    cli/clean_command."""
+    cli/services/clean_command."""
     document = planned(table, capfd, "--policy", "versions", "--retain", "1", "--partition", "*=2")
     assert {each["partition"] for each in document["dead"]} == {"p=2"}
     assert run(["clean", str(table), "--dry-run", "--partition", "p=3"]) == 2
@@ -130,7 +130,7 @@ def test_a_clean_in_words(table: Path, capfd: pytest.CaptureFixture[str]) -> Non
 
 
 def test_without_a_word_about_writers_nothing_is_written(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """The command says what to state. Keeps 2 of cli/clean_command."""
+    """The command says what to state. Keeps 2 of cli/services/clean_command."""
     before = everything(table)
     assert run(["clean", str(table), *TWO_VERSIONS]) == 2
     assert "--writers stopped" in capfd.readouterr().err

@@ -73,7 +73,7 @@ def service(
     configuration says under locks.
     """
     from lakeward.cli.parked_groups import ParkedGroups
-    from lakeward.cli.serviced import serviced_table
+    from lakeward.cli.services.serviced import serviced_table
     from lakeward.cli.views.terminal import Terminal
 
     opened = open_table(table, config)
@@ -208,7 +208,7 @@ class _Compaction:
         return _Step(document, render, bool(outcome.operations))
 
     def run(self) -> _Step:
-        from lakeward.cli.metadata_compact import metadata_report_as_json, render_metadata_report
+        from lakeward.cli.services.metadata_compact import metadata_report_as_json, render_metadata_report
         from lakeward.cli.views.compact import render_report, report_as_json
         from lakeward.execute.metadata.trigger import service_metadata
         from lakeward.table.damaged_file import damaged_error

@@ -25,8 +25,8 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_what_is_lost_is_told(table: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    """Keeps 2 of cli/restore_command, in text and as JSON; a dry run writes nothing, and a second one has nothing to
-    do."""
+    """Keeps 2 of cli/services/restore_command, in text and as JSON; a dry run writes nothing, and a second one
+    has nothing to do."""
     before = everything(table)
     assert run(["restore", str(table), "--to", SECOND, "--dry-run", "--timezone", "UTC"]) == 0
     out = capfd.readouterr().out
@@ -73,7 +73,7 @@ def test_which_cleans_are_undone_is_told(
     ],
 )
 def test_what_is_refused(table: Path, options: tuple[str, ...], says: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """Keeps 1 of cli/restore_command: nothing is written then."""
+    """Keeps 1 of cli/services/restore_command: nothing is written then."""
     before = everything(table)
     assert run(["restore", str(table), *options]) == 2
     assert says in capfd.readouterr().err
