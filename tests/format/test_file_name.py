@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import string
 from pathlib import Path
 
 import pytest
@@ -14,13 +15,17 @@ from lakeward.format.file_name import (
     HFILE,
     BaseFileName,
     LogFileName,
+    NativeLogKind,
+    NativeLogName,
     WriteToken,
     check_file_id,
     check_file_name,
     check_plain_name,
     check_relative_path,
+    is_native_log,
     parse_base_file,
     parse_log_file,
+    parse_native_log,
     resolve,
 )
 
@@ -40,6 +45,19 @@ base_files = st.builds(BaseFileName, file_ids, tokens, instants)
 log_files = st.one_of(
     st.builds(LogFileName, file_ids, instants, numbers, tokens, st.sampled_from(["", ".cdc"])),
     st.builds(LogFileName, file_ids, instants, numbers, st.none()),
+)
+words = st.text(string.ascii_letters + string.digits, min_size=1, max_size=12)
+native_logs = st.one_of(
+    st.builds(NativeLogName, file_ids, tokens, instants, numbers, st.sampled_from(NativeLogKind), words),
+    st.builds(
+        NativeLogName,
+        file_ids,
+        tokens,
+        instants,
+        numbers,
+        st.sampled_from([NativeLogKind.DATA, NativeLogKind.DELETES]),
+        is_early=st.just(True),
+    ),
 )
 
 
@@ -66,14 +84,29 @@ def test_log_file_name_and_value_are_the_same_thing(name: LogFileName) -> None:
     assert check_file_name(name.text) == name.text
 
 
+@given(native_logs)
+@settings(deadline=None, print_blob=True)
+def test_native_log_name_and_value_are_the_same_thing(name: NativeLogName) -> None:
+    """Parsing a formatted native name gives back what was formatted. It is no base file's, and no gate that was made
+    for older tables lets it through."""
+    assert parse_native_log(name.text) == name
+    assert is_native_log(name.text) is not name.is_early
+    assert parse_log_file(name.text) is None
+    for extension in ("parquet", HFILE):
+        assert parse_base_file(name.text, extension=extension) is None
+        with pytest.raises(UntrustedName):
+            check_file_name(name.text, extension=extension)
+
+
 @given(st.text("ab-_./\\\n\x000159 logparquetcdc%", max_size=60))
 @example(f".{FILE_ID}_{T}.log.01_0-15-11")
+@example(f"{FILE_ID}_0-15-11_{T}_01.log.parquet")
 @example(BASE + "\n")
 @settings(deadline=None, print_blob=True)
 def test_only_names_that_can_be_encoded_are_parsed(name: str) -> None:
-    """What is parsed is formatted the same again; so no two names mean one file."""
-    for parsed in (parse_base_file(name), parse_log_file(name)):
-        assert parsed is None or parsed.text == name
+    """What is parsed is formatted the same again, and is of one grammar; so no two names mean one file."""
+    found = [parsed for parsed in (parse_base_file(name), parse_log_file(name), parse_native_log(name)) if parsed]
+    assert [parsed.text for parsed in found] in ([], [name])
 
 
 def test_logs_of_early_releases_have_no_write_token() -> None:
@@ -100,6 +133,63 @@ def test_logs_sort_by_instant_version_and_token() -> None:
     ]
     names = [name for text in reversed(in_order) if (name := parse_log_file(text)) is not None]
 
+    assert [name.text for name in sorted(names, key=lambda name: name.sort_key)] == in_order
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "written"),
+    [
+        ("136281f3-c24e-423b-a65a-95dbfbddce1d_1-0-1_20250409161256974_4.cdc.parquet", "cdc", "parquet"),
+        ("files-0000-0_0-0-0_00000000000000000_1.log.hfile", "log", "hfile"),
+        (f"{FILE_ID}_0-15-11_{T}_1.deletes.parquet", "deletes", "parquet"),
+        (f"{FILE_ID}_0-15-11_{T}_1.log.lance", "log", "lance"),
+        (f"{FILE_ID}_0-15-11_{T}_1.parquet", "log", "parquet"),
+        (f"{FILE_ID}_0-15-11_{T}_1.delete.parquet", "deletes", "parquet"),
+    ],
+)
+def test_kind_and_format_are_in_the_name(name: str, kind: str, written: str) -> None:
+    """So it is in examples of Hudi, in a format that this release does not read, and in the first spellings."""
+    parsed = parse_native_log(name)
+    assert parsed is not None and (parsed.kind, parsed.format, parsed.text) == (kind, written, name)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "1.archive.parquet",
+        "1.log.parquet.tmp",
+        "1.delete.orc",
+        "1.deletes",
+        "01.parquet",
+        "1.hfile",
+        "99999999999.log.x",
+    ],
+)
+def test_other_names_are_no_native_logs(end: str) -> None:
+    """An archive is never native; the first spellings are of Parquet alone; a version is an int of Java."""
+    assert parse_native_log(f"{FILE_ID}_0-15-11_{T}_{end}") is None
+
+
+def test_a_version_with_leading_zeros_is_told_but_not_parsed() -> None:
+    """Hudi reads it as the version 1: in an older table it must go on being reported."""
+    name = f"{FILE_ID}_0-15-11_{T}_01.log.parquet"
+    assert is_native_log(name) and parse_native_log(name) is None
+
+
+def test_inline_and_native_logs_have_one_order() -> None:
+    """Instant, version as a number, token as text, then rows before deletes before changes."""
+    in_order = [
+        f".{FILE_ID}_20260101000000000.log.2_0-9-9",
+        f"{FILE_ID}_0-0-0_20260101000000000_3.log.parquet",
+        f"{FILE_ID}_0-0-0_20260101000000000_3.deletes.parquet",
+        f"{FILE_ID}_0-0-0_20260101000000000_3.cdc.parquet",
+        f"{FILE_ID}_0-0-1_20260101000000000_3.log.parquet",
+        f"{FILE_ID}_0-0-0_20260101000000000_10.delete.parquet",
+        f".{FILE_ID}_20260102000000000.log.1",
+        f"{FILE_ID}_0-0-0_20260102000000000_1.deletes.parquet",
+        f".{FILE_ID}_20260102000000000.log.1_0-0-0.cdc",
+    ]
+    names = [name for text in reversed(in_order) if (name := parse_log_file(text) or parse_native_log(text))]
     assert [name.text for name in sorted(names, key=lambda name: name.sort_key)] == in_order
 
 

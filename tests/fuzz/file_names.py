@@ -7,7 +7,14 @@ import posixpath
 from datetime import UTC
 
 from lakeward.errors import LakewardError
-from lakeward.format.file_name import check_relative_path, parse_base_file, parse_log_file, resolve
+from lakeward.format.file_name import (
+    check_relative_path,
+    is_native_log,
+    parse_base_file,
+    parse_log_file,
+    parse_native_log,
+    resolve,
+)
 from lakeward.format.partition_metadata import is_partition_metadata
 from lakeward.format.timeline.instant import comparable_time, instant_file_name, parse_instant, parse_instant_time
 
@@ -21,6 +28,9 @@ def corpus() -> list[bytes]:
         f".{_FILE_ID}_20261121043706178.log.1_0-15-11",
         f".{_FILE_ID}_20261121043706178.log.12_0-15-11.cdc",
         f".{_FILE_ID}_20261121043706178.log.1",
+        f"{_FILE_ID}_0-15-11_20261121043706178_1.log.parquet",
+        f"{_FILE_ID}_0-15-11_20261121043706178_1.deletes.hfile",
+        f"{_FILE_ID}_0-15-11_20261121043706178_1.delete.parquet",
         f"a=1/b=%2F/ü/{_FILE_ID}_0-0-0_20261121043703223.parquet",
         "20261121043710038.compaction.requested",
         "20261121043703223.inflight",
@@ -41,6 +51,9 @@ def one_input(data: bytes) -> None:
         assert base is None or base.text == name
     log = parse_log_file(name)
     assert log is None or (log.text == name and log.sort_key)
+    native = parse_native_log(name)
+    assert native is None or (native.text == name and native.sort_key and is_native_log(name) is not native.is_early)
+    assert native is None or not (log or any(parse_base_file(name, extension=kind) for kind in ("parquet", "hfile")))
     for layout in (1, 2):
         instant = parse_instant(name, layout)
         if instant is not None:

@@ -2,6 +2,7 @@ r"""The names of data files, and the gate that every name from a table's metadat
 
     base file             <file id>_<write token>_<instant>.parquet; .hfile in a metadata table
     log file              .<file id>_<instant>.log.<version>[_<write token>][.cdc]
+    native log file       <file id>_<write token>_<instant>_<version>.<log|deletes|cdc>.<format>; table version 10
     partition path        <part>/<part>/..., empty for the one partition of an unpartitioned table
 
 The instant of a log is the delta commit's own in layout 2 and the slice's base instant in layout 1. A partition
@@ -13,13 +14,15 @@ Keeps:   1. a name is parsed only if its parts give exactly the same name back;
          2. what `check_*` and `resolve` let through has no part that is empty, `.` or `..`, also where backslashes
             count as slashes, so that joined to the base path it stays below it on every storage; names of files have
             neither backslashes nor control characters;
-         3. nothing below the table's own `.hoodie` is ever resolved.
+         3. nothing below the table's own `.hoodie` is ever resolved;
+         4. no name is of two grammars: that of a native log, in its earlier spellings too, is no base file's.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 
 from lakeward.errors import UntrustedName
 from lakeward.storage.storage import join
@@ -35,13 +38,13 @@ HFILE = "hfile"
 """What a metadata table's base files are, and no data table's."""
 
 _BASE_FILE = re.compile(rf"{_FILE_ID}_(?P<write_token>[A-Za-z0-9-]+)_{_INSTANT}\.(?P<extension>{PARQUET}|{HFILE})")
-_LOG_FILE = re.compile(
-    rf"\.{_FILE_ID}_{_INSTANT}\.log\.(?P<version>0|[1-9][0-9]{{0,9}})"
-    r"(_(?P<write_token>[0-9]+-[0-9]+-[0-9]+)(?P<suffix>\.cdc)?)?"
-)
-_NATIVE_LOG = re.compile(
-    rf"{_FILE_ID}_(?P<write_token>[0-9]+-[0-9]+-[0-9]+)_{_INSTANT}_[0-9]+\.(log|deletes|cdc)\.[A-Za-z0-9]+"
-)
+_VERSION = r"(?P<version>0|[1-9][0-9]{0,9})"
+_TASK_TOKEN = r"(?P<write_token>[0-9]+-[0-9]+-[0-9]+)"
+_LOG_FILE = re.compile(rf"\.{_FILE_ID}_{_INSTANT}\.log\.{_VERSION}(_{_TASK_TOKEN}(?P<suffix>\.cdc)?)?")
+_NATIVE_END = r"\.(?P<kind>log|deletes|cdc)\.(?P<format>[A-Za-z0-9]+)"
+_NATIVE_LOG = re.compile(rf"{_FILE_ID}_{_TASK_TOKEN}_{_INSTANT}_{_VERSION}{_NATIVE_END}")
+_LIKE_NATIVE_LOG = re.compile(rf"{_FILE_ID}_{_TASK_TOKEN}_{_INSTANT}_[0-9]+{_NATIVE_END}")
+_EARLY_NATIVE_LOG = re.compile(rf"{_FILE_ID}_{_TASK_TOKEN}_{_INSTANT}_{_VERSION}(?P<kind>\.delete)?\.{PARQUET}")
 _FILE_ID_ALONE = re.compile(_FILE_ID)
 _PLAIN_NAME = re.compile(rf"[^{_NEVER}]+")
 _PATH_PART = re.compile(r"[^/\x00\ud800-\udfff]+")
@@ -62,6 +65,20 @@ class WriteToken:
 
 
 CDC_SUFFIX = ".cdc"
+
+LogSortKey = tuple[str, int, str, int]
+"""Instant, version, write token, and the place of the kind: by it inline and native logs have one order."""
+
+
+class NativeLogKind(StrEnum):
+    """What a native log holds, which its name alone says."""
+
+    DATA = "log"
+    DELETES = "deletes"
+    CHANGES = "cdc"
+
+
+_ORDER_OF_KINDS = {kind: place for place, kind in enumerate(NativeLogKind)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +109,41 @@ class LogFileName:
         return f".{self.file_id}_{self.instant}.log.{self.version}{token}"
 
     @property
-    def sort_key(self) -> tuple[str, int, str, str]:
+    def sort_key(self) -> LogSortKey:
         """Hudi's order of the logs in a slice. The write token compares as text, a missing one first."""
-        return (self.instant, self.version, self.write_token or "", self.suffix)
+        kind = NativeLogKind.CHANGES if self.is_cdc else NativeLogKind.DATA
+        return (self.instant, self.version, self.write_token or "", _ORDER_OF_KINDS[kind])
 
     @property
     def is_cdc(self) -> bool:
         return self.suffix == CDC_SUFFIX
+
+
+@dataclass(frozen=True, slots=True)
+class NativeLogName:
+    """The name of a log that is a file of its format as it stands, as tables of version 10 have them."""
+
+    file_id: str
+    write_token: str
+    instant: str
+    version: int
+    kind: NativeLogKind
+    format: str = PARQUET
+    """Any word; what is not read is refused when the file is opened."""
+    is_early: bool = False
+    """It is written as RFC-103 had it first, without a word for data, and with `delete` for deletes: never by us."""
+
+    @property
+    def text(self) -> str:
+        start = f"{self.file_id}_{self.write_token}_{self.instant}_{self.version}"
+        if self.is_early:
+            return start + (".delete" if self.kind is NativeLogKind.DELETES else "") + f".{PARQUET}"
+        return f"{start}.{self.kind}.{self.format}"
+
+    @property
+    def sort_key(self) -> LogSortKey:
+        """Hudi's order of the logs in a slice: of what one flush wrote, rows come before deletes, then changes."""
+        return (self.instant, self.version, self.write_token, _ORDER_OF_KINDS[self.kind])
 
 
 def parse_base_file(name: str, *, extension: str = PARQUET) -> BaseFileName | None:
@@ -122,9 +167,26 @@ def parse_data_file(name: str, *, extension: str = PARQUET) -> BaseFileName | Lo
     return parse_base_file(name, extension=extension) or parse_log_file(name)
 
 
+def parse_native_log(name: str) -> NativeLogName | None:
+    """The name of a native log, in RFC-103's earlier spellings too; no other file of any table has such a name."""
+    match = _NATIVE_LOG.fullmatch(name)
+    if match is not None:
+        kind, format_, is_early = NativeLogKind(match["kind"]), match["format"], False
+    elif (match := _EARLY_NATIVE_LOG.fullmatch(name)) is not None:
+        kind, format_, is_early = NativeLogKind.DELETES if match["kind"] else NativeLogKind.DATA, PARQUET, True
+    else:
+        return None
+    return NativeLogName(
+        match["file_id"], match["write_token"], match["instant"], int(match["version"]), kind, format_, is_early
+    )
+
+
 def is_native_log(name: str) -> bool:
-    """True for what table version 10 calls its logs, which readers of older tables take for base files."""
-    return _NATIVE_LOG.fullmatch(name) is not None
+    """True for what table version 10 calls its logs, which readers of older tables take for base files.
+
+    So it is of a version with leading zeros, which Hudi reads as a number and no writer writes.
+    """
+    return _LIKE_NATIVE_LOG.fullmatch(name) is not None
 
 
 def check_file_name(name: str, *, extension: str = PARQUET) -> str:
