@@ -6,7 +6,7 @@ Touches: nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lakeward.format.metadata.record import ColumnStatsRecord
@@ -43,6 +43,8 @@ class WriteTarget:
     """For MERGE: rows are added to the base file's, and none takes another's place."""
     counts_as_updates: bool = False
     """For APPEND into a bucket that has a group: Hudi looks for no key there, and counts every row as an update."""
+    rolls_over: bool = True
+    """For CREATE: False for a bucket, however large its file grows: Hudi refuses a bucket with two file groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,3 +117,5 @@ class Assignment:
     targets: tuple[WriteTarget, ...]
     places: Mapping[tuple[str, str | None], tuple[Share, ...]]
     """Every place of the workload; without a share the rows go nowhere, as deletes of unknown keys."""
+    replaced: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The file groups that go, by partition path; partitions without any are among them, as in Hudi's commits."""

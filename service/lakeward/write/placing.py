@@ -1,0 +1,403 @@
+"""Choose the file group that each row of a write goes to: workload and snapshot in, targets out.
+
+                          copy on write, every index    merge on read: simple, record        merge on read: bucket
+    new key               into small base files, else   into small base files without        new base file where the
+                          new ones                      logs, else new ones                  bucket has none, else log
+    known key             base file written anew        log; the base file anew where new    log
+                                                        keys of this write go there, too
+    delete, known key     as a known key                as a known key                       log
+    delete, unknown key   nowhere                       nowhere                              log; nowhere without group
+    insert                every key is a new one; a bucket takes it as above
+    bulk_insert           new base files alone; a bucket takes it as above
+    insert_overwrite      new base files alone; the groups of the partitions that are written, or of all, go
+
+Which group takes new keys goes by sizes, as Hudi has it: base files below a limit are filled up to another one. In its
+row writer's bulk_insert Hudi opens a second group in a bucket, after which it refuses the partition; that is not done
+here, and buckets that have two are refused.
+
+Touches: nothing. Equal inputs, and equal uuids, give equal assignments.
+Keeps:   1. a file group is one target at most, and a bucket one file group;
+         2. no row goes into a group that is frozen, or that a pending clustering will replace;
+         3. a new key goes into no group that a pending compaction holds.
+Source:  UpsertPartitioner, SparkUpsertDeltaCommitPartitioner, AverageRecordSizeEstimator, BucketIdentifier,
+         SparkRejectUpdateStrategy (Hudi 1.2).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from math import ceil
+from typing import Final
+
+from lakeward.errors import Refused, UsageError
+from lakeward.format.file_name import parse_base_file
+from lakeward.format.timeline.commit_metadata import CommitMetadata
+from lakeward.merge.memory_budget import MEMORY_BYTES
+from lakeward.read.slice_input import SliceInput
+from lakeward.read.table_rules import merge_rules
+from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.write.request import FileSizes, IndexKind, WriteOperation, WriteRequest
+from lakeward.write.target import Assignment, HandleKind, Share, Workload, WriteTarget
+
+_DIGITS: Final = 8
+"""So many has the number of a bucket, with which the ids of its file groups begin."""
+_LIKELY_BUCKETS: Final = 10_000
+"""A random id has eight decimal digits in front in one of forty cases, and a number below this in one of 400,000."""
+_NAMED: Final = 3
+"""File groups that an error names."""
+
+
+def place(
+    snapshot: TableSnapshot,
+    workload: Workload,
+    request: WriteRequest,
+    *,
+    instant: str,
+    schema: str,
+    row_bytes: int | None,
+    new_uuid: Callable[[], str],
+    memory_bytes: int = MEMORY_BYTES,
+) -> Assignment:
+    """The targets of a write, and the shares that they have of its rows.
+
+    Args:
+        snapshot: of the partitions of the workload at least; of all for insert_overwrite_table.
+        instant: the write's own.
+        schema: Avro JSON of the rows that are written, by which base files are read that are merged.
+        row_bytes: how large a row is in a base file, where `average_row_bytes` knows it.
+        memory_bytes: what a merge may take.
+
+    Raises `Refused` for file groups that the rows belong to and that cannot be written, and for an index that is not
+    the one that the table's file groups were made by; `UsageError` for a partition to delete that is not there.
+    """
+    replaced = _replaced(snapshot, workload, request)
+    if request.operation is WriteOperation.DELETE_PARTITION:
+        return Assignment((), {}, replaced)
+    placing = _Placing(snapshot, request, instant, schema, row_bytes, new_uuid, memory_bytes, replaced)
+    partitions: dict[str, dict[str | None, int]] = defaultdict(dict)
+    for (partition_path, at), rows in workload.rows.items():
+        partitions[partition_path][at] = rows
+    for partition_path in sorted(partitions):
+        if request.index is IndexKind.BUCKET:
+            placing.place_in_buckets(partition_path, partitions[partition_path])
+        else:
+            placing.place_by_size(partition_path, partitions[partition_path])
+    return Assignment(tuple(placing.targets), placing.places, replaced)
+
+
+def average_row_bytes(commits: Iterable[CommitMetadata], sizes: FileSizes) -> int | None:
+    """How large a row is in a base file: what the newest commit tells whose base files are large enough together; None
+    where there is none.
+
+    Args:
+        commits: completed commits and delta commits, the newest first; read no further than needed.
+    """
+    for commit in commits:
+        stats = [
+            stat
+            for stat in chain.from_iterable(commit.partition_to_write_stats.values())
+            if stat.path is not None and parse_base_file(stat.path.rpartition("/")[2]) is not None
+        ]
+        written = sum(stat.total_write_bytes or 0 for stat in stats)
+        rows = sum(stat.num_writes or 0 for stat in stats)
+        if written > sizes.small_file and rows:
+            return max(written // rows, 1)
+    return None
+
+
+def bucket_of(file_id: str) -> int | None:
+    """The number of the bucket that a file id begins with; None where it begins with none."""
+    digits = file_id[:_DIGITS]
+    return int(digits) if len(digits) == _DIGITS and digits.isascii() and digits.isdigit() else None
+
+
+def _replaced(snapshot: TableSnapshot, workload: Workload, request: WriteRequest) -> dict[str, tuple[str, ...]]:
+    match request.operation:
+        case WriteOperation.INSERT_OVERWRITE:
+            partitions = {partition_path for partition_path, _ in workload.rows}
+        case WriteOperation.INSERT_OVERWRITE_TABLE:
+            partitions = set(snapshot.partitions)
+        case WriteOperation.DELETE_PARTITION:
+            partitions = set(request.partitions)
+            if unknown := sorted(partitions - set(snapshot.partitions)):
+                raise UsageError(
+                    f"The table has no partition {_names(unknown)}.",
+                    why="Partitions are named as their folders are, with `field=` and with what is escaped.",
+                    remedy="`lakeward inspect` lists the partitions. Nothing was written.",
+                )
+        case _:
+            return {}
+    found: dict[str, list[str]] = {partition_path: [] for partition_path in sorted(partitions)}
+    for group in snapshot.file_groups:
+        if group.partition_path in found:
+            _check_clustering(snapshot, group)
+            found[group.partition_path].append(group.file_id)
+    for frozen in snapshot.frozen:
+        if frozen.partition_path in found:
+            raise _frozen(frozen)
+    return {partition_path: tuple(sorted(file_ids)) for partition_path, file_ids in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Small:
+    """A base file that takes new keys."""
+
+    slice: FileSlice
+    rows: int
+    """So many of them."""
+
+
+class _Placing:
+    def __init__(
+        self,
+        snapshot: TableSnapshot,
+        request: WriteRequest,
+        instant: str,
+        schema: str,
+        row_bytes: int | None,
+        new_uuid: Callable[[], str],
+        memory_bytes: int,
+        replaced: Mapping[str, Sequence[str]],
+    ) -> None:
+        self.targets: list[WriteTarget] = []
+        self.places: dict[tuple[str, str | None], tuple[Share, ...]] = {}
+        self._snapshot = snapshot
+        self._request = request
+        self._instant = instant
+        self._schema = schema
+        self._rules = merge_rules(snapshot)
+        self._row_bytes = request.sizes.row if row_bytes is None else row_bytes
+        # A file that grows too large all the same is followed by another one.
+        self._rows_per_file = request.sizes.rows_per_file
+        if row_bytes is not None:
+            self._rows_per_file = max(request.sizes.max_file // row_bytes, 1)
+        self._new_uuid = new_uuid
+        self._memory_bytes = memory_bytes
+        self._is_merge_on_read = snapshot.config.table_type == "MERGE_ON_READ"
+        self._groups: dict[str, dict[str, FileGroup]] = defaultdict(dict)
+        self._frozen: dict[str, dict[str, FrozenGroup]] = defaultdict(dict)
+        for group in snapshot.file_groups:
+            if group.partition_path not in replaced:
+                self._groups[group.partition_path][group.file_id] = group
+        for frozen in snapshot.frozen:
+            self._frozen[frozen.partition_path][frozen.file_id] = frozen
+        if request.index is not IndexKind.BUCKET:
+            self._check_no_buckets()
+
+    def place_in_buckets(self, partition_path: str, rows: Mapping[str | None, int]) -> None:
+        owners = self._buckets(partition_path)
+        for bucket, count in sorted(rows.items(), key=lambda item: item[0] or ""):
+            assert bucket is not None, "every key has a bucket"
+            assert self._request.buckets is not None and int(bucket) < self._request.buckets, "tagged with this number"
+            group = owners.get(int(bucket))
+            if isinstance(group, FrozenGroup):
+                raise _frozen(group)
+            if group is not None:
+                target = self._onto(group, counts_as_updates=True)
+            elif self._request.operation is WriteOperation.DELETE:
+                self.places[partition_path, bucket] = ()
+                continue
+            else:
+                file_id = f"{bucket}{self._new_uuid()[_DIGITS:]}-0"
+                target = self._add(HandleKind.CREATE, partition_path, file_id, rolls_over=False)
+            self.places[partition_path, bucket] = (Share(target, count),)
+
+    def place_by_size(self, partition_path: str, rows: Mapping[str | None, int]) -> None:
+        if self._request.operation.finds_keys and self._request.index is IndexKind.SIMPLE:
+            for frozen in self._frozen[partition_path].values():
+                raise _frozen(frozen)  # of its keys none is known
+        new = rows.get(None, 0)
+        takes_new = self._request.operation is not WriteOperation.DELETE
+        small = self._small_files(partition_path, new) if new and takes_new else []
+        merged = {each.slice.file_id for each in small}
+        by_file_id: dict[str, int] = {}
+        for file_id in sorted({*(at for at in rows if at is not None), *merged}):
+            group = self._group(partition_path, file_id)
+            by_file_id[file_id] = self._onto(group, is_merged=file_id in merged)
+        for at, count in rows.items():
+            if at is not None:
+                self.places[partition_path, at] = (Share(by_file_id[at], count),)
+        if None not in rows:
+            return
+        shares = [Share(by_file_id[each.slice.file_id], each.rows) for each in small]
+        if takes_new:
+            shares += self._new_files(partition_path, new - sum(each.rows for each in small))
+        self.places[partition_path, None] = tuple(shares)
+
+    def _new_files(self, partition_path: str, rows: int) -> list[Share]:
+        per_file = self._rows_per_file
+        shares = []
+        for number in range(ceil(rows / per_file)):
+            target = self._add(HandleKind.CREATE, partition_path, f"{self._new_uuid()}-0")
+            shares.append(Share(target, min(per_file, rows - number * per_file)))
+        return shares
+
+    def _small_files(self, partition_path: str, rows: int) -> list[_Small]:
+        sizes = self._request.sizes
+        if self._request.operation not in (WriteOperation.UPSERT, WriteOperation.INSERT):
+            return []
+        candidates = []
+        for file_id in self._groups[partition_path]:
+            group_id = (partition_path, file_id)
+            slice_ = self._groups[partition_path][file_id].latest_slice
+            held = (self._snapshot.pending_clusterings, self._snapshot.pending_compactions)
+            if slice_ is None or slice_.base_file is None or slice_.log_files or any(group_id in by for by in held):
+                continue
+            if slice_.base_file.size < sizes.small_file:
+                candidates.append(slice_)
+        if self._is_merge_on_read:
+            candidates = sorted(candidates, key=lambda slice_: slice_.base_bytes)[: sizes.small_files_at_once]
+        chosen = []
+        for slice_ in candidates:
+            fits = min((sizes.max_file - slice_.base_bytes) // self._row_bytes, rows)
+            if fits > 0:
+                chosen.append(_Small(slice_, fits))
+                rows -= fits
+        return chosen
+
+    def _onto(self, group: FileGroup, *, is_merged: bool = False, counts_as_updates: bool = False) -> int:
+        """The target of rows that go into a group that is there."""
+        _check_clustering(self._snapshot, group)
+        if self._is_merge_on_read and not is_merged:
+            return self._add(
+                HandleKind.APPEND, group.partition_path, group.file_id, counts_as_updates=counts_as_updates
+            )
+        slice_ = group.latest_slice
+        if slice_ is None or slice_.base_file is None or slice_.log_files:
+            raise Refused(
+                f"File group {group.file_id} in partition '{group.partition_path}' is not written.",
+                why="The table is copied on write, and the group's newest slice is no single base file.",
+                remedy="Find out which writer left logs there. Nothing was written.",
+                file_group=(group.partition_path, group.file_id),
+            )
+        input_ = SliceInput(
+            partition_path=group.partition_path,
+            file_id=group.file_id,
+            base_file=slice_.base_file.path,
+            log_files=(),
+            base_path=self._snapshot.base_path,
+            instant=self._instant,
+            schema=self._schema,
+            rules=self._rules,
+            memory_bytes=self._memory_bytes,
+            widens_nested_floats=self._snapshot.config.version.widens_floats_alike,
+            key_fields=self._snapshot.config.made_key_fields,
+        )
+        return self._add(
+            HandleKind.MERGE,
+            group.partition_path,
+            group.file_id,
+            slice=input_,
+            prev_commit=slice_.base_file.instant,
+            keeps_duplicates=not self._request.operation.finds_keys,
+        )
+
+    def _add(
+        self,
+        kind: HandleKind,
+        partition_path: str,
+        file_id: str,
+        *,
+        slice: SliceInput | None = None,
+        prev_commit: str = "null",
+        keeps_duplicates: bool = False,
+        counts_as_updates: bool = False,
+        rolls_over: bool = True,
+    ) -> int:
+        index = len(self.targets)
+        target = WriteTarget(index, kind, partition_path, file_id)
+        self.targets.append(
+            replace(
+                target,
+                slice=slice,
+                prev_commit=prev_commit,
+                keeps_duplicates=keeps_duplicates,
+                counts_as_updates=counts_as_updates,
+                rolls_over=rolls_over,
+            )
+        )
+        return index
+
+    def _group(self, partition_path: str, file_id: str) -> FileGroup:
+        """The group of a key."""
+        if (frozen := self._frozen[partition_path].get(file_id)) is not None:
+            raise _frozen(frozen)
+        group = self._groups[partition_path].get(file_id)
+        if group is None:
+            raise Refused(
+                f"File group {file_id} in partition '{partition_path}' is not there, and the index names it.",
+                why="What the index says of some keys is not what the table holds.",
+                remedy="`lakeward verify` compares them; let Hudi build the index anew. Nothing was written.",
+                file_group=(partition_path, file_id),
+            )
+        return group
+
+    def _buckets(self, partition_path: str) -> dict[int, FileGroup | FrozenGroup]:
+        """The one group of each bucket that has any."""
+        buckets = self._request.buckets
+        assert buckets is not None, "a write into buckets says how many there are"
+        owners: dict[int, FileGroup | FrozenGroup] = {}
+        groups: Iterable[FileGroup | FrozenGroup] = self._groups[partition_path].values()
+        for group in chain(groups, self._frozen[partition_path].values()):
+            number = bucket_of(group.file_id)
+            if number is None or number >= buckets:
+                raise Refused(
+                    f"File group {group.file_id} in partition '{partition_path}' is that of no bucket of {buckets}.",
+                    why="The table was written with another index, or with more buckets.",
+                    remedy="Write with the index and the number of buckets of the table's other writers. "
+                    "Nothing was written.",
+                    file_group=(partition_path, group.file_id),
+                )
+            if number in owners:
+                raise Refused(
+                    f"Bucket {number} in partition '{partition_path}' has two file groups, {owners[number].file_id} "
+                    f"and {group.file_id}.",
+                    why="Hudi's bulk_insert leaves such, and then refuses the partition, too: a key may be in both.",
+                    remedy="Read the partition, and write it with insert_overwrite. Nothing was written.",
+                    file_group=(partition_path, group.file_id),
+                )
+            owners[number] = group
+        return owners
+
+    def _check_no_buckets(self) -> None:
+        """Rows that go by size would end the buckets of a table that has them."""
+        numbers = [bucket_of(file_id) for groups in self._groups.values() for file_id in groups]
+        known = [number for number in numbers if number is not None]
+        if numbers and len(known) == len(numbers) and min(known) < _LIKELY_BUCKETS:
+            first = next(file_id for groups in self._groups.values() for file_id in groups)
+            raise Refused(
+                f"The table's file groups are buckets, {first} for one, and the write's index is "
+                f"{self._request.index}.",
+                why="A file group that is no bucket would keep every writer with the bucket index from the table.",
+                remedy="Write with the bucket index, and the number of buckets of the table's other writers. "
+                "Nothing was written.",
+            )
+
+
+def _check_clustering(snapshot: TableSnapshot, group: FileGroup) -> None:
+    group_id = (group.partition_path, group.file_id)
+    if (instant := snapshot.pending_clusterings.get(group_id)) is not None:
+        raise Refused(
+            f"File group {group.file_id} in partition '{group.partition_path}' is not written.",
+            why=f"Clustering {instant} is pending and will replace it without what is written now.",
+            remedy="Write again when it is complete or rolled back. Nothing was written.",
+            file_group=group_id,
+        )
+
+
+def _frozen(group: FrozenGroup) -> Refused:
+    return Refused(
+        f"File group {group.file_id} in partition '{group.partition_path}' is not written.",
+        why=f"It is frozen: {group.why}.",
+        remedy="`lakeward inspect` says what is wrong with its files. Nothing was written.",
+        file_group=(group.partition_path, group.file_id),
+    )
+
+
+def _names(partitions: Sequence[str]) -> str:
+    more = f" and {len(partitions) - _NAMED} more" if len(partitions) > _NAMED else ""
+    return ", ".join(f"'{each}'" for each in partitions[:_NAMED]) + more
