@@ -26,6 +26,7 @@ COLUMNS = {
     TableService.SAVEPOINT: "making or deleting a savepoint",
     TableService.UNSCHEDULING: "unscheduling of a pending plan",
     TableService.VERIFICATION: "verification of merged rows",
+    TableService.WRITING: "`lakeward write`",
 }
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lakeward.commit.attempt import Attempt, Publication, metadata_place
+from lakeward.commit.attempt import Attempt, Publication, metadata_place, write_place
 from lakeward.commit.heartbeat import Life, read_liveness
 from lakeward.commit.lock.table_lock import Fence
-from lakeward.commit.transition import MetadataAction
+from lakeward.commit.transition import MetadataAction, WriteAction
 from lakeward.errors import AttemptLost, LockLost
 from lakeward.format.timeline.commit_metadata import CommitMetadata, write_commit_metadata
 from lakeward.storage.local import LocalStorage
@@ -37,6 +37,11 @@ class Bench:
     def attempt(self, action: MetadataAction = MetadataAction.COMPACTION) -> Attempt:
         place = metadata_place(self.storage, self.base, self.folder)
         return Attempt(place, INSTANT, action, self.processes.new_owner())
+
+    def write(self) -> Attempt:
+        self.storage.make_folder(f"{self.base}/p")
+        place = write_place(self.storage, self.base, self.folder)
+        return Attempt(place, INSTANT, WriteAction.DELTA_COMMIT, self.processes.new_owner())
 
     def begun(self, action: MetadataAction = MetadataAction.COMPACTION) -> Attempt:
         attempt = self.attempt(action)
@@ -120,6 +125,34 @@ def test_an_attempt_that_was_fenced_off_before_its_plan_is_there(
     with pytest.raises(AttemptLost):
         attempt.request(b"plan")
     assert [name.rpartition(".")[2] for name in bench.timeline()] == left
+
+
+def test_a_write_that_was_fenced_off_before_it_is_announced(bench: Bench) -> None:
+    """It takes its instant off the timeline again: without a heartbeat nothing would say that it is dead."""
+    attempt = bench.write()
+    attempt.claim()
+    bench.fence_off()
+    with pytest.raises(AttemptLost):
+        attempt.announce(b"")
+    assert bench.timeline() == []
+
+
+def test_a_write_that_is_rolled_back_leaves_nothing(bench: Bench) -> None:
+    """Neither its instant nor files in groups that it opened; those of other writes stay."""
+    attempt = bench.write()
+    attempt.claim()
+    attempt.announce(b"")
+    attempt.files.begin(b"profile")
+    names = [f"new-1_0-1-1_{INSTANT}.parquet", f".old-0_{INSTANT}.log.1_0-1-1"]
+    for name in names:
+        bench.storage.create(f"{bench.base}/p/{name}", b"rows")
+    bench.storage.create(f"{bench.base}/p/new-0_0-1-1_{LATER}.parquet", b"rows")
+    assert attempt.fence_off()
+    attempt.roll_back([("p", "new-0")], fence=unfenced)
+    attempt.end()
+    assert bench.timeline() == []
+    assert [each.name for each in bench.storage.list(f"{bench.base}/p")] == [f"new-0_0-1-1_{LATER}.parquet"]
+    assert bench.life() is Life.ABSENT
 
 
 def test_a_plan_that_a_writer_carried_out_stays(bench: Bench) -> None:

@@ -641,7 +641,7 @@ def test_what_is_broken_stops_every_service() -> None:
         ),
         (
             prop("hoodie.compaction.payload.class", "com.example.Ours"),
-            set(TableService) - {TableService.COMPACTION, TableService.VERIFICATION},
+            set(TableService) - {TableService.COMPACTION, TableService.VERIFICATION, TableService.WRITING},
         ),
         (
             all_schemas_gone,

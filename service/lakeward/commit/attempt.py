@@ -46,7 +46,7 @@ from lakeward.commit.lock.table_lock import Fence
 from lakeward.commit.orphan_files import Fate, Left, delete_orphans, delete_staged, find_moved_in, find_staged
 from lakeward.commit.owner import Owner
 from lakeward.commit.staged_commit import named_files
-from lakeward.commit.transition import LAYOUT, MetadataAction, TimelineAction, TimelineFiles
+from lakeward.commit.transition import LAYOUT, MetadataAction, TimelineAction, TimelineFiles, WriteAction
 from lakeward.errors import AlreadyExists, AttemptLost, Conflict
 from lakeward.format.file_name import HFILE, PARQUET
 from lakeward.format.timeline.instant import State, comparable_time, parse_instant
@@ -69,6 +69,9 @@ class AttemptPlace:
     timeline: str
     keeps_plans: bool
     """Whether plans are on the timeline before an attempt at them, and after it was rolled back."""
+    begins_new_groups: bool = False
+    """Whether results may be in file groups that no plan names: then every file of the instant in the partitions
+    of its groups is the attempt's. So it is with writes, whose instant no other process shares."""
     extension: str = PARQUET
     """The extension of base files."""
     layout: int = LAYOUT
@@ -183,12 +186,22 @@ class Attempt:
         """Put a plan that comes with its result on the timeline, and begin it."""
         self.files.request(plan)
         self.files.begin()
+        self._check_requested()
+
+    def announce(self, plan: bytes) -> None:
+        """Put a write on the timeline, which begins once it knows what it will touch."""
+        self.files.request(plan)
+        self._check_requested()
+
+    def _check_requested(self) -> None:
         if self.is_ours():
             return
         # t0 we prove the lock ours and are stopped; t1 another process removes what it takes for a dead attempt that
         # said nothing yet; t2 we wake up. A clean may stay, the next process ends it. A compaction would be carried
-        # out by Hudi's next writer, as of a time long past; one that was already is left alone.
-        if self.action is MetadataAction.COMPACTION and self.files.find_completed() is None:
+        # out by Hudi's next writer, as of a time long past, and a write would hold others up without a heartbeat that
+        # says it is dead; one that was completed already is left alone.
+        goes = self.action is MetadataAction.COMPACTION or isinstance(self.action, WriteAction)
+        if goes and self.files.find_completed() is None:
             self.files.roll_back()
             self.files.unschedule()
         raise self._lost(None)
@@ -261,6 +274,7 @@ class Attempt:
             groups,
             extension=self._place.extension,
             logs_too=self._place.logs_name_writes,
+            new_groups_too=self._place.begins_new_groups,
         )
         staged = find_staged(storage, root, self.instant)
         fence()
@@ -322,15 +336,22 @@ class Attempt:
     def _delete_losers(self, publication: Publication, fence: Fence) -> None:
         names = frozenset(winner.file_name for winner in publication.winners)
         groups = publication.groups
-        logs_too = self._place.logs_name_writes
-        losers = find_moved_in(self._storage, self._place.root, self.instant, groups, keep=names, logs_too=logs_too)
+        losers = find_moved_in(
+            self._storage,
+            self._place.root,
+            self.instant,
+            groups,
+            keep=names,
+            logs_too=self._place.logs_name_writes,
+            new_groups_too=self._place.begins_new_groups,
+        )
         fence()  # else what was listed could be of an attempt that took our place while we slept
         delete_orphans(self._storage, Left.MOVED_IN, Fate.PUBLISHING, losers)
 
     def _begin_again(self, intent: CommitIntent, staged: str, fence: Fence) -> None:
         """`.inflight` is gone. A process of ours deleted it that slept while it rolled an earlier attempt back; or
         another engine did, which rolled this one back, with its files. Raises `Conflict` in the second case."""
-        if self._place.keeps_plans:
+        if self._place.keeps_plans or self._place.begins_new_groups:
             if (rollback := self._find_rollback(intent)) is not None:
                 raise self._rolled_back(intent, f"{rollback} rolled it back")
             named = {} if self.action.stays_begun else self._named_files(staged)
@@ -379,6 +400,11 @@ class Attempt:
 
 def table_place(storage: Storage, base_path: str, timeline: str, *, layout: int = LAYOUT) -> AttemptPlace:
     return AttemptPlace(storage, base_path, base_path, timeline, keeps_plans=True, layout=layout)
+
+
+def write_place(storage: Storage, base_path: str, timeline: str) -> AttemptPlace:
+    """Writes of rows: nothing is promised, and an attempt that is rolled back leaves nothing."""
+    return AttemptPlace(storage, base_path, base_path, timeline, keeps_plans=False, begins_new_groups=True)
 
 
 def rollback_place(storage: Storage, base_path: str, timeline: str) -> AttemptPlace:

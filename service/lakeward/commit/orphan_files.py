@@ -19,8 +19,8 @@ stays. Each caller says which fate it has proved, and how: the timeline as it li
 Touches: the files above, of our own attempts; under the table lock.
 Keeps:   1. a file is deleted only by a reason in `MAY_GO`;
          2. a data file is deleted only if its name carries the instant of a plan of compaction, its file group is in
-            that plan, and no completed instant names it; or if a rollback on the timeline names it, or a
-            restore its instant;
+            that plan, and no completed instant names it; or if it carries that of a write of ours, which no completed
+            instant names; or if a rollback on the timeline names it, or a restore its instant;
          3. nothing without our mark is touched, but for what a failed write left, and markers of instants that are
             archived: other engines clean up after themselves;
          4. a file in use by a process that may still be creating it stays.
@@ -110,9 +110,10 @@ def find_moved_in(
     keep: Collection[str] = (),
     extension: str = PARQUET,
     logs_too: bool = True,
+    new_groups_too: bool = False,
 ) -> list[str]:
     """Paths of base and log files that `instant` wrote in the plan's file groups (partition path, file id), but for
-    those names.
+    those names; of a write also those in other groups of the same partitions.
 
     A log file carries the instant that wrote it in its name since table version 8; before, the slice's base instant.
 
@@ -127,7 +128,9 @@ def find_moved_in(
             if instant not in status.path or status.name in keep:
                 continue
             name = parse_data_file(status.name, extension=extension)
-            if name is None or name.instant != instant or (partition_path, name.file_id) not in groups:
+            if name is None or name.instant != instant:
+                continue
+            if not new_groups_too and (partition_path, name.file_id) not in groups:
                 continue
             if logs_too or isinstance(name, BaseFileName):
                 found.append(status.path)

@@ -61,7 +61,8 @@ class ServiceAction(TimelineAction):
 
 
 class WriteAction(TimelineAction):
-    """Writes of rows, and moves of them, which other engines make: their pending files go when they are rolled back."""
+    """Writes of rows, and moves of them, other engines' or our own: their pending files go when they are rolled
+    back."""
 
     COMMIT = ("commit", "commit")
     DELTA_COMMIT = ("deltacommit", "deltacommit")
@@ -128,11 +129,11 @@ class TimelineFiles:
         """Publish a plan."""
         create(self._storage, self.requested, plan)
 
-    def begin(self) -> None:
-        """Say that an attempt at the plan is under way."""
+    def begin(self, profile: bytes = b"") -> None:
+        """Say that an attempt at the plan is under way; a write says what it is about to touch."""
         if self._storage.stat(self.requested) is None:
             raise gone(self.requested)
-        create(self._storage, self.inflight, b"")
+        create(self._storage, self.inflight, profile)
         # t0 we see the plan and are stopped; t1 our lock runs out, and another process unschedules the plan; t2 we wake
         # up. An `.inflight` without its plan would be left for good.
         if self._storage.stat(self.requested) is None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lakeward.errors import BrokenFile
-from lakeward.format.java_properties import parse_properties
+from lakeward.format.java_properties import dump_properties, parse_properties
 from lakeward.format.parquet.footer import TAIL_BYTES, footer_bytes, is_encrypted
 
 PROPERTIES_NAME = ".hoodie_partition_metadata"
@@ -28,6 +28,11 @@ class PartitionMetadata:
 def is_partition_metadata(name: str) -> bool:
     """True for the file's name in any form; not for the temporary names of its writers."""
     return name in (PROPERTIES_NAME, PARQUET_NAME, ORC_NAME)
+
+
+def write_partition_metadata(partition: PartitionMetadata) -> bytes:
+    """The content of the file of properties."""
+    return dump_properties({"commitTime": partition.commit_time, "partitionDepth": str(partition.partition_depth)})
 
 
 def read_partition_metadata(data: bytes, *, file: str) -> PartitionMetadata:

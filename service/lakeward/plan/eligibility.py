@@ -46,6 +46,8 @@ class TableService(StrEnum):
     """Removing a pending plan from the timeline."""
     VERIFICATION = "verification"
     """Merging a sample of file slices twice. Writes nothing."""
+    WRITING = "writing"
+    """Writing the operator's own rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,8 @@ _ALL = frozenset(TableService)
 _ROWS_ARE_MERGED = frozenset({TableService.COMPACTION, TableService.VERIFICATION})
 """The services that merge the rows of file slices."""
 _COMPACTION = frozenset({TableService.COMPACTION})
+_ROWS_ARE_ORDERED = _ROWS_ARE_MERGED | {TableService.WRITING}
+"""The services that must know which of two rows with one key wins."""
 _CLEANING = frozenset({TableService.CLEANING})
 _OF_PLANS = frozenset({TableService.COMPACTION, TableService.UNSCHEDULING})
 """The services that carry out pending plans of the table, or unschedule them."""
@@ -131,6 +135,7 @@ _FILES_ARE_NAMED = _ROWS_ARE_MERGED | {
     TableService.RESTORE,
     TableService.ROLLBACK,
     TableService.SAVEPOINT,
+    TableService.WRITING,
 }
 """The services that must know every data file of the table."""
 _METADATA_IS_WRITTEN = _WRITES - {TableService.RESTORE, TableService.ROLLBACK}
@@ -265,7 +270,7 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "no-record-key",
         "no record key",
-        _ROWS_ARE_MERGED,
+        _ROWS_ARE_ORDERED,
         findings.no_record_key,
         "The table has no record key: writers make keys up, and what Hudi does with updates and deletes there was not "
         "tried.",
@@ -307,7 +312,7 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "storage-layout",
         "a storage layout other than the default",
-        _ROWS_ARE_MERGED | {TableService.CLEANING, TableService.RESTORE, TableService.ROLLBACK},
+        _ROWS_ARE_ORDERED | {TableService.CLEANING, TableService.RESTORE, TableService.ROLLBACK},
         findings.property_is_other_than("hoodie.table.storage.layout", "DEFAULT"),
         "It is {value}; this release knows which files belong together in the layout {wanted} only.",
         _LEAVE,
@@ -331,7 +336,7 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "merge-mode",
         "a merge mode other than commit time and event time",
-        _ROWS_ARE_MERGED,
+        _ROWS_ARE_ORDERED,
         findings.unknown_merge_mode,
         "Rows are merged by {mode} rules, which are Java code that this release does not know.",
         "Use COMMIT_TIME_ORDERING or EVENT_TIME_ORDERING, or leave compaction of this table to Hudi.",
@@ -339,7 +344,7 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "payload-class",
         "a payload class that is not known to follow the merge mode",
-        _ROWS_ARE_MERGED,
+        _ROWS_ARE_ORDERED,
         findings.unknown_payload,
         "{payload} is no payload class whose rules are known to be those of {mode}.",
         _LEAVE,
@@ -347,7 +352,7 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "merge-strategy",
         "on version 8, a merge strategy that is not known to follow the merge mode",
-        _ROWS_ARE_MERGED,
+        _ROWS_ARE_ORDERED,
         findings.unknown_strategy,
         "{strategy} is no merge strategy whose rules are known to be those of {mode}.",
         _LEAVE,
@@ -363,7 +368,7 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "merge-property",
         "properties of a merger or a payload class, but a mark of deletion in a column of its own on version 9",
-        _ROWS_ARE_MERGED,
+        _ROWS_ARE_ORDERED,
         findings.merge_properties,
         "It changes how rows are merged in a way that this release does not follow.",
         _LEAVE,
@@ -371,7 +376,7 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "multiple-ordering-fields",
         "more than six ordering fields; on version 8, more than one",
-        _ROWS_ARE_MERGED,
+        _ROWS_ARE_ORDERED,
         findings.several_ordering_fields,
         "There are {number} ({fields}), which is more than this release orders tables of version {version} by.",
         _LEAVE,
@@ -379,7 +384,7 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "nested-ordering-field",
         "an ordering field inside another column",
-        _ROWS_ARE_MERGED,
+        _ROWS_ARE_ORDERED,
         findings.nested_ordering_field,
         "{fields} lies inside another column, and how Hudi compares such values was not tried.",
         _LEAVE,
@@ -387,7 +392,7 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "no-ordering-field",
         "event time ordering without an ordering field",
-        _ROWS_ARE_MERGED,
+        _ROWS_ARE_ORDERED,
         findings.no_ordering_field,
         "Rows are merged by event time, but no field says which one is newer.",
         "Set the property, or use COMMIT_TIME_ORDERING.",
@@ -440,7 +445,7 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "operation-column",
         "the column `_hoodie_operation` in the schema",
-        _ROWS_ARE_MERGED,
+        _ROWS_ARE_ORDERED,
         findings.operation_column_in_schema,
         "It has {column} among the table's own columns, where Hudi's writers never put it: they add it to files.",
         _LEAVE,
@@ -593,7 +598,7 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "encrypted-parquet",
         "encrypted Parquet files",
-        _ROWS_ARE_MERGED,
+        _ROWS_ARE_ORDERED,
         findings.encrypted_base_files,
         "The file or some of its columns are encrypted, and this release has no keys.",
         _LEAVE,

@@ -182,9 +182,8 @@ def property_is_other_than(name: str, wanted: str) -> Test:
 
 
 def not_merge_on_read(snapshot: TableSnapshot) -> Iterator[Finding]:
-    kind = snapshot.config.table_type.upper()
-    if kind != "MERGE_ON_READ":
-        yield _at("hoodie.table.type", value=kind, wanted="MERGE_ON_READ")
+    if not snapshot.config.is_merge_on_read:
+        yield _at("hoodie.table.type", value=snapshot.config.table_type.upper(), wanted="MERGE_ON_READ")
 
 
 def no_meta_fields(snapshot: TableSnapshot) -> Iterator[Finding]:

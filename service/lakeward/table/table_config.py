@@ -140,6 +140,10 @@ class TableConfig:
         return self.get("hoodie.table.type") or "COPY_ON_WRITE"
 
     @property
+    def is_merge_on_read(self) -> bool:
+        return self.table_type.upper() == "MERGE_ON_READ"
+
+    @property
     def ordering_property(self) -> str:
         """The name under which the table says its ordering fields; before 1.1 Hudi had another one."""
         older = "hoodie.table.precombine.field"

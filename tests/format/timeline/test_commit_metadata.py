@@ -19,6 +19,7 @@ from lakeward.format.timeline.commit_metadata import (
     WriteStat,
     read_commit_metadata,
     write_commit_metadata,
+    write_replace_metadata,
 )
 from tests.format.avro.avro_files import avro_schema, semantics
 
@@ -206,3 +207,14 @@ def test_version_is_left_empty_as_in_java() -> None:
     written = read_record(write_commit_metadata(CommitMetadata()), file="x")
     assert written["version"] is None
     assert [raw(path)["version"] for path in V9_COMMITS] == [None] * 4
+
+
+def test_a_replacement_is_written_as_hudi_writes_one() -> None:
+    """Each field of its record, in its order; and it reads back."""
+    theirs = CLUSTERING.read_bytes()
+    metadata = read_commit_metadata(theirs, file=CLUSTERING.name, layout=2)
+    ours = write_replace_metadata(metadata)
+    assert read_commit_metadata(ours, file="ours", layout=2) == metadata
+    assert read_record(ours, file="ours") == read_record(theirs, file=CLUSTERING.name)
+    names = [[field["name"] for field in avro_schema(data)["fields"]] for data in (ours, theirs)]
+    assert names[0] == names[1]

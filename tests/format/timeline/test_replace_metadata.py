@@ -9,7 +9,7 @@ import pytest
 
 from lakeward.errors import BrokenFile, UntrustedName
 from lakeward.format.avro.container import read_record, write_record
-from lakeward.format.timeline.replace_metadata import read_clustered_groups
+from lakeward.format.timeline.replace_metadata import read_clustered_groups, requested_write
 from tests.format.avro.avro_files import avro_schema
 
 GOLDEN = Path(__file__).parents[2] / "golden/timeline"
@@ -37,6 +37,15 @@ def test_clustering_names_its_file_groups() -> None:
 def test_insert_overwrite_clusters_nothing() -> None:
     """Its plan has the same form and is empty."""
     assert read_clustered_groups(OVERWRITE.read_bytes(), file=OVERWRITE.name) == ()
+
+
+def test_plans_of_writes_say_what_those_of_hudi_do() -> None:
+    """Nothing at all for an overwrite; the operation for delete_partition."""
+    ours = requested_write(None)
+    assert read_record(ours, file="ours") == read_record(OVERWRITE.read_bytes(), file=OVERWRITE.name)
+    assert read_clustered_groups(ours, file="ours") == ()
+    said = read_record(requested_write("DELETE_PARTITION"), file="ours")
+    assert said == {"operationType": "DELETE_PARTITION", "clusteringPlan": None, "extraMetadata": {}, "version": 1}
 
 
 def test_unpartitioned_path_is_empty() -> None:

@@ -156,19 +156,26 @@ _WRITE_STAT = {
     "fields": [_nullable(name, avro_type) for name, avro_type in _WRITE_STAT_TYPES.items()],
 }
 
+_COMMIT_METADATA_FIELDS = (
+    _nullable("partitionToWriteStats", by_key({"type": "array", "items": _WRITE_STAT})),
+    _nullable("compacted", "boolean"),
+    _nullable("extraMetadata", _TEXT_BY_KEY),
+    {"name": "version", "type": ["int", "null"], "default": 1},
+    _nullable("operationType", TEXT),
+)
 _COMMIT_METADATA = {
     "type": "record",
     "name": "HoodieCommitMetadata",
     "namespace": "org.apache.hudi.avro.model",
+    "fields": [*_COMMIT_METADATA_FIELDS],
+}
+
+_REPLACE_METADATA = {
+    **_COMMIT_METADATA,
+    "name": "HoodieReplaceCommitMetadata",
     "fields": [
-        _nullable(
-            "partitionToWriteStats",
-            by_key({"type": "array", "items": _WRITE_STAT}),
-        ),
-        _nullable("compacted", "boolean"),
-        _nullable("extraMetadata", _TEXT_BY_KEY),
-        {"name": "version", "type": ["int", "null"], "default": 1},
-        _nullable("operationType", TEXT),
+        *_COMMIT_METADATA_FIELDS,
+        _nullable("partitionToReplaceFileIds", by_key(TEXTS)),
     ],
 }
 
@@ -209,10 +216,29 @@ def _read_fields(data: bytes, *, file: str, layout: int) -> RecordFields:
     return RecordFields(values, file=file)
 
 
+def write_replace_metadata(metadata: CommitMetadata) -> bytes:
+    """The bytes of a completed replacecommit, in layout 2."""
+    record = {
+        **_record(metadata),
+        "partitionToReplaceFileIds": {
+            partition: list(file_ids) for partition, file_ids in metadata.partition_to_replace_file_ids.items()
+        },
+    }
+    return write_record(_REPLACE_METADATA, {**record, "version": None})
+
+
 def write_commit_metadata(metadata: CommitMetadata, *, layout: int = 2) -> bytes:
     """The bytes of a completed commit or deltacommit."""
-    assert not metadata.partition_to_replace_file_ids, "a replacecommit has a schema of its own, which we never write"
-    record = {
+    assert not metadata.partition_to_replace_file_ids, "a replacecommit has a schema of its own"
+    record = _record(metadata)
+    if layout < 2:
+        return orjson.dumps(_set_values(record), option=orjson.OPT_INDENT_2)
+    # Hudi's Java writers leave the version empty.
+    return write_record(_COMMIT_METADATA, {**record, "version": None})
+
+
+def _record(metadata: CommitMetadata) -> dict[str, Any]:
+    return {
         "partitionToWriteStats": {
             partition: [_stat_record(stat) for stat in stats]
             for partition, stats in metadata.partition_to_write_stats.items()
@@ -221,10 +247,6 @@ def write_commit_metadata(metadata: CommitMetadata, *, layout: int = 2) -> bytes
         "extraMetadata": dict(metadata.extra_metadata),
         "operationType": metadata.operation_type,
     }
-    if layout < 2:
-        return orjson.dumps(_set_values(record), option=orjson.OPT_INDENT_2)
-    # Hudi's Java writers leave the version empty.
-    return write_record(_COMMIT_METADATA, {**record, "version": None})
 
 
 def _set_values(record: Any) -> Any:

@@ -1,16 +1,55 @@
-"""Plans of clustering: which file groups a pending `clustering` or `replacecommit` is about to replace.
+"""Plans of what replaces file groups: a clustering names those that a pending `clustering` or `replacecommit` is about
+to replace, a write names none.
 
 What a completed one replaced is in its commit metadata (`commit_metadata.py`).
 
 Touches: nothing.
 Keeps:   names that could lead out of the table are refused (`UntrustedName`), not passed on.
+Source:  HoodieRequestedReplaceMetadata of Hudi 1.2
 """
 
 from __future__ import annotations
 
-from lakeward.format.avro.container import read_record
+from typing import Any
+
+from lakeward.format.avro.container import read_record, write_record
 from lakeward.format.avro.record_fields import RecordFields
 from lakeward.format.file_name import check_file_id, check_relative_path
+from lakeward.format.timeline.avro_types import TEXT, by_key
+
+_PLAN = {
+    "type": "record",
+    "name": "HoodieClusteringPlan",
+    "fields": [{"name": "version", "type": ["int", "null"], "default": 1}],
+}
+_REQUESTED = {
+    "type": "record",
+    "name": "HoodieRequestedReplaceMetadata",
+    "namespace": "org.apache.hudi.avro.model",
+    "fields": [
+        {"name": "operationType", "type": ["null", TEXT], "default": None},
+        {"name": "clusteringPlan", "type": [_PLAN, "null"]},
+        {"name": "extraMetadata", "type": ["null", by_key(TEXT)], "default": None},
+        {"name": "version", "type": ["int", "null"], "default": 1},
+    ],
+}
+"""The plan of a write, which is no clustering: the record of one is never written, and has one field of Hudi's."""
+
+
+def requested_write(operation_type: str | None) -> bytes:
+    """The plan of a write that replaces groups.
+
+    Args:
+        operation_type: None for insert_overwrite(_table), of which Hudi's plans say nothing at all.
+    """
+    is_said = operation_type is not None
+    record: dict[str, Any] = {
+        "operationType": operation_type,
+        "clusteringPlan": None,
+        "extraMetadata": {} if is_said else None,
+        "version": 1 if is_said else None,
+    }
+    return write_record(_REQUESTED, record)
 
 
 def read_clustered_groups(data: bytes, *, file: str) -> tuple[tuple[str, str], ...]:
