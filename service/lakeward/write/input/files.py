@@ -1,0 +1,177 @@
+"""Rows out of an operator's files, as Arrow batches: Parquet and JSON lines.
+
+Parquet says its types, and each file must have the same columns. Text has the types of the table where it has the
+column; others are told by the first rows.
+
+Touches: the files, or standard input.
+Keeps:   1. rows come in the order of the files and of the rows in them, each once;
+         2. no more than a batch of rows is in memory, whatever the files' size;
+         3. an error names the file, the place in it, and a remedy.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Protocol
+
+import pyarrow as pa
+
+from lakeward.errors import UsageError
+from lakeward.format.parquet.batches import ParquetBatches
+from lakeward.format.parquet.columns import read_columns
+from lakeward.format.projection import project
+from lakeward.write.input.json_lines import JsonLines
+
+STANDARD_INPUT: Final = "-"
+
+
+class RowFormat(StrEnum):
+    PARQUET = "parquet"
+    JSON_LINES = "jsonl"
+
+
+_EXTENSIONS: Final = {
+    ".parquet": RowFormat.PARQUET,
+    ".jsonl": RowFormat.JSON_LINES,
+    ".ndjson": RowFormat.JSON_LINES,
+    ".json": RowFormat.JSON_LINES,
+}
+
+
+class RowSource(Protocol):
+    """Rows that can be read once."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """That of every batch."""
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Raises `UsageError`."""
+
+
+def open_rows(
+    files: Sequence[str],
+    *,
+    row_format: RowFormat | None = None,
+    table_columns: pa.Schema | None = None,
+    all_columns: bool = False,
+    standard_input: Callable[[], BinaryIO] = lambda: sys.stdin.buffer,
+) -> RowSource:
+    """The rows of files, one after the other.
+
+    Raises `UsageError`.
+
+    Args:
+        files: paths on this machine; `-` alone stands for standard input, JSON lines where nothing else is said.
+        row_format: of all of them; by their extensions where it is None.
+        table_columns: those that the table has, with their types.
+        all_columns: rows of text have all of these, null where no row has one.
+    """
+    if not files:
+        raise UsageError("There is no input.", remedy="Name files with --input, or - for standard input.")
+    if STANDARD_INPUT in files and len(files) > 1:
+        raise UsageError("Standard input cannot be one input of several.", remedy="Give --input - alone, or files.")
+    formats = {_format_of(file, row_format) for file in files}
+    if len(formats) > 1:
+        raise UsageError(
+            f"The input files have several formats: {', '.join(sorted(formats))}.",
+            remedy="Write them one format after the other, or say the one that all have with --format.",
+        )
+    if formats == {RowFormat.PARQUET}:
+        return ParquetFiles(tuple(Path(file) for file in files))
+    openers = [standard_input if file == STANDARD_INPUT else _opener(file) for file in files]
+    names = ["standard input" if file == STANDARD_INPUT else file for file in files]
+    return JsonLines(list(zip(names, openers, strict=True)), table_columns, all_columns=all_columns)
+
+
+def _format_of(file: str, told: RowFormat | None) -> RowFormat:
+    if told is not None:
+        if file == STANDARD_INPUT and told is RowFormat.PARQUET:
+            raise UsageError(
+                "Parquet cannot be read from standard input.",
+                why="What is in such a file is said at its end.",
+                remedy="Write it to a file and name that.",
+            )
+        return told
+    if file == STANDARD_INPUT:
+        return RowFormat.JSON_LINES
+    found = _EXTENSIONS.get(Path(file).suffix.lower())
+    if found is None:
+        raise UsageError(
+            f"The format of {file} is not known.",
+            why=f"Its name does not end in one of {', '.join(_EXTENSIONS)}.",
+            remedy=f"Say it with --format: {', '.join(RowFormat)}.",
+        )
+    return found
+
+
+def _opener(file: str) -> Callable[[], BinaryIO]:
+    def opened() -> BinaryIO:
+        try:
+            return open(file, "rb")
+        except OSError as error:
+            raise _cannot_read(file, error) from error
+
+    return opened
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFiles:
+    """`RowSource` of Parquet files with the same columns, in any order."""
+
+    files: tuple[Path, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        first, *others = [self._columns(file) for file in self.files]
+        for file, columns in zip(self.files[1:], others, strict=True):
+            _check_same(first, columns, file=file, first_file=self.files[0])
+        return first
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        schema = self.schema
+        for file in self.files:
+            try:
+                with open(file, "rb") as content:
+                    for batch in self._read(file, content):
+                        yield project(batch, schema, where=str(file), naive_is_utc=True)
+            except (OSError, pa.ArrowException) as error:
+                raise _cannot_read(file, error) from error
+
+    def _read(self, file: Path, content: BinaryIO) -> Iterator[pa.RecordBatch]:
+        options: dict[str, Any] = {"coerce_int96_timestamp_unit": "us"}
+        parquet = ParquetBatches(content, where=str(file), **options)
+        yield from parquet.read(parquet.schema.names)
+
+    def _columns(self, file: Path) -> pa.Schema:
+        try:
+            return read_columns(file)
+        except (OSError, pa.ArrowException) as error:
+            raise _cannot_read(file, error) from error
+
+
+def _check_same(first: pa.Schema, other: pa.Schema, *, file: Path, first_file: Path) -> None:
+    if sorted(first.names) != sorted(other.names):
+        differing = ", ".join(sorted({*first.names} ^ {*other.names}))
+        raise UsageError(
+            f"{file} has other columns than {first_file}.",
+            why=f"Only one of the two has {differing}.",
+            remedy="Write the files of each set of columns by themselves.",
+        )
+    for field in other:
+        expected = first.field(field.name).type
+        if field.type != expected:
+            raise UsageError(
+                f"The column {field.name} of {file} is {field.type}, and that of {first_file} is {expected}.",
+                remedy="Write the files of each type by themselves, or convert the column.",
+            )
+
+
+def _cannot_read(file: str | Path, error: Exception) -> UsageError:
+    return UsageError(
+        f"The input {file} cannot be read.", why=f"{error}.", remedy="Name a file that this process may read."
+    )

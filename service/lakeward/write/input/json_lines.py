@@ -1,0 +1,182 @@
+"""Rows as JSON lines, one object a line: by the table's types where it has the column, else by the first rows.
+
+A member that a row lacks is null. A column that the table has and none of the first rows has is not among those that
+the rows bring, and a later row that has it, or one that no row had before, is refused: what is not known then is
+whether the rows before it meant null.
+
+Touches: the files that it is given, each line once.
+Keeps:   1. rows come in the order of their lines, each once; empty lines are none;
+         2. no more than a batch of lines is in memory, and a line has no more than 64 MiB;
+         3. an error names the file and the line, from 1.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property, partial
+from typing import Any, BinaryIO, Final
+
+import orjson
+import pyarrow as pa
+
+from lakeward.errors import UsageError
+from lakeward.format.parquet.batches import BATCH_ROWS
+from lakeward.quantities import format_size
+from lakeward.write.input.json_value import NotOfItsType, json_column
+
+_BATCH_BYTES: Final = 16 * 1024 * 1024
+_LINE_BYTES_MAX: Final = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """Some lines of one file, as objects."""
+
+    file: str
+    numbers: list[int]
+    rows: list[dict[str, Any]]
+
+    def place(self, row: int | None) -> str:
+        if row is None:
+            return f"Lines {self.numbers[0]} to {self.numbers[-1]} of {self.file}"
+        return f"Line {self.numbers[row]} of {self.file}"
+
+
+class JsonLines:
+    """`RowSource` of JSON lines, which can be read once."""
+
+    def __init__(
+        self, files: Sequence[tuple[str, Callable[[], BinaryIO]]], table_columns: pa.Schema | None, *, all_columns: bool
+    ) -> None:
+        """
+        Args:
+            files: a name for errors, and what opens it.
+            table_columns: the types of columns that are known.
+            all_columns: the rows have all of these, and null where no row has one.
+        """
+        self._files = files
+        self._known = table_columns if table_columns is not None else pa.schema([])
+        self._all_columns = all_columns
+        self._parse: Callable[[bytes], Any] = orjson.loads
+        if any(_has_decimal(field.type) for field in self._known):
+            self._parse = partial(json.loads, parse_float=Decimal)  # a double would lose digits
+        self._chunks = self._read()
+
+    @cached_property
+    def _first(self) -> _Lines | None:
+        return next(self._chunks, None)
+
+    @cached_property
+    def schema(self) -> pa.Schema:
+        first = self._first
+        if first is None:
+            return self._known if self._all_columns else pa.schema([])
+        names = dict.fromkeys(name for row in first.rows for name in row)
+        known = [field for field in self._known if self._all_columns or field.name in names]
+        new = [name for name in names if self._known.get_field_index(name) < 0]
+        return pa.schema([*known, *(pa.field(name, _guess(first, name)) for name in new)])
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        schema = self.schema
+        if self._first is not None:
+            yield _batch(self._first, schema)
+        for lines in self._chunks:
+            yield _batch(lines, schema)
+
+    def _read(self) -> Iterator[_Lines]:
+        for name, opener in self._files:
+            with opener() as content:
+                yield from self._read_file(name, content)
+
+    def _read_file(self, name: str, content: BinaryIO) -> Iterator[_Lines]:
+        lines, size = _Lines(name, [], []), 0
+        for number, line in enumerate(iter(partial(content.readline, _LINE_BYTES_MAX + 1), b""), 1):
+            if len(line) > _LINE_BYTES_MAX:
+                raise UsageError(
+                    f"Line {number} of {name} is too long.",
+                    why=f"It has more than {format_size(_LINE_BYTES_MAX)}.",
+                    remedy="Give one object a line; an array of all of them is no JSON lines.",
+                )
+            if not line.strip():
+                continue
+            lines.rows.append(self._object(name, number, line))
+            lines.numbers.append(number)
+            size += len(line)
+            if len(lines.rows) == BATCH_ROWS or size >= _BATCH_BYTES:
+                yield lines
+                lines, size = _Lines(name, [], []), 0
+        if lines.rows:
+            yield lines
+
+    def _object(self, name: str, number: int, line: bytes) -> dict[str, Any]:
+        try:
+            row = self._parse(line)
+            why = f"It is a {type(row).__name__}."
+        except (ValueError, RecursionError) as error:
+            row, why = None, f"{error}."
+        if not isinstance(row, dict):
+            raise UsageError(
+                f"Line {number} of {name} is no JSON object.",
+                why=why,
+                remedy='Give one object a line, such as {"id": 1, "name": "a"}, in UTF-8.',
+            )
+        return row
+
+
+def _batch(lines: _Lines, schema: pa.Schema) -> pa.RecordBatch:
+    known = {*schema.names}
+    for row, values in enumerate(lines.rows):
+        if not known.issuperset(values):
+            unknown = next(name for name in values if name not in known)
+            raise UsageError(
+                f"{lines.place(row)} has the column {unknown}, which none of the first rows has.",
+                why="Whether the rows before it meant null cannot be known, and some may be on their way already.",
+                remedy=f"Give {unknown} in one of the first rows, null too, or write these rows by themselves.",
+            )
+    columns = [_column(lines, field.name, field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _column(lines: _Lines, name: str, of: pa.DataType) -> pa.Array:
+    try:
+        return json_column([row.get(name) for row in lines.rows], of, name)
+    except NotOfItsType as error:
+        raise UsageError(
+            f"{lines.place(error.row)} has {_shown(error.value)} in {error.path}.",
+            why=f"{error.path} is {error.of}.",
+            remedy="Mend the value; docs/operations.md says how values of each type are given.",
+        ) from None
+
+
+def _guess(lines: _Lines, name: str) -> pa.DataType:
+    """The type of a column that the table does not have yet, from the first rows."""
+    values = [row.get(name) for row in lines.rows]
+    try:
+        found = pa.array(values).type
+    except pa.ArrowException as error:
+        found, why = pa.null(), f"{error}."
+    else:
+        why = "All of its values are null."
+    if _has_null(found):
+        raise UsageError(
+            f"The type of the new column {name} cannot be told from {lines.place(None).lower()}.",
+            why=why,
+            remedy="Give values of one type, leave the column out, or give it as Parquet, where types are said.",
+        )
+    return found
+
+
+def _has_null(of: pa.DataType) -> bool:
+    return pa.types.is_null(of) or any(_has_null(of.field(at).type) for at in range(of.num_fields))
+
+
+def _has_decimal(of: pa.DataType) -> bool:
+    return pa.types.is_decimal(of) or any(_has_decimal(of.field(at).type) for at in range(of.num_fields))
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"

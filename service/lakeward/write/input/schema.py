@@ -1,0 +1,261 @@
+"""The schema that a table has from a write on, and rows brought into its form.
+
+    the rows have …                 the table's schema
+    its columns in another order    stays
+    a column that it lacks          gets it at its end, nullable at every level, also inside of structs
+    no column that it has           stays: refused, or null where the caller wants that and it may be
+    an int where it has long        stays
+    a long where it has int         becomes long
+    another type                    refused
+
+A table without any schema takes that of its first rows, nulls as these have them.
+
+Touches: nothing.
+Keeps:   1. no value changes but by widening, and none is cut;
+         2. what was written before can be read with the schema that is returned;
+         3. a schema that does not change is returned as the text that it was.
+Source:  what Hudi 1.2.0 wrote (HoodieSchemaUtils.deduceWriterSchema)
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
+
+from lakeward.errors import Unsupported, UsageError
+from lakeward.format.avro.schema import META_COLUMNS, REQUIRED_KEY, block_schema
+from lakeward.format.avro.schema_text import schema_text
+from lakeward.format.projection import project
+
+_ROWS = "the rows"
+
+
+@dataclass(frozen=True, slots=True)
+class EvolvedSchema:
+    schema_json: str
+    """Avro JSON without Hudi's own columns."""
+    changed: bool
+    """It is another one than the table has, or the table has none."""
+
+
+def evolve(
+    table_schema: str | None, incoming: pa.Schema, *, table_name: str, fill_missing: bool = False
+) -> EvolvedSchema:
+    """The schema of the table once these rows are in it.
+
+    Raises `Unsupported` for types that cannot go together, naming the column and both, and `UsageError` for columns
+    that are missing.
+
+    Args:
+        table_schema: Avro JSON, without Hudi's own columns; None for a table that has none yet.
+        incoming: of the rows; Hudi's own columns in it are left out.
+        fill_missing: columns that the rows lack are null.
+    """
+    fields = [field for field in incoming if field.name not in META_COLUMNS]
+    _check_names(fields)
+    if table_schema is None:
+        return EvolvedSchema(schema_text(pa.schema(fields), table_name), True)
+    schema = json.loads(table_schema)
+    evolution = _Evolution(table_name, fill_missing)
+    evolution.record(schema, list(block_schema(table_schema, where="the table")), fields, ())
+    if not evolution.changed:
+        return EvolvedSchema(table_schema, False)
+    evolved = _text(schema)
+    again = _Evolution(table_name, fill_missing)
+    again.record(schema, list(block_schema(evolved, where="the table")), fields, ())
+    assert not again.changed, "a change of one column was one of another, too"
+    return EvolvedSchema(evolved, True)
+
+
+def conform(batch: pa.RecordBatch, schema_json: str, *, rows_before: int = 0) -> pa.RecordBatch:
+    """Rows whose schema `evolve` has taken, in the columns, the order and the types of the schema that it returned.
+
+    Raises `UsageError` for a null where the schema has none, with the number of the row from 1.
+
+    Args:
+        rows_before: how many rows of the input came before these.
+    """
+    target = _columns(schema_json)
+    usual = [_usual(column) for column in batch.columns]
+    conformed = project(pa.RecordBatch.from_arrays(usual, names=batch.schema.names), target, where=_ROWS)
+    for field, column in zip(target, conformed.columns, strict=True):
+        _check_nulls(field, column, pc.is_null(column), rows_before)
+    return conformed
+
+
+@lru_cache(maxsize=8)
+def _columns(schema_json: str) -> pa.Schema:
+    return block_schema(schema_json, where="the table")
+
+
+class _Evolution:
+    """Changes a schema's JSON in place; `path` leads to what is looked at through the names of structs."""
+
+    def __init__(self, table_name: str, fill_missing: bool) -> None:
+        self._table_name = table_name
+        self._fill_missing = fill_missing
+        self.changed = False
+
+    def record(
+        self, record: dict[str, Any], fields: list[pa.Field], incoming: list[pa.Field], path: tuple[str, ...]
+    ) -> None:
+        found = {field.name: field for field in incoming}
+        for entry, field in zip(record["fields"], fields, strict=True):
+            if (given := found.pop(field.name, None)) is None:
+                self._check_missing(field, path)
+            else:
+                entry["type"] = self._type(entry["type"], field.type, given.type, (*path, field.name))
+        for given in found.values():
+            record["fields"].append(self._added(given, path))
+            self.changed = True
+
+    def _type(self, node: Any, of: pa.DataType, given: pa.DataType, path: tuple[str, ...]) -> Any:
+        """What the Avro type is from now on, where the table has `of` and rows have `given`."""
+        given = _usual_type(given)
+        if isinstance(node, list):
+            return [each if each == "null" else self._type(each, of, given, path) for each in node]
+        if isinstance(node, dict) and isinstance(node["type"], (dict, list)):
+            return {**node, "type": self._type(node["type"], of, given, path)}
+        if types.is_struct(of) and types.is_struct(given):
+            if isinstance(node, str):
+                self._check_shared(of, given, path)
+            else:
+                self.record(node, list(of), list(given), path)
+            return node
+        if types.is_list(of) and types.is_list(given):
+            return {**node, "items": self._type(node["items"], of.value_type, given.value_type, path)}
+        if types.is_map(of) and types.is_map(given) and types.is_string(given.key_type):
+            return {**node, "values": self._type(node["values"], of.item_type, given.item_type, path)}
+        if _holds(of, given):
+            return node
+        if types.is_int32(of) and types.is_int64(given):
+            self.changed = True
+            return "long"
+        raise Unsupported(
+            f"The column {'.'.join(path)} of the rows does not fit the table's.",
+            why=f"The table has {of}, the rows have {given}, and Hudi would not take them either.",
+            remedy="Convert the column in the input, or write it under another name.",
+        )
+
+    def _check_shared(self, of: pa.StructType, given: pa.StructType, path: tuple[str, ...]) -> None:
+        """A type that is defined elsewhere in the schema stays as it is: a change would be one of all its uses."""
+        names = {field.name: field for field in given}
+        for field in of:
+            other = names.pop(field.name, None)
+            if other is None:
+                self._check_missing(field, path)
+            elif not _holds(field.type, _usual_type(other.type)):
+                names[field.name] = other
+        if names:
+            raise Unsupported(
+                f"The column {'.'.join(path)} of the rows does not fit the table's.",
+                why=f"{', '.join(names)} in it would change a type that several of the table's columns share.",
+                remedy="Let Hudi write the first rows that change it.",
+            )
+
+    def _check_missing(self, field: pa.Field, path: tuple[str, ...]) -> None:
+        is_required = REQUIRED_KEY in (field.metadata or {})
+        if self._fill_missing and not is_required:
+            return
+        name = ".".join((*path, field.name))
+        raise UsageError(
+            f"The rows have no column {name}, which the table has.",
+            why="It may not be null." if is_required else "Hudi refuses such rows by default, and so does Lakeward.",
+            remedy="Give rows with all columns of the table."
+            if is_required
+            else "Give rows with all columns of the table, or say that missing ones are null with --fill-missing.",
+        )
+
+    def _added(self, field: pa.Field, path: tuple[str, ...]) -> dict[str, Any]:
+        """The entry of a new field, named as Hudi names types that lie there."""
+        whole = pa.field(field.name, _nullable_inside(field.type))
+        for name in reversed(path):
+            whole = pa.field(name, pa.struct([whole]), nullable=False)
+        entry = json.loads(schema_text(pa.schema([whole]), self._table_name))["fields"][0]
+        for _ in path:
+            entry = entry["type"]["fields"][0]
+        return dict(entry)
+
+
+def _holds(of: pa.DataType, given: pa.DataType) -> bool:
+    """A column of the first type has room for every value of the second, and keeps its type."""
+    if of == given:
+        return True
+    if types.is_signed_integer(of) and types.is_signed_integer(given):
+        return bool(of.bit_width >= given.bit_width)
+    if types.is_timestamp(of) and types.is_timestamp(given):
+        units = ("s", "ms", "us")
+        is_finer = of.unit in units and given.unit in units and units.index(of.unit) >= units.index(given.unit)
+        return is_finer and (of.tz is None) == (given.tz is None)
+    return False
+
+
+def _usual_type(of: pa.DataType) -> pa.DataType:
+    """The type that stands for its larger, shorter or coded forms."""
+    if types.is_dictionary(of):
+        return _usual_type(of.value_type)
+    if types.is_large_string(of) or of == pa.string_view():
+        return pa.string()
+    if types.is_large_binary(of) or types.is_fixed_size_binary(of) or of == pa.binary_view():
+        return pa.binary()
+    if types.is_large_list(of) or types.is_fixed_size_list(of) or types.is_list(of):
+        return pa.list_(_usual_field(of.value_field))
+    if types.is_map(of):
+        return pa.map_(_usual_type(of.key_type), _usual_field(of.item_field))
+    if types.is_struct(of):
+        return pa.struct([_usual_field(field) for field in of])
+    return of
+
+
+def _usual_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_usual_type(field.type))
+
+
+def _usual(column: pa.Array) -> pa.Array:
+    usual = _usual_type(column.type)
+    return column if column.type == usual else column.cast(usual)
+
+
+def _nullable_inside(of: pa.DataType) -> pa.DataType:
+    of = _usual_type(of)
+    if types.is_struct(of):
+        return pa.struct([pa.field(field.name, _nullable_inside(field.type)) for field in of])
+    if types.is_list(of):
+        return pa.list_(pa.field("element", _nullable_inside(of.value_type)))
+    if types.is_map(of):
+        return pa.map_(of.key_type, pa.field("value", _nullable_inside(of.item_type)))
+    return of
+
+
+def _check_names(fields: list[pa.Field]) -> None:
+    names = [field.name for field in fields]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(
+                f"The rows have two columns {name}.",
+                remedy="Give rows whose columns have names of their own.",
+            )
+
+
+def _check_nulls(field: pa.Field, column: pa.Array, is_null: pa.Array, rows_before: int) -> None:
+    if REQUIRED_KEY in (field.metadata or {}) and pc.any(is_null).as_py():
+        row = rows_before + pc.index(is_null, pa.scalar(True)).as_py() + 1
+        raise UsageError(
+            f"Row {row} has no value in the column {field.name}.",
+            why="The table's schema says that it may not be null.",
+            remedy="Fill the value in, or leave the row out.",
+        )
+    if types.is_struct(field.type):
+        for child in field.type:
+            values = column.field(child.name)
+            _check_nulls(child, values, pc.and_(column.is_valid(), values.is_null()), rows_before)
+
+
+def _text(schema: Any) -> str:
+    return json.dumps(schema, separators=(",", ":"))

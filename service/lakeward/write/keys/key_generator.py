@@ -1,0 +1,200 @@
+"""Record keys and partition paths of rows, as the table's key generator makes them.
+
+    SIMPLE, TIMESTAMP       one key field: its value
+    NON_PARTITION           one key field: its value; several: f1:v1,f2:v2
+    COMPLEX                 f1:v1,f2:v2; of one key field f:v from version 9 on, below it f:v or the value
+                            alone, by the release and the options of the table's writer
+
+In the form f:v null is `__null__` and empty `__empty__`; , and : in values stay as they are. A row all of whose key
+fields are null or empty has no key. Fields inside of structs are named with dots.
+
+Touches: nothing.
+Keeps:   1. a key or path that is returned is the one that released Hudi makes of the row;
+         2. a table whose keys may have one of two forms is refused where it is not said which.
+Source:  KeyGenUtils and KeyGenerator of Hudi 1.2.0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.errors import Refused, Unsupported, UsageError
+from lakeward.table.table_config import TableConfig
+from lakeward.write.keys.partition_path import PathStyle, check_paths, path_parts
+from lakeward.write.keys.value_text import value_text
+
+SLASHES_IN_DATES: Final = "hoodie.datasource.write.slash.separated.date.partitioning"
+
+_PACKAGE: Final = "org.apache.hudi.keygen."
+_KINDS: Final = {
+    "SimpleKeyGenerator": "SIMPLE",
+    "SimpleAvroKeyGenerator": "SIMPLE",
+    "ComplexKeyGenerator": "COMPLEX",
+    "ComplexAvroKeyGenerator": "COMPLEX",
+    "NonpartitionedKeyGenerator": "NON_PARTITION",
+    "NonpartitionedAvroKeyGenerator": "NON_PARTITION",
+}
+_LAST_OF_TWO_FORMS: Final = 8
+"""Up to this version tables with COMPLEX and one key field have either form."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyGenerator:
+    key_fields: tuple[str, ...]
+    partition_fields: tuple[str, ...]
+    names_fields: bool
+    """Keys are f1:v1,f2:v2."""
+    style: PathStyle
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """The columns that rows must have for it."""
+        return frozenset(field.partition(".")[0] for field in self.key_fields + self.partition_fields)
+
+    def keys(self, batch: pa.RecordBatch, *, rows_before: int = 0) -> tuple[pa.StringArray, pa.StringArray]:
+        """The record keys and the partition paths of rows.
+
+        Raises `UsageError` for a row without a key or path, with its number from 1, and `Unsupported` for a type.
+
+        Args:
+            rows_before: how many rows of the input came before these.
+        """
+        return self._record_keys(batch, rows_before), self._paths(batch, rows_before)
+
+    def _record_keys(self, batch: pa.RecordBatch, rows_before: int) -> pa.StringArray:
+        texts = [value_text(_column(batch, field), field) for field in self.key_fields]
+        is_empty = pc.equal(pc.fill_null(texts[0], ""), "")
+        for text in texts[1:]:
+            is_empty = pc.and_(is_empty, pc.equal(pc.fill_null(text, ""), ""))
+        if pc.any(is_empty).as_py():
+            row = rows_before + pc.index(is_empty, pa.scalar(True)).as_py() + 1
+            fields = " and ".join(self.key_fields)
+            raise UsageError(
+                f"Row {row} has no record key.",
+                why=f"{fields} {'is' if len(texts) == 1 else 'are'} null or empty in it.",
+                remedy="Fill the key in, or leave such rows out of the input.",
+            )
+        if not self.names_fields:
+            return texts[0]
+        pieces: list[pa.Array | pa.Scalar] = []
+        for number, (field, text) in enumerate(zip(self.key_fields, texts, strict=True)):
+            filled = pc.fill_null(pc.if_else(pc.equal(text, ""), "__empty__", text), "__null__")
+            pieces += [pa.scalar(f"{',' if number else ''}{field}:"), filled]
+        return pc.binary_join_element_wise(*pieces, "")
+
+    def _paths(self, batch: pa.RecordBatch, rows_before: int) -> pa.StringArray:
+        if not self.partition_fields:
+            return pa.array(np.zeros(batch.num_rows, dtype="U1"), pa.string())
+        is_only = len(self.partition_fields) == 1
+        parts = [
+            path_parts(_column(batch, field), field, self.style, is_only=is_only).dictionary_decode()
+            for field in self.partition_fields
+        ]
+        paths = parts[0] if is_only else pc.binary_join_element_wise(*parts, "/")
+        check_paths(paths, rows_before=rows_before)
+        return paths
+
+
+def key_generator(config: TableConfig, *, names_single_field: bool | None = None) -> KeyGenerator:
+    """The generator that the table's properties name, or what Hudi takes where they name none.
+
+    Raises `Refused` for a table whose keys this release cannot make.
+
+    Args:
+        names_single_field: keys of one field are f:v, as the table's existing keys show (`names_its_field`); asked
+            for with COMPLEX below version 9 alone.
+    """
+    key_fields = config.record_key_fields
+    if not key_fields:
+        raise Refused(
+            f"The table {config.name} has no record key fields, and its rows get new keys with each write.",
+            why="hoodie.table.recordkey.fields is not set, so Hudi generates keys from the instant and the row.",
+            remedy="Write it with Hudi, or make a table with a record key.",
+        )
+    kind = _kind(config)
+    partition_fields = () if kind == "NON_PARTITION" else config.partition_fields
+    style = PathStyle(
+        hive=config.hive_style, url_encoded=config.url_encode, slashes_in_dates=config.is_true(SLASHES_IN_DATES)
+    )
+    names_fields = len(key_fields) > 1
+    if kind == "COMPLEX" and not names_fields:
+        names_fields = _names_single_field(config, names_single_field)
+    if kind == "SIMPLE" and (names_fields or len(partition_fields) != 1):
+        raise _refused_kind(config, "SIMPLE goes with one key field and one partition field.")
+    return KeyGenerator(key_fields, partition_fields, names_fields, style)
+
+
+def names_its_field(keys: Iterable[str], field: str) -> bool | None:
+    """Whether a table's existing keys of one field are f:v; None where there are none.
+
+    Raises `Refused` where some are and some are not: then one row may have two keys, and each write splits more.
+    """
+    found = {key.startswith(f"{field}:") for key in keys}
+    if len(found) > 1:
+        raise Refused(
+            f"The table has record keys that begin with {field}: and others that do not.",
+            why="Its writers had different encodings of keys (hoodie.write.complex.keygen.new.encoding), so one row "
+            "may be there under two keys.",
+            remedy="Rewrite the table with one encoding of its keys.",
+        )
+    return next(iter(found), None)
+
+
+def _kind(config: TableConfig) -> str:
+    named = config.key_generator
+    if not named:
+        if not config.partition_fields:
+            return "NON_PARTITION"
+        return "SIMPLE" if len(config.record_key_fields) == len(config.partition_fields) == 1 else "COMPLEX"
+    kind = _KINDS.get(named.removeprefix(_PACKAGE), named.upper().removesuffix("_AVRO"))
+    if kind not in _KINDS.values():
+        raise _refused_kind(config, "This release makes keys of SIMPLE, COMPLEX and NON_PARTITION.")
+    return kind
+
+
+def _names_single_field(config: TableConfig, told: bool | None) -> bool:
+    version = config.version.number
+    if version is not None and version > _LAST_OF_TWO_FORMS:
+        return True
+    if told is None:
+        (field,) = config.record_key_fields
+        raise Refused(
+            f"It is not known how the keys of the table {config.name} are written.",
+            why=f"With the key generator COMPLEX and one field they are {field}:value or the value alone, by the "
+            "release of the writer, and no key was found that shows it.",
+            remedy="Let Hudi, with the options of the table's other writers, write the first rows.",
+        )
+    return told
+
+
+def _refused_kind(config: TableConfig, why: str) -> Refused:
+    return Refused(
+        f"The table {config.name} has the key generator {config.key_generator or 'that Hudi takes by itself'}.",
+        why=why,
+        remedy="Write this table with Hudi itself; compaction and the other services work on it as on others.",
+    )
+
+
+def _column(batch: pa.RecordBatch, field: str) -> pa.Array:
+    """A column, or what a path of names leads to inside of structs."""
+    name, *inner = field.split(".")
+    index = batch.schema.get_field_index(field)
+    if index >= 0:
+        return batch.column(index)
+    index = batch.schema.get_field_index(name)
+    if index < 0:
+        raise Unsupported(
+            f"The rows have no column {name}, which the table's keys or partitions are made of.",
+            why=f"Their columns are {', '.join(batch.schema.names)}.",
+            remedy="Give rows with this column.",
+        )
+    column = batch.column(index)
+    for each in inner:
+        column = pc.struct_field(column, each)
+    return column
