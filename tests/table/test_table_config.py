@@ -237,3 +237,17 @@ def test_effective_merge_mode(version: str, properties: dict[str, str], mode: st
     """Which rules merge a table depends on its version: from 9 on the mode, before 8 the payload class first."""
     config = TableConfig({"hoodie.table.version": version} | properties)
     assert config.merge_mode.removesuffix("_TIME_ORDERING") == mode
+
+
+def test_what_index_writers_shall_have() -> None:
+    """A table may say it, with the number of buckets and what is hashed; most leave it to their writers."""
+    said = TableConfig(
+        {
+            "hoodie.index.type": "bucket",
+            "hoodie.bucket.index.num.buckets": "8",
+            "hoodie.bucket.index.hash.field": "a,b",
+        }
+    )
+    assert (said.index_type, said.buckets, said.bucket_fields) == ("BUCKET", 8, ("a", "b"))
+    silent = TableConfig({"hoodie.index.type": "", "hoodie.bucket.index.num.buckets": "many"})
+    assert (silent.index_type, silent.buckets, silent.bucket_fields) == (None, None, ())

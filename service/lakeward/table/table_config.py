@@ -84,6 +84,11 @@ MERGE_PROPERTY = "hoodie.record.merge.property."
 DELETE_FIELD = f"{MERGE_PROPERTY}hoodie.payload.delete.field"
 DELETE_MARKER = f"{MERGE_PROPERTY}hoodie.payload.delete.marker"
 CDC_ENABLED = "hoodie.table.cdc.enabled"
+INDEX_TYPE = "hoodie.index.type"
+BUCKETS = "hoodie.bucket.index.num.buckets"
+BUCKET_FIELDS = "hoodie.bucket.index.hash.field"
+RECORD_INDEX_TYPES = frozenset({"RECORD_INDEX", "GLOBAL_RECORD_LEVEL_INDEX"})
+"""What the global record index is called as a writer's index; the second since 1.1."""
 PARTIAL_UPDATE_MODE = "hoodie.table.partial.update.mode"
 UNAVAILABLE_VALUE = f"{MERGE_PROPERTY}hoodie.write.partial.update.unavailable.value"
 
@@ -248,6 +253,26 @@ class TableConfig:
     def inflight_metadata_partitions(self) -> tuple[str, ...]:
         """Metadata partitions that an indexer is building."""
         return self._list("hoodie.table.metadata.partitions.inflight")
+
+    @property
+    def index_type(self) -> str | None:
+        """The index by which all writers find keys, in Hudi's words: BUCKET, SIMPLE, one of `RECORD_INDEX_TYPES`, ….
+
+        It is an option of writers, and None where the table leaves it to them. Spark's take what the table says, and
+        refuse to write where they were told another one (HoodieWriterUtils.validateTableConfig of 1.0 and later).
+        """
+        found = self.get(INDEX_TYPE)
+        return None if found is None else found.upper()
+
+    @property
+    def buckets(self) -> int | None:
+        """How many buckets a partition has, where the table says so."""
+        return _number(self.get(BUCKETS))
+
+    @property
+    def bucket_fields(self) -> tuple[str, ...]:
+        """The key fields that are hashed, where the table says so; all of them otherwise."""
+        return self._list(BUCKET_FIELDS)
 
     @property
     def cdc_enabled(self) -> bool:
