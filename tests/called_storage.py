@@ -19,6 +19,7 @@ WRITES = (
     "make_folder",
     "rename",
     "move",
+    "put_over",
     "mark",
     "remove",
     "sync",
@@ -73,6 +74,9 @@ class CalledStorage(ABC):
 
     def move(self, source: str, target: str) -> None:
         self._call("move", target, lambda: self._inner.move(source, target))
+
+    def put_over(self, source: str, target: str) -> None:
+        self._call("put_over", target, lambda: self._inner.put_over(source, target))
 
     def mark(self, path: str) -> None:
         self._call("mark", path, lambda: self._inner.mark(path))

@@ -98,6 +98,22 @@ class MemoryStorage:
         self.link(source, target)
         self.delete_name(source)
 
+    def put_over(self, source: str, target: str) -> None:
+        file = self._file(source)
+        if file is None or parent(target) not in self._folders:
+            raise _missing(source)
+        checksum = posixpath.join(parent(target), f".{posixpath.basename(target)}.crc")
+        if self._file(checksum) is not None:
+            self.delete_name(checksum)
+            if checksum == source:
+                raise _missing(source)
+        if target in self._folders:
+            raise IsADirectoryError(target)
+        if self._file(target) is not file:
+            self._entries(parent(target))[posixpath.basename(target)] = file
+            self.watch("create", target)
+            self.delete_name(source)
+
     def mark(self, path: str) -> None:
         self._add(path, b"")
 

@@ -27,11 +27,15 @@ KINDS = (
     "rename",
     "move",
     "link",
+    "put_over",
     "mark",
     "delete",
     "remove",
     "folder",
 )
+
+
+_OF_FILES = ("move", "link", "put_over")
 
 
 def answer(act: Callable[[], Any]) -> str:
@@ -76,7 +80,7 @@ def test_both_storages_answer_alike(tmp_path: Path, seed: int) -> None:
         one, two = rng.choice(NAMES), rng.choice(NAMES)
         answers = []
         for storage, root in places:
-            if kind in ("move", "link") and (status := storage.stat(f"{root}/{one}")) is not None and status.is_folder:
+            if kind in _OF_FILES and (status := storage.stat(f"{root}/{one}")) is not None and status.is_folder:
                 continue  # folders may not be linked or moved; file systems say so in different words
             path, other = f"{root}/{one}", f"{root}/{two}"
             if kind == "rename" and other.startswith(f"{path}/"):
@@ -92,6 +96,7 @@ def test_both_storages_answer_alike(tmp_path: Path, seed: int) -> None:
                 "rename": lambda s=storage, p=path, o=other: s.rename(p, o),
                 "move": lambda s=storage, p=path, o=other: s.move(p, o),
                 "link": lambda s=storage, p=path, o=other: s.link(p, o),
+                "put_over": lambda s=storage, p=path, o=other: s.put_over(p, o),
                 "mark": lambda s=storage, p=path: s.mark(p),
                 "delete": lambda s=storage, p=path: s.delete(p),
                 "remove": lambda s=storage, p=path: s.remove(p),

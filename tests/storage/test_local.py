@@ -97,6 +97,21 @@ def test_names_are_never_reused(tmp_path: Path, act: str) -> None:
         getattr(storage, act)(str(tmp_path / "nothing"), str(tmp_path / "elsewhere"))
 
 
+def test_a_file_takes_the_place_of_another(tmp_path: Path) -> None:
+    """What Hadoop kept as the checksum of the old one goes before it, and without a source nothing happens."""
+    storage = LocalStorage()
+    source, target, checksum = tmp_path / "source", tmp_path / "target", tmp_path / ".target.crc"
+    target.write_bytes(b"old")
+    checksum.write_bytes(b"of the old one")
+    with pytest.raises(NotFound):
+        storage.put_over(str(source), str(target))
+    assert (target.read_bytes(), checksum.exists()) == (b"old", True)
+    source.write_bytes(b"new")
+    storage.put_over(str(source), str(target))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["target"]
+    assert target.read_bytes() == b"new"
+
+
 def test_folders_are_renamed_whole(tmp_path: Path) -> None:
     """A file in a folder that was renamed away is not found under its old name."""
     storage = LocalStorage()

@@ -7,7 +7,7 @@ Keeps:   1. a create that ended in anything but success is read before anything 
 
 from __future__ import annotations
 
-from lakeward.errors import AlreadyExists, LakewardError, NotFound, OutcomeUnknown
+from lakeward.errors import AlreadyExists, Conflict, LakewardError, NotFound, OutcomeUnknown
 from lakeward.storage.storage import Storage
 
 
@@ -43,6 +43,14 @@ def confirm(storage: Storage, path: str, content: bytes, error: Exception) -> No
         ) from error
     if found != content:
         raise error
+
+
+def changed_meanwhile(path: str) -> Conflict:
+    return Conflict(
+        f"{path} changed while it was held under the table lock.",
+        why="Another process wrote it: one that takes no lock, or another one than ours.",
+        remedy="See that all writers of the table use one lock provider, and run the command again.",
+    )
 
 
 def read_if_there(storage: Storage, path: str) -> bytes | None:

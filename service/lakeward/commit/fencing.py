@@ -116,6 +116,10 @@ class Fencing(Protocol):
     def complete(self, files: TimelineFiles, staged: str, completion_time: str) -> None:
         """Create the completed file."""
 
+    def replace_file(self, path: str, old: bytes, new: bytes) -> None:
+        """A file that changes in place has this content, where it had the other. Readers find the one or the other.
+        Raises `Conflict` where it had neither."""
+
     # ------------------------------------------------------------------------------------------------------ deletions
 
     def delete_files(self, paths: Iterable[str]) -> None:

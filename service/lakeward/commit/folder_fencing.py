@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import BinaryIO
 
 from lakeward.commit.attempt_files import ATTEMPT, FENCED_OFF, ROLLING_BACK, Winner, marker_files, temp_folder
-from lakeward.commit.creation import read_if_there
+from lakeward.commit.creation import changed_meanwhile, create, read_if_there
 from lakeward.commit.owner import Owner, parse_owner
 from lakeward.commit.transition import TimelineFiles, gone
 from lakeward.errors import AlreadyExists, AttemptLost, Conflict, NotFound
@@ -118,6 +118,15 @@ class FolderFencing:
 
     def complete(self, files: TimelineFiles, staged: str, completion_time: str) -> None:
         files.link(self._storage, staged, completion_time)
+
+    def replace_file(self, path: str, old: bytes, new: bytes) -> None:
+        aside = f"{parent(path)}/.{path.rpartition('/')[2]}{TEMPORARY_SUFFIX}"
+        self._storage.delete(aside)  # what a process left that died before the next step
+        create(self._storage, aside, new)
+        # The caller has proved the lock, under which alone it is written: this finds writers that take none.
+        if self._storage.read(path) != old:
+            raise changed_meanwhile(path)
+        self._storage.put_over(aside, path)
 
     def delete_files(self, paths: Iterable[str]) -> None:
         # To sync a folder takes longer than to delete a hundred files in it.

@@ -22,7 +22,7 @@ from itertools import groupby
 from typing import BinaryIO
 
 from lakeward.commit.attempt_files import ATTEMPT, MARKER, Winner, marker_files, temp_folder
-from lakeward.commit.creation import create_once, read_if_there
+from lakeward.commit.creation import changed_meanwhile, create_once, read_if_there
 from lakeward.commit.heartbeat_line import (
     encode_ended,
     encode_intent,
@@ -180,6 +180,17 @@ class IntentFencing:
         if found is not None and found.rpartition("/")[2] != name:
             files.check_uncompleted()
         files.finish(staged, name)
+
+    def replace_file(self, path: str, old: bytes, new: bytes) -> None:
+        found, version = self._storage.read_version(path)
+        if found == new:
+            return
+        if found != old:
+            raise changed_meanwhile(path)
+        try:
+            self._storage.replace(path, new, expected=version)
+        except VersionChanged as error:
+            raise changed_meanwhile(path) from error
 
     def delete_files(self, paths: Iterable[str]) -> None:
         self._storage.delete_many(list(paths))

@@ -121,6 +121,13 @@ class LocalStorage:
         with _told(source, target), hold(source, self._base_path) as old, hold(target, self._base_path) as new:
             rename_exclusively(old, new)
 
+    def put_over(self, source: str, target: str) -> None:
+        with _told(source, target), hold(source, self._base_path) as old, hold(target, self._base_path) as new:
+            os.stat(old.name, dir_fd=old.folder, follow_symlinks=False)
+            _remove_checksum(new)
+            os.rename(old.name, new.name, src_dir_fd=old.folder, dst_dir_fd=new.folder)
+        self.sync(parent(target))
+
     def sync(self, folder: str) -> None:
         descriptor = self._open_folder(folder)
         try:
@@ -143,10 +150,7 @@ class LocalStorage:
         try:
             with hold(path, self._base_path) as place:
                 os.unlink(place.name, dir_fd=place.folder)
-                # Hadoop's checksummed local file system keeps `.x.crc` beside `x` and trusts it for the next `x`.
-                folder, name = os.path.split(place.name)
-                with suppress(FileNotFoundError):
-                    os.unlink(os.path.join(folder, f".{name}.crc"), dir_fd=place.folder)
+                _remove_checksum(place)
         except FileNotFoundError:
             return False
         return True
@@ -207,6 +211,13 @@ class _DurableWriter(io.BufferedWriter):
             os.fsync(self.fileno())
         finally:
             super().close()
+
+
+def _remove_checksum(place: Place) -> None:
+    """Hadoop's checksummed local file system keeps `.x.crc` beside `x` and trusts it for the next `x`."""
+    folder, name = os.path.split(place.name)
+    with suppress(FileNotFoundError):
+        os.unlink(os.path.join(folder, f".{name}.crc"), dir_fd=place.folder)
 
 
 def _entry_status(path: str, entry: os.DirEntry[str]) -> FileStatus:

@@ -16,7 +16,8 @@ Tests wrap this protocol to fail, delay, tear or lose the reply of the n-th call
 
 Touches: nothing itself; the adapters do.
 Keeps:   1. `create` either makes the whole file or nothing, and never replaces one;
-         2. a name is never reused by a rename, move or link: each fails when the target exists.
+         2. a name is never reused by a rename, move or link: each fails when the target exists; `put_over` is for the
+            few files that change in place.
 """
 
 from __future__ import annotations
@@ -96,6 +97,10 @@ class RenamingStorage(Storage, Protocol):
     def move(self, source: str, target: str) -> None:
         """Rename a file that is one of many: its new name survives a power cut when `sync` of its folder returned.
         Raises like `rename`."""
+
+    def put_over(self, source: str, target: str) -> None:
+        """Move a file to the place of another one, in one step: a reader finds the one or the other, and never nothing.
+        Raises `NotFound` without the source."""
 
     def mark(self, path: str) -> None:
         """Create an empty file that is one of many, likewise. Raises `AlreadyExists`."""

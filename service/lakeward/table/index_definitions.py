@@ -35,8 +35,8 @@ class IndexedColumns:
     version: StatsVersion
 
 
-def load_index_definitions(storage: Storage, base_path: str, config: TableConfig) -> IndexDefinitions:
-    """Raises `BrokenFile`, `Unsupported` and `UntrustedName`."""
+def index_definitions_path(base_path: str, config: TableConfig) -> str:
+    """Raises `UntrustedName`."""
     relative = config.get(_PATH_PROPERTY) or INDEX_DEFINITIONS_PATH
     parts = relative.split("/")
     if parts[0] != HOODIE_FOLDER or {"", ".", ".."} & set(parts):
@@ -45,7 +45,12 @@ def load_index_definitions(storage: Storage, base_path: str, config: TableConfig
             why=f"{_PATH_PROPERTY} is {relative!r}, and it must lie below {HOODIE_FOLDER}.",
             remedy="Correct the property.",
         )
-    path = join(base_path, relative)
+    return join(base_path, relative)
+
+
+def load_index_definitions(storage: Storage, base_path: str, config: TableConfig) -> IndexDefinitions:
+    """Raises `BrokenFile`, `Unsupported` and `UntrustedName`."""
+    path = index_definitions_path(base_path, config)
     try:
         return parse_index_definitions(storage.read(path), file=path)
     except NotFound:

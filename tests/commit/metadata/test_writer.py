@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -45,10 +45,14 @@ COMPLETED = "20270101000000500"
 class Desk:
     """A golden table, and a log file that an attempt says it made for its one file group."""
 
-    def __init__(self, base: Path, storage: LocalStorage | None = None) -> None:
+    def __init__(
+        self, base: Path, storage: LocalStorage | None = None, *, instant: str = INSTANT, number: int = 7
+    ) -> None:
         self.base = base
+        self.instant = instant
+        self.number = number
         self.storage = storage or LocalStorage()
-        self.folder = Path(attempt_folder(str(base), INSTANT, 7))
+        self.folder = Path(attempt_folder(str(base), instant, number))
         self.folder.mkdir(parents=True)
         self.pending = True
         self.indexed = take_metadata_snapshot(self.storage, scan(base), clock=SkippingClock()).indexed
@@ -58,9 +62,9 @@ class Desk:
     def open(self, measured: IndexedColumns) -> DeltaCommitWriter:
         return DeltaCommitWriter(
             self.storage,
-            INSTANT,
+            self.instant,
             folder=str(self.folder),
-            number=7,
+            number=self.number,
             measured=measured,
             clock=SkippingClock(),
         )
@@ -82,17 +86,25 @@ class Desk:
         staged.publish(COMPLETED, is_pending=lambda: self.pending, fence=fence)
 
     def of_instant(self) -> list[str]:
-        return sorted(path.name for path in (self.base / METADATA).rglob(f"*{INSTANT}*"))
+        return sorted(path.name for path in (self.base / METADATA).rglob(f"*{self.instant}*"))
 
     def records(self, partition: str) -> dict[str, MetadataRecord]:
         records: dict[str, MetadataRecord] = {}
-        for path in (self.base / METADATA / partition).glob(f".*_{INSTANT}.log.*"):
-            with path.open("rb") as file:
-                (block,) = metadata_blocks(file, path.stat().st_size, path.name)
-                assert isinstance(block, MetadataBlock) and block.hfile is not None and block.schema_json is not None
+        for block in self.blocks(partition):
+            if block.hfile is not None and block.schema_json is not None:
                 codec = metadata_codec(block.schema_json)
-                records |= {key.decode(): codec.decode(value, path.name) for key, value in block.hfile.entries()}
+                records |= {key.decode(): codec.decode(value, block.where) for key, value in block.hfile.entries()}
         return records
+
+    def deleted(self, partition: str) -> set[str]:
+        return {key for block in self.blocks(partition) for key in block.deleted_keys}
+
+    def blocks(self, partition: str) -> Iterator[MetadataBlock]:
+        for path in (self.base / METADATA / partition).glob(f".*_{self.instant}.log.*"):
+            with path.open("rb") as file:
+                for block in metadata_blocks(file, path.stat().st_size, path.name):
+                    assert isinstance(block, MetadataBlock)
+                    yield block
 
     def range_of_ts(self) -> tuple[object, object]:
         record = self.records("partition_stats")[partition_stats_key("ts", "p")]

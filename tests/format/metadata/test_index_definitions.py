@@ -13,6 +13,7 @@ from lakeward.format.metadata.index_definitions import (
     IndexDefinition,
     IndexDefinitions,
     parse_index_definitions,
+    with_source_fields,
 )
 from lakeward.format.stats.stats_value import StatsVersion
 
@@ -123,3 +124,15 @@ def test_an_unknown_version_is_refused(version: Any):
     """The error names its index."""
     with pytest.raises(Unsupported, match="column_stats"):
         parse(definition("column_stats", version=version))
+
+
+def test_columns_are_named_anew_and_all_else_stays():
+    """Other indexes, and fields that a later release may bring, are as they were. Keeps 3 of
+    format/metadata/index_definitions."""
+    stats, other = definition("column_stats", sourceFields=COLUMNS, later="x"), definition("record_index")
+    document: dict[str, Any] = {"indexDefinitions": {"column_stats": stats, "record_index": other}, "of": {"later": 1}}
+    changed = with_source_fields(json.dumps(document).encode(), "column_stats", [*COLUMNS, "c"], file="index.json")
+
+    stats["sourceFields"] = [*COLUMNS, "c"]
+    assert json.loads(changed) == document
+    assert b'"indexName" : "column_stats"' in changed, "as Hudi lays it out"

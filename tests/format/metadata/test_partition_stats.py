@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from lakeward.format.metadata.partition_stats import partition_stats
+from lakeward.errors import Unsupported
+from lakeward.format.metadata.partition_stats import (
+    holds,
+    over_both,
+    partition_stats,
+    written_partition_stats,
+)
 from lakeward.format.metadata.record import ColumnStatsRecord, PartitionStatsRecord
 from lakeward.format.stats.stats_value import StatsValue, StatsVersion, ValueKind, ValueType, Wrapper
 
@@ -165,3 +171,71 @@ def test_version_1_has_wrappers_in_place_of_types():
 
     found = joined(of_file("a", None, None, None), avro="int", version=V1)
     assert found is not None and (ends(found), found.wrapper, found.version) == ((None, None), None, V1)
+
+
+def written(
+    *records: ColumnStatsRecord, own: str = "own", files: tuple[str, ...] = (), avro: Any = "int", is_known: bool = True
+) -> PartitionStatsRecord | None:
+    names = files or tuple(dict.fromkeys(str(record.file_name) for record in records))
+    columns = {"c": ["null", avro], "d": "int"}
+    found = written_partition_stats("p", names, [own], records, columns=columns, version=V2, is_known=is_known)
+    return next((record for record in found if record.column == "c"), None)
+
+
+def test_a_write_says_what_is_exact():
+    """All files that count are known: the range is exact, whatever stood there. Keeps 3 of
+    format/metadata/partition_stats."""
+    record = written(of_file("a", 3, 5), of_file("own", 7, 9))
+    assert record is not None
+    assert (ends(record), record.is_tight, record.value_count, record.null_count) == ((3, 9), True, 20, 2)
+
+
+def test_a_file_from_before_the_column_holds_nulls():
+    """What is known of it is another column: its rows count as nulls of this one."""
+    record = written(of_file("a", 1, 2, column="d", value_count=4, null_count=0), of_file("own", 7, 9))
+    assert record is not None
+    assert (ends(record), record.is_tight, record.value_count, record.null_count) == ((7, 9), True, 14, 5)
+
+
+@pytest.mark.parametrize(
+    ("files", "is_known"), [(("own", "unknown"), True), (("own",), False)], ids=["a-file", "a-write"]
+)
+def test_a_write_that_does_not_know_all_adds_its_own(files: tuple[str, ...], is_known: bool):
+    """A file without any statistics counts, or a write is under way: the record is joined with the older one."""
+    record = written(of_file("own", 7, 9), files=files, is_known=is_known)
+    assert record is not None
+    assert (ends(record), record.is_tight, record.value_count) == ((7, 9), False, 10)
+
+
+def test_a_type_that_does_not_become_the_column_is_refused():
+    """A service leaves the column out; a write would bring values that are in no range."""
+    with pytest.raises(Unsupported, match="column c"):
+        written(of_file("a", "x", "y", ValueKind.STRING), of_file("own", 7, 9))
+
+
+def test_a_range_over_both_is_of_the_newer_type():
+    """The older one was of ints, and the column holds longs by now."""
+    standing, made = joined(of_file("a", 3, 5)), written(of_file("own", 7, 9, ValueKind.LONG), avro="long")
+    assert standing is not None and made is not None
+    both = over_both(standing, made, ["null", "long"], V2)
+    assert both is not None and ends(both) == (3, 9)
+    assert (both.value_type, both.value_count, both.null_count) == (ValueType(ValueKind.LONG), 20, 2)
+
+
+@pytest.mark.parametrize(
+    ("record", "other", "is_held"),
+    [
+        (of_file("a", 3, 9), of_file("b", 3, 5), True),
+        (of_file("a", 3, 9), of_file("b", 3, 10), False),
+        (of_file("a", 3, 9), of_file("b", 2, 9), False),
+        (of_file("a", 3, 9, null_count=0), of_file("b", 3, 9), False),
+        (of_file("a", None, None), of_file("b", 3, 9), False),
+        (of_file("a", 3, 9), of_file("b", None, None), True),
+        (of_file("a", 3, 9, null_count=0), of_file("b", None, None, null_count=0, value_count=0), True),
+    ],
+)
+def test_a_record_holds_what_a_query_may_look_for(record: ColumnStatsRecord, other: ColumnStatsRecord, is_held: bool):
+    """Values within its range, and nulls where it has some."""
+    one, two = joined(record), joined(other)
+    assert one is not None and two is not None
+    assert holds(one, two) == is_held

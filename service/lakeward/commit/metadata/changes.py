@@ -9,8 +9,12 @@ A clean takes the files that it deleted out of `files`, and what is known of the
 The ranges of partitions stay, and are wider then than they need be. What was merged is removed by that alone. What an
 undone clean brings back comes into the same three, and into no range: it is in no newest slice.
 
-The record index and secondary indexes get nothing: neither moves a row to another file group. (Hudi's own log
-compaction deletes the keys again whose deletes it keeps; `format/metadata/log_stats.py` says why we do not.)
+A write of rows adds to the same four; a new base file counts in the place of the one before it. Files of groups that
+are replaced stay in `files` until a clean, and count for no range; a partition that is deleted stays listed, without
+any. What a write says of keys is in `write_changes.py`.
+
+From services the record index and secondary indexes get nothing: none moves a row to another file group. (Hudi's own
+log compaction deletes the keys again whose deletes it keeps; `format/metadata/log_stats.py` says why we do not.)
 
 A log of changes (`.cdc`) is in `files` and nowhere else: nothing of a table's rows is read from it.
 
@@ -85,14 +89,16 @@ class DeletedFile:
         return parse_log_file(self.name) is None
 
 
-def files_records(files: Iterable[NewFile], deleted: Iterable[DeletedFile] = ()) -> dict[str, MetadataRecord]:
-    """Records of the partition `files`, by key."""
+def files_records(
+    files: Iterable[NewFile], deleted: Iterable[DeletedFile] = (), *, of_write: bool = False
+) -> dict[str, MetadataRecord]:
+    """Records of the partition `files`, by key; of a write the record of all partitions, even if it touches none."""
     by_partition: dict[str, dict[str, FileEntry]] = {}
     for file in files:
         assert file.size > 0, "a file without a byte is no data file"
         by_partition.setdefault(files_key(file.partition_path), {})[file.name] = FileEntry(file.size)
     touched = FilesRecord({key: FileEntry(0) for key in by_partition}, is_all_partitions=True)
-    records: dict[str, MetadataRecord] = {ALL_PARTITIONS: touched} if by_partition else {}
+    records: dict[str, MetadataRecord] = {ALL_PARTITIONS: touched} if by_partition or of_write else {}
     for gone in deleted:
         by_partition.setdefault(files_key(gone.partition_path), {})[gone.name] = FileEntry(0, is_deleted=True)
     return records | {key: FilesRecord(entries) for key, entries in by_partition.items()}
@@ -116,6 +122,11 @@ def deleted_filters(deleted: Iterable[DeletedFile]) -> list[str]:
     return [bloom_filter_key(file.partition_path, file.name) for file in deleted if file.is_base_file]
 
 
+def deleted_ranges(partition_paths: Iterable[str], columns: Collection[str]) -> list[str]:
+    """Keys of what partition_stats has of partitions that go."""
+    return [partition_stats_key(column, path) for path in partition_paths for column in columns]
+
+
 def partition_stats_records(records: Iterable[PartitionStatsRecord]) -> dict[str, MetadataRecord]:
     return {partition_stats_key(_column(record), record.file_name or ""): record for record in records}
 
@@ -134,21 +145,25 @@ def by_file_group(entries: Mapping[str, T], count: int) -> dict[int, list[tuple[
     return groups
 
 
-def counting_files(groups: Iterable[FileGroup], new: Collection[NewFile], *, instant: str) -> dict[str, list[str]]:
+def counting_files(
+    groups: Iterable[FileGroup], new: Collection[NewFile], *, instant: str, replaced: Collection[GroupId] = ()
+) -> dict[str, list[str]]:
     """The files that count for the statistics of each partition, by `format/metadata/partition_stats.py`.
 
     Args:
         groups: of the partitions, as they are before the commit.
         new: what the commit of `instant` adds. A base file begins a slice at `instant`.
+        replaced: groups that the commit takes away.
     """
     new = [file for file in new if not file.is_change_log]
     made: dict[GroupId, NewFile] = {(file.partition_path, file.file_id): file for file in new}
+    gone = frozenset(replaced)
     counting: dict[str, list[str]] = {}
     for file in new:
         counting.setdefault(file.partition_path, []).append(file.name)
     for group in groups:
         names = counting.get(group.partition_path)
-        if names is not None:
+        if names is not None and (group.partition_path, group.file_id) not in gone:
             file_made = made.get((group.partition_path, group.file_id))
             since = instant if file_made is not None and file_made.is_base_file else ""
             names.extend(_names(group, since=since))

@@ -2,7 +2,8 @@
 
 Touches: storage, reading only: what `table/metadata/metadata_table.py` touches, the index definitions, the head of
          one file.
-Keeps:   a table whose metadata table we cannot write to is an error here, before anything is written.
+Keeps:   a table whose metadata table we cannot write to is an error here, before anything is written; for a write of
+         rows that is so of each index that must learn of rows and that we have no records for.
 """
 
 from __future__ import annotations
@@ -10,14 +11,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lakeward.clock import Clock
-from lakeward.errors import BrokenFile
+from lakeward.commit.metadata.indexed_by_write import IndexedByWrite, indexed_by_write
+from lakeward.errors import BrokenFile, Refused
 from lakeward.format.hfile.reader import HFileReader
 from lakeward.format.log.block import CorruptBlock
 from lakeward.format.metadata.codec import metadata_codec
 from lakeward.format.metadata.log_file import metadata_blocks
-from lakeward.format.metadata.partition import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS
+from lakeward.format.metadata.partition import (
+    BLOOM_FILTERS,
+    COLUMN_STATS,
+    FILES,
+    PARTITION_STATS,
+    RECORD_INDEX,
+    SECONDARY_INDEX_PREFIX,
+)
 from lakeward.storage.storage import Storage, join
-from lakeward.table.index_definitions import IndexedColumns, load_indexed_columns
+from lakeward.table.index_definitions import IndexedColumns, load_index_definitions, load_indexed_columns
 from lakeward.table.metadata.metadata_table import MetadataTable, load_metadata_table
 from lakeward.table.snapshot import TableSnapshot
 
@@ -36,6 +45,8 @@ class MetadataSnapshot:
     indexed: IndexedColumns | None
     schema_json: str
     """The schema of the newest records in it."""
+    by_write: IndexedByWrite | None = None
+    """What `indexed` comes from, where the writer writes rows."""
 
     @property
     def has_partition_stats(self) -> bool:
@@ -48,15 +59,59 @@ class MetadataSnapshot:
         return counts, self.indexed, self.schema_json
 
 
-def take_metadata_snapshot(storage: Storage, snapshot: TableSnapshot, *, clock: Clock) -> MetadataSnapshot:
-    """The snapshot of a table that has one. Raises `Unsupported` and `BrokenFile` where we cannot write to it."""
+def take_metadata_snapshot(
+    storage: Storage, snapshot: TableSnapshot, *, clock: Clock, write_schema: str | None = None
+) -> MetadataSnapshot:
+    """The snapshot of a table that has one. Raises `Unsupported` and `BrokenFile` where we cannot write to it.
+
+    Args:
+        write_schema: for a write of rows: the table's schema from it on, Avro JSON. Raises `Refused` then, too.
+    """
     config = snapshot.config
+    if write_schema is not None:
+        check_rows_can_be_written(storage, snapshot)
     wanted = [partition for partition in WRITTEN if partition in config.built_metadata_partitions]
     table = load_metadata_table(storage, snapshot.base_path, config, snapshot.timeline, clock=clock, partitions=wanted)
-    indexed = load_indexed_columns(storage, snapshot.base_path, config, snapshot.schema)
+    by_write = None if write_schema is None else indexed_by_write(storage, snapshot, write_schema)
+    if by_write is None:
+        indexed = load_indexed_columns(storage, snapshot.base_path, config, snapshot.schema)
+    else:
+        indexed = by_write.indexed
     schema_json = newest_schema(storage, table)
     metadata_codec(schema_json)
-    return MetadataSnapshot(table, indexed, schema_json)
+    return MetadataSnapshot(table, indexed, schema_json, by_write)
+
+
+def check_rows_can_be_written(storage: Storage, snapshot: TableSnapshot) -> None:
+    """Raise `Refused` where an index of the table must learn of rows in a way that we have no records for.
+
+    An index that a write passes over leads Hudi's next writer to old places of rows, or to none: it makes a second row.
+    """
+    config = snapshot.config
+    if inflight := config.inflight_metadata_partitions:
+        raise Refused(
+            f"Rows cannot be written to {snapshot.base_path} now.",
+            why=f"An index is being built, and must learn of them while it is: {', '.join(inflight)}.",
+            remedy="Wait until it is built, or have Hudi drop it.",
+        )
+    strange = [name for name in config.built_metadata_partitions if name not in (*WRITTEN, RECORD_INDEX)]
+    if strange:
+        kind = "secondary index" if strange[0].startswith(SECONDARY_INDEX_PREFIX) else "index"
+        name = strange[0].removeprefix(SECONDARY_INDEX_PREFIX)
+        raise Refused(
+            f"Rows cannot be written to {snapshot.base_path}.",
+            why=f"Its {kind} {name} must learn of each row, and this release has no records for it.",
+            remedy=f"Drop it by Hudi (`DROP INDEX {name} ON …`) and create it again after the writes, or write with "
+            "Hudi.",
+        )
+    if RECORD_INDEX in config.built_metadata_partitions:
+        is_partitioned = load_index_definitions(storage, snapshot.base_path, config).is_partitioned_record_index
+        kind = "one for each partition of the data" if is_partitioned else "a global one"
+        raise Refused(
+            f"Rows cannot be written to {snapshot.base_path}.",
+            why=f"Its record index ({kind}) must learn of each key, and this release has no records for it.",
+            remedy="Have Hudi drop it, or write with Hudi.",
+        )
 
 
 def newest_schema(storage: Storage, table: MetadataTable) -> str:

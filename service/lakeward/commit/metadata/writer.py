@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import BinaryIO
@@ -33,22 +33,31 @@ from lakeward.commit.metadata.changes import (
     column_stats_records,
     counting_files,
     deleted_filters,
+    deleted_ranges,
     deleted_stats,
     files_records,
     partition_stats_records,
 )
 from lakeward.commit.metadata.delta_commit import COMMIT_FILE, DeltaCommit, StagedDeltaCommit, check_not_rolled_back
+from lakeward.commit.metadata.indexed_by_write import name_columns
 from lakeward.commit.metadata.snapshot import MetadataSnapshot, take_metadata_snapshot
+from lakeward.commit.metadata.write_changes import WriteChanges
 from lakeward.commit.transition import MetadataAction, TimelineFiles
 from lakeward.errors import Conflict
 from lakeward.format.avro.schema import without_meta_columns
 from lakeward.format.file_name import LogFileName, WriteToken
 from lakeward.format.metadata.base_file_stats import read_bloom_filter
 from lakeward.format.metadata.codec import metadata_codec
-from lakeward.format.metadata.key import column_prefix, column_stats_key
+from lakeward.format.metadata.key import column_prefix, column_stats_key, partition_stats_key
 from lakeward.format.metadata.log_file import MetadataLogStats, write_metadata_deletes, write_metadata_log
 from lakeward.format.metadata.partition import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS
-from lakeward.format.metadata.partition_stats import partition_stats
+from lakeward.format.metadata.partition_stats import (
+    can_be_joined,
+    holds,
+    over_both,
+    partition_stats,
+    written_partition_stats,
+)
 from lakeward.format.metadata.record import (
     BloomFilterRecord,
     ColumnStatsRecord,
@@ -102,21 +111,40 @@ class DeltaCommitWriter:
         """Logs in the folder, by name."""
         self._known: dict[tuple[str, str], list[ColumnStatsRecord]] = {}
         """What column_stats has of a file, by partition path and name. Files never change, so neither does this."""
-        self._joined: dict[str, tuple[Sequence[str], Sequence[PartitionStatsRecord]]] = {}
-        """The statistics of a partition, and the files that they are of; for what was prepared."""
+        self._joined: dict[str, tuple[Sequence[str], bool, Sequence[PartitionStatsRecord]]] = {}
+        """The statistics of a partition behind the files that they are of, and whether no others count; for what was
+        prepared."""
 
     def prepare(
-        self, snapshot: TableSnapshot, files: Sequence[NewFile] = (), *, deleted: Sequence[DeletedFile] = ()
+        self,
+        snapshot: TableSnapshot,
+        files: Sequence[NewFile] = (),
+        *,
+        deleted: Sequence[DeletedFile] = (),
+        write: WriteChanges | None = None,
     ) -> None:
-        """Do what can be done before the table lock is held. `snapshot` shows the partitions of `files` whole."""
-        metadata = take_metadata_snapshot(self._storage, snapshot, clock=self._clock)
-        self._write_logs(metadata, snapshot.base_path, files, deleted)
+        """Do what can be done before the table lock is held. `snapshot` shows the partitions of `files` whole.
+
+        Args:
+            write: of a write of rows, which goes about it like this:
+
+                indexed = indexed_by_write(storage, snapshot, schema).indexed    for its `WriteContext`
+                writer = DeltaCommitWriter(…, measured=indexed, …)
+                changes = WriteChanges(schema, [KeyChanges(result.partition_path, result.key_changes), …], …)
+                writer.prepare(snapshot, files, write=changes)                   no lock
+                participant = writer.stage(snapshot, files, write=changes, fence=fence)     under the lock
+
+                `snapshot` is that of the table before the write, and shows the partitions of what is replaced whole,
+                too. Raises `Refused` where the table has an index that we cannot write: `check_rows_can_be_written`
+                tells so before anything is written.
+        """
+        metadata = self._take(snapshot, write)
+        self._write_logs(metadata, snapshot, files, deleted, write)
         if metadata.has_partition_stats:
-            new = _new(files)
-            self._learn(
-                metadata, counting_files(snapshot.file_groups, new, instant=self._instant), new, everything=True
-            )
-            self._partition_stats(metadata, snapshot, new)
+            new, replaced = _new(files), write.replaced if write is not None else ()
+            counting = counting_files(snapshot.file_groups, new, instant=self._instant, replaced=replaced)
+            self._learn(metadata, counting, new, everything=True)
+            self._partition_stats(metadata, snapshot, new, write)
 
     def stage(
         self,
@@ -124,17 +152,18 @@ class DeltaCommitWriter:
         files: Sequence[NewFile] = (),
         *,
         deleted: Sequence[DeletedFile] = (),
+        write: WriteChanges | None = None,
         fence: Callable[[], None],
     ) -> StagedDeltaCommit:
-        """Bring what was prepared up to date and write the rest. Under the lock.
+        """Bring what was prepared up to date and write the rest. Under the lock; otherwise as `prepare`.
 
-        Raises `Conflict` where the new files do not have what is needed now.
+        Raises `Conflict` where the new files do not have what is needed now, or a later write was faster.
         """
-        metadata = take_metadata_snapshot(self._storage, snapshot, clock=self._clock)
+        metadata = self._take(snapshot, write)
         if any(each.time == self._instant for each in metadata.table.timeline.instants):
             left = DeltaCommit(self._storage, snapshot.base_path, self._instant, self._clock)
             left.roll_back(by=self._number, fence=fence)
-            metadata = take_metadata_snapshot(self._storage, snapshot, clock=self._clock)
+            metadata = self._take(snapshot, write)
         timeline = metadata.table.timeline
         folder = timeline_folder(metadata.table.base_path, metadata.table.config)
         check_not_rolled_back(self._storage, folder, self._instant, timeline)
@@ -144,12 +173,15 @@ class DeltaCommitWriter:
                 why="Its new files were measured for others, and readers take what is missing for null.",
                 remedy="Run the command again; nothing was published.",
             )
-        if self._prepared != (metadata.shape, tuple(files), tuple(deleted)):
-            self._write_logs(metadata, snapshot.base_path, files, deleted)
+        if self._prepared != _shape(metadata, snapshot, files, deleted, write):
+            self._write_logs(metadata, snapshot, files, deleted, write)
         if metadata.has_partition_stats:
-            self._write_log(
-                metadata, PARTITION_STATS, _encoded(metadata, self._partition_stats(metadata, snapshot, _new(files)))
-            )
+            ranges = self._partition_stats(metadata, snapshot, _new(files), write)
+            if write is not None:
+                self._check_not_overtaken(metadata, ranges)
+            self._write_log(metadata, PARTITION_STATS, _encoded(metadata, ranges))
+        if metadata.by_write is not None:
+            name_columns(self._storage, snapshot, metadata.by_write, fence=fence)
         commit = write_commit_metadata(_commit(metadata.schema_json, self._logs.values()))
         self._storage.create(join(self._folder, COMMIT_FILE), commit)
         return StagedDeltaCommit(
@@ -161,15 +193,25 @@ class DeltaCommitWriter:
             logs={stat.path or "": stat.file_size_in_bytes or 0 for stat in self._logs.values()},
         )
 
+    def _take(self, snapshot: TableSnapshot, write: WriteChanges | None) -> MetadataSnapshot:
+        schema = None if write is None else write.schema
+        return take_metadata_snapshot(self._storage, snapshot, clock=self._clock, write_schema=schema)
+
     def _write_logs(
-        self, metadata: MetadataSnapshot, base_path: str, files: Sequence[NewFile], deleted: Sequence[DeletedFile]
+        self,
+        metadata: MetadataSnapshot,
+        snapshot: TableSnapshot,
+        files: Sequence[NewFile],
+        deleted: Sequence[DeletedFile],
+        write: WriteChanges | None,
     ) -> None:
-        """Write the logs of all partitions that depend on the files that come and go alone."""
+        """Write the logs of all partitions that depend on nothing but what comes and goes."""
+        base_path = snapshot.base_path
         for name in self._logs:
             self._storage.delete(join(self._folder, name))
         self._logs.clear()
         self._joined.clear()
-        self._write_log(metadata, FILES, _encoded(metadata, files_records(files, deleted)))
+        self._write_log(metadata, FILES, _encoded(metadata, files_records(files, deleted, of_write=write is not None)))
         if COLUMN_STATS in metadata.table.slices:
             self._write_log(metadata, COLUMN_STATS, _encoded(metadata, column_stats_records(files)))
             columns = metadata.indexed.columns if metadata.indexed is not None else ()
@@ -183,7 +225,10 @@ class DeltaCommitWriter:
             }
             self._write_log(metadata, BLOOM_FILTERS, filters)
             self._write_deletes(metadata, BLOOM_FILTERS, deleted_filters(deleted))
-        self._prepared = (metadata.shape, tuple(files), tuple(deleted))
+        if write is not None and metadata.indexed is not None and metadata.has_partition_stats:
+            gone = deleted_ranges(write.deleted_partitions, metadata.indexed.columns)
+            self._write_deletes(metadata, PARTITION_STATS, gone)
+        self._prepared = _shape(metadata, snapshot, files, deleted, write)
 
     def _write_log(
         self, metadata: MetadataSnapshot, partition: str, entries: Mapping[str, Callable[[], bytes]]
@@ -239,28 +284,106 @@ class DeltaCommitWriter:
             return read_bloom_filter(source, file_name=path)
 
     def _partition_stats(
-        self, metadata: MetadataSnapshot, snapshot: TableSnapshot, files: Sequence[NewFile]
+        self,
+        metadata: MetadataSnapshot,
+        snapshot: TableSnapshot,
+        files: Sequence[NewFile],
+        write: WriteChanges | None,
     ) -> dict[str, MetadataRecord]:
         assert metadata.indexed is not None, "column_stats is there"
-        if _has_earlier_write(snapshot.timeline, self._instant):
+        may_be_exact = not _has_earlier_write(snapshot.timeline, self._instant)
+        if write is None and not may_be_exact:
             return {}
-        counting = counting_files(snapshot.file_groups, files, instant=self._instant)
+        replaced = write.replaced if write is not None else ()
+        counting = counting_files(snapshot.file_groups, files, instant=self._instant, replaced=replaced)
+        own: dict[str, list[str]] = {}
+        for file in files:
+            if not file.is_change_log:
+                own.setdefault(file.partition_path, []).append(file.name)
         # Which files of a group count is unknown where its slices cannot be told.
-        for frozen in snapshot.frozen:
-            counting.pop(frozen.partition_path, None)
+        frozen = {group.partition_path for group in snapshot.frozen}
+        if write is None:
+            counting = {path: names for path, names in counting.items() if path not in frozen}
         self._learn(metadata, counting, files, everything=False)
-        own = {(file.partition_path, file.name): file.column_stats for file in files}
+        records: list[PartitionStatsRecord] = []
         for path, names in counting.items():
-            if path in self._joined and self._joined[path][0] == names:
-                continue
-            stats = chain.from_iterable(
-                own[path, name] if (path, name) in own else self._known.get((path, name), ()) for name in names
+            is_known = may_be_exact and path not in frozen
+            if path not in self._joined or self._joined[path][:2] != (names, is_known):
+                stats = self._stats_of(path, names, files)
+                columns, version = metadata.indexed.columns, metadata.indexed.version
+                if write is None:
+                    joined = partition_stats(path, names, stats, columns=columns, version=version)
+                else:
+                    joined = written_partition_stats(
+                        path, names, own[path], stats, columns=columns, version=version, is_known=is_known
+                    )
+                self._joined[path] = names, is_known, joined
+            records += self._joined[path][2]
+        if write is not None:
+            records = self._over_older_ranges(metadata, records, may_be_exact=may_be_exact)
+        return partition_stats_records(records)
+
+    def _stats_of(self, path: str, names: Sequence[str], files: Sequence[NewFile]) -> Iterator[ColumnStatsRecord]:
+        own = {(file.partition_path, file.name): file.column_stats for file in files}
+        return chain.from_iterable(
+            own[path, name] if (path, name) in own else self._known.get((path, name), ()) for name in names
+        )
+
+    def _over_older_ranges(
+        self, metadata: MetadataSnapshot, records: Sequence[PartitionStatsRecord], *, may_be_exact: bool
+    ) -> list[PartitionStatsRecord]:
+        """Records that are exact as they are, and of the others what must be said beside the older ones."""
+        assert metadata.indexed is not None, "column_stats is there"
+        loose = partition_stats_records(record for record in records if not record.is_tight)
+        older = MetadataReader(self._storage, metadata.table).lookup(PARTITION_STATS, loose) if loose else {}
+        found = []
+        for record in records:
+            standing = older.get(partition_stats_key(record.column or "", record.file_name or ""))
+            if record.is_tight or not isinstance(standing, PartitionStatsRecord):
+                found.append(record)
+            elif may_be_exact:
+                # Hudi joins ranges by an order of its own, in which some text and bytes fall out; so do it here.
+                kind, version = metadata.indexed.columns[record.column or ""], metadata.indexed.version
+                joined = over_both(standing, record, kind, version)
+                found.append(replace(joined, is_tight=True) if joined is not None else record)
+            elif can_be_joined(standing, record):
+                found.append(record)
+            else:
+                raise Conflict(
+                    f"The range of the column {record.column} in the partition {record.file_name!r} cannot be told.",
+                    why="Its type changes by this write, and another write that began before is under way.",
+                    remedy="Run the command again when that one is complete or rolled back; nothing was published.",
+                )
+        return found
+
+    def _check_not_overtaken(self, metadata: MetadataSnapshot, ranges: Mapping[str, MetadataRecord]) -> None:
+        """Logs are read in the order of their instants, so a range that a later write stated holds, not ours.
+
+        t10 we begin; t20 a writer begins, and commits with the range of all files that it sees; t30 we commit: what
+        we brought is in no range, and queries skip the partition until the next commit there.
+        """
+        mine = comparable_time(self._instant)
+        later = tuple(
+            replace(
+                slice_,
+                base_file=None,
+                log_files=tuple(log for log in slice_.log_files if comparable_time(log.name.instant) > mine),
             )
-            joined = partition_stats(
-                path, names, stats, columns=metadata.indexed.columns, version=metadata.indexed.version
-            )
-            self._joined[path] = names, joined
-        return partition_stats_records(record for path in counting for record in self._joined[path][1])
+            for slice_ in metadata.table.slices[PARTITION_STATS]
+        )
+        if not any(slice_.log_files for slice_ in later):
+            return
+        stated = MetadataReader(self._storage, replace(metadata.table, slices={PARTITION_STATS: later}))
+        for key, record in stated.lookup(PARTITION_STATS, ranges).items():
+            ours = ranges[key]
+            assert isinstance(ours, PartitionStatsRecord), "they are what is written to this partition"
+            if isinstance(record, PartitionStatsRecord) and record.is_tight and not holds(record, ours):
+                raise Conflict(
+                    f"A later write to the partition {ours.file_name!r} of the table was faster than this one.",
+                    why=f"It stated the range of the column {ours.column} without the rows of this one, and readers "
+                    "believe the later instant: queries would skip the partition.",
+                    remedy="Run the command again, or with more retries; nothing was published.",
+                )
 
     def _learn(
         self,
@@ -291,6 +414,17 @@ class DeltaCommitWriter:
         # The process that committed a file wrote its records before: what is not there now will not come.
         for file in wanted:
             self._known.setdefault(file, [])
+
+
+def _shape(
+    metadata: MetadataSnapshot,
+    snapshot: TableSnapshot,
+    files: Sequence[NewFile],
+    deleted: Sequence[DeletedFile],
+    write: WriteChanges | None,
+) -> tuple[object, ...]:
+    """What the logs in the folder depend on."""
+    return (metadata.shape, tuple(files), tuple(deleted), write)
 
 
 def _new(files: Iterable[NewFile]) -> list[NewFile]:

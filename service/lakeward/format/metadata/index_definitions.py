@@ -7,12 +7,14 @@ partition_stats share that of column_stats, and where it is missing the table's 
 
 Touches: nothing.
 Keeps:   1. a definition that is not as it should be is a `BrokenFile`, never left out;
-         2. a version that we do not know is `Unsupported`.
+         2. a version that we do not know is `Unsupported`;
+         3. where columns are named anew, all that the file says beside them is kept, also what we do not know.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,6 +92,16 @@ def parse_index_definitions(data: bytes, *, file: str) -> IndexDefinitions:
             why=f"{unknown}.",
             remedy="Upgrade Lakeward, or have Hudi drop that index.",
         ) from None
+
+
+def with_source_fields(data: bytes, name: str, columns: Sequence[str], *, file: str) -> bytes:
+    """The file with other columns for the index `name`, which it has; all else as it was. Raises `BrokenFile`."""
+    definitions = parse_index_definitions(data, file=file)
+    assert name in definitions.by_name, "its columns were read of this file"
+    document = orjson.loads(data)
+    document["indexDefinitions"][name]["sourceFields"] = list(columns)
+    # As Hudi's writers lay it out.
+    return json.dumps(document, indent=2, separators=(",", " : "), ensure_ascii=False).encode()
 
 
 class _UnknownVersion(Exception):

@@ -8,6 +8,11 @@ latest merged slice of each file group of the partition, as the table is with th
     * of a file group in another service's pending compaction: the slice before it as well;
     * no file of a file group that was replaced, and none of an instant that is pending, but for the commit's own.
 
+A write brings values, so its record must hold whatever else is there. Where it may not say that its range is exact it
+gives the range of its own files, not tight, and readers take the one over both records. A column that came to the table
+later than some of the files has no record of those: they have nulls there, and count as such (Hudi leaves them out, and
+a query for nulls passes the partition by).
+
 Rows are not looked at, so the counts are those of the files: a row of a base file that a log updates counts twice.
 
 The record says that its range is exact ("tight"), so that it takes the older record's place; Hudi says so wherever it
@@ -18,18 +23,21 @@ files that it does know there, which queries then believe.
 
 Touches: nothing.
 Keeps:   1. every value of a file that counts lies within the partition's range;
-         2. a column is left out unless every file that counts has a record of it whose type becomes the column's.
+         2. a column is left out unless every file that counts has a record of it whose type becomes the column's;
+         3. of a write, every value of its own files lies within what readers make of the record and the older ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from lakeward.format.metadata.record import ColumnStatsRecord, PartitionStatsRecord
-from lakeward.format.stats.column_range import greatest, least
+from lakeward.errors import Unsupported
+from lakeward.format.metadata.record import ColumnStatsRecord, PartitionStatsRecord, StatsRecord
+from lakeward.format.stats.column_range import greatest, is_less, least
 from lakeward.format.stats.stats_value import StatsValue, StatsVersion, ValueKind, Wrapper, value_type_of
 
 
@@ -61,8 +69,98 @@ def partition_stats(
     return joined
 
 
+def written_partition_stats(
+    partition_path: str,
+    files: Collection[str],
+    own: Collection[str],
+    stats: Iterable[ColumnStatsRecord],
+    *,
+    columns: Mapping[str, Any],
+    version: StatsVersion,
+    is_known: bool,
+) -> list[PartitionStatsRecord]:
+    """A record for each of `columns` that one of the files has values of; of a write.
+
+    Args:
+        files: the names of those that count, `own` among them.
+        own: what the write adds.
+        is_known: False where other files may count for readers of this record than those.
+
+    Raises `Unsupported` where the files' types do not become the column's.
+    """
+    wanted = frozenset(files)
+    by_file: dict[str, dict[str, ColumnStatsRecord]] = {}
+    for record in stats:
+        if record.file_name in wanted and record.column is not None and not record.is_deleted:
+            by_file.setdefault(record.file_name, {})[record.column] = record
+    is_exact = is_known and len(by_file) == len(wanted)
+    counting = [by_file[name] for name in (wanted if is_exact else own) if name in by_file]
+    joined = []
+    for column, avro_type in columns.items():
+        records = [of_file[column] for of_file in counting if column in of_file]
+        if not records:
+            continue
+        made = _joined(partition_path, column, records, avro_type, version)
+        if made is None:
+            raise Unsupported(
+                f"The range of the column {column} in the partition {partition_path!r} cannot be told.",
+                why="The statistics of its files are of types that do not become the column's.",
+                remedy="Run a FULL compaction or clustering of the partition, or have Hudi drop partition_stats "
+                "(hoodie.metadata.index.partition.stats.enable=false), and write again.",
+            )
+        nulls = sum(_rows(of_file) for of_file in counting if column not in of_file)
+        joined.append(
+            replace(
+                made,
+                value_count=(made.value_count or 0) + nulls,
+                null_count=(made.null_count or 0) + nulls,
+                is_tight=is_exact,
+            )
+        )
+    return joined
+
+
+def holds(record: PartitionStatsRecord, other: PartitionStatsRecord) -> bool:
+    """Whether a query that finds nothing by `record` may leave out what `other` is of."""
+    if other.min_value is None or other.max_value is None:
+        return (record.null_count or 0) > 0 or not other.null_count
+    if record.min_value is None or record.max_value is None:
+        return False
+    if (record.value_type, record.wrapper) != (other.value_type, other.wrapper):
+        return False
+    goes_beyond = is_less(other.min_value, record.min_value) or is_less(record.max_value, other.max_value)
+    return not goes_beyond and ((record.null_count or 0) > 0 or not other.null_count)
+
+
+def can_be_joined(standing: PartitionStatsRecord, other: PartitionStatsRecord) -> bool:
+    """Whether readers find the range over both by themselves (`format/metadata/merge.py`)."""
+    is_of_one_type = (standing.value_type, standing.wrapper) == (other.value_type, other.wrapper)
+    return is_of_one_type or None in (standing.min_value, other.min_value)
+
+
+def over_both(
+    standing: PartitionStatsRecord, made: PartitionStatsRecord, avro_type: Any, version: StatsVersion
+) -> PartitionStatsRecord | None:
+    """A record of the column as it is now, in place of both; None where the older type does not become the newer."""
+    assert made.column is not None, "we made it, with a column"
+    both = [standing, made] if standing.min_value is not None else [made]
+    joined = _joined(made.file_name or "", made.column, both, avro_type, version)
+    if joined is None or standing.min_value is not None:
+        return joined
+    return replace(
+        joined,
+        value_count=(joined.value_count or 0) + (standing.value_count or 0),
+        null_count=(joined.null_count or 0) + (standing.null_count or 0),
+    )
+
+
+def _rows(of_file: Mapping[str, ColumnStatsRecord]) -> int:
+    """How many rows a file has: a column that is no list has a value for each."""
+    return min((record.value_count or 0 for record in of_file.values()), default=0)
+
+
 def _joined(
-    partition_path: str, column: str, records: list[ColumnStatsRecord], avro_type: Any, version: StatsVersion
+    partition_path: str, column: str, records: Sequence[StatsRecord], avro_type: Any, version: StatsVersion
 ) -> PartitionStatsRecord | None:
     """None where the files' types do not become the column's."""
     kind = value_type_of(avro_type, where=f"The column {column}")
@@ -95,7 +193,7 @@ def _joined(
     )
 
 
-def _kind(record: ColumnStatsRecord) -> ValueKind | None:
+def _kind(record: StatsRecord) -> ValueKind | None:
     return record.value_type.kind if record.value_type is not None else _KINDS.get(record.wrapper)
 
 
