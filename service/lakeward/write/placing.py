@@ -203,7 +203,7 @@ class _Placing:
                 continue
             else:
                 file_id = f"{bucket}{self._new_uuid()[_DIGITS:]}-0"
-                target = self._add(HandleKind.CREATE, partition_path, file_id, rolls_over=False)
+                target = self._add(HandleKind.CREATE, partition_path, file_id)
             self.places[partition_path, bucket] = (Share(target, count),)
 
     def place_by_size(self, partition_path: str, rows: Mapping[str | None, int]) -> None:
@@ -232,7 +232,7 @@ class _Placing:
         per_file = self._rows_per_file
         shares = []
         for number in range(ceil(rows / per_file)):
-            target = self._add(HandleKind.CREATE, partition_path, f"{self._new_uuid()}-0")
+            target = self._add(HandleKind.CREATE, partition_path, f"{self._new_uuid()}-0", rolls_over=True)
             shares.append(Share(target, min(per_file, rows - number * per_file)))
         return shares
 
@@ -306,7 +306,7 @@ class _Placing:
         prev_commit: str = "null",
         keeps_duplicates: bool = False,
         counts_as_updates: bool = False,
-        rolls_over: bool = True,
+        rolls_over: bool = False,
     ) -> int:
         index = len(self.targets)
         target = WriteTarget(index, kind, partition_path, file_id)

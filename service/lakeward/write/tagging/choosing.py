@@ -1,0 +1,102 @@
+"""Choose how a write finds the file groups of its keys: what is asked, held against what the table shows of itself.
+
+Touches: storage, reading: whether there is a folder of other kinds of buckets; for the record index its metadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lakeward.clock import Clock
+from lakeward.errors import Refused, UsageError
+from lakeward.storage.storage import Storage, join
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import (
+    BUCKET_FIELDS,
+    BUCKETS,
+    INDEX_TYPE,
+    RECORD_INDEX_TYPES,
+    TableConfig,
+    hoodie_folder,
+)
+from lakeward.write.request import IndexKind, WriteRequest
+from lakeward.write.tagging.bucket import BucketTagging
+from lakeward.write.tagging.record_index import RecordIndexTagging
+from lakeward.write.tagging.simple import SimpleTagging
+from lakeward.write.tagging.tagging import NewKeys, Tagging
+
+_TYPES: Mapping[IndexKind, frozenset[str]] = {
+    IndexKind.BUCKET: frozenset({"BUCKET"}),
+    IndexKind.SIMPLE: frozenset({"SIMPLE", "BLOOM"}),
+    IndexKind.RECORD: RECORD_INDEX_TYPES,
+}
+"""Hudi's names of indexes that find the same keys in the same places."""
+_OTHER_BUCKETS = ".bucket_index"
+"""The folder below `.hoodie` in which Hudi keeps the buckets of consistent hashing, and numbers by partition."""
+
+
+def choose_tagging(storage: Storage, snapshot: TableSnapshot, request: WriteRequest, *, clock: Clock) -> Tagging:
+    """Raises `UsageError` for what does not fit together, and `Refused` for a table that has another kind of index."""
+    if not snapshot.config.populate_meta_fields:
+        raise Refused(
+            "The table's rows do not carry their keys, and this release does not write such tables.",
+            why="hoodie.populate.meta.fields is false.",
+            remedy="Write it with Hudi; Lakeward's services work on it as on others.",
+        )
+    _check_index(snapshot.config, request)
+    if request.index is IndexKind.BUCKET:
+        return _buckets(storage, snapshot, request)
+    if request.buckets is not None or request.bucket_fields:
+        raise UsageError(
+            f"Buckets are named, and the index is {request.index}.",
+            remedy="Name the bucket index, or leave the buckets out.",
+        )
+    if not request.operation.finds_keys:
+        return NewKeys()
+    if request.index is IndexKind.RECORD:
+        return RecordIndexTagging.of(storage, snapshot, clock=clock)
+    return SimpleTagging.of(snapshot)
+
+
+def _check_index(config: TableConfig, request: WriteRequest) -> None:
+    """What the table says of its index all writers must heed; most tables say nothing."""
+    if config.index_type is not None and config.index_type not in _TYPES[request.index]:
+        raise _another(INDEX_TYPE, config.index_type, f"the index {request.index}")
+    if request.index is not IndexKind.BUCKET:
+        return
+    if config.buckets not in (None, request.buckets):
+        raise _another(BUCKETS, str(config.buckets), f"{request.buckets} buckets")
+    if config.bucket_fields and config.bucket_fields != (request.bucket_fields or config.record_key_fields):
+        raise _another(BUCKET_FIELDS, ",".join(config.bucket_fields), f"{','.join(request.bucket_fields) or 'all'}")
+
+
+def _another(name: str, of_table: str, asked: str) -> Refused:
+    return Refused(
+        f"The table says {name}={of_table}, and the write has {asked}.",
+        why="A key that is looked for in another way than it was written is not found, and is soon there twice.",
+        remedy="Write with what the table says.",
+    )
+
+
+def _buckets(storage: Storage, snapshot: TableSnapshot, request: WriteRequest) -> BucketTagging:
+    if request.buckets is None or request.buckets < 1:
+        raise UsageError(
+            "The bucket index needs the number of buckets in a partition.",
+            why="The table does not say it; a key would go to another bucket than that which has it.",
+            remedy="Give the number that the table's other writers have (`hoodie.bucket.index.num.buckets`).",
+        )
+    keys = snapshot.config.record_key_fields
+    if unknown := [field for field in request.bucket_fields if field not in keys]:
+        raise UsageError(
+            f"Buckets cannot go by {', '.join(unknown)}.",
+            why=f"They go by fields of the record key, {', '.join(keys)}: a row must never change its bucket.",
+            remedy="Name fields of the record key, or none for all of them.",
+        )
+    if storage.list(join(hoodie_folder(snapshot.base_path), _OTHER_BUCKETS)):
+        raise Refused(
+            "The table's buckets are not all of one number.",
+            why=f"There is .hoodie/{_OTHER_BUCKETS}, in which Hudi keeps those of consistent hashing, or a number for "
+            "each partition.",
+            remedy="Write it with Hudi; Lakeward's services work on it as on others.",
+        )
+    return BucketTagging(request.bucket_fields or keys, request.buckets)

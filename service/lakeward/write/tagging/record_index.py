@@ -1,0 +1,97 @@
+"""Tagging through the record index of the metadata table: where each key lives, in all of the table.
+
+A key is one in the whole table. So a row goes to the partition that has its key, with that partition's path in its meta
+column, while its own columns keep what they say (Hudi's `hoodie.record.index.update.partition.path` at its default).
+
+An entry leads nowhere where its file group is not there: a commit that was rolled back leaves such. Then no row of the
+table has the key, and it is a new one. A group that was replaced is another matter: its rows went on in others, so the
+entry should have changed, and the write is refused (`write/placing`).
+
+Touches: the metadata table's record index, whose files are searched for the keys alone.
+Source:  SparkMetadataTableGlobalRecordLevelIndex, HoodieIndexUtils (Hudi 1.2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from lakeward.clock import Clock
+from lakeward.errors import Refused
+from lakeward.format.metadata.key import file_group_indexes
+from lakeward.format.metadata.partition import RECORD_INDEX
+from lakeward.format.metadata.record import RecordIndexRecord
+from lakeward.storage.storage import Storage
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.index_definitions import load_index_definitions
+from lakeward.table.metadata.metadata_table import MetadataTable, load_metadata_table
+from lakeward.table.metadata.reader import MetadataReader
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.write.tagging.tagging import FOUND
+
+_KEYS_AT_ONCE = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class RecordIndexTagging:
+    table: MetadataTable
+    groups: frozenset[GroupId]
+    """File groups that are there, or were replaced."""
+
+    is_global = True
+
+    @classmethod
+    def of(cls, storage: Storage, snapshot: TableSnapshot, *, clock: Clock) -> RecordIndexTagging:
+        """Raises `Refused` for a table without the index, or with one of its own for each partition."""
+        config, base_path = snapshot.config, snapshot.base_path
+        if RECORD_INDEX not in config.built_metadata_partitions:
+            raise Refused(
+                "The table has no record index.",
+                why="`hoodie.table.metadata.partitions` in its properties does not name it.",
+                remedy="Write with the index of the table's other writers, or let Hudi build the record index first.",
+            )
+        if load_index_definitions(storage, base_path, config).is_partitioned_record_index:
+            raise Refused(
+                "The table has a record index for each of its partitions, which this release does not write by.",
+                why="There a key may live in several partitions at once.",
+                remedy="Write with the simple index, or with Hudi.",
+            )
+        table = load_metadata_table(
+            storage, base_path, config, snapshot.timeline, clock=clock, partitions=[RECORD_INDEX]
+        )
+        groups = {(group.partition_path, group.file_id) for group in snapshot.file_groups}
+        frozen = {(group.partition_path, group.file_id) for group in snapshot.frozen}
+        return cls(table, frozenset(groups | frozen | snapshot.replaced.keys()))
+
+    @property
+    def count(self) -> int:
+        """The file groups that the index's keys are spread over."""
+        return len(self.table.slices[RECORD_INDEX])
+
+    def parts(self, partitions: Collection[str]) -> Sequence[int]:
+        """One file group of the index each."""
+        return range(self.count)
+
+    def parts_of(self, keys: pa.Array) -> npt.NDArray[np.int32]:
+        """The part that each key is in."""
+        return file_group_indexes(keys.to_pylist(), self.count)
+
+    def look_up(self, storage: Storage, part: int, keys: pa.Array | None) -> Iterator[pa.RecordBatch]:
+        """The places of those keys that are in the part."""
+        assert keys is not None, "of an index nothing is read but what is asked for"
+        reader = MetadataReader(storage, self.table)
+        wanted = keys.filter(pa.array(self.parts_of(keys) == part)).to_pylist()
+        for start in range(0, len(wanted), _KEYS_AT_ONCE):
+            found = reader.lookup(RECORD_INDEX, wanted[start : start + _KEYS_AT_ONCE])
+            places = [
+                (key, record.partition or "", record.file_id)
+                for key, record in found.items()
+                if isinstance(record, RecordIndexRecord)
+            ]
+            there = [place for place in places if place[1:] in self.groups]
+            if there:
+                yield pa.RecordBatch.from_arrays([pa.array(each) for each in zip(*there, strict=True)], schema=FOUND)
