@@ -47,7 +47,7 @@ def log_compact(path: Path, *, logs: int | None = None) -> tuple[str, list[Opera
         folder = path / slice_.partition_path
         spec = operation_spec(path, snapshot, slice_, instant=instant, folder=folder, index=index, logs=logs)
         results.append(run_operation(LocalStorage(), spec, 0))
-        Path(spec.done_path(0, rows=results[-1].counts.rows + results[-1].counts.deleted)).unlink()
+        Path(spec.place.done_path(0, rows=results[-1].counts.rows + results[-1].counts.deleted)).unlink()
     assert snapshot.schema is not None
     metadata = log_compaction_commit(slices, results, snapshot.schema)
     (timeline / f"{instant}_{new_instant()}.deltacommit").write_bytes(write_commit_metadata(metadata))

@@ -52,9 +52,9 @@ def merge_rows(storage: Storage, spec: OperationSpec, task_attempt: int) -> Oper
     is_log = spec.kind is OperationKind.LOG
     data = log_file(slice_.instant, merged, sources=sources) if is_log else base_file(merged)
     name_text = spec.file_name(task_attempt)
-    with open_operation_output(storage, spec, name_text, replaces_base_file=slice_.base_file is not None) as file:
+    with open_operation_output(storage, spec.place, name_text, replaces_base_file=slice_.base_file is not None) as file:
         file.write(data)
-    storage.create(spec.done_path(task_attempt, rows=len(merged)), b"")
+    storage.create(spec.place.done_path(task_attempt, rows=len(merged)), b"")
     return OperationResult(
         kind=spec.kind,
         index=spec.index,

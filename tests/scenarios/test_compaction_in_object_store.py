@@ -162,10 +162,10 @@ def test_a_task_that_wakes_too_late_leaves_nothing(lake: Lake) -> None:
     owner = processes.owners[-1]
 
     def written() -> bool:
-        return store.stat(output_path(store, spec, spec.file_name(0))) is not None
+        return store.stat(output_path(store, spec.place, spec.file_name(0))) is not None
 
     def attempt_to_write(meanwhile: Callable[[], None]) -> None:
-        with open_operation_output(store, spec, spec.file_name(0), replaces_base_file=True) as sink:
+        with open_operation_output(store, spec.place, spec.file_name(0), replaces_base_file=True) as sink:
             sink.write(b"rows")
             meanwhile()
 
@@ -185,7 +185,7 @@ def test_a_task_that_wakes_too_late_leaves_nothing(lake: Lake) -> None:
     assert written()
     marker, file = store.writes[-3], store.writes[-1]  # between them the beat
     assert marker == f"create {BASE}/.hoodie/.temp/{spec.slice.instant}/p/{spec.file_name(0)}.marker.MERGE"
-    assert file == f"close {output_path(store, spec, spec.file_name(0))}"
+    assert file == f"close {output_path(store, spec.place, spec.file_name(0))}"
 
 
 def become_another(store: MemoryObjects, spec: OperationSpec, processes: ScriptedProcesses) -> None:

@@ -37,7 +37,7 @@ def merge_ids(storage: Storage, spec: OperationSpec, task_attempt: int) -> Opera
     name_text = spec.file_name(task_attempt)
     with storage.open_output(join(spec.attempt_folder, name_text)) as file:
         file.write(data)
-    storage.create(spec.done_path(task_attempt, rows=len(ids)), b"")
+    storage.create(spec.place.done_path(task_attempt, rows=len(ids)), b"")
     return OperationResult(
         kind=spec.kind,
         index=spec.index,

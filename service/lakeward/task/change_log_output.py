@@ -30,7 +30,7 @@ class ChangeLogOutput:
     ) -> None:
         self._storage = storage
         self._name = spec.change_log_name(task_attempt)
-        self._path = output_path(storage, spec, self._name)
+        self._path = output_path(storage, spec.place, self._name)
         self._verifies = spec.verify
         self._digest = Digest()
         self._writer = ChangeLogWriter(
@@ -70,5 +70,5 @@ def open_change_log(storage: Storage, spec: OperationSpec, task_attempt: int) ->
     if mode is None:
         yield None
         return
-    with open_operation_output(storage, spec, spec.change_log_name(task_attempt)) as sink:
+    with open_operation_output(storage, spec.place, spec.change_log_name(task_attempt)) as sink:
         yield ChangeLogOutput(storage, spec, mode, sink, task_attempt)

@@ -47,6 +47,7 @@ from lakeward.task.operation_output import open_operation_output, output_path
 from lakeward.task.operation_spec import OperationResult, OperationSpec
 from lakeward.task.peak_memory import PeakMemory
 from lakeward.task.verification import check_digest, check_folded_counts, check_folded_sample
+from lakeward.task.waiting_deletes import WaitingDeletes
 
 
 def run_log_operation(storage: Storage, spec: OperationSpec, task_attempt: int) -> OperationResult:
@@ -54,11 +55,11 @@ def run_log_operation(storage: Storage, spec: OperationSpec, task_attempt: int) 
     assert spec.slice.base_file is None and spec.slice.log_files
     started = time.monotonic()
     memory = PeakMemory()
-    path = output_path(storage, spec, spec.file_name(task_attempt))
+    path = output_path(storage, spec.place, spec.file_name(task_attempt))
     written = _merge(storage, spec, task_attempt)
     if spec.verify:
         _verify(storage, path, spec, written)
-    storage.create(spec.done_path(task_attempt, rows=written.stats.rows + written.stats.deletes), b"")
+    storage.create(spec.place.done_path(task_attempt, rows=written.stats.rows + written.stats.deletes), b"")
     return OperationResult(
         kind=spec.kind,
         index=spec.index,
@@ -156,7 +157,7 @@ def _write(
     ranges: ColumnRangeAccumulator,
     task_attempt: int,
 ) -> LogFileStats:
-    with open_operation_output(storage, spec, spec.file_name(task_attempt)) as sink:
+    with open_operation_output(storage, spec.place, spec.file_name(task_attempt)) as sink:
         writer = LogFileWriter(
             sink,
             run.schema,
@@ -167,7 +168,8 @@ def _write(
             codec=spec.codec,
             block_bytes=spec.slice.budget.log_block,
         )
-        deletes = _Deletes(writer, spec)
+        of = spec.slice
+        deletes = WaitingDeletes(writer, partition_path=of.partition_path, bytes_max=of.budget.window)
         for part in run.folded():
             if isinstance(part, Tombstones):
                 if spec.verify:
@@ -179,28 +181,6 @@ def _write(
             writer.write(without_made_keys(rows, spec.slice.key_fields))
         deletes.write()
         return writer.close()
-
-
-class _Deletes:
-    """Deletes that wait for others, since they come a few at a time, and each time they are written makes a block."""
-
-    def __init__(self, writer: LogFileWriter, spec: OperationSpec) -> None:
-        self._writer = writer
-        self._spec = spec
-        self._waiting: list[Tombstones] = []
-        self._bytes = 0
-
-    def add(self, tombstones: Tombstones) -> None:
-        self._waiting.append(tombstones)
-        self._bytes += tombstones.nbytes
-        if self._bytes > self._spec.slice.budget.window:
-            self.write()
-
-    def write(self) -> None:
-        if self._waiting:
-            found = Tombstones.joined(self._waiting)
-            self._writer.write_deletes(found.keys, found.ordering, partition_path=self._spec.slice.partition_path)
-        self._waiting, self._bytes = [], 0
 
 
 def _block_type(run: LogRun) -> BlockType:

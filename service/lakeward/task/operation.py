@@ -78,7 +78,7 @@ def run_full_operation(storage: Storage, spec: OperationSpec, task_attempt: int)
 def _run(storage: Storage, spec: OperationSpec, task_attempt: int, *, by_order: bool) -> OperationResult:
     started = time.monotonic()
     memory = PeakMemory()
-    path = output_path(storage, spec, spec.file_name(task_attempt))
+    path = output_path(storage, spec.place, spec.file_name(task_attempt))
     digest = Digest()
     row_bytes_max = spec.slice.budget.row
     query = replace(REWRITE, carries_hashes=spec.verify, takes_sample=spec.verify, row_bytes_max=row_bytes_max)
@@ -92,7 +92,7 @@ def _run(storage: Storage, spec: OperationSpec, task_attempt: int, *, by_order: 
         if changes is not None:
             changes.verify(merged.counts)
     column_stats = _column_stats(storage, path, spec, ranges)
-    storage.create(spec.done_path(task_attempt, rows=stats.rows), b"")
+    storage.create(spec.place.done_path(task_attempt, rows=stats.rows), b"")
     return OperationResult(
         kind=spec.kind,
         index=spec.index,
@@ -120,7 +120,7 @@ def _write(
     before = _scan_before(storage, spec)
     with (
         open_operation_output(
-            storage, spec, spec.file_name(task_attempt), replaces_base_file=spec.slice.base_file is not None
+            storage, spec.place, spec.file_name(task_attempt), replaces_base_file=spec.slice.base_file is not None
         ) as sink,
         BaseFileWriter(
             sink,

@@ -18,18 +18,16 @@ from typing import BinaryIO
 from lakeward.commit.attempt_files import Winner
 from lakeward.commit.fencing import fencing_of
 from lakeward.storage.storage import Storage
-from lakeward.task.operation_spec import OperationSpec
+from lakeward.task.output_place import OutputPlace
 
 
-def output_path(storage: Storage, spec: OperationSpec, name: str) -> str:
-    of = spec.slice
-    return fencing_of(storage).output_path(of.base_path, spec.attempt_folder, of.partition_path, name)
+def output_path(storage: Storage, place: OutputPlace, name: str) -> str:
+    return fencing_of(storage).output_path(place.base_path, place.attempt_folder, place.partition_path, name)
 
 
 def open_operation_output(
-    storage: Storage, spec: OperationSpec, name: str, *, replaces_base_file: bool = False
+    storage: Storage, place: OutputPlace, name: str, *, replaces_base_file: bool = False
 ) -> AbstractContextManager[BinaryIO]:
     """Raises `AttemptLost` in an object store, `NotFound` in a file system, when the attempt is over."""
-    of = spec.slice
-    output = Winner(of.partition_path, name, replaces_base_file)
-    return fencing_of(storage).open_output(of.base_path, of.instant, spec.attempt, spec.attempt_folder, output)
+    output = Winner(place.partition_path, name, replaces_base_file)
+    return fencing_of(storage).open_output(place.base_path, place.instant, place.attempt, place.attempt_folder, output)

@@ -10,13 +10,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakeward.format.file_name import CDC_SUFFIX, BaseFileName, LogFileName, WriteToken
+from lakeward.format.file_name import CDC_SUFFIX, BaseFileName, LogFileName
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.supplemental_logging import SupplementalLogging
 from lakeward.read.slice_input import MergeCounts, SliceInput
-from lakeward.storage.storage import FileStatus, join
+from lakeward.storage.storage import FileStatus
 from lakeward.table.damaged_file import DamagedFile
 from lakeward.table.index_definitions import IndexedColumns
+from lakeward.task.output_place import OutputPlace
 
 _LOG_VERSION = 1  # from table version 8 on every log file has an instant of its own, and none a second version
 
@@ -51,21 +52,22 @@ class OperationSpec:
     supplemental_logging: SupplementalLogging | None = None
     """What a FULL writes of each change; None where the table captures none."""
 
+    @property
+    def place(self) -> OutputPlace:
+        of = self.slice
+        return OutputPlace(of.base_path, of.partition_path, of.instant, self.attempt, self.attempt_folder, self.index)
+
     def file_name(self, task_attempt: int) -> str:
-        """The new file's name. Two attempts of a task never write to the same name."""
-        token = str(WriteToken(self.index, self.attempt, task_attempt))
+        """The new file's name."""
+        token = self.place.token(task_attempt)
         if self.kind is OperationKind.LOG:
             return LogFileName(self.slice.file_id, self.slice.instant, _LOG_VERSION, token).text
         return BaseFileName(self.slice.file_id, token, self.slice.instant).text
 
     def change_log_name(self, task_attempt: int) -> str:
         """The name of the log of changes beside the new base file."""
-        token = str(WriteToken(self.index, self.attempt, task_attempt))
+        token = self.place.token(task_attempt)
         return LogFileName(self.slice.file_id, self.slice.instant, _LOG_VERSION, token, CDC_SUFFIX).text
-
-    def done_path(self, task_attempt: int, *, rows: int) -> str:
-        """An empty file whose name says how far we are: a view of progress needs one listing and no read."""
-        return join(self.attempt_folder, f"{self.index}-{task_attempt}.{rows}-rows.done")
 
 
 @dataclass(frozen=True, slots=True)

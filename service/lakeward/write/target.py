@@ -15,6 +15,7 @@ from lakeward.merge.memory_budget import MEMORY_BYTES, MemoryBudget
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.read.slice_input import SliceInput
 from lakeward.table.index_definitions import IndexedColumns
+from lakeward.task.output_place import OutputPlace
 from lakeward.write.request import FileSizes, WriteOperation
 
 
@@ -42,9 +43,12 @@ class WriteTarget:
     keeps_duplicates: bool = False
     """For MERGE: rows are added to the base file's, and none takes another's place."""
     counts_as_updates: bool = False
-    """For APPEND into a bucket that has a group: Hudi looks for no key there, and counts every row as an update."""
+    """For APPEND into a bucket that has a group: Hudi looks for no key there, and counts every row as an update. Keys
+    may be new, and the record index is told of all of them."""
     rolls_over: bool = True
     """For CREATE: False for a bucket, however large its file grows: Hudi refuses a bucket with two file groups."""
+    rows_expected: int | None = None
+    """For CREATE: about how many rows will come, where that is known; it sizes the bloom filter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,11 @@ class WriteContext:
     def budget(self) -> MemoryBudget:
         return MemoryBudget(self.memory_bytes)
 
+    def place(self, target: WriteTarget) -> OutputPlace:
+        return OutputPlace(
+            self.base_path, target.partition_path, self.instant, self.attempt, self.attempt_folder, target.index
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class WrittenFile:
@@ -92,7 +101,8 @@ class TargetResult:
     files: tuple[WrittenFile, ...]
     """None where nothing was left to write."""
     key_changes: str | None = None
-    """Path of an Arrow file in the attempt's folder: `key` (text), `file_id` (text; null: the key is gone)."""
+    """Path of an Arrow file (`handles/key_changes`) in the attempt's folder: `key` (text), `file_id` (text; null: the
+    key is gone). A key is in it once, but where rows of one key were all kept."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,7 @@ class LogFileWriter:
         headers: Mapping[HeaderKey, str] | None = None,
         codec: str = "zstd",
         block_bytes: int = BLOCK_BYTES,
+        remedy: str = "Compact this file group with --type full.",
     ) -> None:
         """
         Args:
@@ -80,6 +81,7 @@ class LogFileWriter:
             block_type: of the data blocks: Avro, Parquet or CDC.
             headers: of every block, beside instant and schema.
             codec: of Parquet blocks; Avro blocks are not compressed.
+            remedy: what can be done about a row that a block cannot hold.
         """
         assert block_type in (BlockType.AVRO_DATA, BlockType.PARQUET_DATA, BlockType.CDC_DATA)
         self._sink = sink
@@ -87,6 +89,7 @@ class LogFileWriter:
         self._headers = {HeaderKey.INSTANT_TIME: instant, HeaderKey.SCHEMA: schema_json, **(headers or {})}
         self._codec = codec
         self._block_bytes = block_bytes
+        self._remedy = remedy
         self._program = compile_schema(parse_schema(schema_json, where="the log block"))
         # The schema without its nullability, which Avro's and Arrow's say differently; names and types must agree.
         self._schema = pa.schema([pa.field(column.name, column.type) for column in schema])
@@ -210,7 +213,7 @@ class LogFileWriter:
         return Unsupported(
             f"The row with key {key!r} cannot be written to a log.",
             why=f"{bad.why[:1].upper()}{bad.why[1:]}.",
-            remedy="Compact this file group with --type full.",
+            remedy=self._remedy,
         )
 
 

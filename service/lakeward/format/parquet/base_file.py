@@ -129,6 +129,7 @@ class BaseFileWriter:
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
         self._pending_bytes = 0
+        self._taken_bytes = 0
         self._keys = KeySummary(keys_expected=keys_expected, bloom_type=bloom_type) if has_keys else None
         self._sealed: SealedKeys | None = None
         self._extents: list[Extent] = []
@@ -160,6 +161,15 @@ class BaseFileWriter:
         empty = io.BytesIO()
         self._library_writer(empty, self._written_schema, repeated=(), values_at_once=1).close()
         return read_stored_row_groups(empty, name=str(self._file_name[0])).form
+
+    def estimate_size(self) -> int:
+        """About how many bytes the file would have if it were closed now, its footer left out: rows that wait count as
+        those that are encoded came out, the first ones as they are. Waits until no row is being encoded."""
+        self._encoder.wait()
+        encoded_bytes = self._taken_bytes - self._pending_bytes
+        if encoded_bytes <= 0:
+            return self._pending_bytes
+        return self._sink.position + self._pending_bytes * self._sink.position // encoded_bytes
 
     def begin_with(self, keys: SealedKeys) -> None:
         """Go on with the bloom filter of the file whose row groups are copied; called before anything is written."""
@@ -243,7 +253,9 @@ class BaseFileWriter:
         columns.insert(self._file_name_index, names)
         self._pending.append(pa.RecordBatch.from_arrays(columns, schema=self._written_schema))
         self._pending_rows += batch.num_rows
-        self._pending_bytes += _plain_bytes(batch)
+        size_bytes = _plain_bytes(batch)
+        self._pending_bytes += size_bytes
+        self._taken_bytes += size_bytes
         self._rows += batch.num_rows
         # Where wide rows come after narrow ones, pages of theirs may be as large as the row group.
         is_wide = self._pending_bytes > self._pending_rows * (PAGE_BYTES // _VALUES_AT_ONCE_MAX)

@@ -1,0 +1,48 @@
+"""One target of a write: sorted Arrow batches in, the files of one file group out, verified, which no reader sees yet.
+
+    CREATE   a base file, or several              `handles/create`
+    APPEND   a log on a slice                     `handles/append`
+
+Rows come in `keyed_schema`, by (record key as UTF-8 bytes, place in the input), and are read once. The handles know no
+engine; in-process or in a task of Spark's they are called alike.
+
+Touches: the files of the target, where `task/operation_output` says, and that of the keys that came and went.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from lakeward.storage.storage import Storage
+from lakeward.task.memory_pool import use_tight_pool
+from lakeward.write.handles.append import append
+from lakeward.write.handles.create import create
+from lakeward.write.handles.incoming import incoming_rows
+from lakeward.write.handles.key_changes import open_key_changes
+from lakeward.write.request import WriteOperation
+from lakeward.write.target import HandleKind, TargetResult, WriteContext, WriteTarget
+
+
+def write_target(
+    storage: Storage,
+    context: WriteContext,
+    target: WriteTarget,
+    rows: Iterable[pa.RecordBatch],
+    task_attempt: int,
+) -> TargetResult:
+    """Write what the target gets. Raises `VerificationFailed` where a file is not what was to be written,
+    `AttemptLost` or `NotFound` where the attempt is over, and `Unsupported` for rows that cannot be written."""
+    use_tight_pool()
+    # Readers fold the records of a log: one record of each key says the same, and deletes stand behind the rows there.
+    folds = context.deduplicates or target.kind is HandleKind.APPEND
+    is_delete = context.operation is WriteOperation.DELETE
+    incoming = incoming_rows(rows, context.rules, all_are_deletes=is_delete, folds=folds)
+    handle = {HandleKind.CREATE: create, HandleKind.APPEND: append}[target.kind]
+    place = context.place(target)
+    with open_key_changes(storage, place, task_attempt, wanted=context.wants_keys) as keys:
+        files = handle(storage, context, target, incoming, task_attempt, keys)
+    written = sum((file.stat.num_writes or 0) + (file.stat.num_deletes or 0) for file in files)
+    storage.create(place.done_path(task_attempt, rows=written), b"")
+    return TargetResult(target.index, target.partition_path, files, None if keys is None else keys.path)

@@ -1,0 +1,70 @@
+"""Keyed rows as rows of the table: the five meta columns, then the table's own.
+
+    _hoodie_commit_time      the write's instant
+    _hoodie_commit_seqno     <instant>_<index of the target>_<n>, n from 0 on
+    _hoodie_file_name        in a log the file id; a base file's writer sets it
+
+Touches: nothing.
+Source:  seen on tables of Hudi 1.2.0 and 1.0.2. Nothing reads the last number of a sequence number; it makes it unique.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.format.avro.schema import META_COLUMNS, table_schema
+from lakeward.format.projection import project
+from lakeward.merge.rules.merge_rules import FILE_NAME_FIELD
+from lakeward.write.keyed_rows import PARTITION_PATH, RECORD_KEY
+from lakeward.write.target import WriteContext, WriteTarget
+
+COMMIT_TIME = "_hoodie_commit_time"
+SEQUENCE_NUMBER = "_hoodie_commit_seqno"
+
+REPEATED = (COMMIT_TIME, PARTITION_PATH)
+"""The columns with one value in all rows of a target."""
+
+
+class TableRows:
+    """Numbers the rows that it makes, over all batches."""
+
+    def __init__(self, context: WriteContext, target: WriteTarget, *, for_log: bool) -> None:
+        """
+        Args:
+            for_log: else the columns with one value come as dictionaries, and that of the file's name does not.
+        """
+        self.schema = table_schema(context.schema)
+        """The table's."""
+        self._instant = context.instant
+        self._target = target
+        self._for_log = for_log
+        self._next = 0
+
+    def of(self, keyed: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a batch in `keyed_schema`. Raises `Unsupported` where a column is not of the table's type."""
+        partitions = keyed.column(PARTITION_PATH)
+        assert not pc.any(pc.not_equal(partitions, self._target.partition_path)).as_py(), "rows of another partition"
+        columns = {
+            COMMIT_TIME: self._one_value(self._instant, keyed.num_rows),
+            SEQUENCE_NUMBER: self._numbers(keyed.num_rows),
+            RECORD_KEY: keyed.column(RECORD_KEY),
+            PARTITION_PATH: self._one_value(self._target.partition_path, keyed.num_rows),
+        }
+        if self._for_log:
+            columns[FILE_NAME_FIELD] = pa.repeat(self._target.file_id, keyed.num_rows)
+        own = pa.schema([column for column in self.schema if column.name not in META_COLUMNS])
+        rows = project(keyed.select(own.names), own, where="the rows that are written")
+        names = [*columns, *own.names]
+        return pa.RecordBatch.from_arrays([*columns.values(), *rows.columns], names=names)
+
+    def _one_value(self, value: str, rows: int) -> pa.Array:
+        if self._for_log:
+            return pa.repeat(value, rows)
+        return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, dtype=np.int32)), pa.array([value]))
+
+    def _numbers(self, rows: int) -> pa.Array:
+        numbers = pa.array(np.arange(self._next, self._next + rows)).cast(pa.string())
+        self._next += rows
+        return pc.binary_join_element_wise(f"{self._instant}_{self._target.index}", numbers, "_")
