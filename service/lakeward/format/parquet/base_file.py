@@ -21,12 +21,11 @@ Keeps:   1. `_hoodie_file_name` is the file's own name in every row, whatever th
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import BinaryIO, Self
-from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +37,7 @@ from lakeward.format.avro.schema import META_COLUMNS, OPERATION_COLUMN
 from lakeward.format.bloom_filter import TYPE_CODE
 from lakeward.format.parquet.batches import BATCH_BYTES_MAX, BATCH_ROWS, ChooseGroups, ParquetBatches
 from lakeward.format.parquet.behind import Behind
+from lakeward.format.parquet.counted_sink import CountedSink
 from lakeward.format.parquet.encoding import PAGE_BYTES, open_writer, repeated_columns, values_of_a_page
 from lakeward.format.parquet.key_summary import SEAL_KEY, Extent, KeySummary, SealedKeys, seal
 from lakeward.format.parquet.pages import BadPage, chunks_of, longest_value
@@ -106,7 +106,7 @@ class BaseFileWriter:
             row_group_bytes: rows that take more do not wait for others.
         """
         assert tuple(schema.names[: len(META_COLUMNS)]) == META_COLUMNS
-        self._sink = _Counted(sink)
+        self._sink = CountedSink(sink)
         self._stream = pa.PythonFile(self._sink, mode="w")
         in_dictionaries = {*dictionaries, _FILE_NAME_COLUMN}
         kinds = [pa.dictionary(pa.int32(), each.type) if each.name in in_dictionaries else each.type for each in schema]
@@ -205,11 +205,12 @@ class BaseFileWriter:
         self._copied.append(group.index)
         self._rows += group.rows
 
-    def close(self, *, is_sorted: bool = False) -> BaseFileStats:
+    def close(self, *, is_sorted: bool = False, entries: Mapping[str, str] | None = None) -> BaseFileStats:
         """Write what is left, then the footer. The sink stays open, since it is the caller's.
 
         Args:
             is_sorted: the rows were written in the order of their keys' bytes, which the footer then says.
+            entries: of the footer's key-value metadata, beside what is said of keys.
         """
         self._flush_to_the_end()
         if self._writer is None:
@@ -217,11 +218,13 @@ class BaseFileWriter:
         assert self._writer is not None
         self._encoder.close()
         if self._keys is not None:
-            entries = self._keys.entries()
+            of_keys = self._keys.entries()
             if is_sorted:
-                entries[SORTED_BY_KEY] = _KEY_COLUMN
-                entries[SEAL_KEY] = seal(entries, self._extents, self._checksums)
-            self._writer.add_key_value_metadata(entries)
+                of_keys[SORTED_BY_KEY] = _KEY_COLUMN
+                of_keys[SEAL_KEY] = seal(of_keys, self._extents, self._checksums)
+            self._writer.add_key_value_metadata(of_keys)
+        if entries is not None:
+            self._writer.add_key_value_metadata(dict(entries))
         if self._copied:
             at = self._sink.hold()
             self._writer.close()
@@ -445,61 +448,6 @@ def _plain_bytes(batch: pa.RecordBatch) -> int:
             longest = pc.max(pc.binary_length(column.dictionary)).as_py() or 0
             total += len(column) * longest
     return total
-
-
-class _Counted:
-    """A sink that knows how many bytes it took; Arrow writes to anything with these methods."""
-
-    def __init__(self, sink: BinaryIO) -> None:
-        self._sink = sink
-        self._held: bytearray | None = None
-        self.position = 0
-        self.checksum = 0
-        """The CRC-32 of what was written since `begin_checksum`."""
-        self.closed = False
-
-    def write(self, data: bytes) -> int:
-        if self._held is not None:
-            self._held += data
-            return len(data)
-        self._sink.write(data)
-        self.position += len(data)
-        self.checksum = crc32(data, self.checksum)
-        return len(data)
-
-    def begin_checksum(self) -> int:
-        """The place from which on bytes are summed up."""
-        self.checksum = 0
-        return self.position
-
-    def hold(self) -> int:
-        """From now on keep what is written; the place at which it would stand."""
-        self._held = bytearray()
-        return self.position
-
-    def release(self) -> bytes:
-        """What was kept. From now on all is written again."""
-        assert self._held is not None
-        held, self._held = bytes(self._held), None
-        return held
-
-    def tell(self) -> int:
-        return self.position
-
-    def flush(self) -> None:
-        self._sink.flush()
-
-    def writable(self) -> bool:
-        return True
-
-    def readable(self) -> bool:
-        return False
-
-    def seekable(self) -> bool:
-        return False
-
-    def close(self) -> None:
-        """Arrow closes what it wrote to; the sink is not ours to close."""
 
 
 def _broken(name: str, why: Exception) -> BrokenFile:
