@@ -1,20 +1,27 @@
-"""Log files: heads of blocks, and the rows and keys in them. Parquet inside of blocks is another library's to read."""
+"""Log files: heads of blocks, their rows and keys, and footers of native logs. Parquet is another library's to read."""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import struct
+from dataclasses import replace
+
+import numpy as np
 
 from lakeward.errors import LakewardError
 from lakeward.format.log.block import BlockType, CorruptBlock, LogBlock, scan_blocks
 from lakeward.format.log.data_block import read_data_block
 from lakeward.format.log.delete_block import read_delete_block
+from lakeward.format.log.native_log.footer import FOOTER_KEY, RecordPositions, decode_footer, encode_footer
+from tests.format.log.native_log.native_files import FOOTER, native_name
 from tests.format.log.test_data_block import TYPES
 from tests.format.log.test_kryo_deletes import content
 from tests.fuzz.golden import files
 from tests.read.log_files import block
 
+_FOOTER = b"\2"
+"""A first byte that stands for the entry of a native log's footer."""
 _FRAMED = 1
 """A first byte that is odd stands for a block whose frame is right: most of what chance makes would end there."""
 
@@ -22,10 +29,25 @@ _FRAMED = 1
 def corpus() -> list[bytes]:
     logs = [*files("v9", "*/.*.log.*"), (TYPES / "hfile.log").read_bytes()]
     logs += [block(BlockType.DELETE, {}, content(name, int(name[1]))) for name in ("v1", "v2Same", "v2Decimal")]
-    return [b"\0" + log for log in logs] + [bytes([_FRAMED]) + log[14:-8] for log in logs]
+    numbers = RecordPositions("1", np.array([0, 5, 300], dtype=np.int64))
+    footers = [
+        FOOTER,
+        replace(FOOTER, is_partial=True, compacted_instants=("1", "2")),
+        replace(FOOTER, positions=numbers),
+    ]
+    entries = [_FOOTER + encode_footer(footer)[FOOTER_KEY].encode() for footer in footers]
+    return [b"\0" + log for log in logs] + [bytes([_FRAMED]) + log[14:-8] for log in logs] + entries
 
 
 def one_input(data: bytes) -> None:
+    if data[:1] == _FOOTER:
+        with contextlib.suppress(LakewardError):
+            text = data[1:].decode("utf-8", "replace")
+            footer = decode_footer({FOOTER_KEY: text}, native_name(), rows=3, where="x")
+            again = decode_footer(encode_footer(footer), native_name(), rows=3, where="x")
+            assert again == footer
+            assert footer.positions is None or (again.positions.numbers == footer.positions.numbers).all()
+        return
     log = _framed(data[1:]) if data[:1] and data[0] & _FRAMED else data[1:]
     with contextlib.suppress(LakewardError):
         end = 0

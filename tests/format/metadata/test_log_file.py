@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 from lakeward.errors import BrokenFile, Unsupported
+from lakeward.format.file_name import NativeLogName, parse_native_log
+from lakeward.format.hfile.writer import HFileWriter
 from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock, scan_blocks
 from lakeward.format.log.delete_block import encode_deletes
 from lakeward.format.log.writer import block_head
@@ -19,8 +21,10 @@ from lakeward.format.metadata import log_file as metadata_log_file
 from lakeward.format.metadata.log_file import (
     MetadataBlock,
     metadata_blocks,
+    native_metadata_block,
     write_metadata_deletes,
     write_metadata_log,
+    write_native_metadata_log,
 )
 
 T = "20261121043703223"
@@ -161,3 +165,48 @@ def test_other_blocks_are_errors(data: bytes, error: type[Exception]):
     """The error has the name of the file."""
     with pytest.raises(error, match=r"x\.log"):
         blocks_of(data)
+
+
+def native_name(end: str = "1.log.hfile") -> NativeLogName:
+    name = parse_native_log(f"files-0000-0_0-0-0_{T}_{end}")
+    assert name is not None
+    return name
+
+
+@pytest.mark.parametrize("entries", [ENTRIES, []])
+def test_a_native_log_is_the_hfile_of_an_inline_one(entries: list[tuple[str, bytes]]):
+    """Entries, schema and instant are those of the block, in its file info, to the letter; also where it is empty, as
+    each new file group begins."""
+    sink = io.BytesIO()
+    stats = write_native_metadata_log(sink, instant="7", schema_json='{"ü": 1}', entries=iter(entries))
+    data = sink.getvalue()
+    assert (stats.entries, stats.size_bytes) == (len(entries), len(data))
+    found = native_metadata_block(io.BytesIO(data), len(data), native_name(), where="files/x")
+    assert found.hfile is not None
+    assert (found.instant, found.schema_json, found.deleted_keys) == ("7", '{"ü": 1}', ())
+    assert [(key.decode(), value) for key, value in found.hfile.entries()] == entries
+    assert found.hfile.info["schema"] == '{"ü": 1}'.encode()
+    said = '{"VERSION":"2","INSTANT_TIME":"7","SCHEMA":"{\\"ü\\": 1}"}'
+    assert found.hfile.info["hudi.log.format.metadata"] == said.encode()
+
+
+def test_a_native_log_of_deletes_is_its_keys():
+    """No path of Hudi's is known to write one into a metadata table, and its writer could."""
+    sink = io.BytesIO()
+    writer = HFileWriter(sink)
+    for key in ("a", "ü"):
+        writer.add(key.encode(), b"")
+    writer.finish({"hudi.log.format.metadata": b'{"SCHEMA":"{}"}'})
+    data = sink.getvalue()
+    found = native_metadata_block(io.BytesIO(data), len(data), native_name("1.deletes.hfile"), where="files/x")
+    assert (found.hfile, found.deleted_keys, found.instant) == (None, ("a", "ü"), T)
+
+
+def test_other_native_logs_of_a_metadata_table_are_refused():
+    """One has another format; the other is an HFile without the entry of a log."""
+    with pytest.raises(Unsupported, match="of the format parquet"):
+        native_metadata_block(io.BytesIO(), 0, native_name("1.log.parquet"), where="files/x")
+    sink = io.BytesIO()
+    HFileWriter(sink).finish({"schema": b"{}"})
+    with pytest.raises(BrokenFile, match=r"files/x is broken in its footer"):
+        native_metadata_block(sink, len(sink.getvalue()), native_name(), where="files/x")

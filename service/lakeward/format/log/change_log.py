@@ -109,24 +109,25 @@ class ChangeLogWriter:
 
     def write(self, changes: ChangedRows) -> pa.RecordBatch:
         """Append changes; the records that they became. Raises `Unsupported` for a row that cannot be encoded."""
-        records = self._records(changes)
+        records = change_records(changes, self.schema, instant=self._instant)
         self._writer.write(records)
         return records
 
     def close(self) -> LogFileStats:
         return self._writer.close()
 
-    def _records(self, changes: ChangedRows) -> pa.RecordBatch:
-        count = len(changes.keys)
-        columns: dict[str, Any] = {
-            "op": lambda _: pa.repeat(str(changes.operation), count),
-            "ts_ms": lambda _: pa.repeat(self._instant, count),
-            "record_key": lambda kind: _plain(changes.keys, kind),
-            "before": lambda kind: _image(changes.before, kind, count),
-            "after": lambda kind: _image(changes.after, kind, count),
-        }
-        arrays = [columns[field.name](field.type) for field in self.schema]
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+def change_records(changes: ChangedRows, schema: pa.Schema, *, instant: str) -> pa.RecordBatch:
+    """The records that changes of the instant become, in the columns of the table's mode."""
+    count = len(changes.keys)
+    columns: dict[str, Any] = {
+        "op": lambda _: pa.repeat(str(changes.operation), count),
+        "ts_ms": lambda _: pa.repeat(instant, count),
+        "record_key": lambda kind: _plain(changes.keys, kind),
+        "before": lambda kind: _image(changes.before, kind, count),
+        "after": lambda kind: _image(changes.after, kind, count),
+    }
+    return pa.RecordBatch.from_arrays([columns[field.name](field.type) for field in schema], schema=schema)
 
 
 def read_changes(file: BinaryIO, size: int, *, name: str) -> Iterator[pa.RecordBatch]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from typing import BinaryIO, cast
 
 import numpy as np
@@ -237,17 +238,66 @@ def _read_parquet(
     schema = block_schema(schema_json, where=block.where)
     if columns is not None:
         schema = pa.schema([column for column in schema if column.name in columns])
+    yield from read_parquet_rows(
+        file,
+        block,
+        schema,
+        batch_rows=batch_rows,
+        bytes_max=bytes_max,
+        choose=choose,
+        dictionaries=dictionaries,
+        meter=meter,
+    )
+
+
+def read_parquet_rows(
+    file: BinaryIO,
+    block: LogBlock,
+    schema: pa.Schema,
+    *,
+    batch_rows: int = BATCH_ROWS,
+    bytes_max: int = BATCH_BYTES_MAX,
+    choose: ChooseGroups | None = None,
+    dictionaries: Collection[str] = (),
+    meter: ReadMeter | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a Parquet block in the schema that is asked for, as `read_data_block` gives them in its own."""
     coded = {column.name for column in schema if column.name in dictionaries and pa.types.is_string(column.type)}
     schema = pa.schema(
         [each.with_type(pa.dictionary(pa.int32(), each.type)) if each.name in coded else each for each in schema]
     )
+    wanted = set(schema.names)
     _check_plain(file, block)
     try:
         source = ParquetBatches(cast(BinaryIO, _Section(file, block)), where=block.where, bytes_max=bytes_max)
-        names = [name for name in source.schema.names if columns is None or name in columns]
+        names = [name for name in source.schema.names if name in wanted]
         groups = None if choose is None else choose(source)
         for batch in source.read(names, rows_max=batch_rows, groups=groups, dictionaries=coded, meter=meter):
             yield project(batch, schema, where=block.where)
+    except (pa.ArrowException, OSError, BadPage) as broken:
+        if is_of_storage(broken):
+            raise
+        raise _broken(block, f"its Parquet file cannot be read: {broken}") from broken
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFooter:
+    """What the footer of a Parquet block says beside where the rows are."""
+
+    rows: int
+    columns: tuple[str, ...]
+    entries: dict[bytes, bytes]
+    """The key-value metadata."""
+
+
+def read_parquet_footer(file: BinaryIO, block: LogBlock) -> ParquetFooter:
+    """The footer of a Parquet block, or of a native log, which is a block that fills its file."""
+    _check_plain(file, block)
+    try:
+        source = ParquetBatches(cast(BinaryIO, _Section(file, block)), where=block.where)
+        return ParquetFooter(
+            int(source.metadata.num_rows), tuple(source.schema.names), dict(source.metadata.metadata or {})
+        )
     except (pa.ArrowException, OSError, BadPage) as broken:
         if is_of_storage(broken):
             raise

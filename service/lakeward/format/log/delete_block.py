@@ -37,7 +37,7 @@ from lakeward.format.log.kryo_deletes import BadDeletes, OtherOrderingClass, rea
 from lakeward.kernel import I32, I64, TWO_I64, U8, U8_IN, kernel, types
 from lakeward.quantities import format_size
 
-_VERSION = 3
+DELETE_BLOCK_VERSION = 3
 _HEAD_BYTES = 8
 _WINDOW_BYTES = 4 * 1024 * 1024
 _WINDOW_TIMES = 4
@@ -157,15 +157,15 @@ def read_delete_block(
     if block.content_length < _HEAD_BYTES:
         raise _broken(block, "its content is shorter than its head")
     version, length = struct.unpack(">ii", read_content_range(file, block, 0, _HEAD_BYTES))
-    if not 1 <= version <= _VERSION:
+    if not 1 <= version <= DELETE_BLOCK_VERSION:
         raise _unsupported(
             block,
-            f"It is a delete block of version {version}, and this release reads versions 1 to {_VERSION}.",
+            f"It is a delete block of version {version}, and this release reads versions 1 to {DELETE_BLOCK_VERSION}.",
             "Compact this table once with the Hudi release that wrote it.",
         )
     if length != block.content_length - _HEAD_BYTES:
         raise _broken(block, f"it claims {length} bytes of {block.content_length - _HEAD_BYTES}")
-    if version < _VERSION:
+    if version < DELETE_BLOCK_VERSION:
         if bytes_max is not None and block.content_length * _JAVA_TIMES > bytes_max:
             raise _too_large(block, f"Its {format_size(block.content_length)} are Java objects", _JAVA_TIMES, bytes_max)
         yield _java_deletes(read_content(file, block)[_HEAD_BYTES:], version, block)
@@ -217,7 +217,7 @@ def encode_deletes(
         encoded = encode_records(program, batch, bytes_max=bytes_max, framed=False)
         # An array is one run of elements: their number, they themselves, and the end.
         avro = write_number(encoded.records) + encoded.data + write_number(0)
-        yield struct.pack(">ii", _VERSION, len(avro)) + avro
+        yield struct.pack(">ii", DELETE_BLOCK_VERSION, len(avro)) + avro
         batch = batch.slice(encoded.records)
 
 
@@ -245,6 +245,12 @@ def _as_columns(ordering: pa.Array) -> tuple[list[pa.Array], AvroProgram]:
     return [*columns, number(0)], _delete_program(len(heads), [branch for branch, _ in wrapped])
 
 
+def wrapper_of(kind: pa.DataType) -> str:
+    """The class name that values of an ordering column have in a delete block; it is one that `ordering_wrappers` of
+    the merge's rules takes."""
+    return _WRAPPERS[_branch_of(kind)][0]
+
+
 def _as_wrapped(ordering: pa.Array) -> tuple[int, pa.Array]:
     """(branch, the values as the wrapper of that branch holds them)"""
     kind = ordering.type
@@ -254,11 +260,7 @@ def _as_wrapped(ordering: pa.Array) -> tuple[int, pa.Array]:
     if pa.types.is_integer(kind) and kind != pa.int64():
         ordering = ordering.cast(pa.int32())
         kind = ordering.type
-    branch = next(
-        branch
-        for branch in _VALUES
-        if _WRAPPERS[branch][1] == kind or (branch == _DECIMAL and pa.types.is_decimal(kind))
-    )
+    branch = _branch_of(kind)
     try:
         return branch, ordering.cast(_WRAPPERS[branch][1])
     except pa.ArrowInvalid as error:
@@ -267,6 +269,19 @@ def _as_wrapped(ordering: pa.Array) -> tuple[int, pa.Array]:
             why=f"Hudi keeps it as {_WRAPPERS[branch][1]}: {error}.",
             remedy="Compact this file group with --type full.",
         ) from error
+
+
+def _branch_of(kind: pa.DataType) -> int:
+    """The branch of the union for values of this type, which must be one that can order rows."""
+    if pa.types.is_timestamp(kind):
+        return _LONG
+    if pa.types.is_integer(kind) and kind != pa.int64():
+        return _INT
+    return next(
+        branch
+        for branch in _VALUES
+        if _WRAPPERS[branch][1] == kind or (branch == _DECIMAL and pa.types.is_decimal(kind))
+    )
 
 
 class _State:

@@ -2,9 +2,13 @@
 
     block of type HFILE_DATA: headers SCHEMA and INSTANT_TIME, an HFile as content | block of type DELETE
 
+At table version 10 a log is the HFile alone (`.log.hfile`), with the same headers as one entry of its file info. One of
+deleted keys (`.deletes.hfile`) is read and never written: no path of Hudi's is known to make one.
+
 Touches: the file it is given; a temporary file, where an HFile is too large to wait in memory for its length.
 Keeps:   1. memory is bounded by `SPOOL_BYTES`, whatever the number of entries;
-         2. what `metadata_blocks` makes of a file is what it was written from.
+         2. what `metadata_blocks` and `native_metadata_block` make of a file is what it was written from.
+See:     docs/formats/native-logs.md
 """
 
 from __future__ import annotations
@@ -19,10 +23,14 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 
 from lakeward.errors import BrokenFile, Unsupported
+from lakeward.format.file_name import HFILE, NativeLogName
 from lakeward.format.hfile.reader import HFileReader
 from lakeward.format.hfile.writer import HFileWriter
 from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock, scan_blocks
 from lakeward.format.log.delete_block import encode_deletes, read_delete_block
+from lakeward.format.log.native_log.delete_file import read_native_deletes
+from lakeward.format.log.native_log.footer import NativeLogFooter, encode_footer
+from lakeward.format.log.native_log.reader import open_native_log
 from lakeward.format.log.writer import block_head
 
 SPOOL_BYTES = 8 * 1024 * 1024
@@ -80,6 +88,21 @@ def write_metadata_log(
     return MetadataLogStats(entries=hfile.entries, size_bytes=len(head) + hfile.size_bytes + len(tail))
 
 
+def write_native_metadata_log(
+    sink: BinaryIO, *, instant: str, schema_json: str, entries: Iterable[tuple[str, bytes]]
+) -> MetadataLogStats:
+    """Write a log of table version 10; without entries it is what begins an empty file group. As `write_metadata_log`.
+
+    The sink must stand at its beginning.
+    """
+    writer = HFileWriter(sink)
+    for key, value in entries:
+        writer.add(key.encode("utf-8"), value)
+    footer = encode_footer(NativeLogFooter(instant, schema_json)) | {_SCHEMA_INFO: schema_json}
+    hfile = writer.finish({key: value.encode("utf-8") for key, value in footer.items()})
+    return MetadataLogStats(entries=hfile.entries, size_bytes=hfile.size_bytes)
+
+
 def write_metadata_deletes(
     sink: BinaryIO, *, instant: str, schema_json: str, partition: str, keys: Sequence[str]
 ) -> MetadataLogStats:
@@ -127,6 +150,25 @@ def metadata_blocks(file: BinaryIO, size: int, name: str) -> Iterator[MetadataBl
                 why=f"It is of type {block.type.name}, which only older releases write into a metadata table.",
                 remedy="Disable the metadata table so that Hudi's next writer builds a new one.",
             )
+
+
+def native_metadata_block(file: BinaryIO, size: int, name: NativeLogName, *, where: str) -> MetadataBlock:
+    """What a native log of `size` bytes holds, as the block that it would be in an inline one.
+
+    `where` is how errors call the file. Raises `BrokenFile`, and `Unsupported` for another format than HFile.
+    """
+    if name.format != HFILE:
+        raise Unsupported(
+            f"The native log {where} is of the format {name.format}.",
+            why="Logs of a metadata table are HFiles.",
+            remedy="Disable the metadata table so that Hudi's next writer builds a new one.",
+        )
+    log = open_native_log(file, size, name, where=where)
+    if log.block.type is BlockType.DELETE:
+        keys = tuple(key for each in read_native_deletes(file, log, pa.schema([])) for key in each.keys.to_pylist())
+        return MetadataBlock(log.footer.instant, log.footer.schema_json, None, keys, where)
+    hfile = HFileReader(file, length=size, name=where)
+    return MetadataBlock(log.footer.instant, log.footer.schema_json, hfile, (), where)
 
 
 def _broken(block: LogBlock, why: str) -> BrokenFile:
