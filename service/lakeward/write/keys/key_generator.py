@@ -16,6 +16,7 @@ Source:  KeyGenUtils and KeyGenerator of Hudi 1.2.0
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -27,6 +28,7 @@ import pyarrow.compute as pc
 from lakeward.errors import Refused, Unsupported, UsageError
 from lakeward.table.table_config import TableConfig
 from lakeward.write.keys.partition_path import PathStyle, check_paths, path_parts
+from lakeward.write.keys.timestamp_path import TimestampPaths, timestamp_paths
 from lakeward.write.keys.value_text import value_text
 
 SLASHES_IN_DATES: Final = "hoodie.datasource.write.slash.separated.date.partitioning"
@@ -39,6 +41,8 @@ _KINDS: Final = {
     "ComplexAvroKeyGenerator": "COMPLEX",
     "NonpartitionedKeyGenerator": "NON_PARTITION",
     "NonpartitionedAvroKeyGenerator": "NON_PARTITION",
+    "TimestampBasedKeyGenerator": "TIMESTAMP",
+    "TimestampBasedAvroKeyGenerator": "TIMESTAMP",
 }
 _LAST_OF_TWO_FORMS: Final = 8
 """Up to this version tables with COMPLEX and one key field have either form."""
@@ -51,6 +55,8 @@ class KeyGenerator:
     names_fields: bool
     """Keys are f1:v1,f2:v2."""
     style: PathStyle
+    timestamps: TimestampPaths | None = None
+    """How the one partition field tells the time, where the table's partitions are of times."""
 
     @property
     def columns(self) -> frozenset[str]:
@@ -91,6 +97,8 @@ class KeyGenerator:
     def _paths(self, batch: pa.RecordBatch, rows_before: int) -> pa.StringArray:
         if not self.partition_fields:
             return pa.array(np.zeros(batch.num_rows, dtype="U1"), pa.string())
+        if self.timestamps is not None:
+            return self._paths_of_times(self.timestamps, batch, rows_before)
         is_only = len(self.partition_fields) == 1
         parts = [
             path_parts(_column(batch, field), field, self.style, is_only=is_only).dictionary_decode()
@@ -100,8 +108,18 @@ class KeyGenerator:
         check_paths(paths, rows_before=rows_before)
         return paths
 
+    def _paths_of_times(self, timestamps: TimestampPaths, batch: pa.RecordBatch, rows_before: int) -> pa.StringArray:
+        (field,) = self.partition_fields
+        texts = timestamps.texts(_column(batch, field), field, rows_before=rows_before)
+        parts = [self.style.part(field, text, is_only=False) for text in texts.dictionary.to_pylist()]
+        paths = pa.array(parts, pa.string()).take(texts.indices)
+        check_paths(paths, rows_before=rows_before)
+        return paths
 
-def key_generator(config: TableConfig, *, names_single_field: bool | None = None) -> KeyGenerator:
+
+def key_generator(
+    config: TableConfig, *, names_single_field: bool | None = None, writers_zone: datetime.tzinfo | None = None
+) -> KeyGenerator:
     """The generator that the table's properties name, or what Hudi takes where they name none.
 
     Raises `Refused` for a table whose keys this release cannot make.
@@ -109,6 +127,8 @@ def key_generator(config: TableConfig, *, names_single_field: bool | None = None
     Args:
         names_single_field: keys of one field are f:v, as the table's existing keys show (`names_its_field`); asked
             for with COMPLEX below version 9 alone.
+        writers_zone: the default time zone of the processes that write the table; asked for with TIMESTAMP alone, where
+            the properties name none.
     """
     key_fields = config.record_key_fields
     if not key_fields:
@@ -125,9 +145,10 @@ def key_generator(config: TableConfig, *, names_single_field: bool | None = None
     names_fields = len(key_fields) > 1
     if kind == "COMPLEX" and not names_fields:
         names_fields = _names_single_field(config, names_single_field)
-    if kind == "SIMPLE" and (names_fields or len(partition_fields) != 1):
-        raise _refused_kind(config, "SIMPLE goes with one key field and one partition field.")
-    return KeyGenerator(key_fields, partition_fields, names_fields, style)
+    if kind in ("SIMPLE", "TIMESTAMP") and (names_fields or len(partition_fields) != 1):
+        raise _refused_kind(config, f"{kind} goes with one key field and one partition field.")
+    timestamps = timestamp_paths(config, writers_zone) if kind == "TIMESTAMP" else None
+    return KeyGenerator(key_fields, partition_fields, names_fields, style, timestamps)
 
 
 def names_its_field(keys: Iterable[str], field: str) -> bool | None:
@@ -154,7 +175,7 @@ def _kind(config: TableConfig) -> str:
         return "SIMPLE" if len(config.record_key_fields) == len(config.partition_fields) == 1 else "COMPLEX"
     kind = _KINDS.get(named.removeprefix(_PACKAGE), named.upper().removesuffix("_AVRO"))
     if kind not in _KINDS.values():
-        raise _refused_kind(config, "This release makes keys of SIMPLE, COMPLEX and NON_PARTITION.")
+        raise _refused_kind(config, "This release makes keys of SIMPLE, COMPLEX, NON_PARTITION and TIMESTAMP.")
     return kind
 
 
