@@ -16,31 +16,26 @@ Memory:  a batch of keys, and what merging a slice needs.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 from random import Random
 from typing import BinaryIO
 
 import pyarrow as pa
 
-from lakeward.errors import BrokenFile, NotFound, Unsupported
+from lakeward.errors import BrokenFile, NotFound
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.pages import BadPage
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.parquet.row_groups import row_groups
 from lakeward.merge.rules.merge_rules import RECORD_KEY_FIELD
-from lakeward.read.committed_writes import committed_writes
 from lakeward.read.file_slice import open_slice
-from lakeward.read.log_scan import NEWEST
+from lakeward.read.newest_slice import newest_rows, newest_slice
 from lakeward.read.predicate import keys_among
 from lakeward.read.pruning import NO_LOGS, choose_row_groups
-from lakeward.read.slice_input import SliceInput
 from lakeward.read.slice_query import SliceQuery
-from lakeward.read.table_rules import merge_rules
 from lakeward.storage.storage import Storage, is_of_storage, join
 from lakeward.table.file_group import FileSlice
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.table_config import PAYLOAD_MODES
 
 
 def sample_keys(
@@ -101,7 +96,8 @@ def find_values(
     storage: Storage, snapshot: TableSnapshot, group: GroupId, keys: Collection[str], column: str, *, meter: ReadMeter
 ) -> dict[str, object] | None:
     """What a query finds in this column of those rows, by record key; otherwise as `find_rows`."""
-    slice_ = _readable(snapshot, group)
+    slices = next((g.slices for g in snapshot.file_groups if (g.partition_path, g.file_id) == group), ())
+    slice_ = newest_slice(slices)
     if slice_ is None or not keys:
         return {}
     wanted, this_read = frozenset(keys), ReadMeter()
@@ -126,18 +122,6 @@ def _hidden(group: GroupId, key: str) -> HiddenRow:
         remedy="Restore the file from a copy, or write the row again; a FULL compaction then writes the file anew.",
         file_group=group,
     )
-
-
-def _readable(snapshot: TableSnapshot, group: GroupId) -> FileSlice | None:
-    """The newest slice that can be read; under a pending compaction, the one before it with the logs that came
-    since."""
-    slices = next((g.slices for g in snapshot.file_groups if (g.partition_path, g.file_id) == group), ())
-    if not slices:
-        return None
-    latest = slices[0]
-    if latest.base_file is not None or len(slices) == 1:
-        return latest
-    return replace(slices[1], log_files=(*slices[1].log_files, *latest.log_files))
 
 
 def _values(
@@ -176,23 +160,6 @@ def _base_batches(
 def _merged_batches(
     storage: Storage, snapshot: TableSnapshot, slice_: FileSlice, query: SliceQuery, meter: ReadMeter
 ) -> Iterator[pa.RecordBatch]:
-    if snapshot.schema is None or snapshot.config.merge_mode not in PAYLOAD_MODES.values():
-        raise Unsupported(
-            f"The rows of file group {slice_.file_id} cannot be told.",
-            why=f"Its logs are merged by {snapshot.config.merge_mode} rules, or its schema is not known.",
-        )
-    reading = SliceInput(
-        base_path=snapshot.base_path,
-        partition_path=slice_.partition_path,
-        file_id=slice_.file_id,
-        base_file=slice_.base_file.path if slice_.base_file is not None else None,
-        log_files=tuple(log.path for log in slice_.log_files),
-        instant=NEWEST,
-        schema=snapshot.schema,
-        rules=merge_rules(snapshot),
-        key_fields=snapshot.config.made_key_fields,
-        committed=committed_writes(snapshot.timeline, snapshot.config.version),
-    )
-    with open_slice(storage, reading, query=query) as merged:
+    with open_slice(storage, newest_rows(snapshot, slice_), query=query) as merged:
         yield from merged.batches()
     meter.add(merged.meter)

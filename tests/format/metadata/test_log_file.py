@@ -69,7 +69,9 @@ def test_keys_that_are_deleted_are_read():
     """A file of deletes holds the keys in one block, under the schema that Hudi's has, and nothing else."""
     sink = io.BytesIO()
     keys = [key for key, _ in ENTRIES]
-    stats = write_metadata_deletes(sink, instant=T, schema_json="{}", partition="record_index", keys=keys)
+    stats = write_metadata_deletes(
+        sink, instant=T, schema_json="{}", partition="record_index", keys=pa.array(keys, pa.string())
+    )
 
     data = sink.getvalue()
     assert (stats.entries, stats.size_bytes) == (len(keys), len(data))

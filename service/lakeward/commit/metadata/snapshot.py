@@ -33,6 +33,9 @@ from lakeward.table.snapshot import TableSnapshot
 WRITTEN = (FILES, COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS)
 """The partitions that a compaction or log compaction has records for."""
 
+WRITTEN_BY_WRITES = (*WRITTEN, RECORD_INDEX)
+"""The partitions that a write of rows has records for."""
+
 _SCHEMA = "schema"
 """The name of the schema in the file info of a base file."""
 
@@ -70,7 +73,8 @@ def take_metadata_snapshot(
     config = snapshot.config
     if write_schema is not None:
         check_rows_can_be_written(storage, snapshot)
-    wanted = [partition for partition in WRITTEN if partition in config.built_metadata_partitions]
+    those = WRITTEN if write_schema is None else WRITTEN_BY_WRITES
+    wanted = [partition for partition in those if partition in config.built_metadata_partitions]
     table = load_metadata_table(storage, snapshot.base_path, config, snapshot.timeline, clock=clock, partitions=wanted)
     by_write = None if write_schema is None else indexed_by_write(storage, snapshot, write_schema)
     if by_write is None:
@@ -94,7 +98,7 @@ def check_rows_can_be_written(storage: Storage, snapshot: TableSnapshot) -> None
             why=f"An index is being built, and must learn of them while it is: {', '.join(inflight)}.",
             remedy="Wait until it is built, or have Hudi drop it.",
         )
-    strange = [name for name in config.built_metadata_partitions if name not in (*WRITTEN, RECORD_INDEX)]
+    strange = [name for name in config.built_metadata_partitions if name not in WRITTEN_BY_WRITES]
     if strange:
         kind = "secondary index" if strange[0].startswith(SECONDARY_INDEX_PREFIX) else "index"
         name = strange[0].removeprefix(SECONDARY_INDEX_PREFIX)
@@ -104,13 +108,13 @@ def check_rows_can_be_written(storage: Storage, snapshot: TableSnapshot) -> None
             remedy=f"Drop it by Hudi (`DROP INDEX {name} ON …`) and create it again after the writes, or write with "
             "Hudi.",
         )
-    if RECORD_INDEX in config.built_metadata_partitions:
-        is_partitioned = load_index_definitions(storage, snapshot.base_path, config).is_partitioned_record_index
-        kind = "one for each partition of the data" if is_partitioned else "a global one"
+    definitions = load_index_definitions(storage, snapshot.base_path, config)
+    if RECORD_INDEX in config.built_metadata_partitions and definitions.is_partitioned_record_index:
         raise Refused(
             f"Rows cannot be written to {snapshot.base_path}.",
-            why=f"Its record index ({kind}) must learn of each key, and this release has no records for it.",
-            remedy="Have Hudi drop it, or write with Hudi.",
+            why="Each partition of its data has a record index of its own, and this release writes the global one.",
+            remedy="Write with Hudi, or have Hudi drop the index and create the global one "
+            "(hoodie.metadata.global.record.level.index.enable).",
         )
 
 

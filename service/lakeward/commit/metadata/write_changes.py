@@ -17,7 +17,7 @@ from lakeward.table.file_system_view import GroupId
 
 
 @dataclass(frozen=True, slots=True)
-class KeyChanges:
+class ChangedKeys:
     """What one target of the write did to keys (`write/target.TargetResult.key_changes`)."""
 
     partition_path: str
@@ -29,7 +29,7 @@ class KeyChanges:
 class WriteChanges:
     schema: str
     """Avro JSON without meta columns: the table's from this write on."""
-    keys: tuple[KeyChanges, ...] = ()
+    keys: tuple[ChangedKeys, ...] = ()
     """Updates in place are not in them. A key that is gone in one file group and came to another one stays,
     where it came to."""
     replaced: tuple[GroupId, ...] = ()

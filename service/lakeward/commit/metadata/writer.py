@@ -7,11 +7,14 @@
                           partitions in which other files count by now, write them, and the commit
     publish   under lock  `commit/metadata/delta_commit.py`
 
-In memory are the statistics of the files in the touched partitions, and one bloom filter at a time.
+In memory are the statistics of the files in the touched partitions, one bloom filter at a time, and of a write of rows
+the keys that are sorted at once (`key_sorting.py`).
 
-Touches: the attempt's folder; of the metadata table, what another attempt at the instant left there is rolled back.
+Touches: the attempt's folder; of the metadata table, what another attempt at the instant left there is rolled back; of
+         a write that brings columns, the index definitions (`indexed_by_write.py`).
 Keeps:   1. what is written is for the partitions, file groups, columns and schema that the table has under the lock;
-         2. a log file holds one block of one instant, and no other file carries its name.
+         2. a log file holds blocks of one instant, and no other file carries its name;
+         3. every value that a write brings lies in its partition's range, as readers put the records together.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import BinaryIO
+
+import pyarrow as pa
 
 from lakeward.clock import Clock
 from lakeward.commit.fencing import fencing_of
@@ -40,6 +45,8 @@ from lakeward.commit.metadata.changes import (
 )
 from lakeward.commit.metadata.delta_commit import COMMIT_FILE, DeltaCommit, StagedDeltaCommit, check_not_rolled_back
 from lakeward.commit.metadata.indexed_by_write import name_columns
+from lakeward.commit.metadata.key_changes import collect_key_changes, replaced_slices
+from lakeward.commit.metadata.key_sorting import KeySorter
 from lakeward.commit.metadata.snapshot import MetadataSnapshot, take_metadata_snapshot
 from lakeward.commit.metadata.write_changes import WriteChanges
 from lakeward.commit.transition import MetadataAction, TimelineFiles
@@ -49,8 +56,8 @@ from lakeward.format.file_name import LogFileName, WriteToken
 from lakeward.format.metadata.base_file_stats import read_bloom_filter
 from lakeward.format.metadata.codec import metadata_codec
 from lakeward.format.metadata.key import column_prefix, column_stats_key, partition_stats_key
-from lakeward.format.metadata.log_file import MetadataLogStats, write_metadata_deletes, write_metadata_log
-from lakeward.format.metadata.partition import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS
+from lakeward.format.metadata.log_file import write_metadata_deletes, write_metadata_log
+from lakeward.format.metadata.partition import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
 from lakeward.format.metadata.partition_stats import (
     can_be_joined,
     holds,
@@ -63,10 +70,12 @@ from lakeward.format.metadata.record import (
     ColumnStatsRecord,
     MetadataRecord,
     PartitionStatsRecord,
+    RecordIndexRecord,
 )
 from lakeward.format.timeline.commit_metadata import CommitMetadata, RuntimeStats, WriteStat, write_commit_metadata
-from lakeward.format.timeline.instant import comparable_time
+from lakeward.format.timeline.instant import comparable_time, parse_instant_time
 from lakeward.storage.storage import Storage, join
+from lakeward.table.file_group import FileSlice
 from lakeward.table.index_definitions import IndexedColumns
 from lakeward.table.metadata.reader import MetadataReader
 from lakeward.table.snapshot import TableSnapshot
@@ -130,7 +139,7 @@ class DeltaCommitWriter:
 
                 indexed = indexed_by_write(storage, snapshot, schema).indexed    for its `WriteContext`
                 writer = DeltaCommitWriter(…, measured=indexed, …)
-                changes = WriteChanges(schema, [KeyChanges(result.partition_path, result.key_changes), …], …)
+                changes = WriteChanges(schema, [ChangedKeys(result.partition_path, result.key_changes), …], …)
                 writer.prepare(snapshot, files, write=changes)                   no lock
                 participant = writer.stage(snapshot, files, write=changes, fence=fence)     under the lock
 
@@ -228,7 +237,28 @@ class DeltaCommitWriter:
         if write is not None and metadata.indexed is not None and metadata.has_partition_stats:
             gone = deleted_ranges(write.deleted_partitions, metadata.indexed.columns)
             self._write_deletes(metadata, PARTITION_STATS, gone)
+        if write is not None and RECORD_INDEX in metadata.table.slices:
+            self._write_keys(metadata, snapshot, write)
         self._prepared = _shape(metadata, snapshot, files, deleted, write)
+
+    def _write_keys(self, metadata: MetadataSnapshot, snapshot: TableSnapshot, write: WriteChanges) -> None:
+        """A log file for each file group of the record index that a key came to or went from: where the keys are that
+        came, and behind that which are gone."""
+        zone = snapshot.zone.zone
+        assert zone is not None, "without one there is no instant"
+        encode, millis = metadata_codec(metadata.schema_json).encode, parse_instant_time(self._instant, zone)
+        with KeySorter(len(metadata.table.slices[RECORD_INDEX])) as sorter:
+            places = collect_key_changes(self._storage, snapshot, write, sorter).places
+            values = [
+                encode(RecordIndexRecord(partition=path, file_id=file_id, instant_millis=millis))
+                for path, file_id in places
+            ]
+            for group in sorter.groups():
+                with self._open_log(metadata, RECORD_INDEX, group) as log:
+                    for run in sorter.written(group):
+                        log.add_entries(metadata, ((key, values[place]) for key, place in run))
+                    for keys in sorter.gone(group):
+                        log.add_deletes(metadata, RECORD_INDEX, keys)
 
     def _write_log(
         self, metadata: MetadataSnapshot, partition: str, entries: Mapping[str, Callable[[], bytes]]
@@ -236,26 +266,14 @@ class DeltaCommitWriter:
         """A log file for each file group of the partition that has entries."""
         for group, of_group in by_file_group(entries, len(metadata.table.slices[partition])).items():
             with self._open_log(metadata, partition, group) as log:
-                log.written = write_metadata_log(
-                    log.sink,
-                    instant=self._instant,
-                    schema_json=metadata.schema_json,
-                    entries=((key, value()) for key, value in of_group),
-                )
+                log.add_entries(metadata, ((key, value()) for key, value in of_group))
 
     def _write_deletes(self, metadata: MetadataSnapshot, partition: str, keys: Sequence[str]) -> None:
         """A log file for each file group of the partition that has one of the keys."""
         groups = by_file_group(dict.fromkeys(keys), len(metadata.table.slices[partition]))
         for group, of_group in groups.items():
             with self._open_log(metadata, partition, group) as log:
-                log.written = write_metadata_deletes(
-                    log.sink,
-                    instant=self._instant,
-                    schema_json=metadata.schema_json,
-                    partition=partition,
-                    keys=[key for key, _ in of_group],
-                )
-                log.is_deletes = True
+                log.add_deletes(metadata, partition, pa.array([key for key, _ in of_group], pa.string()))
 
     @contextmanager
     def _open_log(self, metadata: MetadataSnapshot, partition: str, group: int) -> Iterator[_OpenLog]:
@@ -263,10 +281,10 @@ class DeltaCommitWriter:
         name = LogFileName(file_id, self._instant, _LOG_VERSION, str(WriteToken(group, self._number, 0))).text
         assert name not in self._logs, "a commit either adds to a partition or takes from it"
         with self._storage.open_output(join(self._folder, name)) as sink:
-            log = _OpenLog(sink)
+            log = _OpenLog(sink, self._instant)
             yield log
-        assert log.written is not None, "its writer says what it wrote"
-        self._logs[name] = _write_stat(partition, file_id, name, self._instant, log.written, log.is_deletes)
+        assert log.size_bytes, "a log file has a block"
+        self._logs[name] = _write_stat(partition, file_id, name, log)
 
     def _bloom_filter(self, base_path: str, file: NewFile, encode: Callable[[MetadataRecord], bytes]) -> bytes:
         found = self._find_filter(base_path, file)
@@ -424,7 +442,10 @@ def _shape(
     write: WriteChanges | None,
 ) -> tuple[object, ...]:
     """What the logs in the folder depend on."""
-    return (metadata.shape, tuple(files), tuple(deleted), write)
+    slices: tuple[FileSlice, ...] = ()
+    if write is not None and RECORD_INDEX in metadata.table.slices:
+        slices = tuple(replaced_slices(snapshot, write.replaced))
+    return (metadata.shape, tuple(files), tuple(deleted), write, slices)
 
 
 def _new(files: Iterable[NewFile]) -> list[NewFile]:
@@ -435,8 +456,23 @@ def _new(files: Iterable[NewFile]) -> list[NewFile]:
 @dataclass(slots=True)
 class _OpenLog:
     sink: BinaryIO
-    written: MetadataLogStats | None = None
-    is_deletes: bool = False
+    instant: str
+    entries: int = 0
+    deletes: int = 0
+    size_bytes: int = 0
+
+    def add_entries(self, metadata: MetadataSnapshot, entries: Iterable[tuple[str, bytes]]) -> None:
+        """A block of them, ascending by key."""
+        written = write_metadata_log(self.sink, instant=self.instant, schema_json=metadata.schema_json, entries=entries)
+        self.entries += written.entries
+        self.size_bytes += written.size_bytes
+
+    def add_deletes(self, metadata: MetadataSnapshot, partition: str, keys: pa.StringArray) -> None:
+        written = write_metadata_deletes(
+            self.sink, instant=self.instant, schema_json=metadata.schema_json, partition=partition, keys=keys
+        )
+        self.deletes += written.entries
+        self.size_bytes += written.size_bytes
 
 
 def _has_earlier_write(timeline: Timeline, instant: str) -> bool:
@@ -460,19 +496,16 @@ def _encoded(metadata: MetadataSnapshot, records: Mapping[str, MetadataRecord]) 
     return {key: partial(encode, record) for key, record in records.items()}
 
 
-def _write_stat(
-    partition: str, file_id: str, name: str, instant: str, written: MetadataLogStats, is_deletes: bool
-) -> WriteStat:
+def _write_stat(partition: str, file_id: str, name: str, log: _OpenLog) -> WriteStat:
     """Field by field as Hudi 1.2 writes it."""
-    entries, deletes = (0, written.entries) if is_deletes else (written.entries, 0)
     return WriteStat(
         file_id=file_id,
         path=join(partition, name),
-        prev_commit=instant,
-        num_writes=entries,
-        num_deletes=deletes,
-        num_update_writes=entries,
-        total_write_bytes=written.size_bytes,
+        prev_commit=log.instant,
+        num_writes=log.entries,
+        num_deletes=log.deletes,
+        num_update_writes=log.entries,
+        total_write_bytes=log.size_bytes,
         total_write_errors=0,
         partition_path=partition,
         total_log_records=0,
@@ -481,7 +514,7 @@ def _write_stat(
         total_log_blocks=0,
         total_corrupt_log_block=0,
         total_rollback_blocks=0,
-        file_size_in_bytes=written.size_bytes,
+        file_size_in_bytes=log.size_bytes,
         log_version=_LOG_VERSION,
         log_offset=0,
         base_file="",

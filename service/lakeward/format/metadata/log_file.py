@@ -2,6 +2,8 @@
 
     block of type HFILE_DATA: headers SCHEMA and INSTANT_TIME, an HFile as content | block of type DELETE
 
+A write of more keys than are sorted at once has several of each, those of type DELETE last.
+
 At table version 10 a log is the HFile alone (`.log.hfile`), with the same headers as one entry of its file info. One of
 deleted keys (`.deletes.hfile`) is read and never written: no path of Hudi's is known to make one.
 
@@ -16,7 +18,7 @@ from __future__ import annotations
 import shutil
 import struct
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, cast
 
@@ -65,7 +67,7 @@ class MetadataBlock:
 def write_metadata_log(
     sink: BinaryIO, *, instant: str, schema_json: str, entries: Iterable[tuple[str, bytes]]
 ) -> MetadataLogStats:
-    """Write a log file of one block, from where the sink stands.
+    """Write a log file of one block, or a further block of one, from where the sink stands.
 
     Args:
         schema_json: what the values were encoded by.
@@ -104,13 +106,12 @@ def write_native_metadata_log(
 
 
 def write_metadata_deletes(
-    sink: BinaryIO, *, instant: str, schema_json: str, partition: str, keys: Sequence[str]
+    sink: BinaryIO, *, instant: str, schema_json: str, partition: str, keys: pa.StringArray
 ) -> MetadataLogStats:
-    """Write a log file that takes these keys out of the partition, as Hudi does where it deletes a record."""
+    """Write blocks that take these keys out of the partition, as Hudi does where it deletes a record."""
     headers = {HeaderKey.SCHEMA: schema_json, HeaderKey.INSTANT_TIME: instant}
     size = 0
-    column = pa.array(keys, pa.string())
-    for content in encode_deletes(column, None, partition_path=partition, bytes_max=SPOOL_BYTES):
+    for content in encode_deletes(keys, None, partition_path=partition, bytes_max=SPOOL_BYTES):
         head = block_head(BlockType.DELETE, headers, len(content))
         tail = struct.pack(">iq", 0, len(head) + len(content) + 4)
         for part in (head, content, tail):
