@@ -1,0 +1,161 @@
+"""Rows in the memory of this process: for small inputs, and for tests that stop a write at each of its storage calls.
+
+Touches: the input, once; what the handles touch.
+Keeps:   no more rows are held than there is memory for: more are refused, naming what has no such limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.dispatch.dispatcher import Progress
+from lakeward.errors import Conflict, Refused
+from lakeward.merge.memory_budget import MEMORY_BYTES, MemoryBudget
+from lakeward.quantities import format_size
+from lakeward.storage.storage import Storage
+from lakeward.write.flow.keying import Keying
+from lakeward.write.flow.shares import targets_of
+from lakeward.write.handles.handle import write_target
+from lakeward.write.keyed_rows import ORDER, PARTITION_PATH, PLACE, RECORD_KEY
+from lakeward.write.tagging.tagging import FOUND, BatchTagging, LookupTagging, Tagging, key_in_partitions
+from lakeward.write.target import Assignment, TargetResult, Workload, WriteContext
+
+_ROWS_AT_ONCE = 16_384
+"""Rows that a handle gets in one batch."""
+_BYTES_MAX = 2**31 - 1
+"""A column of texts in one piece has no more."""
+_ROW = "_lakeward_row"
+
+
+class InProcessFlow:
+    def __init__(
+        self, storage: Storage, batches: Iterable[pa.RecordBatch], *, memory_bytes: int = MEMORY_BYTES
+    ) -> None:
+        """
+        Args:
+            memory_bytes: of the process; the input may take half of what it leaves for rows.
+        """
+        self._storage = storage
+        self._batches = batches
+        self._bytes_max = min(MemoryBudget(memory_bytes).rows // 2, _BYTES_MAX)
+        self._keying: Keying | None = None
+        self._keyed: pa.RecordBatch | None = None
+        self._tagged: pa.RecordBatch | None = None
+
+    def tag(self, keying: Keying, tagging: Tagging, *, on_progress: Callable[[Progress], None]) -> Workload:
+        if self._keying is None:
+            self._keying, self._keyed = keying, _one_batch(self._read(keying, on_progress))
+        elif self._keying != keying:
+            raise Conflict(
+                "The table's columns or keys changed while rows were written to it.",
+                why="Another writer changed them, after the rows had been brought into their form.",
+                remedy="Write again. Nothing was written.",
+            )
+        keyed = self._keyed
+        if keyed is None:
+            return Workload({})
+        if isinstance(tagging, BatchTagging):
+            tagged = keyed.append_column(PLACE, tagging.places(keyed))
+        else:
+            tagged = _looked_up(self._storage, keyed, tagging)
+            if tagging.is_global and keying.carries_columns:
+                _check_new_keys(tagged)
+        self._tagged = tagged
+        counts = pa.Table.from_batches([tagged]).group_by([PARTITION_PATH, PLACE]).aggregate([([], "count_all")])
+        return Workload(
+            {(row[PARTITION_PATH], row[PLACE]): row["count_all"] for row in counts.to_pylist()},
+        )
+
+    def write(
+        self, context: WriteContext, assignment: Assignment, *, on_progress: Callable[[Progress], None]
+    ) -> list[TargetResult]:
+        tagged = self._tagged
+        if tagged is None:
+            return []
+        targets = targets_of(tagged, assignment)
+        order = _sorted(tagged, targets)
+        rows = tagged.drop_columns([PLACE])
+        bounds = np.searchsorted(targets[order], np.arange(len(assignment.targets) + 1))
+        results = []
+        for target in assignment.targets:
+            on_progress(Progress(target.index, len(assignment.targets)))
+            of_target = order[bounds[target.index] : bounds[target.index + 1]]
+            if len(of_target):
+                results.append(write_target(self._storage, context, target, _pieces(rows, of_target), 0))
+        on_progress(Progress(len(assignment.targets), len(assignment.targets)))
+        return results
+
+    def close(self) -> None:
+        self._keyed = self._tagged = None
+
+    def _read(self, keying: Keying, on_progress: Callable[[Progress], None]) -> Iterator[pa.RecordBatch]:
+        rows = held = 0
+        for batch in self._batches:
+            on_progress(Progress(0, 0))
+            keyed = keying.keyed(batch, rows_before=rows, order=rows)
+            rows += batch.num_rows
+            held += keyed.nbytes
+            if held > self._bytes_max:
+                raise Refused(
+                    f"The rows are too many to be sorted in this process: more than {rows}.",
+                    why=f"They take more than {format_size(self._bytes_max)} of its memory.",
+                    remedy="Write them with Spark (`--engine spark`), which sorts on disk. Nothing was written.",
+                )
+            yield keyed
+
+
+def _one_batch(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch | None:
+    held = [batch for batch in batches if batch.num_rows]
+    if not held:
+        return None
+    (batch,) = pa.Table.from_batches(held).combine_chunks().to_batches()
+    return batch
+
+
+def _looked_up(storage: Storage, keyed: pa.RecordBatch, tagging: LookupTagging) -> pa.RecordBatch:
+    """The rows with the places that are found for their keys; a row with several is there as often."""
+    partitions = pc.unique(keyed.column(PARTITION_PATH)).to_pylist()
+    keys = pc.unique(keyed.column(RECORD_KEY))
+    batches = (batch for part in tagging.parts(partitions) for batch in tagging.look_up(storage, part, keys))
+    found = pa.Table.from_batches(batches, FOUND)
+    rows = pa.table(
+        [keyed.column(RECORD_KEY), keyed.column(PARTITION_PATH), np.arange(keyed.num_rows)],
+        [RECORD_KEY, PARTITION_PATH, _ROW],
+    )
+    if tagging.is_global:
+        joined = rows.join(found, RECORD_KEY, join_type="left outer", left_suffix="_new")
+    else:
+        joined = rows.join(found, [RECORD_KEY, PARTITION_PATH], join_type="left outer")
+    joined = joined.sort_by(_ROW).combine_chunks()
+    tagged = keyed.take(joined[_ROW].combine_chunks())
+    if tagging.is_global:
+        moved = pc.coalesce(joined[PARTITION_PATH], joined[f"{PARTITION_PATH}_new"]).combine_chunks()
+        tagged = tagged.set_column(tagged.schema.get_field_index(PARTITION_PATH), PARTITION_PATH, moved)
+    return tagged.append_column(PLACE, joined[PLACE].combine_chunks())
+
+
+def _check_new_keys(tagged: pa.RecordBatch) -> None:
+    """A new key has one partition, where keys are one in all of the table."""
+    new = pa.table(tagged.select([RECORD_KEY, PARTITION_PATH])).filter(pc.is_null(tagged.column(PLACE)))
+    ranges = new.group_by(RECORD_KEY).aggregate([(PARTITION_PATH, "min"), (PARTITION_PATH, "max")])
+    least, greatest = ranges[f"{PARTITION_PATH}_min"], ranges[f"{PARTITION_PATH}_max"]
+    split = ranges.filter(pc.not_equal(least, greatest)).slice(0, 1).to_pylist()
+    if split:
+        raise key_in_partitions(*split[0].values())
+
+
+def _sorted(tagged: pa.RecordBatch, targets: np.ndarray) -> np.ndarray:
+    """The rows by (target, key as UTF-8, place in the input), those that go nowhere in front."""
+    columns = {"target": targets, RECORD_KEY: tagged.column(RECORD_KEY), ORDER: tagged.column(ORDER)}
+    by = [(name, "ascending") for name in columns]
+    order: np.ndarray = pc.sort_indices(pa.table(columns), sort_keys=by).to_numpy()
+    return order
+
+
+def _pieces(rows: pa.RecordBatch, order: np.ndarray) -> Iterator[pa.RecordBatch]:
+    for start in range(0, len(order), _ROWS_AT_ONCE):
+        yield rows.take(pa.array(order[start : start + _ROWS_AT_ONCE]))
