@@ -56,7 +56,7 @@ from lakeward.merge.runs.sorted_run import BaseRun, SortedRun
 from lakeward.merge.runs.spilled_run import data_records, record_schema
 from lakeward.merge.sorted_merge import SortedMerge
 from lakeward.read.large_rows import check_row_sizes
-from lakeward.read.log_run import LogRun
+from lakeward.read.log_run import Incoming, LogRun
 from lakeward.read.log_scan import LogScan, scan_slice_heads
 from lakeward.read.made_keys import with_made_keys
 from lakeward.read.operation_column import has_operations
@@ -90,6 +90,7 @@ class MergedSlice:
         by_order: bool = True,
         query: SliceQuery = EVERYTHING,
         on_changes: Callable[[ChangedRows], object] | None = None,
+        incoming: Incoming | None = None,
     ) -> None:
         self._storage = storage
         self._by_order = by_order
@@ -148,6 +149,7 @@ class MergedSlice:
             meter=self.meter,
             key_fields=key_fields,
             scan=scan,
+            incoming=incoming,
         )
         self._resources.callback(self._run.close)
 
@@ -416,6 +418,7 @@ def open_slice(
     by_order: bool = True,
     query: SliceQuery = EVERYTHING,
     on_changes: Callable[[ChangedRows], object] | None = None,
+    incoming: Incoming | None = None,
 ) -> MergedSlice:
     """Scan the slice's logs and be ready to merge. Raises `Unsupported`, `BrokenFile`, `NotFound`, `UntrustedName`.
 
@@ -423,11 +426,18 @@ def open_slice(
         by_order: rely on the order of a base file whose footer says that it is sorted.
         query: what of the slice is wanted.
         on_changes: is told of every key that the logs change, while the batches are read.
+        incoming: records of no log, which are merged as those of a log behind all others are.
     """
     if slice_input.base_file is not None:
         resolve(slice_input.base_path, slice_input.base_file)
     if slice_input.base_file is None and not slice_input.log_files:
         raise BrokenFile(f"The file slice of {slice_input.file_id} has no files.")
     return MergedSlice(
-        storage, slice_input, spill_folder=spill_folder, by_order=by_order, query=query, on_changes=on_changes
+        storage,
+        slice_input,
+        spill_folder=spill_folder,
+        by_order=by_order,
+        query=query,
+        on_changes=on_changes,
+        incoming=incoming,
     )

@@ -12,7 +12,7 @@ Keeps:   1. records are folded oldest first, as the blocks that count come out o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import BinaryIO
@@ -35,7 +35,7 @@ from lakeward.merge.logs.log_records import LogRecords
 from lakeward.merge.memory_budget import MemoryBudget
 from lakeward.merge.rules.filling import part_schema, with_part
 from lakeward.merge.rules.merge_rules import OPERATION_FIELD, RECORD_KEY_FIELD, MergeRules
-from lakeward.merge.rules.ordering_type import ordering_type
+from lakeward.merge.rules.ordering_type import ordering_type, ordering_wrappers
 from lakeward.merge.rules.records import delete_ordering
 from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.merge.sorted_merge import SortedMerge
@@ -53,6 +53,11 @@ from lakeward.storage.storage import Storage, parent
 _ROWS_AT_ONCE = 16_384
 _TOMBSTONES_AT_ONCE = 262_144
 _DEFAULT_BUDGET = MemoryBudget()
+_INCOMING = "the rows that are written"
+
+Incoming = Callable[[], Iterable[pa.RecordBatch | Tombstones]]
+"""Records that are in no log: rows with the table's columns, the file's name may be missing, and deletes. It may be
+called again."""
 
 
 class LogRun:
@@ -77,6 +82,7 @@ class LogRun:
         meter: ReadMeter | None = None,
         key_fields: Sequence[str] = (),
         scan: LogScan | None = None,
+        incoming: Incoming | None = None,
     ) -> None:
         """
         Args:
@@ -91,12 +97,14 @@ class LogRun:
             meter: counts what is read.
             key_fields: the fields of which keys are made, where rows carry none.
             scan: of these very files, where their heads were read already.
+            incoming: what comes behind all of the logs, as if it were in one more.
         """
         self._storage = storage
         self._base_path = base_path
         self.schema = schema
         self._rules = rules
         self._unpublished = unpublished
+        self._incoming = incoming
         self._budget = budget
         for path in log_files:
             resolve(base_path, path)
@@ -166,6 +174,8 @@ class LogRun:
                     files.close()
                     opened = {block.file: files.enter_context(self._storage.open_input(self._path(block.file)))}
                 self._read_block(opened[block.file], block, takers)
+        for part in () if self._incoming is None else self._incoming():
+            self._take(part, takers)
         for records in takers:
             records.finish()
 
@@ -208,6 +218,24 @@ class LogRun:
             self._watch_keys(projected)
             if self._query.takes_sample:
                 self.sample.see_log_data(projected, lacking=lacking)
+
+    def _take(self, part: pa.RecordBatch | Tombstones, takers: Iterable[LogRecords]) -> None:
+        """Records of no log."""
+        if isinstance(part, Tombstones):
+            kind = ordering_type(self._rules, self.schema)
+            for records in takers:
+                records.append_deletes(part.keys, part.ordering, wrappers=_wrappers(kind), source=_INCOMING)
+            if self._query.takes_sample:
+                self.sample.see_log_deletes(part.keys, part.ordering)
+            return
+        rows = project(part, self.schema, where=_INCOMING)
+        check_row_sizes(rows, self._query.row_bytes_max, where=_INCOMING)
+        carried = with_part(self._query.carried(rows), 0, self._rules)
+        for records in takers:
+            records.append_data(carried, source=_INCOMING)
+        self._watch_keys(rows)
+        if self._query.takes_sample:
+            self.sample.see_log_data(rows)
 
     def _append_deletes(self, deleted: DeletedKeys, block: LogBlock, takers: Iterable[LogRecords]) -> None:
         for records in takers:
@@ -258,6 +286,14 @@ class LogRun:
                 why=f"A row of it is in partition {foreign[0].as_py()!r}, and the file lies in {here!r}.",
                 remedy="Find out who put the file there, and restore the one that its commit wrote.",
             )
+
+
+def _wrappers(kind: pa.DataType | None) -> list[str]:
+    """A class of Hudi's for the values of each ordering field."""
+    if kind is None:
+        return []
+    kinds = [field.type for field in kind] if pa.types.is_struct(kind) else [kind]
+    return [min(ordering_wrappers(each) or ()) for each in kinds]
 
 
 def folded(

@@ -23,13 +23,16 @@ Keeps:   1. a result is returned only for a file that reads back as what was mer
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
 from lakeward.format.avro.schema import required_columns
 from lakeward.format.bloom_filter import SIMPLE_TYPE_CODE, TYPE_CODE
+from lakeward.format.log.change_log import ChangedRows
 from lakeward.format.metadata.base_file_stats import columns_to_watch, read_bloom_filter, read_column_stats
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.parquet.base_file import (
@@ -43,7 +46,9 @@ from lakeward.format.stats.column_range import ColumnRange, ColumnRangeAccumulat
 from lakeward.merge.digest import Digest
 from lakeward.merge.runs.sort_key import NotSorted
 from lakeward.read.file_slice import CopiedRows, MergedSlice, open_slice
+from lakeward.read.log_run import Incoming
 from lakeward.read.made_keys import with_made_keys, without_made_keys
+from lakeward.read.slice_input import SliceInput
 from lakeward.read.slice_query import REWRITE
 from lakeward.storage.storage import Storage, join
 from lakeward.task.change_log_output import open_change_log
@@ -68,14 +73,43 @@ def run_operation(storage: Storage, spec: OperationSpec, task_attempt: int) -> O
 
 def run_full_operation(storage: Storage, spec: OperationSpec, task_attempt: int) -> OperationResult:
     """Merge the slice into one new base file."""
+    result = relying_on_order(partial(merge_slice, storage, spec), task_attempt)
+    storage.create(spec.place.done_path(task_attempt, rows=result.counts.rows), b"")
+    return result
+
+
+_T = TypeVar("_T", covariant=True)
+
+
+class _Merging(Protocol[_T]):
+    def __call__(self, task_attempt: int, *, by_order: bool) -> _T: ...
+
+
+def relying_on_order(merging: _Merging[_T], task_attempt: int) -> _T:
+    """What the merge gives, or gives without relying on any order where a footer is wrong about it."""
     try:
-        return _run(storage, spec, task_attempt, by_order=True)
+        return merging(task_attempt, by_order=True)
     except NotSorted:
         # A second attempt of the same task, as far as names go: what the first one left no commit will name.
-        return _run(storage, spec, task_attempt + _ATTEMPTS_MAX, by_order=False)
+        return merging(task_attempt + _ATTEMPTS_MAX, by_order=False)
 
 
-def _run(storage: Storage, spec: OperationSpec, task_attempt: int, *, by_order: bool) -> OperationResult:
+def merge_slice(
+    storage: Storage,
+    spec: OperationSpec,
+    task_attempt: int,
+    *,
+    by_order: bool,
+    incoming: Incoming | None = None,
+    watch: Callable[[ChangedRows], object] | None = None,
+) -> OperationResult:
+    """One try of a FULL operation. Raises `NotSorted`, and what `run_operation` raises.
+
+    Args:
+        by_order: rely on the order of a base file whose footer says that it is sorted.
+        incoming: records of no log, which are merged as those of a log behind all others are.
+        watch: is told of every key that was changed.
+    """
     started = time.monotonic()
     memory = PeakMemory()
     path = output_path(storage, spec.place, spec.file_name(task_attempt))
@@ -83,8 +117,10 @@ def _run(storage: Storage, spec: OperationSpec, task_attempt: int, *, by_order: 
     row_bytes_max = spec.slice.budget.row
     query = replace(REWRITE, carries_hashes=spec.verify, takes_sample=spec.verify, row_bytes_max=row_bytes_max)
     with open_change_log(storage, spec, task_attempt) as changes:
-        on_changes = None if changes is None else changes.add
-        with open_slice(storage, spec.slice, by_order=by_order, query=query, on_changes=on_changes) as merged:
+        told = [tell for tell in (watch, None if changes is None else changes.add) if tell is not None]
+        with open_slice(
+            storage, spec.slice, by_order=by_order, query=query, on_changes=_to_all(told), incoming=incoming
+        ) as merged:
             stats, ranges = _write(storage, spec, merged, digest, task_attempt)
         change_log = None if changes is None else changes.close()
     if spec.verify:
@@ -92,7 +128,6 @@ def _run(storage: Storage, spec: OperationSpec, task_attempt: int, *, by_order: 
         if changes is not None:
             changes.verify(merged.counts)
     column_stats = _column_stats(storage, path, spec, ranges)
-    storage.create(spec.place.done_path(task_attempt, rows=stats.rows), b"")
     return OperationResult(
         kind=spec.kind,
         index=spec.index,
@@ -111,13 +146,23 @@ def _run(storage: Storage, spec: OperationSpec, task_attempt: int, *, by_order: 
     )
 
 
+def _to_all(told: Sequence[Callable[[ChangedRows], object]]) -> Callable[[ChangedRows], object] | None:
+    """None where there is none to tell: then the merge need not know what it changes."""
+
+    def tell(changes: ChangedRows) -> None:
+        for each in told:
+            each(changes)
+
+    return tell if told else None
+
+
 def _write(
     storage: Storage, spec: OperationSpec, merged: MergedSlice, digest: Digest, task_attempt: int
 ) -> tuple[BaseFileStats, dict[str, ColumnRange]]:
     """The statistics with the ranges of those indexed columns whose ranges the file does not say."""
     watched = columns_to_watch(spec.indexed.columns, merged.schema) if spec.indexed is not None else ()
     ranges = ColumnRangeAccumulator(watched, merged.row_schema)
-    before = _scan_before(storage, spec)
+    before = find_form_before(storage, spec.slice)
     with (
         open_operation_output(
             storage, spec.place, spec.file_name(task_attempt), replaces_base_file=spec.slice.base_file is not None
@@ -151,8 +196,8 @@ def _write(
 
 
 @dataclass(frozen=True, slots=True)
-class _Before:
-    """What the new base file takes over from the one that it replaces."""
+class FormBefore:
+    """What a new base file takes over from the one that it replaces."""
 
     bloom_type: str = TYPE_CODE
     """The type to which the table's writers are set; where there is no base file, what they are by default."""
@@ -160,16 +205,16 @@ class _Before:
     """Columns without nulls. Hudi 1.0's readers do not take a file that says less of a column than the table does."""
 
 
-def _scan_before(storage: Storage, spec: OperationSpec) -> _Before:
-    path = spec.slice.base_file
+def find_form_before(storage: Storage, slice_input: SliceInput) -> FormBefore:
+    path = slice_input.base_file
     if path is None:
-        return _Before()
-    with storage.open_input(join(spec.slice.base_path, path)) as source:
+        return FormBefore()
+    with storage.open_input(join(slice_input.base_path, path)) as source:
         found = read_bloom_filter(source, file_name=path)
         without_null = read_required(source, name=path)
-    return _Before(
+    return FormBefore(
         SIMPLE_TYPE_CODE if found is not None and found[0].upper() == SIMPLE_TYPE_CODE else TYPE_CODE,
-        without_null & required_columns(spec.slice.schema),
+        without_null & required_columns(slice_input.schema),
     )
 
 

@@ -21,7 +21,6 @@ from typing import BinaryIO
 
 import pyarrow as pa
 
-from lakeward.errors import Unsupported
 from lakeward.format.file_name import LogFileName
 from lakeward.format.log.block import BlockType, LogBlock
 from lakeward.format.log.data_block import read_data_block
@@ -32,7 +31,6 @@ from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.projection import project
 from lakeward.format.stats.column_range import ColumnRangeAccumulator
 from lakeward.merge.digest import Digest
-from lakeward.merge.rules.ordering import ordering_values
 from lakeward.merge.rules.ordering_type import default_is_comparable, ordering_type
 from lakeward.merge.rules.records import delete_ordering
 from lakeward.merge.rules.tombstones import Tombstones
@@ -41,13 +39,13 @@ from lakeward.storage.storage import Storage
 from lakeward.task.operation_output import open_operation_output, output_path
 from lakeward.task.verification import check_digest
 from lakeward.task.waiting_deletes import WaitingDeletes
+from lakeward.write.handles.deletes import tombstones_of
 from lakeward.write.handles.incoming import IncomingRows
-from lakeward.write.handles.key_changes import KeyChangesFile
+from lakeward.write.handles.key_changes import KeyChangesFile, open_key_changes
 from lakeward.write.handles.stats import appended_stat
 from lakeward.write.handles.table_rows import TableRows
 from lakeward.write.keyed_rows import RECORD_KEY
-from lakeward.write.request import WriteOperation
-from lakeward.write.target import WriteContext, WriteTarget, WrittenFile
+from lakeward.write.target import TargetResult, WriteContext, WriteTarget, WrittenFile
 
 _VERSION = 1  # from table version 8 on every log file has an instant of its own, and none a second version
 _REMEDY = "Correct the row in the input, and write again."
@@ -59,19 +57,21 @@ def append(
     target: WriteTarget,
     rows: Iterable[IncomingRows],
     task_attempt: int,
-    keys: KeyChangesFile | None,
-) -> tuple[WrittenFile, ...]:
+) -> TargetResult:
     """Write the rows and deletes into a log. Raises `VerificationFailed`, `Unsupported` for a row that no log can hold,
     and what `open_operation_output` raises."""
     coming = iter(rows)
     first = next(coming, None)
     if first is None:
-        return ()
+        return TargetResult(target.index, target.partition_path, ())
     started = time.monotonic()
     place = context.place(target)
     name = LogFileName(target.file_id, context.instant, _VERSION, place.token(task_attempt)).text
     log = _Log(context, target)
-    with open_operation_output(storage, place, name) as sink:
+    with (
+        open_key_changes(storage, place, task_attempt, wanted=context.wants_keys) as keys,
+        open_operation_output(storage, place, name) as sink,
+    ):
         stats = log.write(sink, chain((first,), coming), keys)
     path = output_path(storage, place, name)
     if context.verify:
@@ -85,14 +85,15 @@ def append(
         deletes=stats.deletes,
         seconds=time.monotonic() - started,
     )
-    return (WrittenFile(name, stats.size_bytes, stat, log.column_stats(name), replaces_base_file=False),)
+    file = WrittenFile(name, stats.size_bytes, stat, log.column_stats(name), replaces_base_file=False)
+    return TargetResult(target.index, target.partition_path, (file,), keys.path if keys is not None else None)
 
 
 class _Log:
     def __init__(self, context: WriteContext, target: WriteTarget) -> None:
         self._context = context
         self._target = target
-        self._rows = TableRows(context, target, for_log=True)
+        self._rows = TableRows(context, target, with_file_name=True)
         self._ordering_type = ordering_type(context.rules, self._rows.schema)
         indexed = context.indexed.columns if context.indexed is not None else ()
         self._ranges = ColumnRangeAccumulator(indexed, self._rows.schema)
@@ -122,7 +123,7 @@ class _Log:
                     keys.add(kept.column(RECORD_KEY), target.file_id)
             gone = came.deletes().batch
             if gone.num_rows:
-                deletes = self._tombstones(gone)
+                deletes = tombstones_of(gone, context, self._ordering_type)
                 if context.verify:
                     self._written.update_deletes(deletes)
                 waiting.add(deletes)
@@ -130,23 +131,6 @@ class _Log:
                     keys.add(deletes.keys, None)
         waiting.write()
         return writer.close()
-
-    def _tombstones(self, gone: pa.RecordBatch) -> Tombstones:
-        keys = gone.column(RECORD_KEY)
-        if self._ordering_type is None or self._context.operation is WriteOperation.DELETE:
-            return Tombstones(keys, None)
-        fields = self._context.rules.ordering_fields
-        ordering = ordering_values(gone, fields)
-        if ordering is not None and pa.types.is_struct(ordering.type):
-            for name, values in zip(fields, ordering.flatten(), strict=True):
-                if values.null_count:
-                    key = keys.filter(values.is_null())[0].as_py()
-                    raise Unsupported(
-                        f"The delete of the key {key!r} has no value in {name}.",
-                        why="Where several fields order a table a log cannot hold such a delete.",
-                        remedy=f"Give it a value in {name}, or delete the key with the operation delete.",
-                    )
-        return Tombstones(keys, ordering)
 
     def verify(self, storage: Storage, path: str) -> None:
         """Read the log back, and judge it. Raises `VerificationFailed`."""

@@ -1,6 +1,7 @@
 """One target of a write: sorted Arrow batches in, the files of one file group out, verified, which no reader sees yet.
 
     CREATE   a base file, or several              `handles/create`
+    MERGE    the base file of a slice anew        `handles/merge`
     APPEND   a log on a slice                     `handles/append`
 
 Rows come in `keyed_schema`, by (record key as UTF-8 bytes, place in the input), and are read once. The handles know no
@@ -20,7 +21,7 @@ from lakeward.task.memory_pool import use_tight_pool
 from lakeward.write.handles.append import append
 from lakeward.write.handles.create import create
 from lakeward.write.handles.incoming import incoming_rows
-from lakeward.write.handles.key_changes import open_key_changes
+from lakeward.write.handles.merge import merge
 from lakeward.write.request import WriteOperation
 from lakeward.write.target import HandleKind, TargetResult, WriteContext, WriteTarget
 
@@ -35,14 +36,15 @@ def write_target(
     """Write what the target gets. Raises `VerificationFailed` where a file is not what was to be written,
     `AttemptLost` or `NotFound` where the attempt is over, and `Unsupported` for rows that cannot be written."""
     use_tight_pool()
-    # Readers fold the records of a log: one record of each key says the same, and deletes stand behind the rows there.
+    # Readers fold the records of a log, and so does the merge: there one record of each key comes to the same.
     folds = context.deduplicates or target.kind is HandleKind.APPEND
+    folds = folds or (target.kind is HandleKind.MERGE and not target.keeps_duplicates)
     is_delete = context.operation is WriteOperation.DELETE
     incoming = incoming_rows(rows, context.rules, all_are_deletes=is_delete, folds=folds)
-    handle = {HandleKind.CREATE: create, HandleKind.APPEND: append}[target.kind]
-    place = context.place(target)
-    with open_key_changes(storage, place, task_attempt, wanted=context.wants_keys) as keys:
-        files = handle(storage, context, target, incoming, task_attempt, keys)
-    written = sum((file.stat.num_writes or 0) + (file.stat.num_deletes or 0) for file in files)
-    storage.create(place.done_path(task_attempt, rows=written), b"")
-    return TargetResult(target.index, target.partition_path, files, None if keys is None else keys.path)
+    result = _HANDLES[target.kind](storage, context, target, incoming, task_attempt)
+    written = sum((file.stat.num_writes or 0) + (file.stat.num_deletes or 0) for file in result.files)
+    storage.create(context.place(target).done_path(task_attempt, rows=written), b"")
+    return result
+
+
+_HANDLES = {HandleKind.CREATE: create, HandleKind.MERGE: merge, HandleKind.APPEND: append}

@@ -23,23 +23,32 @@ from lakeward.write.target import WriteContext, WriteTarget
 COMMIT_TIME = "_hoodie_commit_time"
 SEQUENCE_NUMBER = "_hoodie_commit_seqno"
 
-REPEATED = (COMMIT_TIME, PARTITION_PATH)
+ONE_VALUE = (COMMIT_TIME, PARTITION_PATH)
 """The columns with one value in all rows of a target."""
 
 
 class TableRows:
     """Numbers the rows that it makes, over all batches."""
 
-    def __init__(self, context: WriteContext, target: WriteTarget, *, for_log: bool) -> None:
+    def __init__(
+        self,
+        context: WriteContext,
+        target: WriteTarget,
+        *,
+        with_dictionaries: bool = False,
+        with_file_name: bool = False,
+    ) -> None:
         """
         Args:
-            for_log: else the columns with one value come as dictionaries, and that of the file's name does not.
+            with_dictionaries: the columns `ONE_VALUE` come as such.
+            with_file_name: as in a log.
         """
         self.schema = table_schema(context.schema)
         """The table's."""
         self._instant = context.instant
         self._target = target
-        self._for_log = for_log
+        self._with_dictionaries = with_dictionaries
+        self._with_file_name = with_file_name
         self._next = 0
 
     def of(self, keyed: pa.RecordBatch) -> pa.RecordBatch:
@@ -52,7 +61,7 @@ class TableRows:
             RECORD_KEY: keyed.column(RECORD_KEY),
             PARTITION_PATH: self._one_value(self._target.partition_path, keyed.num_rows),
         }
-        if self._for_log:
+        if self._with_file_name:
             columns[FILE_NAME_FIELD] = pa.repeat(self._target.file_id, keyed.num_rows)
         own = pa.schema([column for column in self.schema if column.name not in META_COLUMNS])
         rows = project(keyed.select(own.names), own, where="the rows that are written")
@@ -60,7 +69,7 @@ class TableRows:
         return pa.RecordBatch.from_arrays([*columns.values(), *rows.columns], names=names)
 
     def _one_value(self, value: str, rows: int) -> pa.Array:
-        if self._for_log:
+        if not self._with_dictionaries:
             return pa.repeat(value, rows)
         return pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, dtype=np.int32)), pa.array([value]))
 

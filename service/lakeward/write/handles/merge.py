@@ -1,0 +1,273 @@
+"""Rows onto the base file of a slice: a new base file in its place.
+
+    rows, deletes --> as records of a log behind the slice ---+
+                                                             +--merged, as by a FULL operation--> new base file
+    base file ------------------------------------------------+
+
+The merge is that of compaction (`task/operation`), and so are its rules: by event time a row with a smaller value than
+that of the table's row loses, and that one keeps its commit time; by commit time the new row wins. Deletes of the
+operation win always. Row groups that no row touches are copied as they are stored.
+
+Where rows are added without looking for their keys (Hudi's `insert`), they stand beside those of the base file: by the
+order of their keys where the base file is sorted, else behind them.
+
+Touches: the new file, where `task/operation_output` says, and that of keys; reads the base file.
+Keeps:   1. rows that nothing came for keep their commit time and sequence number;
+         2. a file says that it is sorted only if no key is in it twice;
+         3. a result is returned only for a file that reads back as what was merged;
+         4. where nothing came the base file stays.
+Source:  HoodieWriteMergeHandle, HoodieConcatHandle (Hudi 1.2); tables of Hudi 1.2.0 and 1.0.2.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.format.avro.schema import keeping_nested_floats, table_schema
+from lakeward.format.file_name import BaseFileName
+from lakeward.format.log.change_log import ChangedRows, ChangeOperation
+from lakeward.format.parquet.base_file import open_base_file, read_shape
+from lakeward.merge.rules.merge_rules import FILE_NAME_FIELD, RECORD_KEY_FIELD
+from lakeward.merge.rules.ordering_type import ordering_type
+from lakeward.read.slice_input import SliceInput
+from lakeward.storage.storage import Storage, join
+from lakeward.task.operation import find_form_before, merge_slice, relying_on_order
+from lakeward.task.operation_spec import OperationSpec
+from lakeward.write.handles.base_file_output import BaseFileOutput
+from lakeward.write.handles.deletes import tombstones_of
+from lakeward.write.handles.incoming import IncomingRows
+from lakeward.write.handles.key_changes import KeyChangesFile, open_key_changes
+from lakeward.write.handles.spooled_records import SpooledRecords
+from lakeward.write.handles.stats import merged_stat
+from lakeward.write.handles.table_rows import TableRows
+from lakeward.write.keyed_rows import RECORD_KEY
+from lakeward.write.target import TargetResult, WriteContext, WriteTarget, WrittenFile
+
+
+def merge(
+    storage: Storage, context: WriteContext, target: WriteTarget, rows: Iterable[IncomingRows], task_attempt: int
+) -> TargetResult:
+    """Write the slice's base file anew. Raises `VerificationFailed`, `Unsupported` for rows of one key that cannot be
+    ordered, and what `open_operation_output` raises."""
+    coming = iter(rows)
+    first = next(coming, None)
+    if first is None:
+        return TargetResult(target.index, target.partition_path, ())
+    merging = _Merging(storage, context, target)
+    coming = chain((first,), coming)
+    if not target.keeps_duplicates:
+        return merging.fold(coming, task_attempt)
+    return merging.add(coming, task_attempt)
+
+
+class _Merging:
+    def __init__(self, storage: Storage, context: WriteContext, target: WriteTarget) -> None:
+        assert target.slice is not None and target.slice.base_file is not None and not target.slice.log_files
+        self._started = time.monotonic()
+        self._storage = storage
+        self._context = context
+        self._target = target
+        self._base_file = target.slice.base_file
+        self._slice: SliceInput = replace(
+            target.slice,
+            instant=context.instant,
+            schema=context.schema,
+            rules=context.rules,
+            memory_bytes=context.memory_bytes,
+        )
+        self._place = context.place(target)
+
+    def fold(self, coming: Iterable[IncomingRows], task_attempt: int) -> TargetResult:
+        """A row of each key."""
+        context = self._context
+        rows = TableRows(context, self._target)
+        kind = ordering_type(context.rules, rows.schema)
+        schema = pa.schema([column for column in rows.schema if column.name != FILE_NAME_FIELD])
+        with closing(SpooledRecords(schema, kind, memory_bytes=context.budget.window)) as spooled:
+            for came in coming:
+                kept, gone = came.rows().batch, came.deletes().batch
+                if kept.num_rows:
+                    spooled.add_rows(rows.of(kept))
+                if gone.num_rows:
+                    spooled.add_deletes(tombstones_of(gone, context, kind))
+            spooled.finish()
+            return relying_on_order(partial(self._fold_once, spooled), task_attempt)
+
+    def _fold_once(self, spooled: SpooledRecords, task_attempt: int, *, by_order: bool) -> TargetResult:
+        context, target = self._context, self._target
+        spec = OperationSpec(
+            index=target.index,
+            slice=self._slice,
+            attempt=context.attempt,
+            attempt_folder=context.attempt_folder,
+            input_bytes=0,
+            codec=context.codec,
+            verify=context.verify,
+            indexed=context.indexed,
+        )
+        with open_key_changes(self._storage, self._place, task_attempt, wanted=context.wants_keys) as keys:
+            watch = None if keys is None else partial(_note, keys, target.file_id)
+            done = merge_slice(
+                self._storage, spec, task_attempt, by_order=by_order, incoming=spooled.parts, watch=watch
+            )
+        counts = done.counts
+        stat = merged_stat(
+            target,
+            name=done.file_name,
+            size_bytes=done.size_bytes,
+            rows=counts.rows,
+            inserted=counts.inserted,
+            updated=counts.updated,
+            deleted=counts.deleted,
+            prev_base_file=self._base_name,
+            seconds=time.monotonic() - self._started,
+        )
+        file = WrittenFile(done.file_name, done.size_bytes, stat, done.column_stats, replaces_base_file=True)
+        return self._result(file, keys)
+
+    def add(self, coming: Iterable[IncomingRows], task_attempt: int) -> TargetResult:
+        """Every row, beside those of the base file."""
+        context, target = self._context, self._target
+        name = BaseFileName(target.file_id, self._place.token(task_attempt), context.instant).text
+        before = find_form_before(self._storage, self._slice)
+        order = _Order()
+        table = table_schema(context.schema)
+        if not self._slice.widens_nested_floats:
+            table = keeping_nested_floats(table)
+        rows = _Added(TableRows(context, target), coming, target.file_id)
+        base_path = join(context.base_path, self._base_file)
+        with (
+            open_key_changes(self._storage, self._place, task_attempt, wanted=context.wants_keys) as keys,
+            self._storage.open_input(base_path) as source,
+            BaseFileOutput(
+                self._storage,
+                context,
+                self._place,
+                name,
+                required=before.required,
+                bloom_type=before.bloom_type,
+                replaces_base_file=True,
+            ) as output,
+        ):
+            rows.keys = keys
+            shape = read_shape(source, name=self._base_file)
+            schema = pa.schema([column for column in table if column.name != FILE_NAME_FIELD])
+            base = open_base_file(source, schema, name=self._base_file, bytes_max=context.budget.batch)
+            both = in_order(base, rows.batches()) if shape.is_sorted else chain(base, rows.batches())
+            for batch in both:
+                order.see(batch.column(RECORD_KEY_FIELD))
+                output.write(batch)
+            found = output.finish(is_sorted=order.is_strict)
+        assert found.rows == shape.rows + rows.count, "a row was lost"
+        stat = merged_stat(
+            target,
+            name=name,
+            size_bytes=found.size_bytes,
+            rows=found.rows,
+            inserted=rows.count,
+            updated=0,
+            deleted=rows.deletes,
+            prev_base_file=self._base_name,
+            seconds=time.monotonic() - self._started,
+        )
+        return self._result(WrittenFile(name, found.size_bytes, stat, found.column_stats, True), keys)
+
+    @property
+    def _base_name(self) -> str:
+        return self._base_file.rpartition("/")[2]
+
+    def _result(self, file: WrittenFile, keys: KeyChangesFile | None) -> TargetResult:
+        path = None if keys is None else keys.path
+        return TargetResult(self._target.index, self._target.partition_path, (file,), path)
+
+
+def _note(keys: KeyChangesFile, file_id: str, changes: ChangedRows) -> None:
+    """An update moves no key."""
+    if changes.operation is not ChangeOperation.UPDATE:
+        keys.add(changes.keys, file_id if changes.operation is ChangeOperation.INSERT else None)
+
+
+class _Added:
+    """Rows that are added, counted; deletes of keys for which nothing was looked go nowhere."""
+
+    def __init__(self, rows: TableRows, coming: Iterable[IncomingRows], file_id: str) -> None:
+        self._rows = rows
+        self._coming = coming
+        self._file_id = file_id
+        self.keys: KeyChangesFile | None = None
+        self.count = 0
+        self.deletes = 0
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        for came in self._coming:
+            self.deletes += int(came.is_delete.sum())
+            kept = came.rows().batch
+            if kept.num_rows:
+                self.count += kept.num_rows
+                if self.keys is not None:
+                    self.keys.add(kept.column(RECORD_KEY), self._file_id)
+                yield self._rows.of(kept)
+
+
+class _Order:
+    """Whether keys come in the order of their bytes, none of them twice."""
+
+    def __init__(self) -> None:
+        self.is_strict = True
+        self._last: str | None = None
+
+    def see(self, keys: pa.Array) -> None:
+        if len(keys):
+            ascends = bool(pc.all(pc.less(keys[:-1], keys[1:]), min_count=0).as_py())
+            follows = self._last is None or self._last.encode() < keys[0].as_py().encode()
+            self.is_strict = self.is_strict and ascends and follows
+            self._last = keys[-1].as_py()
+
+
+def in_order(one: Iterable[pa.RecordBatch], other: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of both, which come by their keys, by their keys; of equal ones those of `one` first, in most cases.
+
+    No more is held than a batch of each. Where rows are not in order all of them come out all the same.
+    """
+    left, right = _Side(one), _Side(other)
+    while left.rows is not None and right.rows is not None:
+        until = min(left.greatest, right.greatest, key=str.encode)
+        together = pa.Table.from_batches([left.take_until(until), right.take_until(until)]).combine_chunks()
+        yield from together.take(pc.sort_indices(together.column(RECORD_KEY_FIELD))).to_batches()
+    for side in (left, right):
+        while side.rows is not None:
+            yield side.rows
+            side.advance()
+
+
+class _Side:
+    def __init__(self, batches: Iterable[pa.RecordBatch]) -> None:
+        self._batches = iter(batches)
+        self.rows: pa.RecordBatch | None = None
+        """What is left of the batch that came; None at the end."""
+        self.advance()
+
+    @property
+    def greatest(self) -> str:
+        assert self.rows is not None
+        return str(pc.max(self.rows.column(RECORD_KEY_FIELD)).as_py())
+
+    def advance(self) -> None:
+        self.rows = next((batch for batch in self._batches if batch.num_rows), None)
+
+    def take_until(self, key: str) -> pa.RecordBatch:
+        """The rows of the batch with keys up to this one."""
+        assert self.rows is not None
+        chosen = pc.less_equal(self.rows.column(RECORD_KEY_FIELD), key)
+        taken, self.rows = self.rows.filter(chosen), self.rows.filter(pc.invert(chosen))
+        if self.rows.num_rows == 0:
+            self.advance()
+        return taken
