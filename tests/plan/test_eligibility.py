@@ -32,9 +32,13 @@ instant."""
 PLAN = "20261121043710038.compaction.requested"
 
 
+ONLY_WRITING = frozenset({TableService.WRITING})
+
+
 def find(base_path: Path, *, timezone: str | None = None, clock: Clock | None = None) -> tuple[Refusal, ...]:
+    """What stands against any service but writing alone."""
     snapshot = take_snapshot(LocalStorage(), str(base_path), timezone=timezone, clock=clock or SkippingClock())
-    return find_all_refusals(snapshot)
+    return tuple(refusal for refusal in find_all_refusals(snapshot) if refusal.services != ONLY_WRITING)
 
 
 @pytest.fixture
@@ -255,6 +259,7 @@ IDS = [
     "bootstrap",
     "broken-pending-plan",
     "cdc-enabled",
+    "dropped-partition-columns",
     "encrypted-parquet",
     "frozen-timeline",
     "linked-file",
@@ -560,6 +565,35 @@ def test_timezone_disagrees(table: Path) -> None:
     assert "Asia/Tokyo" in refusal.why and "+00:00" in refusal.why
 
 
+CASES_OF_WRITING: list[tuple[str, str, Change]] = [
+    ("cdc-enabled", "hoodie.table.cdc.enabled", CAPTURING),
+    ("no-meta-fields", "hoodie.populate.meta.fields", prop("hoodie.populate.meta.fields", "false")),
+    (
+        "dropped-partition-columns",
+        "hoodie.datasource.write.drop.partition.columns",
+        prop("hoodie.datasource.write.drop.partition.columns", "true"),
+    ),
+    (
+        "partial-update-mode",
+        "hoodie.table.partial.update.mode",
+        prop("hoodie.table.partial.update.mode", "IGNORE_DEFAULTS"),
+    ),
+    ("schema-on-read", ".hoodie/.schema", schema_history(ALL_COLUMNS, OLD, latest=ALL_COLUMNS)),
+]
+
+
+@pytest.mark.parametrize(
+    ("refusal_id", "subject", "change"), CASES_OF_WRITING, ids=[case[0] for case in CASES_OF_WRITING]
+)
+def test_what_is_merged_and_not_written(table: Path, refusal_id: str, subject: str, change: Change) -> None:
+    """Keeps 1 of plan/eligibility: rows of forms that this release merges and was not tried to write."""
+    change(table)
+    snapshot = take_snapshot(LocalStorage(), str(table), timezone=None, clock=SkippingClock())
+    found = [refusal for refusal in find_all_refusals(snapshot) if TableService.WRITING in refusal.services]
+    assert [(refusal.id, refusal.subject) for refusal in found] == [(refusal_id, subject)]
+    assert found[0].remedy == "Let Hudi write into this table."
+
+
 CASES_OF_6: list[tuple[str, str, Change]] = [
     ("writers-at-work", "hoodie.table.version", lambda table: None),
     ("metadata-table", "hoodie.table.metadata.partitions", prop("hoodie.table.metadata.partitions", "files")),
@@ -597,7 +631,7 @@ def test_version_6(tmp_path: Path, id_: str, subject: str, change: Change) -> No
 
 def test_every_refusal_has_a_fixture() -> None:
     """No row is without a case here."""
-    tested = [case[0] for case in (*CASES, *CASES_OF_6)] + ["timezone-disagrees"]
+    tested = [case[0] for case in (*CASES, *CASES_OF_6, *CASES_OF_WRITING)] + ["timezone-disagrees"]
     ids = [row.id for row in ROWS]
     assert {id_ for id_ in ids if tested.count(id_) < ids.count(id_)} == set()
     assert set(tested) == set(ids)
@@ -633,7 +667,7 @@ def test_what_is_broken_stops_every_service() -> None:
     [
         (
             props(table_cdc_enabled="true", table_cdc_supplemental_logging_mode="ALL"),
-            set(TableService) - {TableService.COMPACTION},
+            set(TableService) - {TableService.COMPACTION, TableService.WRITING},
         ),
         (
             prop("hoodie.table.type", "COPY_ON_WRITE"),

@@ -23,6 +23,7 @@ from enum import StrEnum
 from lakeward.plan import findings
 from lakeward.plan.findings import Finding, Test
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import CDC_ENABLED, PARTIAL_UPDATE_MODE
 
 
 class TableService(StrEnum):
@@ -124,6 +125,7 @@ _ROWS_ARE_MERGED = frozenset({TableService.COMPACTION, TableService.VERIFICATION
 _COMPACTION = frozenset({TableService.COMPACTION})
 _ROWS_ARE_ORDERED = _ROWS_ARE_MERGED | {TableService.WRITING}
 """The services that must know which of two rows with one key wins."""
+_WRITING = frozenset({TableService.WRITING})
 _CLEANING = frozenset({TableService.CLEANING})
 _OF_PLANS = frozenset({TableService.COMPACTION, TableService.UNSCHEDULING})
 """The services that carry out pending plans of the table, or unschedule them."""
@@ -147,6 +149,7 @@ _UNLESS_RESTORED = _ALL - {TableService.RESTORE}
 """All but the service that ends what is pending here, or has words of its own about it."""
 
 _LEAVE = "Leave compaction of this table to Hudi."
+_LET_HUDI_WRITE = "Let Hudi write into this table."
 _OTHER_FORMAT = "It is {value}; this release merges rows of {wanted} only."
 
 ROWS: tuple[RefusalRow, ...] = (
@@ -259,6 +262,14 @@ ROWS: tuple[RefusalRow, ...] = (
         _LEAVE,
     ),
     RefusalRow(
+        "cdc-enabled",
+        "change data capture",
+        _WRITING,
+        findings.property_is_true(CDC_ENABLED),
+        "A write that makes a base file anew must note its changes beside it, which this release does not.",
+        _LET_HUDI_WRITE,
+    ),
+    RefusalRow(
         "no-meta-fields",
         "rows without meta fields, but keys of text and whole numbers by simple, non-partitioned and complex key "
         "generators on version 9, without indexes of keys in the metadata table",
@@ -266,6 +277,22 @@ ROWS: tuple[RefusalRow, ...] = (
         findings.no_meta_fields,
         "Rows carry no record key, which has to be made as the key generator does, and {why}.",
         _LEAVE,
+    ),
+    RefusalRow(
+        "no-meta-fields",
+        "rows without meta fields",
+        _WRITING,
+        findings.property_is_other_than("hoodie.populate.meta.fields", "TRUE"),
+        "Rows carry no record key, and this release writes rows with their keys only.",
+        _LET_HUDI_WRITE,
+    ),
+    RefusalRow(
+        "dropped-partition-columns",
+        "partition columns that are not in the files",
+        _WRITING,
+        findings.property_is_true("hoodie.datasource.write.drop.partition.columns"),
+        "Rows are stored without the columns of their partition, and this release writes rows with all columns.",
+        _LET_HUDI_WRITE,
     ),
     RefusalRow(
         "no-record-key",
@@ -366,6 +393,15 @@ ROWS: tuple[RefusalRow, ...] = (
         _LEAVE,
     ),
     RefusalRow(
+        "partial-update-mode",
+        "partial updates",
+        _WRITING,
+        findings.property_is_other_than(PARTIAL_UPDATE_MODE, "NONE"),
+        "It is {value}: columns of several versions of a row are combined, which this release does not do as it "
+        "writes.",
+        _LET_HUDI_WRITE,
+    ),
+    RefusalRow(
         "merge-property",
         "properties of a merger or a payload class, but a mark of deletion in a column of its own on version 9",
         _ROWS_ARE_ORDERED,
@@ -405,6 +441,14 @@ ROWS: tuple[RefusalRow, ...] = (
         findings.schema_on_read,
         "Columns are matched by id, which this release does not do, and here names do not come to the same: {why}",
         _LEAVE,
+    ),
+    RefusalRow(
+        "schema-on-read",
+        "schema on read",
+        _WRITING,
+        findings.any_schema_on_read,
+        "Columns have ids, of which this release writes none.",
+        _LET_HUDI_WRITE,
     ),
     RefusalRow(
         "no-schema",

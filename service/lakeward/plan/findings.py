@@ -383,6 +383,11 @@ def schema_on_read(snapshot: TableSnapshot) -> Iterator[Finding]:
         yield _at(".hoodie/.schema", why=why)
 
 
+def any_schema_on_read(snapshot: TableSnapshot) -> Iterator[Finding]:
+    if snapshot.schema_on_read:
+        yield _at(".hoodie/.schema")
+
+
 def _why_names_do_not_do(snapshot: TableSnapshot) -> str | None:
     """Why columns of older files cannot be found by their names, as they are here; None where they can."""
     history, latest = snapshot.schema_history, snapshot.latest_schema
