@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from lakeward.dispatch import spark as spark_module
 from lakeward.dispatch.dispatcher import Done, Failure, Progress, Versions
 from lakeward.dispatch.spark import SparkDispatcher
-from lakeward.errors import LakewardError, Refused, VerificationFailed
+from lakeward.errors import LakewardError, Refused, UsageError, VerificationFailed
 from tests.dispatch import tasks
 from tests.golden_tables import copy_golden
 
@@ -121,3 +121,10 @@ def test_a_cluster_with_two_executors(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.strip().splitlines()[-1] == "2 executors, retried as attempt 1"
     assert sorted(path.name for path in attempts.iterdir()) == ["attempt-0", "attempt-1"]
+
+
+def test_work_that_needs_the_driver_here_is_refused_behind_connect() -> None:
+    """The refusal names what to give in its place."""
+    with pytest.raises(UsageError, match="Spark Connect") as error:
+        SparkDispatcher("local[2]", memory=tasks.MEMORY, remote="sc://host").driver()
+    assert "--master" in error.value.remedy

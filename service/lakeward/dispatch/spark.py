@@ -21,7 +21,7 @@ import pickle
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lakeward.dispatch.dispatcher import (
     Done,
@@ -37,8 +37,11 @@ from lakeward.dispatch.dispatcher import (
 from lakeward.dispatch.java import ensure_java
 from lakeward.dispatch.spark_failure import mark, marked_index, what_happened
 from lakeward.dispatch.spark_memory import SparkMemory
-from lakeward.errors import EngineLost, LakewardError, Refused, TaskFailed
+from lakeward.errors import EngineLost, LakewardError, Refused, TaskFailed, UsageError
 from lakeward.printable import SPARK_REDACTION, printable_url
+
+if TYPE_CHECKING:
+    from lakeward.dispatch.spark_session import LocalSession
 
 _LOG = logging.getLogger("lakeward.dispatch")
 
@@ -161,6 +164,22 @@ class SparkDispatcher:
                 if self._session is session:
                     self._found = found
         check_versions(found, own_versions())
+
+    def driver(self) -> LocalSession:
+        """The running session, for work that is no list of specs, after `probe`. Raises `UsageError` where the driver
+        is behind Spark Connect."""
+        if self._remote is not None:
+            raise UsageError(
+                "This work needs a Spark driver of this process's own.",
+                why=f"{printable_url(self._remote)} is Spark Connect, where the driver is elsewhere.",
+                remedy="Name a master in its place (spark.master, --master).",
+            )
+        self.probe()
+        from lakeward.dispatch.spark_session import LocalSession
+
+        session = self._started()
+        assert isinstance(session, LocalSession), "what is started without Connect"
+        return session
 
     def change_memory(self, memory: SparkMemory) -> None:
         """What operations take from now on. A session that runs keeps its settings, and what these lack is said."""

@@ -22,7 +22,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext, TaskContext
@@ -32,6 +32,10 @@ from lakeward.dispatch.spark_failure import what_happened
 from lakeward.dispatch.spark_memory import SparkMemory
 from lakeward.errors import LakewardError
 from lakeward.printable import printable, printable_url
+from lakeward.without_pandas import allow_pandas
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 POLL_SECONDS = 0.25
 ANSWER_TIMEOUT_SECONDS = 15.0
@@ -113,16 +117,25 @@ class LocalSession:
     ) -> list[bytes]:
         """What `work` gives for each spec, while saying how many tasks are finished; what `on_finished` raises cancels
         the job."""
+
+        def collect() -> list[bytes]:
+            return self._context.parallelize(specs, len(specs)).mapPartitions(_in_partition(work)).collect()
+
+        return self.run(collect, description=description, pool=pool, on_finished=on_finished)
+
+    def run(self, act: Callable[[], T], *, description: str, pool: str, on_finished: Callable[[int], None]) -> T:
+        """What `act` gives, in a thread whose jobs are one group, while saying how many of their tasks are finished;
+        what `on_finished` raises cancels them."""
         context = self._context
         group = f"lakeward-{uuid.uuid4()}"
 
-        def collect() -> list[bytes]:
+        def in_group() -> T:
             # Groups and pools belong to the thread that submits the job; this one does nothing else.
             context.setJobGroup(group, description, interruptOnCancel=True)
             context.setLocalProperty("spark.scheduler.pool", pool)
-            return context.parallelize(specs, len(specs)).mapPartitions(_in_partition(work)).collect()
+            return act()
 
-        answers = in_thread(collect)
+        answers = in_thread(in_group)
         try:
             while not answers.done():
                 wait([answers], timeout=POLL_SECONDS)
@@ -131,6 +144,13 @@ class LocalSession:
             cancel_until_done(lambda: context.cancelJobGroup(group), answers)
             raise
         return answers.result()
+
+    def sql(self) -> SparkSession:
+        """Data frames on this driver, with settings of their own."""
+        allow_pandas()  # `mapInArrow` asks for it, and hands none out
+        from pyspark.sql import SparkSession
+
+        return SparkSession(self._context).newSession()
 
     def stop(self) -> None:
         """Stops the session, unless it is another process's."""
@@ -181,7 +201,7 @@ def answered(ask: Callable[[], T], seconds: float) -> T:
     return in_thread(ask).result(timeout=seconds)
 
 
-def cancel_until_done(cancel: Callable[[], object], answers: Future[list[Any]]) -> None:
+def cancel_until_done(cancel: Callable[[], object], answers: Future[Any]) -> None:
     """Cancel again and again: a job that is just being submitted does not notice the first time."""
     waited = 0.0
     while not answers.done() and waited < CANCEL_SECONDS:

@@ -59,7 +59,7 @@ from lakeward.task.operation_spec import OperationKind, OperationResult, Operati
 from lakeward.task.peak_memory import PeakMemory
 from lakeward.task.verification import OutputSample, check_copied, check_counts, check_digest, check_sample
 
-_ATTEMPTS_MAX = 1_000
+ATTEMPTS_MAX = 1_000
 """More than any dispatcher makes of one task."""
 
 
@@ -91,7 +91,7 @@ def relying_on_order(merging: _Merging[_T], task_attempt: int) -> _T:
         return merging(task_attempt, by_order=True)
     except NotSorted:
         # A second attempt of the same task, as far as names go: what the first one left no commit will name.
-        return merging(task_attempt + _ATTEMPTS_MAX, by_order=False)
+        return merging(task_attempt + ATTEMPTS_MAX, by_order=False)
 
 
 def merge_slice(

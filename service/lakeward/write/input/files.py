@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, Protocol
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from lakeward.errors import UsageError
 from lakeward.format.parquet.batches import ParquetBatches
@@ -135,23 +136,53 @@ class ParquetFiles:
     def batches(self) -> Iterator[pa.RecordBatch]:
         schema = self.schema
         for file in self.files:
-            try:
-                with open(file, "rb") as content:
-                    for batch in self._read(file, content):
-                        yield project(batch, schema, where=str(file), naive_is_utc=True)
-            except (OSError, pa.ArrowException) as error:
-                raise _cannot_read(file, error) from error
+            yield from ParquetPart(file, schema).batches()
 
-    def _read(self, file: Path, content: BinaryIO) -> Iterator[pa.RecordBatch]:
-        options: dict[str, Any] = {"coerce_int96_timestamp_unit": "us"}
-        parquet = ParquetBatches(content, where=str(file), **options)
-        yield from parquet.read(parquet.schema.names)
+    def parts(self, part_bytes: int) -> Sequence[ParquetPart]:
+        """The files in pieces that can be read apart, in order: row groups of one file, of so many bytes at least."""
+        schema = self.schema
+        found = []
+        for file in self.files:
+            start = size = 0
+            stored = self._stored(file)
+            for group, group_bytes in enumerate(stored):
+                size += group_bytes
+                if size >= part_bytes or group == len(stored) - 1:
+                    found.append(ParquetPart(file, schema, range(start, group + 1)))
+                    start, size = group + 1, 0
+        return found
+
+    def _stored(self, file: Path) -> list[int]:
+        try:
+            metadata = pq.read_metadata(file)
+        except (OSError, pa.ArrowException) as error:
+            raise _cannot_read(file, error) from error
+        return [metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups)]
 
     def _columns(self, file: Path) -> pa.Schema:
         try:
             return read_columns(file)
         except (OSError, pa.ArrowException) as error:
             raise _cannot_read(file, error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetPart:
+    """Row groups of one file; all of them where none are named. Picklable."""
+
+    file: Path
+    schema: pa.Schema
+    groups: range | None = None
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        options: dict[str, Any] = {"coerce_int96_timestamp_unit": "us"}
+        try:
+            with open(self.file, "rb") as content:
+                parquet = ParquetBatches(content, where=str(self.file), **options)
+                for batch in parquet.read(parquet.schema.names, groups=self.groups):
+                    yield project(batch, self.schema, where=str(self.file), naive_is_utc=True)
+        except (OSError, pa.ArrowException) as error:
+            raise _cannot_read(self.file, error) from error
 
 
 def _check_same(first: pa.Schema, other: pa.Schema, *, file: Path, first_file: Path) -> None:

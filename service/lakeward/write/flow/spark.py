@@ -1,0 +1,451 @@
+"""Rows through Spark: its tasks read and tag them, its shuffle brings them together, its sort puts them in order.
+
+    input --mapInArrow: keyed, tagged--> kept by Spark --counted--> Workload
+      |                                     |
+      |  (simple, record index: joined      +--joined with the Assignment, repartitioned by task,
+      |   with what tasks find in files)       sorted within by (target, key as UTF-8, place in the input)
+                                             --mapInArrow: handles--> results
+
+The rows are read once and kept (`persist`), since a target is chosen by what was counted. Where Spark loses what it
+kept, and reads again a source that says something else by then, the sum over what the handles got is another one than
+that over what was counted, and the write fails before anything of it is published. RFC-103 has a ring buffer and a sort
+in Flink's operators for this; here they are Spark's shuffle and sort, which spill. A sink in Flink would need the same
+three things around the handles: keyed rows, an assignment by checkpoint, and results that are committed once.
+
+Touches: the input; a Spark driver of this process; what handles and tagging touch.
+Keeps:   1. one target is the work of exactly one task, and of its retries, whose files have names of their own;
+         2. what the handles got is what was counted, row by row of keys and places in the input, or the write fails.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial, reduce
+from itertools import groupby, pairwise
+from math import ceil
+from operator import itemgetter, xor
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import StorageLevel, TaskContext
+from pyspark.sql import functions
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from lakeward.dispatch.dispatcher import Done, Failure, Progress
+from lakeward.dispatch.spark import POOL
+from lakeward.dispatch.spark_failure import carried, carry, mark, what_happened
+from lakeward.dispatch.spark_session import LocalSession
+from lakeward.errors import Conflict, EngineLost, LakewardError, TaskFailed, VerificationFailed
+from lakeward.format.projection import project
+from lakeward.storage.opening import open_storage
+from lakeward.task.operation import ATTEMPTS_MAX
+from lakeward.write.flow.keying import Keying
+from lakeward.write.flow.parts import InputPart, InputParts
+from lakeward.write.flow.slots import assign_slots, numbers_into
+from lakeward.write.handles.handle import write_target
+from lakeward.write.keyed_rows import ORDER, PARTITION_PATH, PLACE, RECORD_KEY, TARGET, keyed_schema, tagged_schema
+from lakeward.write.tagging.record_index import RecordIndexTagging
+from lakeward.write.tagging.tagging import FOUND, BatchTagging, LookupTagging, Tagging, key_in_partitions
+from lakeward.write.target import Assignment, Share, TargetResult, Workload, WriteContext, WriteTarget
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import StructType
+
+_PART_BITS = 40
+"""ORDER is the number of the part, and in so many bits that of the row in it."""
+_TASKS_FOR_EACH_CORE = 4
+"""Tasks that write, where there are targets for so many: the last ones keep fewer cores waiting."""
+_TASK_ROWS = 2_000_000
+"""What a task gets at most, where several targets could go together."""
+_STEPS = 16
+"""Hashes of keys are told apart in so many steps for each share of a place."""
+_HASH, _COUNT, _MOVED = "_lakeward_hash", "_lakeward_count", "_lakeward_moved"
+_START, _STEP, _STEP_COUNT, _NUMBER = "_lakeward_start", "_lakeward_step", "_lakeward_steps", "_lakeward_number"
+_OF_PARTITION, _OF_PLACE = "_lakeward_partition", "_lakeward_of_place"
+_OUTCOMES = pa.schema([("outcome", pa.binary()), (_HASH, pa.int64()), (_COUNT, pa.int64())])
+
+T = TypeVar("T")
+
+
+class SparkFlow:
+    def __init__(self, session: LocalSession, location: str, source: InputParts | DataFrame) -> None:
+        """
+        Args:
+            location: of the table, as tasks open its storage.
+            source: files, or a data frame of the driver that `session` is.
+        """
+        self._session = session
+        self._location = location
+        self._source = source
+        self._sql = session.sql() if isinstance(source, InputParts) else source.sparkSession
+        self._keying: Keying | None = None
+        self._keyed: DataFrame | None = None
+        self._tagged: DataFrame | None = None
+        self._sums: dict[tuple[str, str | None], int] = {}
+        """The sum over the rows of each partition and place."""
+
+    def tag(self, keying: Keying, tagging: Tagging, *, on_progress: Callable[[Progress], None]) -> Workload:
+        if self._keying not in (None, keying):
+            raise Conflict(
+                "The table's columns or keys changed while rows were written to it.",
+                why="Another writer changed them, after the rows had been brought into their form.",
+                remedy="Write again. Nothing was written.",
+            )
+        self._keying = keying
+        counted = self._run(lambda: self._tag_and_count(keying, tagging), "tagging rows", on_progress)
+        self._sums = {place: total for place, (_, total) in counted.items()}
+        return Workload({place: rows for place, (rows, _) in counted.items()})
+
+    def write(
+        self, context: WriteContext, assignment: Assignment, *, on_progress: Callable[[Progress], None]
+    ) -> list[TargetResult]:
+        keying, tagged = self._keying, self._tagged
+        assert keying is not None and tagged is not None, "rows are tagged before they are written"
+        plan = _plan_tasks(assignment, self._session.parallelism)
+        if not plan.tasks:
+            return []
+        frame = self._placed(tagged, keying, plan)
+        work = partial(_write, self._location, context, {each.index: each for each in assignment.targets}, keying)
+        outcomes = frame.mapInArrow(_carrying(work), _spark_schema(_OUTCOMES))
+        rows = self._run(outcomes.collect, f"writing rows at {context.instant}", on_progress)
+        failures = [outcome for row in rows if isinstance(outcome := pickle.loads(row["outcome"]), Failure)]
+        if failures:
+            first, *others = sorted(failures, key=lambda failure: failure.index)
+            first.error.beside = tuple(failure.error for failure in others)
+            raise first.error
+        results: list[TargetResult] = [pickle.loads(row["outcome"]).result for row in rows]
+        self._check(assignment, sum(row[_COUNT] for row in rows), reduce(xor, (row[_HASH] for row in rows), 0), plan)
+        results.sort(key=lambda result: result.index)
+        assert len({result.index for result in results}) == len(results), "one task for each target"
+        on_progress(Progress(len(assignment.targets), len(assignment.targets)))
+        return results
+
+    def close(self) -> None:
+        for frame in (self._tagged, self._keyed):
+            if frame is not None:
+                with suppress(Exception):  # of a driver that died nothing is left
+                    frame.unpersist()
+        self._tagged = self._keyed = None
+        if isinstance(self._source, InputParts):
+            self._source.close()
+
+    def _tag_and_count(self, keying: Keying, tagging: Tagging) -> dict[tuple[str, str | None], tuple[int, int]]:
+        """Rows, and their sum, by partition and place."""
+        if self._keyed is None:
+            self._keyed = self._read(keying, tagging).persist(StorageLevel.MEMORY_AND_DISK)
+        if isinstance(tagging, BatchTagging):
+            self._tagged = self._keyed
+        else:
+            if self._tagged is not None:
+                self._tagged.unpersist()
+            found = (
+                self._by_record_index(tagging) if isinstance(tagging, RecordIndexTagging) else self._by_files(tagging)
+            )
+            self._tagged = found.select(*tagged_schema(keying.columns).names).persist(StorageLevel.MEMORY_AND_DISK)
+            if tagging.is_global and keying.carries_columns:
+                self._check_new_keys(self._tagged)
+        counts = self._tagged.groupBy(PARTITION_PATH, PLACE).agg(
+            functions.count("*").alias(_COUNT), functions.bit_xor(_row_hash()).alias(_HASH)
+        )
+        return {(row[PARTITION_PATH], row[PLACE]): (row[_COUNT], row[_HASH]) for row in counts.collect()}
+
+    def _read(self, keying: Keying, tagging: Tagging) -> DataFrame:
+        """Keyed rows; tagged, where that takes the batch alone."""
+        of_batch = tagging if isinstance(tagging, BatchTagging) else None
+        schema = keyed_schema(keying.columns) if of_batch is None else tagged_schema(keying.columns)
+        if isinstance(self._source, InputParts):
+            parts = self._source.parts()
+            keyed = _carrying(partial(_read_parts, parts, keying, of_batch))
+            return self._numbers(len(parts)).mapInArrow(keyed, _spark_schema(schema))
+        return self._source.mapInArrow(_carrying(partial(_key_part, keying, of_batch)), _spark_schema(schema))
+
+    def _numbers(self, count: int) -> DataFrame:
+        """From 0 on, each in a task of its own."""
+        return self._sql.range(0, count, 1, numPartitions=max(count, 1))
+
+    def _by_files(self, tagging: LookupTagging) -> DataFrame:
+        """The keyed rows with the places that files have for them."""
+        assert self._keyed is not None
+        partitions = [row[0] for row in self._keyed.select(PARTITION_PATH).distinct().collect()]
+        parts = tagging.parts(partitions)
+        look_up = _carrying(partial(_look_up_parts, self._location, tagging, parts))
+        found = self._numbers(len(parts)).mapInArrow(look_up, _spark_schema(FOUND))
+        return self._keyed.join(found, [RECORD_KEY, PARTITION_PATH], "left_outer")
+
+    def _by_record_index(self, tagging: RecordIndexTagging) -> DataFrame:
+        """The keyed rows with the places that the record index has for their keys, and its partitions."""
+        assert self._keyed is not None
+        numbered = pa.schema([pa.field(RECORD_KEY, pa.string()), pa.field(_NUMBER, pa.int32())])
+        numbers = numbers_into(tagging.count)
+        keys = (
+            self._keyed.select(RECORD_KEY)
+            .distinct()
+            .mapInArrow(_carrying(partial(_number_keys, tagging, numbers)), _spark_schema(numbered))
+        )
+        look_up = _carrying(partial(_look_up_keys, self._location, tagging, numbers))
+        found = keys.repartition(tagging.count, _NUMBER).mapInArrow(look_up, _spark_schema(FOUND))
+        joined = self._keyed.join(found.withColumnRenamed(PARTITION_PATH, _MOVED), RECORD_KEY, "left_outer")
+        return joined.withColumn(PARTITION_PATH, functions.coalesce(_MOVED, PARTITION_PATH))
+
+    def _check_new_keys(self, tagged: DataFrame) -> None:
+        """A new key has one partition, where keys are one in all of the table."""
+        new = tagged.where(functions.col(PLACE).isNull()).groupBy(RECORD_KEY)
+        ranges = new.agg(functions.min(PARTITION_PATH).alias("least"), functions.max(PARTITION_PATH).alias("greatest"))
+        for row in ranges.where("least != greatest").limit(1).collect():
+            raise key_in_partitions(row[RECORD_KEY], row["least"], row["greatest"])
+
+    def _placed(self, tagged: DataFrame, keying: Keying, plan: _TaskPlan) -> DataFrame:
+        """The rows of each target in one partition, in order."""
+        col, names = functions.col, keyed_schema(keying.columns).names
+        places = self._sql.createDataFrame(
+            [(partition_path, place, *steps) for (partition_path, place), steps in plan.places.items()],
+            f"{_OF_PARTITION} string, {_OF_PLACE} string, {_START} int, {_STEP_COUNT} int",
+        )
+        steps = self._sql.createDataFrame(plan.steps, f"{_STEP} int, {TARGET} int, {_NUMBER} int")
+        at_place = (col(PARTITION_PATH) == col(_OF_PARTITION)) & col(PLACE).eqNullSafe(col(_OF_PLACE))
+        step = f"{_START} + cast(pmod(xxhash64({RECORD_KEY}), {_STEP_COUNT}) as int) as {_STEP}"
+        return (
+            tagged.join(functions.broadcast(places), at_place)
+            .selectExpr(*(f"`{name}`" for name in names), step)
+            .join(functions.broadcast(steps), _STEP)
+            .select(*(f"`{name}`" for name in names), TARGET, _row_hash().alias(_HASH), _NUMBER)
+            .repartition(plan.tasks, _NUMBER)
+            .sortWithinPartitions(TARGET, RECORD_KEY, ORDER)
+            .drop(_NUMBER)
+        )
+
+    def _check(self, assignment: Assignment, count: int, total: int, plan: _TaskPlan) -> None:
+        expected = reduce(xor, (self._sums[place] for place in plan.places), 0)
+        rows = sum(share.rows for shares in assignment.places.values() for share in shares)
+        if (count, total) != (rows, expected):
+            raise VerificationFailed(
+                f"{count} rows were written, and {rows} were counted before, or they are others.",
+                why="Spark lost what it had kept of the input, and read another one in its place.",
+                remedy="Write a source that does not change while it is read. Nothing was published.",
+            )
+
+    def _run(self, act: Callable[[], T], description: str, on_progress: Callable[[Progress], None]) -> T:
+        stopped: list[BaseException] = []
+
+        def report(finished: int) -> None:
+            try:
+                on_progress(Progress(0, 0))
+            except BaseException as error:
+                stopped.append(error)
+                raise
+
+        try:
+            return self._session.run(act, description=description, pool=POOL, on_finished=report)
+        except LakewardError:
+            raise
+        except Exception as error:
+            if stopped:
+                raise
+            if not self._session.is_alive():
+                raise EngineLost(
+                    f"Spark died while it was {description}.",
+                    why="Its driver process ended or no longer answers; the machine may have run out of memory.",
+                    remedy="Nothing was published. Run it again: a new session is started.",
+                ) from error
+            if (ours := carried(error)) is not None:
+                raise ours from error
+            raise TaskFailed(
+                f"The Spark job '{description}' failed.",
+                why=what_happened(error),
+                remedy="See the executor's log for the whole story; the table is as it was.",
+            ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class _TaskPlan:
+    """A row's place has a range of steps, its key's hash chooses one of them, and that has a target."""
+
+    tasks: int
+    places: Mapping[tuple[str, str | None], tuple[int, int]]
+    """The first step and how many there are, for each place with a target."""
+    steps: Sequence[tuple[int, int, int]]
+    """Step, target, and the number that takes a row into the target's task."""
+
+
+def _plan_tasks(assignment: Assignment, parallelism: int) -> _TaskPlan:
+    rows: dict[int, int] = defaultdict(int)
+    for shares in assignment.places.values():
+        for share in shares:
+            rows[share.target] += share.rows
+    if not rows:
+        return _TaskPlan(0, {}, [])
+    slots = max(parallelism * _TASKS_FOR_EACH_CORE, ceil(sum(rows.values()) / _TASK_ROWS))
+    slot_of = assign_slots(rows, slots)
+    tasks = len(set(slot_of.values()))
+    numbers = numbers_into(tasks)
+    places: dict[tuple[str, str | None], tuple[int, int]] = {}
+    steps: list[tuple[int, int, int]] = []
+    for place, shares in assignment.places.items():
+        if not shares:
+            continue
+        targets = _in_steps(shares)
+        places[place] = (len(steps), len(targets))
+        for target in targets:
+            steps.append((len(steps), target, int(numbers[slot_of[target]])))
+    return _TaskPlan(tasks, places, steps)
+
+
+def _in_steps(shares: Sequence[Share]) -> list[int]:
+    """The target of each step of a place: as many steps as go with the rows of a share, and one at least."""
+    if len(shares) == 1:
+        return [shares[0].target]
+    total, count = sum(share.rows for share in shares), len(shares) * _STEPS
+    return [share.target for share in shares for _ in range(max(1, round(share.rows * count / total)))]
+
+
+def _row_hash() -> Column:
+    return functions.xxhash64(RECORD_KEY, ORDER)
+
+
+def _spark_schema(schema: pa.Schema) -> StructType:
+    return from_arrow_schema(
+        pa.schema([pa.field(field.name, field.type) for field in schema]), prefer_timestamp_ntz=True
+    )
+
+
+# What runs in tasks.
+
+_MapBatches = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def _carrying(work: _MapBatches) -> _MapBatches:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from work(batches)
+        except LakewardError as error:
+            carry(error)
+            raise
+
+    return run
+
+
+def _read_parts(
+    parts: Sequence[InputPart], keying: Keying, tagging: BatchTagging | None, numbers: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for number in _values(numbers):
+        yield from _key_rows(parts[number].batches(), number, keying, tagging)
+
+
+def _key_part(
+    keying: Keying, tagging: BatchTagging | None, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    yield from _key_rows(batches, _task().partitionId(), keying, tagging)
+
+
+def _key_rows(
+    batches: Iterable[pa.RecordBatch], part: int, keying: Keying, tagging: BatchTagging | None
+) -> Iterator[pa.RecordBatch]:
+    rows = 0
+    for batch in batches:
+        keyed = keying.keyed(batch, rows_before=rows, order=(part << _PART_BITS) + rows)
+        rows += batch.num_rows
+        yield keyed if tagging is None else keyed.append_column(PLACE, tagging.places(keyed))
+
+
+def _look_up_parts(
+    location: str, tagging: LookupTagging, parts: Sequence[Any], numbers: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    storage, _ = open_storage(location)
+    for number in _values(numbers):
+        yield from tagging.look_up(storage, parts[number], None)
+
+
+def _number_keys(
+    tagging: RecordIndexTagging, numbers: npt.NDArray[np.int32], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        keys = batch.column(0)
+        yield pa.RecordBatch.from_arrays([keys, pa.array(numbers[tagging.parts_of(keys)])], [RECORD_KEY, _NUMBER])
+
+
+def _look_up_keys(
+    location: str, tagging: RecordIndexTagging, numbers: npt.NDArray[np.int32], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    storage, _ = open_storage(location)
+    held = pa.Table.from_batches(batches, pa.schema([(RECORD_KEY, pa.string()), (_NUMBER, pa.int32())]))
+    for part in np.flatnonzero(np.isin(numbers, held[_NUMBER].to_numpy())):
+        keys = held.filter(pc.equal(held[_NUMBER], int(numbers[part])))[RECORD_KEY].combine_chunks()
+        yield from tagging.look_up(storage, int(part), keys)
+
+
+def _write(
+    location: str,
+    context: WriteContext,
+    targets: Mapping[int, WriteTarget],
+    keying: Keying,
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Sorted rows with TARGET and hash into files. An error of ours is an outcome, and the task's last one."""
+    storage, _ = open_storage(location)
+    schema = keyed_schema(keying.columns)
+    attempt = _attempt_number(_task().taskAttemptId())
+    for index, pieces in groupby(_by_target(batches), key=itemgetter(0)):
+        rows = _Counted(pieces, schema)
+        outcome: Done[TargetResult] | Failure
+        try:
+            result = write_target(storage, context, targets[index], rows, attempt)
+            assert next(rows, None) is None, "a handle takes all rows"
+            outcome = Done(index, result)
+        except LakewardError as error:
+            outcome = Failure(index, error)
+        except Exception as error:
+            mark(error, index)
+            raise
+        of_target = {"outcome": [pickle.dumps(outcome)], _HASH: [rows.total], _COUNT: [rows.count]}
+        yield pa.RecordBatch.from_pydict(of_target, _OUTCOMES)
+        if isinstance(outcome, Failure):
+            return
+
+
+def _attempt_number(of_spark: int) -> int:
+    """Spark's number of a task's attempt, which is another one after a stage was begun again, too; with room behind it
+    for a second go of a handle, whose number is `ATTEMPTS_MAX` more."""
+    return of_spark // ATTEMPTS_MAX * 2 * ATTEMPTS_MAX + of_spark % ATTEMPTS_MAX
+
+
+class _Counted(Iterator[pa.RecordBatch]):
+    """The rows of a target as handles take them, and the count and sum of those that were taken."""
+
+    def __init__(self, pieces: Iterator[tuple[int, pa.RecordBatch]], schema: pa.Schema) -> None:
+        self._pieces = pieces
+        self._schema = schema
+        self.count = self.total = 0
+
+    def __next__(self) -> pa.RecordBatch:
+        _, piece = next(self._pieces)
+        self.total ^= int(np.bitwise_xor.reduce(piece.column(_HASH).to_numpy()))
+        self.count += piece.num_rows
+        return project(piece.select(self._schema.names), self._schema)
+
+
+def _by_target(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    for batch in batches:
+        targets = batch.column(TARGET).to_numpy()
+        bounds = [0, *(np.flatnonzero(np.diff(targets)) + 1).tolist(), len(targets)]
+        for start, end in pairwise(bounds):
+            if end > start:
+                yield int(targets[start]), batch.slice(start, end - start)
+
+
+def _values(numbers: Iterable[pa.RecordBatch]) -> Iterator[int]:
+    for batch in numbers:
+        yield from batch.column(0).to_pylist()
+
+
+def _task() -> TaskContext:
+    context = TaskContext.get()
+    assert context is not None, "runs inside a Spark task"
+    return context

@@ -1,0 +1,128 @@
+"""Rows through Spark come out as they do in one process, and each by the one task that has its target."""
+
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from lakeward.dispatch.spark import SparkDispatcher
+from lakeward.errors import Cancelled, UsageError, VerificationFailed
+from lakeward.storage.local import LocalStorage
+from lakeward.table.snapshot import take_snapshot
+from lakeward.write.flow.in_process import InProcessFlow
+from lakeward.write.flow.parts import InputParts
+from lakeward.write.flow.slots import numbers_into
+from lakeward.write.flow.spark import SparkFlow
+from lakeward.write.input.files import open_rows
+from lakeward.write.request import FileSizes, IndexKind, WriteOperation, WriteRequest
+from lakeward.write.tagging.bucket import BucketTagging
+from lakeward.write.tagging.choosing import choose_tagging
+from lakeward.write.tagging.tagging import NewKeys
+from tests.clocks import SkippingClock
+from tests.dispatch import tasks
+from tests.golden_tables import copy_golden
+from tests.write.flow.rows import context, keying, rows, written
+from tests.write.flow.test_in_process import INTO_BUCKETS, no_progress, placed
+
+pytestmark = pytest.mark.interop
+
+ROWS = [(f"k{n % 50}", f"p{n % 3}", n % 7, f"{n}-é") for n in range(300)]
+BUCKETS = BucketTagging(("id",), 4)
+
+
+@pytest.fixture
+def driver(spark: SparkSession):
+    return SparkDispatcher("local[2]", memory=tasks.MEMORY).driver()
+
+
+def of_file(base, of=ROWS):
+    """A file of eight row groups, each of them a part."""
+    path = base / "rows.parquet"
+    pq.write_table(pa.Table.from_batches([rows(*of)]), path, row_group_size=40)
+    return InputParts(open_rows([str(path)]), part_bytes=1)
+
+
+def written_rows(base):
+    return sorted(row for of in written(base).values() for row in of)
+
+
+def test_the_same_as_in_one_process(driver, tmp_path):
+    """Buckets of a file that is read by many tasks: the same workload, and the same rows, in order."""
+    (tmp_path / "spark").mkdir()
+    (tmp_path / "here").mkdir()
+    here = InProcessFlow(LocalStorage(), [rows(*ROWS)])
+    flow = SparkFlow(driver, str(tmp_path / "spark"), of_file(tmp_path))
+
+    workload = flow.tag(keying(), BUCKETS, on_progress=no_progress)
+    assert workload == here.tag(keying(), BUCKETS, on_progress=no_progress)
+    assignment = placed(workload, replace(INTO_BUCKETS, buckets=4))
+    results = flow.write(context(tmp_path / "spark"), assignment, on_progress=no_progress)
+    flow.close()
+    here.write(context(tmp_path / "here"), assignment, on_progress=no_progress)
+
+    assert [result.index for result in results] == list(range(12))
+    assert written_rows(tmp_path / "spark") == written_rows(tmp_path / "here")
+    assert all(of == sorted(of, key=lambda row: row[0].encode()) for of in written(tmp_path / "spark").values())
+
+
+def test_a_source_that_changes(driver, spark, tmp_path):
+    """A data frame whose rows are lost and read again, as others, fails the write; see 2 of `write/flow/spark`."""
+    file = tmp_path / "keys"
+    file.write_text(" ".join(f"k{n}" for n in range(40)))
+    keys = spark.sparkContext.parallelize([file], 1).flatMap(lambda path: path.read_text().split())
+    source = keys.map(lambda key: (key, "p", 1, "")).toDF("id string, part string, ts long, v string")
+    request = WriteRequest(WriteOperation.INSERT, sizes=FileSizes(max_file=10))
+    flow = SparkFlow(driver, str(tmp_path), source)
+
+    workload = flow.tag(keying(), NewKeys(), on_progress=no_progress)
+    assignment = placed(workload, request)
+    of_insert = context(tmp_path, operation=WriteOperation.INSERT)
+    flow.write(of_insert, assignment, on_progress=no_progress)
+    files = [{key for key, _ in of} for of in written(tmp_path).values()]
+    assert len(files) > 1 and sum(map(len, files)) == len(set.union(*files)) == 40
+
+    flow._tagged.unpersist(blocking=True)
+    file.write_text(" ".join(f"k{n}" for n in range(1, 41)))
+    with pytest.raises(VerificationFailed, match="were counted before"):
+        flow.write(replace(of_insert, attempt=2), assignment, on_progress=no_progress)
+
+
+@pytest.mark.parametrize("index", [IndexKind.SIMPLE, IndexKind.RECORD])
+def test_places_that_are_looked_up(driver, tmp_path, index):
+    """Files and the record index of a table of Hudi's are searched by tasks; a row without a share goes nowhere."""
+    base = str(copy_golden("v9_metadata", tmp_path / "table"))
+    of = [("k1", "p", 1, ""), ("k4", "p", 1, ""), ("k9", "p", 1, ""), ("k1", "q", 1, ""), ("k1", "p", 2, "")]
+    snapshot = take_snapshot(LocalStorage(), base, clock=SkippingClock())
+    request = WriteRequest(WriteOperation.UPSERT, index=index)
+    tagging = choose_tagging(LocalStorage(), snapshot, request, clock=SkippingClock())
+    flow = SparkFlow(driver, base, of_file(tmp_path, of))
+
+    workload = flow.tag(keying(), tagging, on_progress=no_progress)
+
+    assert workload == InProcessFlow(LocalStorage(), [rows(*of)]).tag(keying(), tagging, on_progress=no_progress)
+    assert flow.tag(keying(), tagging, on_progress=no_progress) == workload
+    flow.close()
+
+
+def test_errors_of_tasks(driver, tmp_path):
+    """A bad row is the error that it is in one process; what the watcher raises ends the job."""
+    flow = SparkFlow(driver, str(tmp_path), of_file(tmp_path, [("k", "p", 1, ""), ("", "p", 1, "")]))
+    with pytest.raises(UsageError, match="Row 2 has no record key"):
+        flow.tag(keying(), BUCKETS, on_progress=no_progress)
+
+    def stop(progress):
+        raise Cancelled
+
+    with pytest.raises(Cancelled):
+        SparkFlow(driver, str(tmp_path), of_file(tmp_path)).tag(keying(), BUCKETS, on_progress=stop)
+
+
+def test_numbers_lead_where_spark_hashes_them(spark):
+    """Each number is put into the partition that it stands for, so no two targets meet by chance."""
+    numbers = numbers_into(300)
+
+    hashed = spark.createDataFrame([(int(n),) for n in numbers], "n int").selectExpr("pmod(hash(n), 300) as p")
+
+    assert [row.p for row in hashed.collect()] == list(range(300))
