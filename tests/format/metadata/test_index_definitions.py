@@ -12,6 +12,7 @@ from lakeward.format.metadata.index_definitions import (
     NO_INDEX_DEFINITIONS,
     IndexDefinition,
     IndexDefinitions,
+    dump_index_definitions,
     parse_index_definitions,
     with_source_fields,
 )
@@ -136,3 +137,12 @@ def test_columns_are_named_anew_and_all_else_stays():
     stats["sourceFields"] = [*COLUMNS, "c"]
     assert json.loads(changed) == document
     assert b'"indexName" : "column_stats"' in changed, "as Hudi lays it out"
+
+
+def test_what_is_written_is_read_back():
+    """With a version, and without one, as Hudi 1.0 has it."""
+    definitions = parse(definition("column_stats", sourceFields=COLUMNS, version="V2"), definition("record_index"))
+    assert parse_index_definitions(dump_index_definitions(definitions), file="index.json") == definitions
+    older = IndexDefinitions({"column_stats": IndexDefinition("column_stats", "column_stats", "", ("id",), {}, None)})
+    written = dump_index_definitions(older)
+    assert b"version" not in written and parse_index_definitions(written, file="index.json") == older

@@ -100,6 +100,26 @@ def with_source_fields(data: bytes, name: str, columns: Sequence[str], *, file: 
     assert name in definitions.by_name, "its columns were read of this file"
     document = orjson.loads(data)
     document["indexDefinitions"][name]["sourceFields"] = list(columns)
+    return _dump(document)
+
+
+def dump_index_definitions(definitions: IndexDefinitions) -> bytes:
+    """The file of a table that has none yet; `parse_index_definitions` gives them back."""
+    return _dump({"indexDefinitions": {name: _fields(each) for name, each in definitions.by_name.items()}})
+
+
+def _fields(definition: IndexDefinition) -> dict[str, Any]:
+    fields = {
+        "indexName": definition.name,
+        "indexType": definition.type,
+        "indexFunction": definition.function,
+        "sourceFields": list(definition.source_fields),
+        "indexOptions": dict(definition.options),
+    }
+    return fields if definition.version is None else {**fields, "version": f"V{definition.version}"}
+
+
+def _dump(document: Any) -> bytes:
     # As Hudi's writers lay it out.
     return json.dumps(document, indent=2, separators=(",", " : "), ensure_ascii=False).encode()
 

@@ -39,6 +39,8 @@ SPOOL_BYTES = 8 * 1024 * 1024
 
 _COPY_BYTES = 1024 * 1024
 _SCHEMA_INFO = "schema"
+_NO_DELETES = struct.pack(">ii", 3, 1) + b"\0"
+"""The content of a delete block of version 3: the end of its array."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,12 @@ def write_metadata_deletes(
             sink.write(part)
             size += len(part)
     return MetadataLogStats(entries=len(keys), size_bytes=size)
+
+
+def empty_metadata_log(instant: str) -> bytes:
+    """The log by which a file group of the metadata table comes to be: a block that deletes nothing."""
+    head = block_head(BlockType.DELETE, {HeaderKey.INSTANT_TIME: instant}, len(_NO_DELETES))
+    return head + _NO_DELETES + struct.pack(">iq", 0, len(head) + len(_NO_DELETES) + 4)
 
 
 def metadata_blocks(file: BinaryIO, size: int, name: str) -> Iterator[MetadataBlock | CorruptBlock]:

@@ -36,7 +36,7 @@ def _record(name: str, *fields: tuple[str, Shape]) -> Shape:
 
 
 _DECIMAL = ("decimal", 30, 15)
-_WRAPPERS = (
+WRAPPERS = (
     ("BooleanWrapper", "boolean"),
     ("IntWrapper", "int"),
     ("LongWrapper", "long"),
@@ -50,18 +50,18 @@ _WRAPPERS = (
     ("TimestampMicrosWrapper", "long"),
     ("LocalDateWrapper", "int"),
 )
-_ARRAY_WRAPPER = "ArrayWrapper"
+ARRAY_WRAPPER = "ArrayWrapper"
 """The last one. What it wraps does not matter: no column with statistics is an array."""
 
-_FILE = _record("HoodieMetadataFileInfo", ("size", "long"), ("isDeleted", "boolean"))
-_VALUE_TYPE = _record("HoodieValueTypeInfo", ("typeOrdinal", "int"), ("additionalInfo", _nullable("string")))
-_BLOOM_FILTER: Fields = (
+FILE = _record("HoodieMetadataFileInfo", ("size", "long"), ("isDeleted", "boolean"))
+VALUE_TYPE = _record("HoodieValueTypeInfo", ("typeOrdinal", "int"), ("additionalInfo", _nullable("string")))
+BLOOM_FILTER: Fields = (
     ("type", "string"),
     ("timestamp", "string"),
     ("bloomFilter", "bytes"),
     ("isDeleted", "boolean"),
 )
-_RECORD_INDEX: Fields = (
+RECORD_INDEX: Fields = (
     ("partitionName", _nullable("string")),
     ("fileIdHighBits", _nullable("long")),
     ("fileIdLowBits", _nullable("long")),
@@ -71,15 +71,15 @@ _RECORD_INDEX: Fields = (
     ("fileIdEncoding", "int"),
     ("position", _nullable("long")),  # 1.0
 )
-_SECONDARY_INDEX: Fields = (("isDeleted", "boolean"),)
+SECONDARY_INDEX: Fields = (("isDeleted", "boolean"),)
 
 _SECTIONS: tuple[tuple[str, str, Fields | None, int], ...] = (
-    ("BloomFilterMetadata", "HoodieMetadataBloomFilter", _BLOOM_FILTER, 4),
+    ("BloomFilterMetadata", "HoodieMetadataBloomFilter", BLOOM_FILTER, 4),
     ("ColumnStatsMetadata", "HoodieMetadataColumnStats", None, 9),
-    ("recordIndexMetadata", "HoodieRecordIndexInfo", _RECORD_INDEX, 7),
-    ("SecondaryIndexMetadata", "HoodieSecondaryIndexInfo", _SECONDARY_INDEX, 1),
+    ("recordIndexMetadata", "HoodieRecordIndexInfo", RECORD_INDEX, 7),
+    ("SecondaryIndexMetadata", "HoodieSecondaryIndexInfo", SECONDARY_INDEX, 1),
 )
-"""Field, record, its fields (None: `_stats_fields` says), and how many of them every release since 0.14 has."""
+"""Field, record, its fields (None: `stats_fields` says), and how many of them every release since 0.14 has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ def parse_metadata_schema(schema_json: str) -> MetadataSchema:
             raise _unsupported(f"Its column {fields[0][0]} is not a nullable string.")
         fields = fields[1:]
         meta_columns += 1
-    files = _nullable(("map", _FILE))
+    files = _nullable(("map", FILE))
     for expected in (("key", "string"), ("type", "int"), ("filesystemMetadata", files)):
         if fields[:1] != (expected,):
             raise _unsupported(f"Its field {expected[0]} is not where or what it should be.")
@@ -136,7 +136,7 @@ def parse_metadata_schema(schema_json: str) -> MetadataSchema:
         nested = _nested(field, fields[0][1], record)
         if known is None:
             wrappers = _count_wrappers(nested)
-        layouts.append(_layout(field, nested, known or _stats_fields(nested), fields_min))
+        layouts.append(_layout(field, nested, known or stats_fields(nested), fields_min))
         fields = fields[1:]
     return MetadataSchema(
         meta_columns=meta_columns,
@@ -163,7 +163,7 @@ def _nested(field: str, shape: Shape, record: str) -> Fields:
     raise _unsupported(f"Its field {field} is not a nullable {record}.")
 
 
-def _stats_fields(fields: Fields) -> Fields:
+def stats_fields(fields: Fields) -> Fields:
     """All that we know, with values as they are: `_count_wrappers` judges those."""
     values = fields[2][1]
     return (
@@ -177,7 +177,7 @@ def _stats_fields(fields: Fields) -> Fields:
         ("totalUncompressedSize", _nullable("long")),
         ("isDeleted", "boolean"),
         ("isTightBound", "boolean"),  # 1.0
-        ("valueType", _nullable(_VALUE_TYPE)),  # 1.1
+        ("valueType", _nullable(VALUE_TYPE)),  # 1.1
     )
 
 
@@ -185,10 +185,10 @@ def _count_wrappers(fields: Fields) -> int:
     """How many wrappers a value may lie in."""
     match fields:
         case (_, _, ("minValue", ("union", "null", *wrappers)), *_):
-            plain = tuple(_record(name, ("value", shape)) for name, shape in _WRAPPERS)
+            plain = tuple(_record(name, ("value", shape)) for name, shape in WRAPPERS)
             arrays = wrappers[len(plain) :]
             if tuple(wrappers[: len(plain)]) == plain[: len(wrappers)] and (
-                not arrays or (len(arrays) == 1 and arrays[0][:2] == ("record", _ARRAY_WRAPPER))
+                not arrays or (len(arrays) == 1 and arrays[0][:2] == ("record", ARRAY_WRAPPER))
             ):
                 return len(wrappers)
     raise _unsupported("The values of its column statistics lie in wrappers that this release does not know.")
