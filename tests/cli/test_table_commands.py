@@ -11,7 +11,19 @@ import pytest
 
 from lakeward.cli.main import run
 
-SCHEMA = {"type": "record", "name": "orders", "fields": [{"name": "id", "type": "string"}]}
+MOMENT = {"type": "long", "logicalType": "timestamp-micros"}
+SCHEMA = {
+    "type": "record",
+    "name": "orders",
+    "fields": [
+        {"name": "id", "type": "string"},
+        {"name": "day", "type": "string"},
+        {"name": "at", "type": MOMENT},
+    ],
+}
+
+
+WEEKS = ("--timestamp-type", "microseconds", "--timestamp-output", "'week' w")
 
 
 @pytest.fixture
@@ -40,6 +52,47 @@ def test_from_a_dry_run_to_a_table(schema: Path, tmp_path: Path, capfd: pytest.C
     assert "orders" in capfd.readouterr().out
 
 
+@pytest.mark.parametrize("words", [[], ["--partition", "day", "--index", "record, bloom-filters"]])
+def test_services_have_nothing_to_do_on_it(
+    words: list[str], schema: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An empty metadata table is one that they verify, and that its own compaction makes base files of."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    table, stopped = str(tmp_path / "t"), ("--writers", "stopped", "--timezone", "UTC")
+    assert run(["table", "create", table, "--schema", str(schema), "--record-key", "id", *words]) == 0
+    capfd.readouterr()
+    for _ in range(2):
+        assert run(["verify", table, "--timezone", "UTC"]) == 0
+        assert "No problem found." in capfd.readouterr().out
+        assert run(["service", table, *stopped]) == 0
+        told = capfd.readouterr().out
+        assert "Nothing to compact." in told and "Nothing to clean." in told and "Nothing to archive" in told
+        assert run(["metadata", "compact", table, *stopped]) == 0
+
+
+def test_what_writers_are_asked(schema: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Each word of --index, of partitions and of moments is a property."""
+    words = ["--schema", str(schema), "--record-key", "id", "--dry-run", "--json"]
+
+    def made(*more: str) -> dict[str, str]:
+        assert run(["table", "create", str(tmp_path / "t"), *words, *more]) == 0
+        properties: dict[str, str] = json.loads(capfd.readouterr().out)["properties"]
+        return properties
+
+    assert made("--index", "bucket:12")["hoodie.bucket.index.num.buckets"] == "12"
+    assert made("--index", "simple", "--key-generator", "non-partition")["hoodie.index.type"] == "SIMPLE"
+    indexed = made("--index", "bloom-filters, record")["hoodie.table.metadata.partitions"]
+    assert indexed == "bloom_filters,column_stats,files,record_index"
+    assert "hoodie.table.metadata.partitions" not in made("--no-metadata-table")
+    moments = ("--timestamp-type", "scalar", "--timestamp-unit", "microseconds", "--timestamp-output", "yyyy-MM")
+    timed = made("--partition", "at", "--key-generator", "timestamp", *moments, "--timestamp-timezone", "Europe/Berlin")
+    assert timed["hoodie.keygen.timebased.timestamp.type"] == "SCALAR"
+    assert timed["hoodie.keygen.timebased.timezone"] == "Europe/Berlin"
+    assert made("--partition", "day", "--slash-dates")["hoodie.table.partition_extractor_class"].endswith(
+        "SlashEncodedDayPartitionValueExtractor"
+    )
+
+
 def test_a_table_like_a_file_of_another_table(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Hudi's own columns are left out, and what may be null is taken to be all."""
     file = tmp_path / "rows.parquet"
@@ -62,6 +115,19 @@ def test_a_table_like_a_file_of_another_table(tmp_path: Path, capfd: pytest.Capt
         (["--schema", "no.avsc"], "has no schema to read."),
         (["--schema", "{schema}", "--name", "a-b"], "'a-b' is no name of a table."),
         (["--schema", "{schema}", "--ordering", "ts"], "ts cannot be an ordering field."),
+        (["--schema", "{schema}", "--index", "bucket"], "does not say how many buckets"),
+        (["--schema", "{schema}", "--index", "bucket:few"], "does not say how many buckets"),
+        (["--schema", "{schema}", "--index", "record:1"], "The index 'record:1' cannot be made with a table."),
+        (["--schema", "{schema}", "--index", "expr_index"], "The index 'expr_index' cannot be made with a table."),
+        (["--schema", "{schema}", "--index", "record,simple"], "Keys are found by one index."),
+        (["--schema", "{schema}", "--timestamp-unit", "days"], "The moments by which partitions are named"),
+        (["--schema", "{schema}", "--key-generator", "custom"], "key generator CUSTOM cannot be created"),
+        (["--schema", "{schema}", "--table-version", "10"], "A table of version 10 cannot be created."),
+        (["--schema", "{schema}", "--layout", "lsm_tree"], "A table with the layout lsm_tree cannot be created."),
+        (
+            ["--schema", "{schema}", "--partition", "at", "--key-generator", "timestamp", *WEEKS],
+            "names its partitions by times in a way that this release does not know",
+        ),
     ],
 )
 def test_a_slip_is_told_and_nothing_is_made(

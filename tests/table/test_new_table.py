@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from lakeward.errors import BrokenFile, UsageError
+from lakeward.errors import BrokenFile, Unsupported, UsageError
 from lakeward.format.java_properties import parse_properties
-from lakeward.table.new_table import COPY_ON_WRITE, NewTable
-from lakeward.table.table_config import COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING
+from lakeward.table.new_keys import SLASHES_IN_DATES, KeyGeneratorKind, NewTimestamps, TimestampType
+from lakeward.table.new_table import COPY_ON_WRITE, NewIndex, NewIndexes, NewTable
+from lakeward.table.table_config import COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING, TableConfig
 from tests.golden_tables import copy_golden
 
 SCHEMA = json.dumps(
@@ -20,15 +21,12 @@ SCHEMA = json.dumps(
         "fields": [
             *({"name": name, "type": ["null", "string"], "default": None} for name in ("id", "part", "name")),
             {"name": "ts", "type": "long"},
+            {"name": "day", "type": {"type": "int", "logicalType": "date"}},
             {"name": "tags", "type": {"type": "array", "items": "string"}},
         ],
     }
 )
-OF_METADATA_TABLE = (
-    "hoodie.table.metadata.partitions",
-    "hoodie.table.metadata.partitions.inflight",
-    "hoodie.table.index.defs.path",
-)
+RECORD_INDEX = NewIndexes(NewIndex.RECORD)
 
 
 def new(**given: Any) -> NewTable:
@@ -36,18 +34,66 @@ def new(**given: Any) -> NewTable:
     return NewTable(**{**fields, **given})
 
 
-@pytest.mark.parametrize("golden, name", [("v9", "golden"), ("v8", "t")])
+@pytest.mark.parametrize(
+    "golden, name, has_metadata_table",
+    [("v9", "golden", False), ("v9_metadata", "golden", True), ("v8", "t", True), ("v8_metadata", "t", True)],
+)
 def test_its_properties_are_those_that_hudi_gave(
-    golden: str, name: str, tmp_path_factory: pytest.TempPathFactory
+    golden: str, name: str, has_metadata_table: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Golden tables say what Hudi gave. Keeps 1 of table/new_table."""
     of_hudi = parse_properties(
         (copy_golden(golden, tmp_path_factory.mktemp("golden") / "table") / ".hoodie/hoodie.properties").read_bytes()
     )
-    table = new(name=name, partition_fields=("part",), ordering_fields=("ts",), version=int(golden[1:]))
-    ours = table.properties
+    table = new(
+        name=name,
+        partition_fields=("part",),
+        ordering_fields=("ts",),
+        version=int(golden[1]),
+        has_metadata_table=has_metadata_table,
+        indexes=NewIndexes(NewIndex.RECORD, bloom_filters=True) if has_metadata_table else NewIndexes(),
+    )
+    ours, asked = table.properties, new(indexes=table.indexes, version=table.version).asked_of_writers
     assert ours.pop("hoodie.table.create.schema") == SCHEMA
-    assert ours == {key: value for key, value in of_hudi.items() if key not in OF_METADATA_TABLE}
+    assert asked.items() <= ours.items()
+    assert {key: value for key, value in ours.items() if key not in asked} == of_hudi
+
+
+@pytest.mark.parametrize(
+    "version, indexes, asked",
+    [
+        (9, NewIndexes(), {}),
+        (9, NewIndexes(NewIndex.SIMPLE), {"hoodie.index.type": "SIMPLE"}),
+        (
+            9,
+            NewIndexes(NewIndex.BUCKET, buckets=8),
+            {
+                "hoodie.index.type": "BUCKET",
+                "hoodie.bucket.index.num.buckets": "8",
+                "hoodie.bucket.index.hash.field": "id",
+                "hoodie.datasource.write.recordkey.field": "id",
+            },
+        ),
+        (
+            9,
+            RECORD_INDEX,
+            {
+                "hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX",
+                "hoodie.metadata.global.record.level.index.enable": "true",
+            },
+        ),
+        (8, RECORD_INDEX, {"hoodie.index.type": "RECORD_INDEX", "hoodie.metadata.record.index.enable": "true"}),
+        (9, NewIndexes(bloom_filters=True), {"hoodie.metadata.index.bloom.filter.enable": "true"}),
+    ],
+)
+def test_what_is_asked_of_writers(version: int, indexes: NewIndexes, asked: dict[str, str]) -> None:
+    """The names are those that the oldest release of the version knows, and our own writers read them back."""
+    table = new(version=version, indexes=indexes)
+    assert table.asked_of_writers == asked
+    config = TableConfig(table.properties)
+    assert (config.index_type, config.buckets) == (asked.get("hoodie.index.type"), indexes.buckets)
+    assert ("record_index" in config.built_metadata_partitions) == (indexes == RECORD_INDEX)
+    assert ("bloom_filters" in config.built_metadata_partitions) == indexes.bloom_filters
 
 
 @pytest.mark.parametrize(
@@ -68,11 +114,42 @@ def test_the_key_generator_follows_from_the_fields(
     assert properties["hoodie.table.partition_extractor_class"].endswith(f".{extractor}")
 
 
+def test_paths_of_moments_are_told_with_their_zone() -> None:
+    """Hudi would take that of each writer's process."""
+    table = new(
+        partition_fields=("ts",),
+        key_generator_kind=KeyGeneratorKind.TIMESTAMP,
+        timestamps=NewTimestamps(TimestampType.MILLISECONDS, "yyyy/MM/dd"),
+    )
+    assert table.properties["hoodie.table.keygenerator.type"] == "TIMESTAMP"
+    assert {key: value for key, value in table.properties.items() if key.startswith("hoodie.keygen.")} == {
+        "hoodie.keygen.timebased.timestamp.type": "EPOCHMILLISECONDS",
+        "hoodie.keygen.timebased.output.dateformat": "yyyy/MM/dd",
+        "hoodie.keygen.timebased.timezone": "UTC",
+    }
+
+
+def test_dates_with_slashes_are_asked_of_writers_too() -> None:
+    """Hudi's own tables have but the extractor, by which no writer goes."""
+    properties = new(partition_fields=("part",), slash_dates=True).properties
+    assert properties[SLASHES_IN_DATES] == "true"
+    assert properties["hoodie.table.partition_extractor_class"].endswith(".SlashEncodedDayPartitionValueExtractor")
+
+
 def test_without_ordering_field_the_newest_write_wins() -> None:
     assert new().mode == COMMIT_TIME_ORDERING
     assert new(ordering_fields=("ts",)).mode == EVENT_TIME_ORDERING
     assert new(ordering_fields=("ts",), merge_mode=COMMIT_TIME_ORDERING).mode == COMMIT_TIME_ORDERING
     assert new(table_type=COPY_ON_WRITE).properties["hoodie.table.type"] == "COPY_ON_WRITE"
+
+
+def moments(column: str, kind: TimestampType, **given: str) -> dict[str, Any]:
+    timestamps = NewTimestamps(kind, "yyyy", **given)
+    return {
+        "key_generator_kind": KeyGeneratorKind.TIMESTAMP,
+        "partition_fields": (column,),
+        "timestamps": timestamps,
+    }
 
 
 @pytest.mark.parametrize(
@@ -86,11 +163,32 @@ def test_without_ordering_field_the_newest_write_wins() -> None:
         ({"ordering_fields": ("Ts",)}, "Ts cannot be an ordering field"),
         ({"ordering_fields": ("ts", "name"), "version": 8}, "several ordering fields in version 8"),
         ({"merge_mode": EVENT_TIME_ORDERING}, "nothing to order rows of a key by"),
+        ({"key_generator_kind": KeyGeneratorKind.SIMPLE}, "SIMPLE does not go with these fields"),
+        ({"key_generator_kind": KeyGeneratorKind.COMPLEX}, "COMPLEX does not go with these fields"),
+        (
+            {"key_generator_kind": KeyGeneratorKind.NON_PARTITION, "partition_fields": ("part",)},
+            "NON_PARTITION does not go with these fields",
+        ),
+        ({"key_generator_kind": KeyGeneratorKind.TIMESTAMP, "partition_fields": ("ts",)}, "go together"),
+        (
+            {"timestamps": NewTimestamps(TimestampType.SECONDS, "yyyy"), "partition_fields": ("ts",)},
+            "options go together",
+        ),
+        (moments("day", TimestampType.MILLISECONDS), "day does not go with the timestamps EPOCHMILLISECONDS"),
+        (moments("part", TimestampType.SECONDS), "part does not go with the timestamps UNIX_TIMESTAMP"),
+        (moments("part", TimestampType.TEXT), "DATE_STRING is text"),
+        (moments("ts", TimestampType.SECONDS, input_format="yyyy"), "does not go with the type UNIX_TIMESTAMP"),
+        (moments("ts", TimestampType.SCALAR), "--timestamp-unit and the type SCALAR"),
+        ({"slash_dates": True, "partition_fields": ("part",), "version": 8}, "cannot be dates with slashes"),
+        ({"slash_dates": True, "partition_fields": ("part",), "hive_style": True}, "cannot be dates with slashes"),
+        ({"slash_dates": True, "partition_fields": ("day",)}, "cannot be dates with slashes"),
+        ({"slash_dates": True}, "cannot be dates with slashes"),
+        ({"indexes": RECORD_INDEX, "has_metadata_table": False}, "index record without a metadata table"),
         ({"schema": SCHEMA.replace('"tags"', '"_hoodie_record_key"')}, "has the column _hoodie_record_key"),
     ],
 )
 def test_what_would_be_refused_later_is_refused(given: dict[str, Any], told: str) -> None:
-    """The error comes before anything is written. Keeps 2 of table/new_table."""
+    """The error comes before anything is written. Keeps 2 of table/new_table, and Keeps of table/new_keys."""
     with pytest.raises(UsageError, match=told):
         new(**given)
 
@@ -99,3 +197,14 @@ def test_a_schema_that_is_none_is_refused() -> None:
     with pytest.raises(BrokenFile) as refused:
         new(schema='{"type": "record", "name": "r", "fields": [{"type": "int"}]}')
     assert refused.value.remedy == "Mend the schema that was given; nothing was written."
+
+
+def test_a_generator_of_several_kinds_is_refused_by_its_name() -> None:
+    with pytest.raises(Unsupported, match="CUSTOM cannot be created"):
+        new(partition_fields=("part",), key_generator_kind=KeyGeneratorKind.CUSTOM)
+
+
+@pytest.mark.parametrize("buckets", [0, 100_000_000])
+def test_the_number_of_a_bucket_has_eight_digits(buckets: int) -> None:
+    with pytest.raises(UsageError, match=f"cannot have {buckets} buckets"):
+        NewIndexes(NewIndex.BUCKET, buckets=buckets)

@@ -12,6 +12,8 @@ from typing import Annotated
 
 import typer
 
+from lakeward.cli.options.groups import with_option_groups
+from lakeward.cli.options.new_table import StatedIndexes, StatedPaths, column_names
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.verb_group import new_group
 
@@ -31,6 +33,12 @@ class NewMergeMode(StrEnum):
 class NewVersion(StrEnum):
     V8 = "8"
     V9 = "9"
+    V10 = "10"
+
+
+class NewLayout(StrEnum):
+    DEFAULT = "default"
+    LSM_TREE = "lsm_tree"
 
 
 @table_app.callback()
@@ -39,6 +47,7 @@ def tables() -> None:
 
 
 @table_app.command()
+@with_option_groups
 def create(
     *,
     table: Annotated[
@@ -68,30 +77,38 @@ def create(
         NewTableType, typer.Option("--type", help="Merge-on-read or copy-on-write.")
     ] = NewTableType.MOR,
     table_version: Annotated[
-        NewVersion, typer.Option(help="9 is for Hudi 1.1 and later, 8 for Hudi 1.0, whose later releases upgrade it.")
+        NewVersion,
+        typer.Option(
+            help="9 is for Hudi 1.1 and later, 8 for Hudi 1.0, whose later releases upgrade it; 10 is refused for now."
+        ),
     ] = NewVersion.V9,
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="Of the table; the last folder of its path by default.")
     ] = None,
-    hive_style: Annotated[
-        bool, typer.Option("--hive-style", help="Name partitions column=value, as tables of CREATE TABLE are.")
-    ] = False,
-    url_encode: Annotated[
-        bool, typer.Option("--url-encode", help="Escape in the names of partitions what may not be in a path.")
-    ] = False,
+    layout: Annotated[
+        NewLayout, typer.Option(help="How file groups store rows; lsm_tree needs version 10, and is refused for now.")
+    ] = NewLayout.DEFAULT,
+    paths: StatedPaths,
+    stated: StatedIndexes,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show its properties, write nothing.")] = False,
     as_json: JsonOption = False,
     debug: DebugOption = False,
 ) -> None:
     """Make a new table, without rows.
 
-    It is as Hudi's Spark writer makes one; what writers say of key, partition and ordering fields must be what is said
-    here, or Hudi refuses them. The first write makes partitions and the metadata table.
+    It is as Hudi's Spark writer makes one; what writers say of key, partition and ordering fields, and of an index that
+    is named here, must be what is said here, or Hudi refuses them. Where the command was interrupted, give it again
+    with the same words: there is no table before it is whole.
     """
+    from lakeward.clock import SystemClock
     from lakeward.commit.table_birth import check_is_free, create_table
     from lakeward.storage.opening import open_storage
+    from lakeward.table.new_keys import KeyGeneratorKind
     from lakeward.table.new_table import COPY_ON_WRITE, MERGE_ON_READ, NewTable
-    from lakeward.table.table_config import COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING
+    from lakeward.table.table_config import COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING, TableConfig
+    from lakeward.write.keys.key_generator import key_generator
+
+    _refuse_later_formats(table_version, layout)
 
     storage, base_path = open_storage(table)
     table_name = name if name is not None else base_path.rstrip("/").rpartition("/")[2]
@@ -99,19 +116,26 @@ def create(
     new = NewTable(
         name=table_name,
         schema=_read_schema(schema, like, table_name),
-        record_key_fields=_columns(record_key),
-        partition_fields=_columns(partition),
-        ordering_fields=_columns(ordering),
+        record_key_fields=column_names(record_key),
+        partition_fields=column_names(partition),
+        ordering_fields=column_names(ordering),
         merge_mode=modes[merge_mode],
         table_type=MERGE_ON_READ if table_type is NewTableType.MOR else COPY_ON_WRITE,
         version=int(table_version),
-        hive_style=hive_style,
-        url_encode=url_encode,
+        hive_style=paths.hive_style,
+        url_encode=paths.url_encode,
+        slash_dates=paths.slash_dates,
+        key_generator_kind=KeyGeneratorKind[paths.key_generator.name] if paths.key_generator is not None else None,
+        timestamps=paths.timestamps,
+        indexes=stated.indexes,
+        has_metadata_table=stated.has_metadata_table,
     )
+    # What `lakeward write` could not make keys of is told now.
+    key_generator(TableConfig(new.properties), names_single_field=True)
     if dry_run:
-        check_is_free(storage, base_path)
+        check_is_free(storage, base_path, new, clock=SystemClock())
     else:
-        create_table(storage, base_path, new)
+        create_table(storage, base_path, new, clock=SystemClock())
     if as_json:
         print_json({"table": base_path, "name": new.name, "dry_run": dry_run, "properties": new.properties})
         return
@@ -121,8 +145,17 @@ def create(
             typer.echo(f"  {key}={value}")
 
 
-def _columns(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+def _refuse_later_formats(version: NewVersion, layout: NewLayout) -> None:
+    from lakeward.errors import Unsupported
+
+    if version is NewVersion.V10 or layout is NewLayout.LSM_TREE:
+        asked = "of version 10" if version is NewVersion.V10 else "with the layout lsm_tree"
+        raise Unsupported(
+            f"A table {asked} cannot be created.",
+            why="No release of Hudi reads version 10 yet, which the layout lsm_tree needs, and this one does not write "
+            "it.",
+            remedy="Create it in version 9 with the layout default.",
+        )
 
 
 def _read_schema(schema: Path | None, like: Path | None, table_name: str) -> str:

@@ -1,32 +1,47 @@
 """What a new table says about itself: the `hoodie.properties` that Hudi's Spark writer gives one, and its folders.
 
-The kind of key generator follows from the fields as Hudi has it where none is named: no partition field NON_PARTITION,
-one key field and one partition field SIMPLE, all else COMPLEX.
-
-What Hudi makes with the first write is left to that: partitions, and the metadata table, for which it asks the writer's
-own options.
+Beside them stands the schema, as `CREATE TABLE` has it, and what is asked of the writers: by which index they find
+keys, and which indexes the metadata table has. Hudi has these as options of each write and of no table; but its Spark
+writers take what the properties say where they are told nothing, and refuse where they are told otherwise. Without that
+a write with Hudi's defaults would put rows where no bucket is, or drop the record index.
 
 Touches: nothing.
 Keeps:   1. the properties are those that Hudi 1.2.0 gives a table of version 9 of these fields, and 1.0.2 one of
-            version 8, and the schema beside them, as `CREATE TABLE` has it;
+            version 8, its metadata table's included, and the schema and what was asked of writers beside them;
          2. a table that a service of ours would refuse later, or a Hudi writer, is refused before there is one.
-Source:  HoodieTableMetaClient.TableBuilder and KeyGenUtils of Hudi 1.x, CREATE TABLE of 1.2.0
+Source:  HoodieTableMetaClient.TableBuilder, KeyGenUtils and HoodieWriterUtils of Hudi 1.x, CREATE TABLE of 1.2.0
+See:     docs/decisions/0061-what-a-table-asks-of-its-writers.md
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final
 
 from lakeward.errors import BrokenFile, Unsupported, UsageError
 from lakeward.format.avro.schema import META_COLUMNS, AvroField, AvroKind, parse_schema
+from lakeward.format.metadata.index_definitions import INDEX_DEFINITIONS_PATH
+from lakeward.table.metadata.new_metadata_table import NewMetadataTable
+from lakeward.table.new_keys import (
+    SLASHES_IN_DATES,
+    KeyGeneratorKind,
+    NewTimestamps,
+    check_kind,
+    check_slashes,
+    inferred_kind,
+)
 from lakeward.table.table_config import (
+    BUCKET_FIELDS,
+    BUCKETS,
     COMMIT_TIME_ORDERING,
     EVENT_TIME_ORDERING,
+    INDEX_TYPE,
     STRATEGY_MODES,
     TableConfig,
 )
+from lakeward.table.table_version import TableVersion
 
 FOLDERS: Final = ("timeline/history", ".aux/.bootstrap/.partitions", ".aux/.bootstrap/.fileids", ".schema", ".temp")
 """Below `.hoodie`, empty."""
@@ -38,6 +53,45 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NO_KEYS = (AvroKind.ARRAY, AvroKind.MAP, AvroKind.RECORD)
 _PAYLOADS = {EVENT_TIME_ORDERING: "DefaultHoodieRecordPayload", COMMIT_TIME_ORDERING: "OverwriteWithLatestAvroPayload"}
 _STRATEGIES = {mode: strategy for strategy, mode in STRATEGY_MODES.items()}
+
+
+_BUCKETS_MAX = 99_999_999
+"""The number of a bucket has eight digits."""
+
+
+class NewIndex(StrEnum):
+    """The index by which writers find keys, in Hudi's words."""
+
+    SIMPLE = "SIMPLE"
+    BUCKET = "BUCKET"
+    RECORD = "RECORD_INDEX"
+
+
+@dataclass(frozen=True, slots=True)
+class NewIndexes:
+    """What is asked of writers, of their index and of the metadata table's."""
+
+    finds_keys: NewIndex | None = None
+    """None leaves it to each writer."""
+    buckets: int | None = None
+    """How many a partition has; of BUCKET alone."""
+    bloom_filters: bool = False
+    """The metadata table has the bloom filters of all base files."""
+
+    def __post_init__(self) -> None:
+        assert (self.buckets is not None) == (self.finds_keys is NewIndex.BUCKET)
+        if self.buckets is not None and not 1 <= self.buckets <= _BUCKETS_MAX:
+            raise UsageError(
+                f"A partition cannot have {self.buckets} buckets.",
+                why=f"It has at least one, and at most {_BUCKETS_MAX}.",
+                remedy="Give the number with --index bucket:N.",
+            )
+
+    @property
+    def of_metadata_table(self) -> str | None:
+        """The indexes that are partitions of the metadata table, for people."""
+        found = [("record", self.finds_keys is NewIndex.RECORD), ("bloom-filters", self.bloom_filters)]
+        return " and ".join(name for name, is_asked in found if is_asked) or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +109,14 @@ class NewTable:
     """8 or 9."""
     hive_style: bool = False
     url_encode: bool = False
+    slash_dates: bool = False
+    """Dates of the partition field are three folders of a path."""
+    key_generator_kind: KeyGeneratorKind | None = None
+    """None stands for the one that follows from the fields."""
+    timestamps: NewTimestamps | None = None
+    """What the key generator TIMESTAMP is told."""
+    indexes: NewIndexes = field(default_factory=NewIndexes)
+    has_metadata_table: bool = True
 
     def __post_init__(self) -> None:
         """Raises `UsageError`, and `BrokenFile` or `Unsupported` for the schema."""
@@ -80,6 +142,17 @@ class NewTable:
         }
         for kind, fields in kinds.items():
             _check_fields(kind, fields, columns)
+        check_kind(self.key_generator, self.record_key_fields, self.partition_fields, self.timestamps, columns)
+        if self.slash_dates:
+            check_slashes(
+                self.key_generator, self.partition_fields, columns, version=self.version, hive_style=self.hive_style
+            )
+        if not self.has_metadata_table and (asked := self.indexes.of_metadata_table) is not None:
+            raise UsageError(
+                f"{self.name} cannot have the index {asked} without a metadata table.",
+                why="It is a partition of it.",
+                remedy="Leave --no-metadata-table out, or the index.",
+            )
         if self.version == 8 and len(self.ordering_fields) > 1:
             raise UsageError(
                 f"{self.name} cannot have several ordering fields in version 8.",
@@ -105,10 +178,21 @@ class NewTable:
         return self.merge_mode or (EVENT_TIME_ORDERING if self.ordering_fields else COMMIT_TIME_ORDERING)
 
     @property
-    def key_generator(self) -> str:
-        if not self.partition_fields:
-            return "NON_PARTITION"
-        return "SIMPLE" if len(self.record_key_fields) == len(self.partition_fields) == 1 else "COMPLEX"
+    def key_generator(self) -> KeyGeneratorKind:
+        return self.key_generator_kind or inferred_kind(self.record_key_fields, self.partition_fields)
+
+    @property
+    def metadata_table(self) -> NewMetadataTable | None:
+        if not self.has_metadata_table:
+            return None
+        return NewMetadataTable(
+            of=self.name,
+            schema=self.schema,
+            version=TableVersion(self.version),
+            is_partitioned=bool(self.partition_fields),
+            has_record_index=self.indexes.finds_keys is NewIndex.RECORD,
+            has_bloom_filters=self.indexes.bloom_filters,
+        )
 
     @property
     def properties(self) -> dict[str, str]:
@@ -125,7 +209,7 @@ class NewTable:
             "hoodie.table.timeline.timezone": "LOCAL",
             "hoodie.table.recordkey.fields": ",".join(self.record_key_fields),
             "hoodie.table.partition.fields": ",".join(self.partition_fields),
-            "hoodie.table.keygenerator.type": self.key_generator,
+            "hoodie.table.keygenerator.type": self.key_generator.value,
             "hoodie.datasource.write.hive_style_partitioning": _flag(self.hive_style),
             "hoodie.datasource.write.partitionpath.urlencode": _flag(self.url_encode),
             "hoodie.datasource.write.drop.partition.columns": "false",
@@ -137,8 +221,42 @@ class NewTable:
             "hoodie.table.cdc.enabled": "false",
             "hoodie.table.create.schema": self.schema,
             **(self._of_version_8() if self.version == 8 else self._of_version_9()),
+            **(self.timestamps.properties if self.timestamps is not None else {}),
+            **({SLASHES_IN_DATES: "true"} if self.slash_dates else {}),
+            **self.asked_of_writers,
+            **self._of_metadata_table(),
         }
         return {**values, "hoodie.table.checksum": str(TableConfig(values).checksum)}
+
+    @property
+    def asked_of_writers(self) -> dict[str, str]:
+        """Their options for the indexes, under names that all releases of the table's version know."""
+        values: dict[str, str] = {}
+        keys = ",".join(self.record_key_fields)
+        match self.indexes.finds_keys:
+            case NewIndex.SIMPLE:
+                values[INDEX_TYPE] = "SIMPLE"
+            case NewIndex.BUCKET:
+                # Hudi's procedures look for the names of the key fields here, and break off without them.
+                values |= {INDEX_TYPE: "BUCKET", BUCKETS: str(self.indexes.buckets), BUCKET_FIELDS: keys}
+                values["hoodie.datasource.write.recordkey.field"] = keys
+            case NewIndex.RECORD if self.version == 8:
+                values |= {INDEX_TYPE: "RECORD_INDEX", "hoodie.metadata.record.index.enable": "true"}
+            case NewIndex.RECORD:
+                values[INDEX_TYPE] = "GLOBAL_RECORD_LEVEL_INDEX"
+                values["hoodie.metadata.global.record.level.index.enable"] = "true"
+        if self.indexes.bloom_filters:
+            values["hoodie.metadata.index.bloom.filter.enable"] = "true"
+        return values
+
+    def _of_metadata_table(self) -> dict[str, str]:
+        if (metadata := self.metadata_table) is None:
+            return {}
+        return {
+            "hoodie.table.metadata.partitions": ",".join(sorted(metadata.partitions)),
+            "hoodie.table.metadata.partitions.inflight": "",
+            "hoodie.table.index.defs.path": INDEX_DEFINITIONS_PATH,
+        }
 
     def _of_version_8(self) -> dict[str, str]:
         ordering = {"hoodie.table.precombine.field": self.ordering_fields[0]} if self.ordering_fields else {}
@@ -150,7 +268,9 @@ class NewTable:
 
     def _of_version_9(self) -> dict[str, str]:
         ordering = {"hoodie.table.ordering.fields": ",".join(self.ordering_fields)} if self.ordering_fields else {}
-        if self.hive_style and len(self.partition_fields) == 1:
+        if self.slash_dates:
+            extractor = "SlashEncodedDayPartitionValueExtractor"
+        elif self.hive_style and len(self.partition_fields) == 1:
             extractor = "HiveStylePartitionValueExtractor"
         elif len(self.partition_fields) == 1:
             extractor = "SinglePartPartitionValueExtractor"
@@ -164,17 +284,17 @@ class NewTable:
 
 
 def _check_fields(kind: str, fields: tuple[str, ...], columns: dict[str, AvroField]) -> None:
-    for field in fields:
-        column = columns.get(field)
-        if column is None or fields.count(field) > 1:
+    for name in fields:
+        column = columns.get(name)
+        if column is None or fields.count(name) > 1:
             raise UsageError(
-                f"{field} cannot be {kind} field.",
+                f"{name} cannot be {kind} field.",
                 why="It is named twice." if column else f"The columns are {', '.join(columns)}.",
                 remedy="Name columns of the schema, each once.",
             )
         if column.type.kind in _NO_KEYS:
             raise UsageError(
-                f"{field} cannot be {kind} field.",
+                f"{name} cannot be {kind} field.",
                 why=f"It is a column of type {column.type.kind}, whose values Hudi does not put in an order.",
                 remedy="Name a column of texts, numbers, dates or times.",
             )

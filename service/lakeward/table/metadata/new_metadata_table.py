@@ -1,0 +1,217 @@
+"""What the metadata table of a new table is, file by file: as Hudi's first write makes it, without that write.
+
+    partitions, in the order of their initial builds:
+        files | column_stats | bloom_filters, record_index where asked for | partition_stats, where there are partitions
+
+    of the n-th: 0…0n.deltacommit.requested, .inflight, 0…0n_<completion>.deltacommit
+                 for each file group a log that deletes nothing
+    of `files` besides: a base file that says that the table has no partitions, and the folder's partition metadata
+
+The other folders get their partition metadata with the first records, and so do index definitions further columns. The
+numbers of file groups are those that Hudi gives an empty table where its writers are not told others.
+
+A time of another zone than the writers' may lie in their future, and what they commit then would lie below it. So the
+builds are complete at a time that every clock on earth shows already: that of the zone 12 hours behind UTC.
+
+Touches: nothing.
+Keeps:   1. the files are those of Hudi 1.2.0 for a table of version 9, of 1.0.2 for one of version 8, but for times,
+            write tokens and what is prose in a schema;
+         2. equal tables born at one moment have equal files, byte for byte.
+Source:  HoodieBackedTableMetadataWriter.initializeFromFilesystem; tables of both releases
+"""
+
+from __future__ import annotations
+
+import datetime
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from lakeward.format.avro.schema import without_meta_columns
+from lakeward.format.file_name import HFILE, BaseFileName, LogFileName, WriteToken
+from lakeward.format.metadata.base_file import write_metadata_base_file
+from lakeward.format.metadata.codec import metadata_codec
+from lakeward.format.metadata.index_definitions import IndexDefinition, IndexDefinitions, dump_index_definitions
+from lakeward.format.metadata.key import ALL_PARTITIONS
+from lakeward.format.metadata.log_file import empty_metadata_log
+from lakeward.format.metadata.partition import (
+    BLOOM_FILTERS,
+    COLUMN_STATS,
+    FILES,
+    PARTITION_STATS,
+    RECORD_INDEX,
+)
+from lakeward.format.metadata.record import FilesRecord
+from lakeward.format.metadata.schema_text import metadata_schema
+from lakeward.format.partition_metadata import PROPERTIES_NAME, PartitionMetadata, write_partition_metadata
+from lakeward.format.stats.indexed_columns import indexed_columns
+from lakeward.format.stats.stats_value import StatsVersion
+from lakeward.format.timeline.commit_metadata import CommitMetadata, RuntimeStats, WriteStat, write_commit_metadata
+from lakeward.format.timeline.instant import State, format_instant_time, instant_file_name
+from lakeward.storage.storage import join
+from lakeward.table.table_config import TableConfig
+from lakeward.table.table_version import TableVersion
+
+_FILE_IDS: Final = {
+    FILES: "files",
+    COLUMN_STATS: "col-stats",
+    BLOOM_FILTERS: "bloom-filters",
+    RECORD_INDEX: "record-index",
+    PARTITION_STATS: "partition-stats",
+}
+_FILE_GROUPS: Final = {FILES: 1, COLUMN_STATS: 2, BLOOM_FILTERS: 4, RECORD_INDEX: 10, PARTITION_STATS: 1}
+_TOKEN: Final = str(WriteToken(0, 0, 0))
+_LAYOUT: Final = 2
+_ACTION: Final = "deltacommit"
+_WESTERNMOST: Final = datetime.timezone(datetime.timedelta(hours=-12))
+
+
+@dataclass(frozen=True, slots=True)
+class NewMetadataTable:
+    of: str
+    """The name of the table."""
+    schema: str
+    """The table's, in Avro JSON."""
+    version: TableVersion
+    """8 or 9."""
+    is_partitioned: bool
+    has_record_index: bool = False
+    has_bloom_filters: bool = False
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """In the order of their initial builds."""
+        wanted = {
+            FILES: True,
+            COLUMN_STATS: True,
+            BLOOM_FILTERS: self.has_bloom_filters,
+            RECORD_INDEX: self.has_record_index,
+            PARTITION_STATS: self.is_partitioned,
+        }
+        return tuple(partition for partition, is_wanted in wanted.items() if is_wanted)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """All keys and values of its own `hoodie.properties`."""
+        number = str(self.version.number)
+        values = {
+            "hoodie.table.name": f"{self.of}_metadata",
+            "hoodie.table.type": "MERGE_ON_READ",
+            "hoodie.table.version": number,
+            "hoodie.table.initial.version": number,
+            "hoodie.timeline.layout.version": str(_LAYOUT),
+            "hoodie.timeline.path": "timeline",
+            "hoodie.timeline.history.path": "history",
+            "hoodie.archivelog.folder": "history",
+            "hoodie.table.base.file.format": "HFILE",
+            "hoodie.populate.meta.fields": "false",
+            "hoodie.table.recordkey.fields": "key",
+            "hoodie.table.keygenerator.type": "HOODIE_TABLE_METADATA",
+            "hoodie.compaction.payload.class": "org.apache.hudi.metadata.HoodieMetadataPayload",
+            "hoodie.record.merge.mode": "CUSTOM",
+            "hoodie.record.merge.strategy.id": "00000000-0000-0000-0000-000000000000",
+            "hoodie.datasource.write.drop.partition.columns": "false",
+        }
+        return {**values, "hoodie.table.checksum": str(TableConfig(values).checksum)}
+
+    @property
+    def index_definitions(self) -> IndexDefinitions:
+        """The definitions of its indexes; Hudi 1.0 defines that of column statistics alone, without a version."""
+        typed = self.version.has_typed_stats
+        columns = indexed_columns(self.schema, (), version=StatsVersion.V2 if typed else StatsVersion.V1)
+        defined = []
+        if self.has_record_index and typed:
+            defined.append(IndexDefinition(RECORD_INDEX, RECORD_INDEX, "", (), {"isPartitioned": "false"}, 1))
+        stats_version = int(StatsVersion.V2) if typed else None
+        defined.append(IndexDefinition(COLUMN_STATS, COLUMN_STATS, COLUMN_STATS, tuple(columns), {}, stats_version))
+        return IndexDefinitions({each.name: each for each in defined})
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Below its `.hoodie`, empty, beside those that every table has."""
+        return (".heartbeat",) if self.version.has_typed_stats else ()
+
+    def files(self, *, born: float) -> Iterator[tuple[str, bytes]]:
+        """Everything but its properties: paths below its folder, and contents, in the order in which Hudi makes them.
+
+        Args:
+            born: seconds since 1970.
+        """
+        for number, partition in enumerate(self.partitions):
+            yield from self._build(number, partition, int(born * 1000) + number)
+
+    def definitions_file(self) -> bytes:
+        """The content of the table's `index.json`."""
+        return dump_index_definitions(self.index_definitions)
+
+    def _build(self, number: int, partition: str, done_millis: int) -> Iterator[tuple[str, bytes]]:
+        instant = f"{number:017d}"
+        completed = format_instant_time(done_millis, _WESTERNMOST)
+        for state in (State.REQUESTED, State.INFLIGHT):
+            yield _timeline_path(instant_file_name(instant, _ACTION, state, _LAYOUT)), b""
+        for group in range(_FILE_GROUPS[partition]):
+            name = LogFileName(_file_id(partition, group), instant, 1, _TOKEN).text
+            yield join(partition, name), empty_metadata_log(instant)
+        stats: dict[str, tuple[WriteStat, ...]] = {}
+        if partition == FILES:
+            yield join(partition, PROPERTIES_NAME), write_partition_metadata(PartitionMetadata(instant, 1))
+            path, content = self._no_partitions(instant)
+            yield path, content
+            stats = {partition: (_stat(partition, path, len(content)),)}
+        commit = CommitMetadata(
+            partition_to_write_stats=stats,
+            compacted=False,
+            extra_metadata={"schema": without_meta_columns(self._records_schema)},
+            operation_type="BULK_INSERT_PREPPED" if self.version.has_typed_stats else "BULK_INSERT",
+        )
+        name = instant_file_name(instant, _ACTION, State.COMPLETED, _LAYOUT, completed)
+        yield _timeline_path(name), write_commit_metadata(commit)
+
+    def _no_partitions(self, instant: str) -> tuple[str, bytes]:
+        """The base file of `files` of a table without partitions."""
+        schema = self._records_schema
+        record = metadata_codec(schema).encode(FilesRecord({}, is_all_partitions=True))
+        sink = io.BytesIO()
+        entries = [(ALL_PARTITIONS.encode(), record)]
+        write_metadata_base_file(sink, schema_json=schema, entries=entries, keys_expected=len(entries))
+        return join(FILES, BaseFileName(_file_id(FILES, 0), _TOKEN, instant, HFILE).text), sink.getvalue()
+
+    @property
+    def _records_schema(self) -> str:
+        return metadata_schema(has_typed_stats=self.version.has_typed_stats)
+
+
+def _file_id(partition: str, group: int) -> str:
+    return f"{_FILE_IDS[partition]}-{group:04d}-0"
+
+
+def _timeline_path(name: str) -> str:
+    return join(".hoodie", "timeline", name)
+
+
+def _stat(partition: str, path: str, size: int) -> WriteStat:
+    """Field by field as Hudi writes it."""
+    return WriteStat(
+        file_id=_file_id(partition, 0),
+        path=path,
+        prev_commit="null",
+        num_writes=1,
+        num_deletes=0,
+        num_update_writes=0,
+        total_write_bytes=size,
+        total_write_errors=0,
+        partition_path=partition,
+        total_log_records=0,
+        total_updated_records_compacted=0,
+        num_inserts=1,
+        total_log_blocks=0,
+        total_corrupt_log_block=0,
+        total_rollback_blocks=0,
+        file_size_in_bytes=size,
+        runtime_stats=RuntimeStats(total_scan_time=0, total_create_time=0, total_upsert_time=0),
+        total_log_files_compacted=0,
+        total_log_read_time_ms=0,
+        total_log_size_compacted=0,
+        num_updates=0,
+    )
