@@ -9,6 +9,7 @@ import pytest
 from lakeward.errors import Refused, Unsupported, UsageError
 from lakeward.table.table_config import TableConfig
 from lakeward.write.keys.key_generator import SLASHES_IN_DATES, key_generator, names_its_field
+from lakeward.write.keys.value_text import value_text
 
 HIVE = "hoodie.datasource.write.hive_style_partitioning"
 ENCODE = "hoodie.datasource.write.partitionpath.urlencode"
@@ -80,6 +81,8 @@ def test_slashes_in_dates():
     rows = [{"id": "k", "part": datetime.date(2024, 3, 4)}]
 
     assert made(config(**{SLASHES_IN_DATES: "true"}), rows) == [("k", "2024/03/04")]
+    extractor = "org.apache.hudi.hive.SlashEncodedDayPartitionValueExtractor"
+    assert made(config(**{"hoodie.table.partition_extractor_class": extractor}), rows) == [("k", "2024/03/04")]
 
 
 @pytest.mark.parametrize("path", ["a//b", "/a", "a/", "..", "a/../b", "./a", ".hoodie", ".hoodie/x", "a:b/c", "a\x00"])
@@ -105,6 +108,23 @@ def test_values_as_text():
     }
     for text, value in values.items():
         assert made(config(), [{"id": value, "part": value}]) == [(text, text)]
+
+
+def test_floats_as_text():
+    """They are as Java 17 and 25 both write them."""
+    values = [1.5, 0.001, 0.0001, 1e7, 1234567.0, 12345678.5, 0.1 + 0.2, -0.0, 100.0, 9007199254740991.0]
+    texts = ["1.5", "0.001", "1.0E-4", "1.0E7", "1234567.0", "1.23456785E7", "0.30000000000000004", "-0.0", "100.0"]
+
+    assert value_text(pa.array([*values, None]), "x").to_pylist() == [*texts, "9.007199254740991E15", None]
+    assert value_text(pa.array([0.1, 12345678, 1e-5], pa.float32()), "x").to_pylist() == [
+        "0.1",
+        "1.2345678E7",
+        "1.0E-5",
+    ]
+    for of, values in ((pa.float64(), (2.0**53, 1e-300, float("nan"), float("-inf"))), (pa.float32(), (2.0**24,))):
+        for value in values:
+            with pytest.raises(Unsupported, match="Releases of Java write such numbers with different digits"):
+                value_text(pa.array([1.0, value], of), "x")
 
 
 def test_types_without_a_known_text_are_refused():

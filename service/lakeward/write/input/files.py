@@ -1,7 +1,7 @@
-"""Rows out of an operator's files, as Arrow batches: Parquet and JSON lines.
+"""Rows out of an operator's files, as Arrow batches: Parquet, CSV and JSON lines.
 
 Parquet says its types, and each file must have the same columns. Text has the types of the table where it has the
-column; others are told by the first rows.
+column; another one is of texts in CSV, and in JSON what the first rows have.
 
 Touches: the files, or standard input.
 Keeps:   1. rows come in the order of the files and of the rows in them, each once;
@@ -25,6 +25,7 @@ from lakeward.errors import UsageError
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.columns import read_columns
 from lakeward.format.projection import project
+from lakeward.write.input.csv_files import CsvFiles
 from lakeward.write.input.json_lines import JsonLines
 
 STANDARD_INPUT: Final = "-"
@@ -32,11 +33,13 @@ STANDARD_INPUT: Final = "-"
 
 class RowFormat(StrEnum):
     PARQUET = "parquet"
+    CSV = "csv"
     JSON_LINES = "jsonl"
 
 
 _EXTENSIONS: Final = {
     ".parquet": RowFormat.PARQUET,
+    ".csv": RowFormat.CSV,
     ".jsonl": RowFormat.JSON_LINES,
     ".ndjson": RowFormat.JSON_LINES,
     ".json": RowFormat.JSON_LINES,
@@ -70,7 +73,7 @@ def open_rows(
         files: paths on this machine; `-` alone stands for standard input, JSON lines where nothing else is said.
         row_format: of all of them; by their extensions where it is None.
         table_columns: those that the table has, with their types.
-        all_columns: rows of text have all of these, null where no row has one.
+        all_columns: rows of JSON have all of these, null where no row has one.
     """
     if not files:
         raise UsageError("There is no input.", remedy="Name files with --input, or - for standard input.")
@@ -86,7 +89,10 @@ def open_rows(
         return ParquetFiles(tuple(Path(file) for file in files))
     openers = [standard_input if file == STANDARD_INPUT else _opener(file) for file in files]
     names = ["standard input" if file == STANDARD_INPUT else file for file in files]
-    return JsonLines(list(zip(names, openers, strict=True)), table_columns, all_columns=all_columns)
+    contents = list(zip(names, openers, strict=True))
+    if formats == {RowFormat.CSV}:
+        return CsvFiles(contents, table_columns)
+    return JsonLines(contents, table_columns, all_columns=all_columns)
 
 
 def _format_of(file: str, told: RowFormat | None) -> RowFormat:

@@ -32,6 +32,9 @@ from lakeward.write.keys.timestamp_path import TimestampPaths, timestamp_paths
 from lakeward.write.keys.value_text import value_text
 
 SLASHES_IN_DATES: Final = "hoodie.datasource.write.slash.separated.date.partitioning"
+_EXTRACTOR: Final = "hoodie.table.partition_extractor_class"
+_SLASHES: Final = "org.apache.hudi.hive.SlashEncodedDayPartitionValueExtractor"
+"""What Hudi 1.2.0 records of the option above, which it does not record itself."""
 
 _PACKAGE: Final = "org.apache.hudi.keygen."
 _KINDS: Final = {
@@ -140,7 +143,9 @@ def key_generator(
     kind = _kind(config)
     partition_fields = () if kind == "NON_PARTITION" else config.partition_fields
     style = PathStyle(
-        hive=config.hive_style, url_encoded=config.url_encode, slashes_in_dates=config.is_true(SLASHES_IN_DATES)
+        hive=config.hive_style,
+        url_encoded=config.url_encode,
+        slashes_in_dates=config.is_true(SLASHES_IN_DATES) or config.get(_EXTRACTOR) == _SLASHES,
     )
     names_fields = len(key_fields) > 1
     if kind == "COMPLEX" and not names_fields:
