@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from lakeward.commit.fencing import fencing_of
+from lakeward.errors import Conflict
+from lakeward.storage.local import LocalStorage
 from tests.faults import FaultyStorage
 from tests.memory_objects import MemoryObjects, Objects
 
@@ -33,3 +37,22 @@ def test_in_an_object_store_there_is_nothing_to_sync() -> None:
     fencing_of(storage).delete_files(["s3://lake/a", "s3://lake/c"])
     assert storage.writes == ["delete s3://lake/a", "delete s3://lake/c"]
     assert list(objects.data) == ["s3://lake/b"]
+
+
+@pytest.mark.parametrize("store", ["files", "objects"])
+def test_a_file_is_replaced_where_it_is_what_was_read(tmp_path: Path, store: str) -> None:
+    """Another process's content is never written over; and what is there already is not an error in an object store,
+    where the reply to an earlier try may have been lost."""
+    storage: LocalStorage | MemoryObjects
+    if store == "files":
+        storage, path = LocalStorage(), str(tmp_path / "x")
+    else:
+        storage, path = MemoryObjects(Objects()), "s3://lake/x"
+    storage.create(path, b"old")
+    with pytest.raises(Conflict, match="changed while it was held"):
+        fencing_of(storage).replace_file(path, b"other", b"new")
+    assert storage.read(path) == b"old"
+    fencing_of(storage).replace_file(path, b"old", b"new")
+    assert storage.read(path) == b"new"
+    fencing_of(storage).replace_file(path, b"new", b"newer")
+    assert storage.read(path) == b"newer"

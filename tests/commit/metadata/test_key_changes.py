@@ -73,6 +73,17 @@ def test_keys_come_and_go(desk: Desk):
     assert (stat.num_writes, stat.num_update_writes, stat.num_deletes) == (2, 2, 1)
 
 
+def test_the_metadata_table_of_version_8(tmp_path: Path):
+    """It has the same index, and a shorter schema of its records."""
+    desk = Desk(copy_golden("v8_metadata", tmp_path / "table"))
+    before = scan(desk.base).config.built_metadata_partitions
+    assert "record_index" in before
+    publish(desk, write(desk, keys=(changed(desk, {"a": FILE_ID, "gone": None}),)))
+    (record,) = desk.records("record_index").values()
+    assert isinstance(record, RecordIndexRecord) and record.file_id == FILE_ID
+    assert desk.deleted("record_index") == {"gone"}
+
+
 def test_a_key_that_moved_is_not_gone(desk: Desk):
     """It went from one file group and came to another one, whichever target says so first."""
     there = changed(desk, {"k": FILE_ID}, "q")
