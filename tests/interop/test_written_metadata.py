@@ -34,6 +34,8 @@ COPY_ON_WRITE = SMALL_FILES | {"hoodie.datasource.write.table.type": "COPY_ON_WR
 NO_RANGES = {"hoodie.metadata.index.column.stats.enable": "false", "hoodie.metadata.index.bloom.filter.enable": "false"}
 NO_KEYS = {"hoodie.metadata.record.index.enable": "false"}
 GLOBAL = "GLOBAL_RECORD_LEVEL_INDEX"
+BY_VALUE = "by_value"
+"""The name of a table with a secondary index."""
 SHAPE = TableShape(
     partition_fields="part",
     index=GLOBAL,
@@ -51,12 +53,14 @@ KINDS: dict[str, tuple[dict[str, Any], int]] = {
     "mor-small-files": ({"options": SMALL_FILES}, 6),
     "mor-ranges": ({"options": NO_KEYS, "index": "GLOBAL_SIMPLE"}, 10),
     "cow-keys": ({"options": COPY_ON_WRITE | NO_RANGES}, 10),
+    "cow-values": ({"options": COPY_ON_WRITE | NO_RANGES, "name": BY_VALUE}, 6),
+    "mor-values": ({"options": NO_RANGES, "name": BY_VALUE}, 6),
     "mor-keys": ({"options": NO_RANGES}, 10),
 }
 """How the table differs, and how many writes there are: Hudi 1.2.0 cannot overwrite where there are both statistics of
 partitions and a record index (its reader of the metadata table loses the base file of `files` on the way to a task)."""
 SKIPPING = {"hoodie.metadata.enable": "true", "hoodie.enable.data.skipping": "true"}
-PARTITIONS = ("files", "column_stats", "partition_stats", "bloom_filters", "record_index")
+PARTITIONS = ("files", "column_stats", "partition_stats", "bloom_filters", "record_index", "secondary_index_v")
 
 
 def rows(spark: SparkSession, *of: tuple[str, str, int], extra: bool = False) -> DataFrame:
@@ -69,9 +73,23 @@ def rows(spark: SparkSession, *of: tuple[str, str, int], extra: bool = False) ->
     )
 
 
+def create_secondary_index(spark: SparkSession, table: HudiTable) -> None:
+    provider = {"hoodie.write.lock.provider": "org.apache.hudi.client.transaction.lock.InProcessLockProvider"}
+    settings = dict(table.shape.options) | provider
+    spark.sql(f"CREATE TABLE {BY_VALUE} USING hudi LOCATION '{table.path}'")
+    for name, value in settings.items():
+        spark.sql(f"SET {name}={value}")
+    spark.sql(f"CREATE INDEX v ON {BY_VALUE} (v)")
+    for name in settings:
+        spark.sql(f"RESET {name}")
+    spark.sql(f"DROP TABLE {BY_VALUE}")
+
+
 def write_all(spark: SparkSession, table: HudiTable) -> Iterator[str]:
     """Ten writes, by what they do."""
     table.write(rows(spark, *((f"k{number}", f"p{number % 2}", 10) for number in range(6))), "upsert")
+    if table.shape.name == BY_VALUE:
+        create_secondary_index(spark, table)
     yield "birth"
     table.write(rows(spark, ("k0", "p0", 20), ("k6", "p0", 20), ("k10", "p0", 20), ("k7", "p2", 20)), "upsert")
     yield "update, insert, new partition"
@@ -154,6 +172,10 @@ def entry_blocks(path: Path) -> int:
 
 def assert_same(theirs: Written, ours: Written, table: Path, *, what: str) -> None:
     """What is ours and Hudi's alike, but for what we say better."""
+    if what == "bulk insert: secondary_index_v":
+        # Hudi's row writer tells secondary indexes nothing, and a query by the index does not find these rows.
+        assert (len(ours.records), len(theirs.records)) == (2, 0)
+        return
     assert ours.records.keys() == theirs.records.keys(), what
     for key, record in theirs.records.items():
         mine = ours.records[key]

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from types import TracebackType
@@ -58,13 +58,22 @@ class _Batch:
 class KeySorter:
     """A context manager: what was spilled goes at its end."""
 
-    def __init__(self, groups: int, *, run_bytes: int = RUN_BYTES, folder: str | None = None) -> None:
+    def __init__(
+        self,
+        groups: int,
+        *,
+        hashed: Callable[[str], str] = str,
+        run_bytes: int = RUN_BYTES,
+        folder: str | None = None,
+    ) -> None:
         """
         Args:
             groups: the file groups that keys are spread over.
+            hashed: the part of a key that says which of them it is.
             folder: for spilled runs; None is the system's for temporary files.
         """
         self._groups = groups
+        self._hashed = hashed
         self._run_bytes = run_bytes
         self._folder = folder
         self._keys: list[pa.Array] = []
@@ -80,7 +89,7 @@ class KeySorter:
             part = keys.slice(start, _BATCH_ROWS)
             self._keys.append(part)
             self._places.append(places[start : start + _BATCH_ROWS])
-            self._of_groups.append(file_group_indexes(part.to_pylist(), self._groups))
+            self._of_groups.append(file_group_indexes([self._hashed(key) for key in part.to_pylist()], self._groups))
             self._bytes += part.nbytes + 8 * len(part)
             if self._bytes >= self._run_bytes:
                 self._sort()

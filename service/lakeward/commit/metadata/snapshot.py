@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 from lakeward.clock import Clock
 from lakeward.commit.metadata.indexed_by_write import IndexedByWrite, indexed_by_write
+from lakeward.commit.metadata.secondary_pairs import why_not_indexed
 from lakeward.errors import BrokenFile, Refused
 from lakeward.format.hfile.reader import HFileReader
 from lakeward.format.log.block import CorruptBlock
 from lakeward.format.metadata.codec import metadata_codec
+from lakeward.format.metadata.index_definitions import IndexDefinition, IndexDefinitions
 from lakeward.format.metadata.log_file import metadata_blocks
 from lakeward.format.metadata.partition import (
     BLOOM_FILTERS,
@@ -34,7 +36,7 @@ WRITTEN = (FILES, COLUMN_STATS, PARTITION_STATS, BLOOM_FILTERS)
 """The partitions that a compaction or log compaction has records for."""
 
 WRITTEN_BY_WRITES = (*WRITTEN, RECORD_INDEX)
-"""The partitions that a write of rows has records for."""
+"""The partitions that a write of rows has records for, beside those of secondary indexes."""
 
 _SCHEMA = "schema"
 """The name of the schema in the file info of a base file."""
@@ -50,6 +52,8 @@ class MetadataSnapshot:
     """The schema of the newest records in it."""
     by_write: IndexedByWrite | None = None
     """What `indexed` comes from, where the writer writes rows."""
+    secondary_indexes: tuple[IndexDefinition, ...] = ()
+    """Secondary indexes that must learn of rows; where the writer writes rows."""
 
     @property
     def has_partition_stats(self) -> bool:
@@ -73,8 +77,9 @@ def take_metadata_snapshot(
     config = snapshot.config
     if write_schema is not None:
         check_rows_can_be_written(storage, snapshot)
-    those = WRITTEN if write_schema is None else WRITTEN_BY_WRITES
-    wanted = [partition for partition in those if partition in config.built_metadata_partitions]
+    wanted = [partition for partition in WRITTEN if partition in config.built_metadata_partitions]
+    if write_schema is not None:
+        wanted = list(config.built_metadata_partitions)
     table = load_metadata_table(storage, snapshot.base_path, config, snapshot.timeline, clock=clock, partitions=wanted)
     by_write = None if write_schema is None else indexed_by_write(storage, snapshot, write_schema)
     if by_write is None:
@@ -83,7 +88,11 @@ def take_metadata_snapshot(
         indexed = by_write.indexed
     schema_json = newest_schema(storage, table)
     metadata_codec(schema_json)
-    return MetadataSnapshot(table, indexed, schema_json, by_write)
+    if by_write is None:
+        return MetadataSnapshot(table, indexed, schema_json)
+    definitions = load_index_definitions(storage, snapshot.base_path, config)
+    secondary = (definitions.by_name[name] for name in wanted if name.startswith(SECONDARY_INDEX_PREFIX))
+    return MetadataSnapshot(table, indexed, schema_json, by_write, tuple(secondary))
 
 
 def check_rows_can_be_written(storage: Storage, snapshot: TableSnapshot) -> None:
@@ -98,17 +107,17 @@ def check_rows_can_be_written(storage: Storage, snapshot: TableSnapshot) -> None
             why=f"An index is being built, and must learn of them while it is: {', '.join(inflight)}.",
             remedy="Wait until it is built, or have Hudi drop it.",
         )
-    strange = [name for name in config.built_metadata_partitions if name not in WRITTEN_BY_WRITES]
-    if strange:
-        kind = "secondary index" if strange[0].startswith(SECONDARY_INDEX_PREFIX) else "index"
-        name = strange[0].removeprefix(SECONDARY_INDEX_PREFIX)
-        raise Refused(
-            f"Rows cannot be written to {snapshot.base_path}.",
-            why=f"Its {kind} {name} must learn of each row, and this release has no records for it.",
-            remedy=f"Drop it by Hudi (`DROP INDEX {name} ON …`) and create it again after the writes, or write with "
-            "Hudi.",
-        )
     definitions = load_index_definitions(storage, snapshot.base_path, config)
+    for name in config.built_metadata_partitions:
+        if name not in WRITTEN_BY_WRITES and (why := _why_not_written(name, snapshot, definitions)) is not None:
+            kind = "secondary index" if name.startswith(SECONDARY_INDEX_PREFIX) else "index"
+            called = name.removeprefix(SECONDARY_INDEX_PREFIX)
+            raise Refused(
+                f"Rows cannot be written to {snapshot.base_path}.",
+                why=f"Its {kind} {called} must learn of each row, and {why}.",
+                remedy=f"Drop it by Hudi (`DROP INDEX {called} ON …`) and create it again after the writes, or write "
+                "with Hudi.",
+            )
     if RECORD_INDEX in config.built_metadata_partitions and definitions.is_partitioned_record_index:
         raise Refused(
             f"Rows cannot be written to {snapshot.base_path}.",
@@ -116,6 +125,12 @@ def check_rows_can_be_written(storage: Storage, snapshot: TableSnapshot) -> None
             remedy="Write with Hudi, or have Hudi drop the index and create the global one "
             "(hoodie.metadata.global.record.level.index.enable).",
         )
+
+
+def _why_not_written(name: str, snapshot: TableSnapshot, definitions: IndexDefinitions) -> str | None:
+    if name.startswith(SECONDARY_INDEX_PREFIX) and snapshot.config.version.has_secondary_indexes:
+        return why_not_indexed(definitions.by_name.get(name), snapshot.schema)
+    return "this release has no records for it"
 
 
 def newest_schema(storage: Storage, table: MetadataTable) -> str:

@@ -1,6 +1,7 @@
 """What a write brings to the metadata table beside its files: keys that came and went, file groups that it replaced.
 
     the record index     a record for each key that came to a file group, a deletion of each key that is gone
+    secondary indexes    the same of pairs of a value and a key (`secondary_pairs.py`)
     partition_stats      what is known of partitions that were deleted goes
     index definitions    columns that the table has from this write on are indexed from it on
 

@@ -47,6 +47,7 @@ from lakeward.commit.metadata.delta_commit import COMMIT_FILE, DeltaCommit, Stag
 from lakeward.commit.metadata.indexed_by_write import name_columns
 from lakeward.commit.metadata.key_changes import collect_key_changes, replaced_slices
 from lakeward.commit.metadata.key_sorting import KeySorter
+from lakeward.commit.metadata.secondary_pairs import SecondaryPairs
 from lakeward.commit.metadata.snapshot import MetadataSnapshot, take_metadata_snapshot
 from lakeward.commit.metadata.write_changes import WriteChanges
 from lakeward.commit.transition import MetadataAction, TimelineFiles
@@ -55,7 +56,8 @@ from lakeward.format.avro.schema import without_meta_columns
 from lakeward.format.file_name import LogFileName, WriteToken
 from lakeward.format.metadata.base_file_stats import read_bloom_filter
 from lakeward.format.metadata.codec import metadata_codec
-from lakeward.format.metadata.key import column_prefix, column_stats_key, partition_stats_key
+from lakeward.format.metadata.index_definitions import IndexDefinition
+from lakeward.format.metadata.key import column_prefix, column_stats_key, hashed_secondary_value, partition_stats_key
 from lakeward.format.metadata.log_file import write_metadata_deletes, write_metadata_log
 from lakeward.format.metadata.partition import BLOOM_FILTERS, COLUMN_STATS, FILES, PARTITION_STATS, RECORD_INDEX
 from lakeward.format.metadata.partition_stats import (
@@ -71,9 +73,11 @@ from lakeward.format.metadata.record import (
     MetadataRecord,
     PartitionStatsRecord,
     RecordIndexRecord,
+    SecondaryIndexRecord,
 )
 from lakeward.format.timeline.commit_metadata import CommitMetadata, RuntimeStats, WriteStat, write_commit_metadata
 from lakeward.format.timeline.instant import comparable_time, parse_instant_time
+from lakeward.read.newest_slice import newest_slice
 from lakeward.storage.storage import Storage, join
 from lakeward.table.file_group import FileSlice
 from lakeward.table.index_definitions import IndexedColumns
@@ -85,6 +89,8 @@ from lakeward.table.timeline.timeline import Timeline
 _LOG_VERSION = 1
 _BRING_VALUES = ("commit", "deltacommit", "replacecommit")
 """What is pending under these names may put values into a partition that were not there; services do not."""
+_HASHED_BY_VALUE = 2
+"""The version of a secondary index in which the value alone says which file group a pair is in."""
 _PREFIX_LENGTH = 24
 """Characters by which a key of column_stats says its column and partition."""
 
@@ -239,6 +245,9 @@ class DeltaCommitWriter:
             self._write_deletes(metadata, PARTITION_STATS, gone)
         if write is not None and RECORD_INDEX in metadata.table.slices:
             self._write_keys(metadata, snapshot, write)
+        if write is not None:
+            for definition in metadata.secondary_indexes:
+                self._write_pairs(metadata, snapshot, files, write, definition)
         self._prepared = _shape(metadata, snapshot, files, deleted, write)
 
     def _write_keys(self, metadata: MetadataSnapshot, snapshot: TableSnapshot, write: WriteChanges) -> None:
@@ -259,6 +268,26 @@ class DeltaCommitWriter:
                         log.add_entries(metadata, ((key, values[place]) for key, place in run))
                     for keys in sorter.gone(group):
                         log.add_deletes(metadata, RECORD_INDEX, keys)
+
+    def _write_pairs(
+        self,
+        metadata: MetadataSnapshot,
+        snapshot: TableSnapshot,
+        files: Sequence[NewFile],
+        write: WriteChanges,
+        definition: IndexDefinition,
+    ) -> None:
+        """A log file for each file group of the secondary index, as of the record index."""
+        name, value = definition.name, metadata_codec(metadata.schema_json).encode(SecondaryIndexRecord())
+        hashed = hashed_secondary_value if definition.version == _HASHED_BY_VALUE else str
+        with KeySorter(len(metadata.table.slices[name]), hashed=hashed) as sorter:
+            SecondaryPairs(self._storage, snapshot, self._folder, definition, write).add_to(sorter, files)
+            for group in sorter.groups():
+                with self._open_log(metadata, name, group) as log:
+                    for run in sorter.written(group):
+                        log.add_entries(metadata, ((key, value) for key, _ in run))
+                    for keys in sorter.gone(group):
+                        log.add_deletes(metadata, name, keys)
 
     def _write_log(
         self, metadata: MetadataSnapshot, partition: str, entries: Mapping[str, Callable[[], bytes]]
@@ -445,6 +474,10 @@ def _shape(
     slices: tuple[FileSlice, ...] = ()
     if write is not None and RECORD_INDEX in metadata.table.slices:
         slices = tuple(replaced_slices(snapshot, write.replaced))
+    if metadata.secondary_indexes:
+        written = {(file.partition_path, file.file_id) for file in files}
+        groups = (g for g in snapshot.file_groups if (g.partition_path, g.file_id) in written)
+        slices += tuple(slice_ for group in groups if (slice_ := newest_slice(group.slices)) is not None)
     return (metadata.shape, tuple(files), tuple(deleted), write, slices)
 
 
