@@ -144,6 +144,10 @@ def test_into_buckets(case):
 
     assert shown(found) == expected
     assert all(not target.rolls_over for target in found.targets if target.kind == "create")
+    assert [target.rows_expected for target in found.targets] == [
+        found.places[target.partition_path, target.file_id[:8]][0].rows if target.kind == "create" else None
+        for target in found.targets
+    ]
     assert all(target.counts_as_updates for target in found.targets if target.kind == "append")
 
 

@@ -25,7 +25,7 @@ Source:  UpsertPartitioner, SparkUpsertDeltaCommitPartitioner, AverageRecordSize
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -86,7 +86,7 @@ def place(
             placing.place_in_buckets(partition_path, partitions[partition_path])
         else:
             placing.place_by_size(partition_path, partitions[partition_path])
-    return Assignment(tuple(placing.targets), placing.places, replaced)
+    return Assignment(placing.expecting(), placing.places, replaced)
 
 
 def average_row_bytes(commits: Iterable[CommitMetadata], sizes: FileSizes) -> int | None:
@@ -227,6 +227,16 @@ class _Placing:
         if takes_new:
             shares += self._new_files(partition_path, new - sum(each.rows for each in small))
         self.places[partition_path, None] = tuple(shares)
+
+    def expecting(self) -> tuple[WriteTarget, ...]:
+        """The targets; new file groups know about how many rows they get."""
+        rows: Counter[int] = Counter()
+        for share in chain.from_iterable(self.places.values()):
+            rows[share.target] += share.rows
+        return tuple(
+            replace(target, rows_expected=rows[target.index]) if target.kind is HandleKind.CREATE else target
+            for target in self.targets
+        )
 
     def _new_files(self, partition_path: str, rows: int) -> list[Share]:
         per_file = self._rows_per_file

@@ -208,6 +208,18 @@ def test_nothing_comes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("keeps_duplicates", [False, True])
+def test_a_base_file_with_kinds_of_change(tmp_path: Path, keeps_duplicates: bool) -> None:
+    """It is refused by name: what its rows have beside them, ours would not."""
+    to = onto(tmp_path, [("k1", 5, "a")], keeps_duplicates=keeps_duplicates)
+    path = tmp_path / "table" / PARTITION / OLD_NAME
+    table = pq.read_table(path)
+    pq.write_table(table.append_column("_hoodie_operation", pa.array(["I"])), path)
+    with pytest.raises(Unsupported, match=f"{OLD_NAME} is not written anew.*_hoodie_operation"):
+        write(context(tmp_path), to, [("k1", 6, "A")])
+    assert list((tmp_path / "attempt").iterdir()) == []
+
+
+@pytest.mark.parametrize("keeps_duplicates", [False, True])
 def test_a_merge_is_read_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keeps_duplicates: bool) -> None:
     """Keeps 3 of write/handles/merge: a file that is not what was merged."""
     to = onto(tmp_path, [("k1", 5, "a"), ("k2", 3, "b")], keeps_duplicates=keeps_duplicates)

@@ -31,7 +31,8 @@ from itertools import chain
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.format.avro.schema import keeping_nested_floats, table_schema
+from lakeward.errors import Unsupported
+from lakeward.format.avro.schema import OPERATION_COLUMN, keeping_nested_floats, table_schema
 from lakeward.format.file_name import BaseFileName
 from lakeward.format.log.change_log import ChangedRows, ChangeOperation
 from lakeward.format.parquet.base_file import open_base_file, read_shape
@@ -84,6 +85,15 @@ class _Merging:
             memory_bytes=context.memory_bytes,
         )
         self._place = context.place(target)
+        with storage.open_input(join(context.base_path, self._base_file)) as source:
+            self._before = read_shape(source, name=self._base_file)
+        if self._before.has_operation:
+            raise Unsupported(
+                f"The base file {self._base_file} is not written anew.",
+                why=f"Its rows have their kind of change beside them ({OPERATION_COLUMN}), and what Hudi's writers put "
+                "there beside rows of other writers is not known.",
+                remedy="Let Hudi write into this table.",
+            )
 
     def fold(self, coming: Iterable[IncomingRows], task_attempt: int) -> TargetResult:
         """A row of each key."""
@@ -137,7 +147,7 @@ class _Merging:
         """Every row, beside those of the base file."""
         context, target = self._context, self._target
         name = BaseFileName(target.file_id, self._place.token(task_attempt), context.instant).text
-        before = find_form_before(self._storage, self._slice)
+        form = find_form_before(self._storage, self._slice)
         order = _Order()
         table = table_schema(context.schema)
         if not self._slice.widens_nested_floats:
@@ -152,21 +162,20 @@ class _Merging:
                 context,
                 self._place,
                 name,
-                required=before.required,
-                bloom_type=before.bloom_type,
+                required=form.required,
+                bloom_type=form.bloom_type,
                 replaces_base_file=True,
             ) as output,
         ):
             rows.keys = keys
-            shape = read_shape(source, name=self._base_file)
             schema = pa.schema([column for column in table if column.name != FILE_NAME_FIELD])
             base = open_base_file(source, schema, name=self._base_file, bytes_max=context.budget.batch)
-            both = in_order(base, rows.batches()) if shape.is_sorted else chain(base, rows.batches())
+            both = in_order(base, rows.batches()) if self._before.is_sorted else chain(base, rows.batches())
             for batch in both:
                 order.see(batch.column(RECORD_KEY_FIELD))
                 output.write(batch)
             found = output.finish(is_sorted=order.is_strict)
-        assert found.rows == shape.rows + rows.count, "a row was lost"
+        assert found.rows == self._before.rows + rows.count, "a row was lost"
         stat = merged_stat(
             target,
             name=name,
