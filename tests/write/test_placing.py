@@ -143,7 +143,9 @@ def test_into_buckets(case):
     found = placed(table(*groups, cow=cow), {"00000001": 4}, operation, buckets=4)
 
     assert shown(found) == expected
-    assert all(not target.rolls_over for target in found.targets if target.kind == "create")
+    assert all(
+        (target.rolls_over, target.rows_expected) == (False, 4) for target in found.targets if target.kind == "create"
+    )
     assert [target.rows_expected for target in found.targets] == [
         found.places[target.partition_path, target.file_id[:8]][0].rows if target.kind == "create" else None
         for target in found.targets

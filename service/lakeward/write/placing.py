@@ -203,7 +203,7 @@ class _Placing:
                 continue
             else:
                 file_id = f"{bucket}{self._new_uuid()[_DIGITS:]}-0"
-                target = self._add(HandleKind.CREATE, partition_path, file_id)
+                target = self._add(HandleKind.CREATE, partition_path, file_id, rows_expected=count)
             self.places[partition_path, bucket] = (Share(target, count),)
 
     def place_by_size(self, partition_path: str, rows: Mapping[str | None, int]) -> None:
@@ -242,8 +242,9 @@ class _Placing:
         per_file = self._rows_per_file
         shares = []
         for number in range(ceil(rows / per_file)):
-            target = self._add(HandleKind.CREATE, partition_path, f"{self._new_uuid()}-0", rolls_over=True)
-            shares.append(Share(target, min(per_file, rows - number * per_file)))
+            of_file, file_id = min(per_file, rows - number * per_file), f"{self._new_uuid()}-0"
+            target = self._add(HandleKind.CREATE, partition_path, file_id, rolls_over=True, rows_expected=of_file)
+            shares.append(Share(target, of_file))
         return shares
 
     def _small_files(self, partition_path: str, rows: int) -> list[_Small]:
@@ -317,6 +318,7 @@ class _Placing:
         keeps_duplicates: bool = False,
         counts_as_updates: bool = False,
         rolls_over: bool = False,
+        rows_expected: int | None = None,
     ) -> int:
         index = len(self.targets)
         target = WriteTarget(index, kind, partition_path, file_id)
@@ -328,6 +330,7 @@ class _Placing:
                 keeps_duplicates=keeps_duplicates,
                 counts_as_updates=counts_as_updates,
                 rolls_over=rolls_over,
+                rows_expected=rows_expected,
             )
         )
         return index

@@ -1,6 +1,6 @@
 """How rows get from the input to the handles, whatever carries them.
 
-    tag       the input is read once: rows are keyed, tagged and counted
+    tag       rows are keyed, tagged and counted
     write     they are brought together by target, sorted by (key as UTF-8, place in the input), and handed to handles
     close     what was kept of them goes
 
@@ -20,7 +20,7 @@ from lakeward.write.target import Assignment, TargetResult, Workload, WriteConte
 
 
 class Flow(Protocol):
-    """Made with its input, which it reads once, however often a write begins again."""
+    """Made with its input, and asked again where a write begins again."""
 
     def tag(self, keying: Keying, tagging: Tagging, *, on_progress: Callable[[Progress], None]) -> Workload:
         """How many rows there are for each partition and place. What `on_progress` raises ends it.

@@ -17,6 +17,7 @@ from lakeward.errors import Conflict, Refused
 from lakeward.merge.memory_budget import MEMORY_BYTES, MemoryBudget
 from lakeward.quantities import format_size
 from lakeward.storage.storage import Storage
+from lakeward.write.flow.counting import count_places
 from lakeward.write.flow.keying import Keying
 from lakeward.write.flow.shares import targets_of
 from lakeward.write.handles.handle import write_target
@@ -65,10 +66,7 @@ class InProcessFlow:
             if tagging.is_global and keying.carries_columns:
                 _check_new_keys(tagged)
         self._tagged = tagged
-        counts = pa.Table.from_batches([tagged]).group_by([PARTITION_PATH, PLACE]).aggregate([([], "count_all")])
-        return Workload(
-            {(row[PARTITION_PATH], row[PLACE]): row["count_all"] for row in counts.to_pylist()},
-        )
+        return Workload({place: counted.rows for place, counted in count_places(tagged).items()})
 
     def write(
         self, context: WriteContext, assignment: Assignment, *, on_progress: Callable[[Progress], None]
@@ -76,7 +74,7 @@ class InProcessFlow:
         tagged = self._tagged
         if tagged is None:
             return []
-        targets = targets_of(tagged, assignment)
+        targets = targets_of(tagged, assignment.places)
         order = _sorted(tagged, targets)
         rows = tagged.drop_columns([PLACE])
         bounds = np.searchsorted(targets[order], np.arange(len(assignment.targets) + 1))

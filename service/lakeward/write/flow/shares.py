@@ -5,35 +5,35 @@ Touches: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakeward.merge.logs.key_index import hash_keys
-from lakeward.write.keyed_rows import PARTITION_PATH, PLACE, RECORD_KEY
-from lakeward.write.target import Assignment, Share
+from lakeward.write.flow.counting import Place, place_codes
+from lakeward.write.keyed_rows import RECORD_KEY
+from lakeward.write.target import Share
 
 NOWHERE = -1
 
 
-def targets_of(tagged: pa.RecordBatch, assignment: Assignment) -> npt.NDArray[np.int32]:
-    """The index of the target of each row of a batch in `tagged_schema`; `NOWHERE` for one that goes nowhere."""
-    partitions = pc.dictionary_encode(tagged.column(PARTITION_PATH))
-    places = pc.dictionary_encode(tagged.column(PLACE), null_encoding="encode")
-    width = len(places.dictionary)
-    codes = partitions.indices.to_numpy().astype(np.int64) * width + places.indices.to_numpy()
+def targets_of(tagged: pa.RecordBatch, assigned: Mapping[Place, Sequence[Share]]) -> npt.NDArray[np.int32]:
+    """The index of the target of each row of a batch in `tagged_schema`; `NOWHERE` for one that goes nowhere.
+
+    Args:
+        assigned: `Assignment.places`. Raises `KeyError` for a row whose place is not in it.
+    """
+    partitions, places, codes = place_codes(tagged)
     found = np.full(tagged.num_rows, NOWHERE, dtype=np.int32)
-    values, rows_of = np.unique(codes, return_inverse=True)
-    for number, code in enumerate(values):
-        place = (partitions.dictionary[int(code) // width].as_py(), places.dictionary[int(code) % width].as_py())
-        shares = assignment.places[place]
+    order = np.argsort(codes, kind="stable")
+    values, starts = np.unique(codes[order], return_index=True)
+    for code, chosen in zip(values.tolist(), np.split(order, starts[1:]), strict=True):
+        shares = assigned[partitions[code // len(places)].as_py(), places[code % len(places)].as_py()]
         if len(shares) == 1:
-            found[rows_of == number] = shares[0].target
+            found[chosen] = shares[0].target
         elif shares:
-            chosen = np.flatnonzero(rows_of == number)
             found[chosen] = _by_hash(tagged.column(RECORD_KEY).take(pa.array(chosen)), shares)
     return found
 

@@ -1,16 +1,19 @@
 """Rows through Spark: its tasks read and tag them, its shuffle brings them together, its sort puts them in order.
 
-    input --mapInArrow: keyed, tagged--> kept by Spark --counted--> Workload
-      |                                     |
-      |  (simple, record index: joined      +--joined with the Assignment, repartitioned by task,
-      |   with what tasks find in files)       sorted within by (target, key as UTF-8, place in the input)
-                                             --mapInArrow: handles--> results
+    files --keyed, tagged, counted--> Workload          with an index that takes the key alone
+    files --keyed, tagged, placed by the Assignment--+
+                                                     +--repartitioned by task, sorted within by (target, key as UTF-8,
+    kept rows --joined with the Assignment-----------+  place in the input)--handles--> results
+    data frame or files --keyed, joined with what tasks find in files, kept by Spark, counted--> Workload
 
-The rows are read once and kept (`persist`), since a target is chosen by what was counted. Where Spark loses what it
-kept, and reads again a source that says something else by then, the sum over what the handles got is another one than
-that over what was counted, and the write fails before anything of it is published. RFC-103 has a ring buffer and a sort
-in Flink's operators for this; here they are Spark's shuffle and sort, which spill. A sink in Flink would need the same
-three things around the handles: keyed rows, an assignment by checkpoint, and results that are committed once.
+Files are read twice: reading and keying a row again costs a tenth of what Spark takes to keep it (measured on a
+million rows: 2 s of CPU, and 20). What an unknown data frame costs, or a join, is paid once, and the rows are kept. A
+target is chosen by what was counted, so both readings must say the same: the sum over what the handles got is held
+against that over what was counted, and the write fails before anything of it is published.
+
+RFC-103 has a ring buffer and a sort in Flink's operators for this; here they are Spark's shuffle and sort, which spill.
+A sink in Flink would need the same three things around the handles: keyed rows, an assignment by checkpoint, and
+results that are committed once.
 
 Touches: the input; a Spark driver of this process; what handles and tagging touch.
 Keeps:   1. one target is the work of exactly one task, and of its retries, whose files have names of their own;
@@ -24,10 +27,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial, reduce
+from functools import partial
 from itertools import groupby, pairwise
 from math import ceil
-from operator import itemgetter, xor
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -46,17 +49,28 @@ from lakeward.errors import Conflict, EngineLost, LakewardError, TaskFailed, Ver
 from lakeward.format.projection import project
 from lakeward.storage.opening import open_storage
 from lakeward.task.operation import ATTEMPTS_MAX
+from lakeward.write.flow.counting import Counted, Place, add_up, count_places, count_rows
 from lakeward.write.flow.keying import Keying
 from lakeward.write.flow.parts import InputPart, InputParts
+from lakeward.write.flow.shares import NOWHERE, targets_of
 from lakeward.write.flow.slots import assign_slots, numbers_into
 from lakeward.write.handles.handle import write_target
-from lakeward.write.keyed_rows import ORDER, PARTITION_PATH, PLACE, RECORD_KEY, TARGET, keyed_schema, tagged_schema
+from lakeward.write.keyed_rows import (
+    ORDER,
+    PARTITION_PATH,
+    PLACE,
+    RECORD_KEY,
+    TARGET,
+    keyed_schema,
+    placed_schema,
+    tagged_schema,
+)
 from lakeward.write.tagging.record_index import RecordIndexTagging
 from lakeward.write.tagging.tagging import FOUND, BatchTagging, LookupTagging, Tagging, key_in_partitions
 from lakeward.write.target import Assignment, Share, TargetResult, Workload, WriteContext, WriteTarget
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
 _PART_BITS = 40
@@ -67,10 +81,11 @@ _TASK_ROWS = 2_000_000
 """What a task gets at most, where several targets could go together."""
 _STEPS = 16
 """Hashes of keys are told apart in so many steps for each share of a place."""
-_HASH, _COUNT, _MOVED = "_lakeward_hash", "_lakeward_count", "_lakeward_moved"
+_MOVED = "_lakeward_moved"
 _START, _STEP, _STEP_COUNT, _NUMBER = "_lakeward_start", "_lakeward_step", "_lakeward_steps", "_lakeward_number"
 _OF_PARTITION, _OF_PLACE = "_lakeward_partition", "_lakeward_of_place"
-_OUTCOMES = pa.schema([("outcome", pa.binary()), (_HASH, pa.int64()), (_COUNT, pa.int64())])
+_COUNTS = pa.schema([(PARTITION_PATH, pa.string()), (PLACE, pa.string()), ("rows", pa.int64()), ("total", pa.string())])
+_OUTCOMES = pa.schema([("outcome", pa.binary()), ("rows", pa.int64()), ("total", pa.string())])
 
 T = TypeVar("T")
 
@@ -89,8 +104,9 @@ class SparkFlow:
         self._keying: Keying | None = None
         self._keyed: DataFrame | None = None
         self._tagged: DataFrame | None = None
-        self._sums: dict[tuple[str, str | None], int] = {}
-        """The sum over the rows of each partition and place."""
+        """What is kept, with PLACE; None where files are read again."""
+        self._tagging: BatchTagging | None = None
+        self._counted: dict[Place, Counted] = {}
 
     def tag(self, keying: Keying, tagging: Tagging, *, on_progress: Callable[[Progress], None]) -> Workload:
         if self._keying not in (None, keying):
@@ -101,18 +117,19 @@ class SparkFlow:
             )
         self._keying = keying
         counted = self._run(lambda: self._tag_and_count(keying, tagging), "tagging rows", on_progress)
-        self._sums = {place: total for place, (_, total) in counted.items()}
-        return Workload({place: rows for place, (rows, _) in counted.items()})
+        self._counted = counted
+        return Workload({place: each.rows for place, each in counted.items()})
 
     def write(
         self, context: WriteContext, assignment: Assignment, *, on_progress: Callable[[Progress], None]
     ) -> list[TargetResult]:
-        keying, tagged = self._keying, self._tagged
-        assert keying is not None and tagged is not None, "rows are tagged before they are written"
+        keying = self._keying
+        assert keying is not None, "rows are tagged before they are written"
         plan = _plan_tasks(assignment, self._session.parallelism)
         if not plan.tasks:
             return []
-        frame = self._placed(tagged, keying, plan)
+        frame = self._placed_again(keying, assignment, plan) if self._tagged is None else self._placed(keying, plan)
+        frame = frame.repartition(plan.tasks, _NUMBER).sortWithinPartitions(TARGET, RECORD_KEY, ORDER).drop(_NUMBER)
         work = partial(_write, self._location, context, {each.index: each for each in assignment.targets}, keying)
         outcomes = frame.mapInArrow(_carrying(work), _spark_schema(_OUTCOMES))
         rows = self._run(outcomes.collect, f"writing rows at {context.instant}", on_progress)
@@ -122,7 +139,9 @@ class SparkFlow:
             first.error.beside = tuple(failure.error for failure in others)
             raise first.error
         results: list[TargetResult] = [pickle.loads(row["outcome"]).result for row in rows]
-        self._check(assignment, sum(row[_COUNT] for row in rows), reduce(xor, (row[_HASH] for row in rows), 0), plan)
+        expected = sum((self._counted[place] for place in plan.places), Counted())
+        if sum((Counted(row["rows"], int(row["total"])) for row in rows), Counted()) != expected:
+            raise _changed()
         results.sort(key=lambda result: result.index)
         assert len({result.index for result in results}) == len(results), "one task for each target"
         on_progress(Progress(len(assignment.targets), len(assignment.targets)))
@@ -137,8 +156,12 @@ class SparkFlow:
         if isinstance(self._source, InputParts):
             self._source.close()
 
-    def _tag_and_count(self, keying: Keying, tagging: Tagging) -> dict[tuple[str, str | None], tuple[int, int]]:
-        """Rows, and their sum, by partition and place."""
+    def _tag_and_count(self, keying: Keying, tagging: Tagging) -> dict[Place, Counted]:
+        if isinstance(tagging, BatchTagging) and isinstance(self._source, InputParts):
+            self._tagging = tagging
+            parts = self._source.parts()
+            counts = _carrying(partial(_count_parts, parts, keying, tagging))
+            return self._add_up(self._numbers(len(parts)).mapInArrow(counts, _spark_schema(_COUNTS)))
         if self._keyed is None:
             self._keyed = self._read(keying, tagging).persist(StorageLevel.MEMORY_AND_DISK)
         if isinstance(tagging, BatchTagging):
@@ -146,16 +169,20 @@ class SparkFlow:
         else:
             if self._tagged is not None:
                 self._tagged.unpersist()
-            found = (
-                self._by_record_index(tagging) if isinstance(tagging, RecordIndexTagging) else self._by_files(tagging)
-            )
+            if isinstance(tagging, RecordIndexTagging):
+                found = self._by_record_index(tagging)
+            else:
+                found = self._by_files(tagging)
             self._tagged = found.select(*tagged_schema(keying.columns).names).persist(StorageLevel.MEMORY_AND_DISK)
             if tagging.is_global and keying.carries_columns:
                 self._check_new_keys(self._tagged)
-        counts = self._tagged.groupBy(PARTITION_PATH, PLACE).agg(
-            functions.count("*").alias(_COUNT), functions.bit_xor(_row_hash()).alias(_HASH)
+        counted = self._tagged.select(RECORD_KEY, PARTITION_PATH, PLACE, ORDER)
+        return self._add_up(counted.mapInArrow(_carrying(_count_tagged), _spark_schema(_COUNTS)))
+
+    def _add_up(self, counts: DataFrame) -> dict[Place, Counted]:
+        return add_up(
+            {(row[PARTITION_PATH], row[PLACE]): Counted(row["rows"], int(row["total"]))} for row in counts.collect()
         )
-        return {(row[PARTITION_PATH], row[PLACE]): (row[_COUNT], row[_HASH]) for row in counts.collect()}
 
     def _read(self, keying: Keying, tagging: Tagging) -> DataFrame:
         """Keyed rows; tagged, where that takes the batch alone."""
@@ -202,35 +229,31 @@ class SparkFlow:
         for row in ranges.where("least != greatest").limit(1).collect():
             raise key_in_partitions(row[RECORD_KEY], row["least"], row["greatest"])
 
-    def _placed(self, tagged: DataFrame, keying: Keying, plan: _TaskPlan) -> DataFrame:
-        """The rows of each target in one partition, in order."""
+    def _placed_again(self, keying: Keying, assignment: Assignment, plan: _TaskPlan) -> DataFrame:
+        """The rows of files, read again, with TARGET and the number of the task."""
+        assert isinstance(self._source, InputParts) and self._tagging is not None
+        parts = self._source.parts()
+        work = _carrying(partial(_place_parts, parts, keying, self._tagging, assignment.places, plan.numbers))
+        schema = placed_schema(keying.columns).append(pa.field(_NUMBER, pa.int32()))
+        return self._numbers(len(parts)).mapInArrow(work, _spark_schema(schema))
+
+    def _placed(self, keying: Keying, plan: _TaskPlan) -> DataFrame:
+        """The kept rows with TARGET and the number of the task."""
+        assert self._tagged is not None
         col, names = functions.col, keyed_schema(keying.columns).names
+        of_places, of_steps = plan.steps_by_place()
         places = self._sql.createDataFrame(
-            [(partition_path, place, *steps) for (partition_path, place), steps in plan.places.items()],
-            f"{_OF_PARTITION} string, {_OF_PLACE} string, {_START} int, {_STEP_COUNT} int",
+            of_places, f"{_OF_PARTITION} string, {_OF_PLACE} string, {_START} int, {_STEP_COUNT} int"
         )
-        steps = self._sql.createDataFrame(plan.steps, f"{_STEP} int, {TARGET} int, {_NUMBER} int")
+        steps = self._sql.createDataFrame(of_steps, f"{_STEP} int, {TARGET} int, {_NUMBER} int")
         at_place = (col(PARTITION_PATH) == col(_OF_PARTITION)) & col(PLACE).eqNullSafe(col(_OF_PLACE))
         step = f"{_START} + cast(pmod(xxhash64({RECORD_KEY}), {_STEP_COUNT}) as int) as {_STEP}"
         return (
-            tagged.join(functions.broadcast(places), at_place)
+            self._tagged.join(functions.broadcast(places), at_place)
             .selectExpr(*(f"`{name}`" for name in names), step)
             .join(functions.broadcast(steps), _STEP)
-            .select(*(f"`{name}`" for name in names), TARGET, _row_hash().alias(_HASH), _NUMBER)
-            .repartition(plan.tasks, _NUMBER)
-            .sortWithinPartitions(TARGET, RECORD_KEY, ORDER)
-            .drop(_NUMBER)
+            .select(*(f"`{name}`" for name in names), TARGET, _NUMBER)
         )
-
-    def _check(self, assignment: Assignment, count: int, total: int, plan: _TaskPlan) -> None:
-        expected = reduce(xor, (self._sums[place] for place in plan.places), 0)
-        rows = sum(share.rows for shares in assignment.places.values() for share in shares)
-        if (count, total) != (rows, expected):
-            raise VerificationFailed(
-                f"{count} rows were written, and {rows} were counted before, or they are others.",
-                why="Spark lost what it had kept of the input, and read another one in its place.",
-                remedy="Write a source that does not change while it is read. Nothing was published.",
-            )
 
     def _run(self, act: Callable[[], T], description: str, on_progress: Callable[[Progress], None]) -> T:
         stopped: list[BaseException] = []
@@ -266,36 +289,37 @@ class SparkFlow:
 
 @dataclass(frozen=True, slots=True)
 class _TaskPlan:
-    """A row's place has a range of steps, its key's hash chooses one of them, and that has a target."""
-
     tasks: int
-    places: Mapping[tuple[str, str | None], tuple[int, int]]
-    """The first step and how many there are, for each place with a target."""
-    steps: Sequence[tuple[int, int, int]]
-    """Step, target, and the number that takes a row into the target's task."""
+    places: Mapping[Place, Sequence[Share]]
+    """The places that have a target."""
+    numbers: npt.NDArray[np.int32]
+    """For each target one that takes a row into its task."""
+
+    def steps_by_place(self) -> tuple[list[tuple[str, str | None, int, int]], list[tuple[int, int, int]]]:
+        """A place has a range of steps, of which a key's hash chooses one, and each step a target and its number."""
+        places: list[tuple[str, str | None, int, int]] = []
+        steps: list[tuple[int, int, int]] = []
+        for (partition_path, place), shares in self.places.items():
+            targets = _in_steps(shares)
+            places.append((partition_path, place, len(steps), len(targets)))
+            for target in targets:
+                steps.append((len(steps), target, int(self.numbers[target])))
+        return places, steps
 
 
 def _plan_tasks(assignment: Assignment, parallelism: int) -> _TaskPlan:
+    places = {place: shares for place, shares in assignment.places.items() if shares}
     rows: dict[int, int] = defaultdict(int)
-    for shares in assignment.places.values():
+    for shares in places.values():
         for share in shares:
             rows[share.target] += share.rows
-    if not rows:
-        return _TaskPlan(0, {}, [])
     slots = max(parallelism * _TASKS_FOR_EACH_CORE, ceil(sum(rows.values()) / _TASK_ROWS))
     slot_of = assign_slots(rows, slots)
     tasks = len(set(slot_of.values()))
-    numbers = numbers_into(tasks)
-    places: dict[tuple[str, str | None], tuple[int, int]] = {}
-    steps: list[tuple[int, int, int]] = []
-    for place, shares in assignment.places.items():
-        if not shares:
-            continue
-        targets = _in_steps(shares)
-        places[place] = (len(steps), len(targets))
-        for target in targets:
-            steps.append((len(steps), target, int(numbers[slot_of[target]])))
-    return _TaskPlan(tasks, places, steps)
+    numbers = np.zeros(len(assignment.targets), dtype=np.int32)
+    if tasks:
+        numbers[list(slot_of)] = numbers_into(tasks)[list(slot_of.values())]
+    return _TaskPlan(tasks, places, numbers)
 
 
 def _in_steps(shares: Sequence[Share]) -> list[int]:
@@ -306,13 +330,17 @@ def _in_steps(shares: Sequence[Share]) -> list[int]:
     return [share.target for share in shares for _ in range(max(1, round(share.rows * count / total)))]
 
 
-def _row_hash() -> Column:
-    return functions.xxhash64(RECORD_KEY, ORDER)
-
-
 def _spark_schema(schema: pa.Schema) -> StructType:
     return from_arrow_schema(
         pa.schema([pa.field(field.name, field.type) for field in schema]), prefer_timestamp_ntz=True
+    )
+
+
+def _changed() -> VerificationFailed:
+    return VerificationFailed(
+        "The rows that were to be written are not those that were counted before.",
+        why="Between the two the input changed, or Spark lost what it had kept and made other rows of it.",
+        remedy="Write from what does not change while it is read. Nothing was published.",
     )
 
 
@@ -337,6 +365,36 @@ def _read_parts(
 ) -> Iterator[pa.RecordBatch]:
     for number in _values(numbers):
         yield from _key_rows(parts[number].batches(), number, keying, tagging)
+
+
+def _count_parts(
+    parts: Sequence[InputPart], keying: Keying, tagging: BatchTagging, numbers: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    yield from _count_tagged(_read_parts(parts, keying, tagging, numbers))
+
+
+def _count_tagged(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    counts = add_up(map(count_places, batches))
+    rows = [(*place, counted.rows, str(counted.total)) for place, counted in counts.items()]
+    yield pa.RecordBatch.from_pylist([dict(zip(_COUNTS.names, row, strict=True)) for row in rows], _COUNTS)
+
+
+def _place_parts(
+    parts: Sequence[InputPart],
+    keying: Keying,
+    tagging: BatchTagging,
+    places: Mapping[Place, Sequence[Share]],
+    task_numbers: npt.NDArray[np.int32],
+    numbers: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    for tagged in _read_parts(parts, keying, tagging, numbers):
+        try:
+            targets = targets_of(tagged, places)
+        except KeyError as unknown:
+            raise _changed() from unknown
+        rows = tagged.drop_columns([PLACE]).append_column(TARGET, pa.array(targets))
+        rows = rows.append_column(_NUMBER, pa.array(task_numbers[targets]))
+        yield rows if (targets != NOWHERE).all() else rows.filter(pa.array(targets != NOWHERE))
 
 
 def _key_part(
@@ -388,12 +446,12 @@ def _write(
     keying: Keying,
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Sorted rows with TARGET and hash into files. An error of ours is an outcome, and the task's last one."""
+    """Sorted rows with TARGET into files. An error of ours is an outcome, and the task's last one."""
     storage, _ = open_storage(location)
     schema = keyed_schema(keying.columns)
     attempt = _attempt_number(_task().taskAttemptId())
     for index, pieces in groupby(_by_target(batches), key=itemgetter(0)):
-        rows = _Counted(pieces, schema)
+        rows = _Taken(pieces, schema)
         outcome: Done[TargetResult] | Failure
         try:
             result = write_target(storage, context, targets[index], rows, attempt)
@@ -404,7 +462,8 @@ def _write(
         except Exception as error:
             mark(error, index)
             raise
-        of_target = {"outcome": [pickle.dumps(outcome)], _HASH: [rows.total], _COUNT: [rows.count]}
+        counted = rows.counted
+        of_target = {"outcome": [pickle.dumps(outcome)], "rows": [counted.rows], "total": [str(counted.total)]}
         yield pa.RecordBatch.from_pydict(of_target, _OUTCOMES)
         if isinstance(outcome, Failure):
             return
@@ -416,18 +475,17 @@ def _attempt_number(of_spark: int) -> int:
     return of_spark // ATTEMPTS_MAX * 2 * ATTEMPTS_MAX + of_spark % ATTEMPTS_MAX
 
 
-class _Counted(Iterator[pa.RecordBatch]):
-    """The rows of a target as handles take them, and the count and sum of those that were taken."""
+class _Taken(Iterator[pa.RecordBatch]):
+    """The rows of a target as handles take them, counted as they are taken."""
 
     def __init__(self, pieces: Iterator[tuple[int, pa.RecordBatch]], schema: pa.Schema) -> None:
         self._pieces = pieces
         self._schema = schema
-        self.count = self.total = 0
+        self.counted = Counted()
 
     def __next__(self) -> pa.RecordBatch:
         _, piece = next(self._pieces)
-        self.total ^= int(np.bitwise_xor.reduce(piece.column(_HASH).to_numpy()))
-        self.count += piece.num_rows
+        self.counted += count_rows(piece)
         return project(piece.select(self._schema.names), self._schema)
 
 
