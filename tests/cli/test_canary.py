@@ -87,6 +87,10 @@ VERBS: Mapping[str, Sequence[Sequence[str]]] = {
     "state status": [(), ("--url", AWAY)],
     "state migrate": [(), ("--url", AWAY)],
     "state rebuild": [(), ("--url", AWAY)],
+    "write": [
+        ("TABLE", "--input", "ROWS", "--writers", "stopped", "--local"),
+        ("TABLE", "--input", "ROWS", "--writers", "stopped", *CONF),
+    ],
     "run": [("--config", "BROKEN")],
     "reload": [("--config", "CONFIG")],
 }

@@ -30,6 +30,7 @@ from lakeward.cli.services.unschedule_command import unschedule as unschedule_pl
 from lakeward.cli.table_commands import table_app
 from lakeward.cli.verb_group import Verb, new_group
 from lakeward.cli.verify_command import verify as verify_table
+from lakeward.cli.write_command import write as write_rows
 
 app = new_group(
     "Table services for Apache Hudi tables: inspect a table, compact, clean and archive it, go back, and know why."
@@ -47,6 +48,7 @@ app.command(name="rollback")(roll_back_writes)
 app.command(name="service")(service_table)
 app.command(name="restore")(restore_table)
 app.command(name="verify")(verify_table)
+app.command(name="write")(write_rows)
 app.command(name="run")(run_daemon)
 app.command(name="reload")(reload_daemon)
 app.add_typer(table_app, name="table")

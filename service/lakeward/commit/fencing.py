@@ -95,6 +95,13 @@ class Fencing(Protocol):
     ) -> AbstractContextManager[BinaryIO]:
         """A context in which a task writes it. Raises `AttemptLost` or `NotFound` when the attempt is over."""
 
+    def create_beside(self, staged: str, target: str, content: bytes) -> None:
+        """Create a file in the table that other writers may create too, where it is not there yet.
+
+        Args:
+            staged: a path in the attempt's folder. Raises `AttemptLost` where that is gone.
+        """
+
     def list_markers(self, root: str, instant: str, number: int, folder: str, winners: Iterable[Winner]) -> None:
         """All markers of the attempt are in a list, before anything is staged beside them or stands in a partition."""
 

@@ -81,6 +81,16 @@ class FolderFencing:
         with self._storage.open_output(join(folder, output.file_name)) as sink:
             yield sink
 
+    def create_beside(self, staged: str, target: str, content: bytes) -> None:
+        # Out of the folder: a process that dies half-way leaves nothing where readers list.
+        try:
+            self._storage.create(staged, content)
+            self._storage.link(staged, target)
+        except AlreadyExists:
+            return
+        except NotFound as error:
+            raise gone(staged) from error
+
     def list_markers(self, root: str, instant: str, number: int, folder: str, winners: Iterable[Winner]) -> None:
         # Out of the folder, as everything: an attempt that was fenced off leaves no marker behind.
         for name, content in marker_files(number, (winner.marker for winner in winners)):

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import groupby
 from typing import BinaryIO
 
@@ -126,6 +126,10 @@ class IntentFencing:
         with self._storage.open_output(join(base_path, output.path)) as sink:
             yield sink
             self._check_at_work(base_path, instant, attempt)
+
+    def create_beside(self, staged: str, target: str, content: bytes) -> None:
+        with suppress(AlreadyExists):
+            create_once(self._storage, target, content)
 
     def list_markers(self, root: str, instant: str, number: int, folder: str, winners: Iterable[Winner]) -> None:
         # Tasks that failed, or ran twice, left markers that no winner has.

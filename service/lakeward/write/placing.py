@@ -273,11 +273,15 @@ class _Placing:
     def _onto(self, group: FileGroup, *, is_merged: bool = False, counts_as_updates: bool = False) -> int:
         """The target of rows that go into a group that is there."""
         _check_clustering(self._snapshot, group)
+        slice_ = group.latest_slice
         if self._is_merge_on_read and not is_merged:
             return self._add(
-                HandleKind.APPEND, group.partition_path, group.file_id, counts_as_updates=counts_as_updates
+                HandleKind.APPEND,
+                group.partition_path,
+                group.file_id,
+                prev_commit="null" if slice_ is None else slice_.base_instant,
+                counts_as_updates=counts_as_updates,
             )
-        slice_ = group.latest_slice
         if slice_ is None or slice_.base_file is None or slice_.log_files:
             raise Refused(
                 f"File group {group.file_id} in partition '{group.partition_path}' is not written.",

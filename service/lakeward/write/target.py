@@ -39,7 +39,7 @@ class WriteTarget:
     slice: SliceInput | None = None
     """For MERGE: what is merged over; a base file without logs."""
     prev_commit: str = "null"
-    """For MERGE the instant of the base file."""
+    """The instant at which the group's newest slice begins; for MERGE that of the base file."""
     keeps_duplicates: bool = False
     """For MERGE: rows are added to the base file's, and none takes another's place."""
     counts_as_updates: bool = False

@@ -117,7 +117,7 @@ class CommandEngines:
 
         chosen = self.rule.choose(input_bytes).engine
         if chosen is Engine.SPARK:
-            return self._on_spark()
+            return self.spark()
         if chosen is Engine.IN_PROCESS:
             from lakeward.dispatch.in_process import InProcessDispatcher
 
@@ -132,7 +132,8 @@ class CommandEngines:
         if self._spark is not None:
             self._spark.stop()
 
-    def _on_spark(self) -> Dispatcher:
+    def spark(self) -> SparkDispatcher:
+        """The Spark that was asked for, or else configured; its session starts when it is needed."""
         if self._spark is None:
             from lakeward.dispatch.local import places_of_machine
             from lakeward.dispatch.spark import SparkDispatcher

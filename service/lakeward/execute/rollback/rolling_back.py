@@ -15,6 +15,8 @@ anything is written.
 
     t0 A judges a writer dead and waits for the lock; t1 the writer was merely stopped, wakes, and commits; t2 A has the
     lock: the write is completed, and A leaves it.
+    t0 a write of ours is about to commit and is stopped; t1 A judges it dead and deletes its files; t2 it wakes and
+    commits: so it is fenced off first. In an object store it may have stated its intent: then A completes it.
     t0 A is stopped before it deletes; t1 its lock runs out, B ends the rollback; t2 A wakes: its fence fails. What one
     request still deletes, B deleted.
 
@@ -22,7 +24,8 @@ Touches: files of one instant in the table and in its metadata table, and a roll
 Keeps:   1. nothing of a write is deleted that is completed, or whose heartbeat beats, as seen under the lock;
          2. a file is deleted only after a plan on the timeline names it;
          3. stopped anywhere in between, the next process ends it, be it Hudi;
-         4. when the rollback is completed nothing of the write is left in the metadata table.
+         4. when the rollback is completed nothing of the write is left in the metadata table;
+        5. a write of ours that had stated its intent is completed, unless another one meets it.
 See:     docs/decisions/0032-what-is-rolled-back.md
 """
 
@@ -41,7 +44,8 @@ from lakeward.commit.metadata.delta_commit import DeltaCommit
 from lakeward.commit.orphan_files import Fate, Left, delete_orphans, forget_failed_write
 from lakeward.commit.transition import TimelineFiles, UndoAction, WriteAction
 from lakeward.errors import Refused
-from lakeward.execute.rollback.failed_writes import judge, judge_quiet, watch_writers
+from lakeward.execute.rollback.failed_writes import is_ours, judge, judge_quiet, watch_writers
+from lakeward.execute.rollback.finishing import finish_write
 from lakeward.execute.rollback.markers import marked_partitions
 from lakeward.execute.rollback.releasing import plan_release, release
 from lakeward.execute.rollback.taking_over import take_over, tidy
@@ -119,6 +123,20 @@ def preview(table: ServicedTable, decision: RollbackDecision) -> PlannedRollback
     return _plan(table, _snapshot(table), decision)
 
 
+def is_ours_to_end(table: ServicedTable, decision: RollbackDecision) -> bool:
+    """Whether it is about a write of ours whose process died, or about a rollback that one began."""
+    if decision.step is Step.END_ROLLBACK:
+        return is_ours(table, decision.instant)
+    return decision.step is Step.ROLL_BACK and table.liveness(decision.instant).owner is not None
+
+
+def has_leftovers(table: ServicedTable) -> bool:
+    """Whether a process of ours died at its work, right after it, or before it said anything."""
+    beating = table.storage.list(parent(heartbeat_path(table.base_path, "0")))
+    lives = (table.liveness(status.name) for status in beating if status.name.isdigit())
+    return any(each.owner is not None and each.life is not Life.ALIVE for each in lives)
+
+
 def roll_back_writes(table: ServicedTable, instants: Sequence[str]) -> RollbackReport:
     """Carry out what is decided of these pending instants, in their order.
 
@@ -127,7 +145,7 @@ def roll_back_writes(table: ServicedTable, instants: Sequence[str]) -> RollbackR
         LockHeld, TryLater: another process is at work.
         Conflict: what a write left in the metadata table cannot be rolled back; nothing was written for it.
     """
-    if not instants and _has_leftovers(table):
+    if not instants and has_leftovers(table):
         with table.locked():
             tidy(table, _snapshot(table))
     done: list[RolledBackWrite] = []
@@ -145,7 +163,7 @@ def roll_back_writes(table: ServicedTable, instants: Sequence[str]) -> RollbackR
                 planned = _plan(table, snapshot, decision)
                 if release(table, snapshot, decision, fence):
                     done.append(RolledBackWrite(planned, None, None))
-            else:
+            elif not finish_write(table, snapshot, decision, fence):
                 done.append(_Rollback(table, snapshot, decision, fence).run())
     return RollbackReport(tuple(done), tuple(left))
 
@@ -223,13 +241,6 @@ class _Rollback:
                 remedy="Let the engine that began the rollback end it.",
             )
         return TimelineFiles(self._table.storage, self._timeline, plan.instant, action)
-
-
-def _has_leftovers(table: ServicedTable) -> bool:
-    """Whether a process of ours died right after its work, or before it said anything."""
-    beating = table.storage.list(parent(heartbeat_path(table.base_path, "0")))
-    lives = (table.liveness(status.name) for status in beating if status.name.isdigit())
-    return any(each.owner is not None and each.life is not Life.ALIVE for each in lives)
 
 
 def _snapshot(table: ServicedTable) -> TableSnapshot:

@@ -30,6 +30,17 @@ _ROWS_AT_ONCE = 16_384
 _BYTES_MAX = 2**31 - 1
 """A column of texts in one piece has no more."""
 _ROW = "_lakeward_row"
+_GROWTH = 8
+"""Rows in memory take so many times what they take in a file, at most and about."""
+
+
+def fits_in_process(file_bytes: int, *, memory_bytes: int) -> bool:
+    """Whether the rows of files of so many bytes can be taken for few enough."""
+    return file_bytes * _GROWTH <= _rows_max(memory_bytes)
+
+
+def _rows_max(memory_bytes: int) -> int:
+    return min(MemoryBudget(memory_bytes).rows // 2, _BYTES_MAX)
 
 
 class InProcessFlow:
@@ -42,7 +53,7 @@ class InProcessFlow:
         """
         self._storage = storage
         self._batches = batches
-        self._bytes_max = min(MemoryBudget(memory_bytes).rows // 2, _BYTES_MAX)
+        self._bytes_max = _rows_max(memory_bytes)
         self._keying: Keying | None = None
         self._keyed: pa.RecordBatch | None = None
         self._tagged: pa.RecordBatch | None = None
@@ -101,7 +112,7 @@ class InProcessFlow:
                 raise Refused(
                     f"The rows are too many to be sorted in this process: more than {rows}.",
                     why=f"They take more than {format_size(self._bytes_max)} of its memory.",
-                    remedy="Write them with Spark (`--engine spark`), which sorts on disk. Nothing was written.",
+                    remedy="Write them with Spark (`--spark`), which sorts on disk. Nothing was written.",
                 )
             yield keyed
 

@@ -1,0 +1,198 @@
+"""`lakeward write TABLE --input FILES`: write rows into a table, as one commit.
+
+Touches: stdin where it is the input; stdout, stderr; the table, through `write/writing.py`.
+Keeps:   1. nothing is written without a statement about the table's other writers;
+         2. rows that the table cannot take are refused before anything is written.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from lakeward.cli.configured_table import ConfigOption, TableArgument, TimezoneOption, open_table
+from lakeward.cli.options.engine import StatedEngine
+from lakeward.cli.options.groups import with_option_groups
+from lakeward.cli.options.lock import StatedLocks, parse_option
+from lakeward.cli.options.new_table import column_names
+from lakeward.cli.options.pairs import parse_pairs
+from lakeward.cli.options.store import DebugOption, JsonOption
+from lakeward.errors import UsageError
+from lakeward.quantities import parse_size
+from lakeward.write.request import FileSizes, IndexKind, WriteOperation, WriteRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lakeward.cli.options.engine import CommandEngines
+    from lakeward.execute.serviced_table import ServicedTable
+    from lakeward.table.snapshot import TableSnapshot
+    from lakeward.write.flow.flow import Flow
+    from lakeward.write.writing import WriteReport
+
+
+@with_option_groups
+def write(
+    *,
+    table: TableArgument,
+    config: ConfigOption = None,
+    rows: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--input",
+            metavar="FILE",
+            help="Rows to write: Parquet, CSV or JSON lines; - for JSON lines from standard input. Repeatable.",
+        ),
+    ] = None,
+    operation: Annotated[WriteOperation, typer.Option(help="What becomes of them.")] = WriteOperation.UPSERT,
+    index: Annotated[
+        IndexKind | None,
+        typer.Option(
+            help="What finds the file group of a key; default bucket with --buckets, record where the metadata table "
+            "has a record index, else simple."
+        ),
+    ] = None,
+    buckets: Annotated[
+        int | None,
+        typer.Option(min=1, help="Buckets of a partition: the number that every writer of the table has."),
+    ] = None,
+    bucket_fields: Annotated[
+        str, typer.Option(metavar="COLUMNS", help="The key columns that are hashed; all of them by default.")
+    ] = "",
+    partition: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATH", help="A partition that delete_partition takes. Repeatable."),
+    ] = None,
+    deduplicate: Annotated[
+        bool | None,
+        typer.Option(
+            "--deduplicate/--keep-duplicates",
+            help="Fold rows of one key into one, by the table's merge mode; default for upsert and delete.",
+            show_default=False,
+        ),
+    ] = None,
+    fill_missing: Annotated[
+        bool, typer.Option("--fill-missing", help="Columns of the table that the rows lack become null.")
+    ] = False,
+    commit_metadata: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="What the commit says beside its schema. Repeatable.")
+    ] = None,
+    retries: Annotated[
+        int, typer.Option(min=0, help="How often to begin again where another writer wrote to the same file group.")
+    ] = 0,
+    max_file_size: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="About how large a base file may become; default 120MiB.")
+    ] = None,
+    small_file_size: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Base files below it take new rows, 0 for none; default 100MiB."),
+    ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify/--no-verify", help="Read every new file back before it is published.")
+    ] = True,
+    memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Peak memory of one task; default 512MiB.")] = None,
+    engine: StatedEngine,
+    stated: StatedLocks,
+    timezone: TimezoneOption = None,
+    as_json: JsonOption = False,
+    debug: DebugOption = False,
+) -> None:
+    """Write rows into a table, as one commit that Hudi's readers and writers go on from.
+
+    The table says what its keys, partitions and merge mode are; rows are sorted by key, so that later merges need not.
+    A verb that writes needs a statement about the table's other writers: --writers stopped, or --lock, or what the
+    configuration says under locks.
+    """
+    from dataclasses import replace
+
+    from lakeward.cli.services.serviced import serviced_table
+    from lakeward.cli.views.written import tell_written
+    from lakeward.write.beginning import timeline_snapshot
+    from lakeward.write.index_choice import choose_index
+
+    takes_rows = operation is not WriteOperation.DELETE_PARTITION
+    if takes_rows != bool(rows):
+        raise UsageError(
+            f"{operation} takes {'rows: there is no --input' if takes_rows else 'partitions and no rows'}.",
+            remedy="Name files with --input, or - for standard input." if takes_rows else "Leave --input out.",
+        )
+    opened = open_table(table, config)
+    locks = stated.over(opened, dry_run=False)
+    with serviced_table(opened, locks, timezone=timezone) as serviced:
+        memory_bytes = parse_option(parse_size, "--memory", memory, serviced.options.memory_bytes)
+        serviced = replace(serviced, options=replace(serviced.options, memory_bytes=memory_bytes))
+        snapshot = timeline_snapshot(serviced)
+        chosen = choose_index(snapshot.config, index, buckets, column_names(bucket_fields))
+        sizes = FileSizes()
+        request = WriteRequest(
+            operation=operation,
+            index=chosen.kind,
+            buckets=chosen.buckets,
+            bucket_fields=chosen.bucket_fields,
+            deduplicate=deduplicate,
+            partitions=tuple(partition or ()),
+            sizes=replace(
+                sizes,
+                max_file=parse_option(parse_size, "--max-file-size", max_file_size, sizes.max_file),
+                small_file=parse_option(parse_size, "--small-file-size", small_file_size, sizes.small_file),
+            ),
+            fill_missing=fill_missing,
+            extra_metadata=parse_pairs(commit_metadata, like="--commit-metadata source=orders"),
+            conflict_retries=retries,
+            verify=verify,
+        )
+        engines = engine.over(opened.settings.spark, memory_bytes=memory_bytes)
+        try:
+            report = _write(serviced, request, snapshot, rows or (), engines)
+        finally:
+            engines.stop()
+    tell_written(report, as_json=as_json)
+
+
+def _write(
+    table: ServicedTable,
+    request: WriteRequest,
+    snapshot: TableSnapshot,
+    files: Sequence[str],
+    engines: CommandEngines,
+) -> WriteReport:
+    from lakeward.format.avro.schema import block_schema
+    from lakeward.write.flow.in_process import InProcessFlow
+    from lakeward.write.input.files import open_rows
+    from lakeward.write.writing import known_schema, write_rows
+
+    if not files:
+        return write_rows(table, request, InProcessFlow(table.storage, ()), None)
+    known = known_schema(snapshot)
+    columns = None if known is None else block_schema(known, where="the table")
+    source = open_rows(files, table_columns=columns, all_columns=request.fill_missing)
+    flow: Flow
+    if _is_here(files, engines, memory_bytes=table.options.memory_bytes):
+        table.observer.step("rows are sorted in this process")
+        flow = InProcessFlow(table.storage, source.batches(), memory_bytes=table.options.memory_bytes)
+    else:
+        from lakeward.write.flow.parts import InputParts
+        from lakeward.write.flow.spark import SparkFlow
+
+        spark = engines.spark()
+        table.observer.step(f"rows are sorted by {spark.name}")
+        flow = SparkFlow(spark.driver(), table.base_path, InputParts(source))
+    try:
+        return write_rows(table, request, flow, source.schema)
+    finally:
+        flow.close()
+
+
+def _is_here(files: Sequence[str], engines: CommandEngines, *, memory_bytes: int) -> bool:
+    """Whether this process sorts the rows: it was told to, or nothing else was said and they surely fit."""
+    from lakeward.dispatch.dispatcher import Engine
+    from lakeward.dispatch.engine_rule import ALL_BYTES
+    from lakeward.write.flow.in_process import fits_in_process
+    from lakeward.write.input.files import STANDARD_INPUT
+
+    if engines.rule.local_below >= ALL_BYTES:
+        return True
+    size = sum(Path(file).stat().st_size for file in files if file != STANDARD_INPUT)
+    return engines.rule.choose(size).engine is not Engine.SPARK and fits_in_process(size, memory_bytes=memory_bytes)

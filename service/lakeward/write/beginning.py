@@ -1,0 +1,81 @@
+"""A write begins: dead ones of ours are over, and its instant stands on the timeline, requested.
+
+    no lock  writes of ours whose process died are rolled back, or rolled forward where they had stated their intent
+    lock     the timeline is read -> heartbeat, folder -> `.requested`; what was complete and what was pending is
+             remembered for the check of conflicts
+
+Touches: the heartbeat, the attempt's folder and `.requested` of a new instant, under the table lock.
+Keeps:   1. what a dead write of ours left is gone, or complete, before another one begins;
+         2. what other engines left stays, for their own writers and for `lakeward rollback`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lakeward.commit.attempt import Attempt, write_place
+from lakeward.commit.instant_time import next_time
+from lakeward.commit.metadata.delta_commit import DeltaCommit
+from lakeward.execute.rollback.rolling_back import find_decisions, has_leftovers, is_ours_to_end, roll_back_writes
+from lakeward.execute.rollback.taking_over import tidy
+from lakeward.execute.serviced_table import ServicedTable
+from lakeward.format.timeline.replace_metadata import requested_write
+from lakeward.plan.eligibility import TableService
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.table_config import timeline_folder
+from lakeward.write.conflicts import SeenAtStart
+from lakeward.write.request import WriteOperation, WriteRequest
+
+
+@dataclass(frozen=True, slots=True)
+class BegunWrite:
+    """An instant that is ours: our heartbeat beats, our attempt's folder and `.requested` exist."""
+
+    request: WriteRequest
+    attempt: Attempt
+    snapshot: TableSnapshot
+    """The table as it was, without its files."""
+    seen: SeenAtStart
+
+    @property
+    def instant(self) -> str:
+        return self.attempt.instant
+
+
+def begin_write(table: ServicedTable, request: WriteRequest) -> BegunWrite:
+    """Raises `Refused`, `LockHeld` and `TryLater`; then nothing was written."""
+    end_dead_writes(table)
+    with table.locked() as fence:
+        snapshot = timeline_snapshot(table)
+        tidy(table, snapshot)
+        seen = SeenAtStart.of(snapshot.timeline)
+        fence()
+        instant = next_time(floor=snapshot.timeline.latest_time, zone=snapshot.zone, clock=table.clock)
+        attempt = Attempt(
+            write_place(table.storage, table.base_path, timeline_folder(table.base_path, snapshot.config)),
+            instant,
+            request.operation.action(is_merge_on_read=snapshot.config.is_merge_on_read),
+            table.owner,
+            participants=(DeltaCommit(table.storage, table.base_path, instant, table.clock),),
+        )
+        fence()
+        attempt.claim()
+        attempt.announce(_plan(request.operation))
+    return BegunWrite(request, attempt, snapshot, seen)
+
+
+def end_dead_writes(table: ServicedTable) -> None:
+    """Roll back what processes of ours left that died."""
+    if has_leftovers(table):
+        roll_back_writes(table, [each.instant for each in find_decisions(table) if is_ours_to_end(table, each)])
+
+
+def timeline_snapshot(table: ServicedTable) -> TableSnapshot:
+    """The table without its files."""
+    return table.snapshot(only=(), service=TableService.WRITING)
+
+
+def _plan(operation: WriteOperation) -> bytes:
+    if not operation.replaces:
+        return b""
+    return requested_write(operation.operation_type if operation is WriteOperation.DELETE_PARTITION else None)

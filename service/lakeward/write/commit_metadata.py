@@ -1,0 +1,97 @@
+"""What a write says of itself: while it is pending, the groups that it updates; completed, each file that it wrote.
+
+    pending     for each partition a stat without a file id with the rows of new groups, and one for each group with
+                the rows that go there (Hudi's workload profile)
+    completed   the write stats of its files, the schema; of a replacecommit what was replaced
+
+Touches: nothing.
+Source:  BaseCommitActionExecutor.saveWorkloadProfileMetadataToInflight, CommitUtils.buildMetadata (Hudi 1.2)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from lakeward.format.timeline.commit_metadata import (
+    CommitMetadata,
+    WriteStat,
+    write_commit_metadata,
+    write_replace_metadata,
+)
+from lakeward.write.request import WriteRequest
+from lakeward.write.target import Assignment, HandleKind, TargetResult
+
+_NO_GROUP = WriteStat(
+    file_id="",
+    prev_commit="null",
+    num_writes=0,
+    num_deletes=0,
+    num_update_writes=0,
+    total_write_bytes=0,
+    total_write_errors=0,
+    total_log_records=0,
+    total_updated_records_compacted=0,
+    num_inserts=0,
+    total_log_blocks=0,
+    total_corrupt_log_block=0,
+    total_rollback_blocks=0,
+    file_size_in_bytes=0,
+    total_log_files_compacted=0,
+    total_log_read_time_ms=0,
+    total_log_size_compacted=0,
+    num_updates=0,
+)
+"""Numbers that are not known are 0 and not null, as Hudi has them."""
+
+
+def write_profile(assignment: Assignment, operation_type: str) -> bytes:
+    """What `.inflight` says, once it is known which rows go where."""
+    stats: dict[str, list[WriteStat]] = {}
+    rows = dict.fromkeys(range(len(assignment.targets)), 0)
+    for shares in assignment.places.values():
+        for share in shares:
+            rows[share.target] += share.rows
+    inserts: dict[str, int] = {}
+    for target in assignment.targets:
+        of_partition = stats.setdefault(target.partition_path, [])
+        inserts.setdefault(target.partition_path, 0)
+        if target.kind is HandleKind.CREATE:
+            inserts[target.partition_path] += rows[target.index]
+        else:
+            of_partition.append(
+                replace(
+                    _NO_GROUP,
+                    file_id=target.file_id,
+                    prev_commit=target.prev_commit,
+                    num_update_writes=rows[target.index],
+                )
+            )
+    partitions = {
+        path: (replace(_NO_GROUP, num_inserts=inserts[path]), *of_partition) for path, of_partition in stats.items()
+    }
+    return write_commit_metadata(
+        CommitMetadata(partition_to_write_stats=partitions, compacted=False, operation_type=operation_type)
+    )
+
+
+def completed_write(
+    request: WriteRequest,
+    results: Sequence[TargetResult],
+    schema: str,
+    replaced: Mapping[str, tuple[str, ...]],
+) -> bytes:
+    """The bytes of the completed instant."""
+    stats: dict[str, list[WriteStat]] = {}
+    for result in results:
+        for file in result.files:
+            stats.setdefault(result.partition_path, []).append(file.stat)
+    metadata = CommitMetadata(
+        partition_to_write_stats={path: tuple(each) for path, each in stats.items()},
+        compacted=False,
+        extra_metadata={"schema": schema, **request.extra_metadata},
+        operation_type=request.operation.operation_type,
+    )
+    if request.operation.replaces:
+        return write_replace_metadata(replace(metadata, partition_to_replace_file_ids=replaced))
+    return write_commit_metadata(metadata)

@@ -1,0 +1,338 @@
+"""A write that has begun, as the life cycle runs it: its work, whether another write meets it, and its commit.
+
+    work         rows get keys and places; it is chosen which file groups take them -> `.inflight` says so -> files
+    publication  under the lock: another write that landed on one of its groups makes it fail; so does a compaction
+                 over a slice whose base file it rewrote, for which Hudi's writers do not look
+
+Touches: the attempt's folder; `.inflight`; new partitions get their metadata file; reads the table. What it publishes
+         `commit/attempt.py` does.
+Keeps:   1. what is published meets nothing that completed since the write began;
+         2. a base file is replaced only if it is still its group's newest, with nothing on top of it that was not
+            merged;
+         3. a partition has its metadata file before any file of the write stands in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from lakeward.commit.attempt import Attempt, Publication
+from lakeward.commit.attempt_files import Winner
+from lakeward.commit.fencing import fencing_of
+from lakeward.commit.lock.table_lock import Fence
+from lakeward.commit.metadata.indexed_by_write import indexed_by_write
+from lakeward.commit.metadata.write_changes import ChangedKeys, WriteChanges
+from lakeward.dispatch.dispatcher import Progress
+from lakeward.errors import Conflict
+from lakeward.execute.before_writing import check_writers_stopped
+from lakeward.execute.life_cycle import Unpublished
+from lakeward.execute.serviced_table import ServicedTable
+from lakeward.format.file_name import parse_data_file
+from lakeward.format.partition_metadata import PROPERTIES_NAME, PartitionMetadata, write_partition_metadata
+from lakeward.format.timeline.commit_metadata import CommitMetadata, read_commit_metadata
+from lakeward.plan.eligibility import TableService
+from lakeward.read.table_rules import merge_rules
+from lakeward.storage.storage import join
+from lakeward.table.file_system_view import GroupId
+from lakeward.table.metadata.metadata_table import has_metadata_table
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.table.timeline.instant_content import InstantContents
+from lakeward.write.beginning import BegunWrite
+from lakeward.write.commit_metadata import completed_write, write_profile
+from lakeward.write.conflicts import find_conflict
+from lakeward.write.existing_keys import existing_keys
+from lakeward.write.flow.flow import Flow
+from lakeward.write.flow.keying import Keying
+from lakeward.write.keys.key_generator import key_generator, names_its_field
+from lakeward.write.placing import average_row_bytes, place
+from lakeward.write.request import IndexKind, WriteOperation
+from lakeward.write.tagging.choosing import choose_tagging
+from lakeward.write.target import Assignment, HandleKind, TargetResult, Workload, WriteContext
+from lakeward.write.touched import read_touched
+
+if TYPE_CHECKING:
+    from lakeward.commit.metadata.changes import NewFile
+    from lakeward.commit.metadata.writer import DeltaCommitWriter
+
+_RECORD_INDEX = "record_index"
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What was made, before anybody can see it."""
+
+    snapshot: TableSnapshot
+    assignment: Assignment
+    context: WriteContext
+    results: Sequence[TargetResult]
+
+
+class WriteRun:
+    def __init__(self, table: ServicedTable, begun: BegunWrite, flow: Flow, schema: str) -> None:
+        """
+        Args:
+            schema: Avro JSON of the table's columns from this write on, without meta columns.
+        """
+        self._table = table
+        self._begun = begun
+        self._flow = flow
+        self._schema = schema
+        self._work: _Work | None = None
+        self._groups: tuple[GroupId, ...] = ()
+        self._writer: DeltaCommitWriter | None = None
+
+    @property
+    def attempt(self) -> Attempt:
+        return self._begun.attempt
+
+    @property
+    def name(self) -> str:
+        return f"{self._begun.request.operation} {self._begun.instant}"
+
+    @property
+    def groups(self) -> Sequence[GroupId]:
+        return self._groups
+
+    @property
+    def results(self) -> Sequence[TargetResult]:
+        return self._done.results
+
+    @property
+    def replaced(self) -> Mapping[str, tuple[str, ...]]:
+        return self._done.assignment.replaced
+
+    def work(self) -> None:
+        table, begun = self._table, self._begun
+        table.observer.step(f"{self.name} begins")
+        snapshot = table.snapshot(service=TableService.WRITING)
+        context = self._context(snapshot)
+        keying = self._keying(snapshot)
+        request = begun.request
+        tagging = choose_tagging(table.storage, snapshot, request, clock=table.clock)
+        if request.operation is WriteOperation.DELETE_PARTITION:
+            workload = Workload({(path, None): 0 for path in request.partitions})
+        else:
+            workload = self._flow.tag(keying, tagging, on_progress=self._tell("rows read"))
+        assignment = place(
+            snapshot,
+            workload,
+            request,
+            instant=begun.instant,
+            schema=self._schema,
+            row_bytes=average_row_bytes(_newest_commits(table, snapshot), request.sizes),
+            new_uuid=lambda: str(uuid4()),
+            memory_bytes=table.options.memory_bytes,
+        )
+        self._groups = tuple((target.partition_path, target.file_id) for target in assignment.targets)
+        self._begin_partitions(snapshot, {partition_path for partition_path, _ in self._groups})
+        self.attempt.files.begin(write_profile(assignment, begun.request.operation.operation_type))
+        table.guard()
+        results = self._flow.write(context, assignment, on_progress=self._tell("file groups written"))
+        self._work = _Work(snapshot, assignment, context, results)
+
+    def await_writers(self) -> None:
+        """A write waits for no other: it fails where it meets one."""
+
+    def prepare(self) -> None:
+        done = self._done
+        self.attempt.list_markers(self._winners())
+        if has_metadata_table(done.snapshot.config):
+            snapshot = self._of_partitions()
+            if has_metadata_table(snapshot.config):
+                self._writer = self._open_writer()
+                self._writer.prepare(snapshot, self._new_files(), write=self._changes())
+
+    def publication(self, fence: Fence) -> Publication | Unpublished:
+        table, begun, done = self._table, self._begun, self._done
+        snapshot = self._of_partitions()
+        self.attempt.check_ours()
+        if table.options.writers_stopped:
+            check_writers_stopped(
+                begun.snapshot.timeline, snapshot.timeline, ours=begun.instant, meanwhile=f"{self.name} ran"
+            )
+        self._check_conflicts(snapshot)
+        self._check_slices(snapshot)
+        self.attempt.stage(completed_write(begun.request, done.results, self._schema, done.assignment.replaced))
+        participants = []
+        if has_metadata_table(snapshot.config):
+            writer = self._writer or self._open_writer()
+            participants.append(writer.stage(snapshot, self._new_files(), write=self._changes(), fence=fence))
+        return Publication(
+            latest_time=snapshot.timeline.latest_time,
+            zone=snapshot.zone,
+            winners=self._winners(),
+            groups=self.groups,
+            participants=participants,
+        )
+
+    def check_intent(self) -> None:
+        """It is our own, and was checked under this lock."""
+
+    @property
+    def _done(self) -> _Work:
+        assert self._work is not None, "there is a publication after the work"
+        return self._work
+
+    def _context(self, snapshot: TableSnapshot) -> WriteContext:
+        table, begun, request = self._table, self._begun, self._begun.request
+        config = snapshot.config
+        indexed = None
+        if has_metadata_table(config):
+            indexed = indexed_by_write(table.storage, snapshot, self._schema).indexed
+        return WriteContext(
+            base_path=table.base_path,
+            instant=begun.instant,
+            attempt=table.owner.attempt,
+            attempt_folder=self.attempt.folder,
+            operation=request.operation,
+            schema=self._schema,
+            rules=merge_rules(snapshot),
+            deduplicates=request.deduplicates,
+            indexed=indexed,
+            sizes=request.sizes,
+            codec=request.codec,
+            verify=request.verify,
+            wants_keys=_RECORD_INDEX in config.built_metadata_partitions,
+            memory_bytes=table.options.memory_bytes,
+        )
+
+    def _keying(self, snapshot: TableSnapshot) -> Keying:
+        config = snapshot.config
+        names_single_field = None
+        if len(config.record_key_fields) == 1 and "COMPLEX" in config.key_generator.upper():
+            keys = existing_keys(self._table.storage, snapshot)
+            names_single_field = names_its_field(keys, config.record_key_fields[0])
+        keys_of = key_generator(config, names_single_field=names_single_field)
+        return Keying(keys_of, self._schema, carries_columns=self._begun.request.operation is not WriteOperation.DELETE)
+
+    def _tell(self, what: str) -> Callable[[Progress], None]:
+        observer, guard, name = self._table.observer, self._table.guard, self.name
+
+        def tell(progress: Progress) -> None:
+            guard()
+            if progress.total:
+                observer.step(f"{name}: {what}: {progress.finished} of {progress.total}")
+
+        return tell
+
+    def _changes(self) -> WriteChanges:
+        request = self._begun.request
+        return WriteChanges(
+            self._schema,
+            keys=tuple(
+                ChangedKeys(result.partition_path, result.key_changes)
+                for result in self.results
+                if result.key_changes is not None
+            ),
+            replaced=tuple((path, file_id) for path, file_ids in self.replaced.items() for file_id in file_ids),
+            deleted_partitions=request.partitions if request.operation is WriteOperation.DELETE_PARTITION else (),
+        )
+
+    def _begin_partitions(self, snapshot: TableSnapshot, partition_paths: set[str]) -> None:
+        storage, base_path = self._table.storage, self._table.base_path
+        for number, path in enumerate(sorted(partition_paths - set(snapshot.partitions))):
+            depth = len(path.split("/")) if path else 0
+            folder, staged = join(base_path, path), join(self.attempt.folder, f"partition-{number}")
+            storage.make_folder(folder)
+            content = write_partition_metadata(PartitionMetadata(self._begun.instant, depth))
+            fencing_of(storage).create_beside(staged, join(folder, PROPERTIES_NAME), content)
+
+    def _of_partitions(self) -> TableSnapshot:
+        """The table now, with the partitions that the write touches."""
+        touched = {partition_path for partition_path, _ in self._groups} | self.replaced.keys()
+        return self._table.snapshot(partitions=touched, service=TableService.WRITING)
+
+    def _check_conflicts(self, snapshot: TableSnapshot) -> None:
+        table, begun = self._table, self._begun
+        contents = InstantContents(table.storage, table.base_path, snapshot.config, snapshot.timeline)
+        replaced = {(path, file_id) for path, file_ids in self.replaced.items() for file_id in file_ids}
+        conflict = find_conflict(
+            snapshot.timeline,
+            begun.seen,
+            begun.instant,
+            {*self._groups, *replaced},
+            is_merge_on_read=snapshot.config.is_merge_on_read,
+            by_bucket=begun.request.index is IndexKind.BUCKET,
+            touched=partial(read_touched, contents, snapshot.config),
+        )
+        if conflict is not None:
+            raise _met(self.name, f"{conflict.action} {conflict.instant} wrote to it meanwhile", conflict.group)
+        if snapshot.schema is not None and snapshot.schema not in (self._done.snapshot.schema, self._schema):
+            raise Conflict(
+                f"The columns of {table.base_path} changed while {self.name} ran.",
+                why="Another write brought other columns, which the files of this one do not have.",
+                remedy="Run the command again; nothing was published.",
+            )
+
+    def _check_slices(self, snapshot: TableSnapshot) -> None:
+        newest = {(each.partition_path, each.file_id): each.latest_slice for each in snapshot.file_groups}
+        held = {**snapshot.pending_compactions, **snapshot.pending_clusterings}
+        for target in self._done.assignment.targets:
+            group: GroupId = (target.partition_path, target.file_id)
+            if target.kind is not HandleKind.CREATE and group in snapshot.replaced:
+                raise _met(self.name, f"it was replaced by {snapshot.replaced[group]}", group)
+            if target.kind is not HandleKind.MERGE:
+                continue
+            assert target.slice is not None
+            slice_ = newest.get(group)
+            base = None if slice_ is None or slice_.base_file is None else slice_.base_file.path
+            if base != target.slice.base_file or (slice_ is not None and slice_.log_files):
+                raise _met(self.name, "its newest file slice is another one now", group)
+            if group in held:
+                raise _met(self.name, f"{held[group]} is planned over it", group)
+
+    def _winners(self) -> list[Winner]:
+        return [
+            Winner(result.partition_path, file.name, file.replaces_base_file)
+            for result in self.results
+            for file in result.files
+        ]
+
+    def _new_files(self) -> list[NewFile]:
+        from lakeward.commit.metadata.changes import NewFile
+
+        files = []
+        for result in self.results:
+            for file in result.files:
+                name = parse_data_file(file.name)
+                assert name is not None, "we gave it"
+                files.append(
+                    NewFile(result.partition_path, name.file_id, file.name, file.size_bytes, file.column_stats)
+                )
+        return files
+
+    def _open_writer(self) -> DeltaCommitWriter:
+        # It needs the compiled kernels: only where a table has a metadata table.
+        from lakeward.commit.metadata.writer import DeltaCommitWriter
+
+        return DeltaCommitWriter(
+            self._table.storage,
+            self._begun.instant,
+            folder=self.attempt.folder,
+            number=self._table.owner.attempt,
+            measured=self._done.context.indexed,
+            clock=self._table.clock,
+        )
+
+
+def _newest_commits(table: ServicedTable, snapshot: TableSnapshot) -> Iterator[CommitMetadata]:
+    """The completed writes that say how large rows are, the newest first."""
+    contents = InstantContents(table.storage, table.base_path, snapshot.config, snapshot.timeline)
+    for each in reversed(snapshot.timeline.completed_writes):
+        if each.comparable_action in ("commit", "deltacommit"):
+            yield read_commit_metadata(
+                contents.read(each.file_name), file=each.file_name, layout=snapshot.config.layout
+            )
+
+
+def _met(name: str, why: str, group: GroupId) -> Conflict:
+    return Conflict(
+        f"{name} met another writer in file group {group[1]}.",
+        why=f"Since it began {why}." if not why.startswith("it") else f"{why[:1].upper()}{why[1:]}.",
+        remedy="Write the rows again; nothing of this write was published.",
+        file_group=group,
+    )

@@ -1,0 +1,122 @@
+"""One write, from its rows to its commit: what `lakeward write` and `lakeward.write.write` both do.
+
+    the rows' columns are held against the table's -> a write begins -> the life cycle of `execute/life_cycle.py` runs
+    it -> where it met another write, and was asked to, it begins again with a new instant
+
+Touches: the table, through `write/beginning.py` and `write/write_run.py`.
+Keeps:   1. rows that the table cannot take are refused before anything is written;
+         2. a write that met another one leaves nothing, and begins again as often as it was asked to, no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lakeward.commit.metadata.snapshot import check_rows_can_be_written
+from lakeward.errors import Conflict, Refused
+from lakeward.execute.life_cycle import run_attempt
+from lakeward.execute.progress import Count
+from lakeward.execute.serviced_table import ServicedTable
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.write.beginning import begin_write, timeline_snapshot
+from lakeward.write.flow.flow import Flow
+from lakeward.write.input.schema import evolve
+from lakeward.write.refusals import check_request
+from lakeward.write.request import WriteOperation, WriteRequest
+from lakeward.write.tagging.choosing import choose_tagging
+from lakeward.write.target import TargetResult
+from lakeward.write.write_run import WriteRun
+
+_CREATE_SCHEMA = "hoodie.table.create.schema"
+
+
+@dataclass(frozen=True, slots=True)
+class WriteReport:
+    """What a write did."""
+
+    operation: WriteOperation
+    instant: str
+    completion_time: str
+    results: tuple[TargetResult, ...]
+    replaced: Mapping[str, tuple[str, ...]]
+    """File ids of the groups that went, by partition path."""
+    tries: int
+
+    @property
+    def inserted(self) -> int:
+        return self._sum("num_inserts")
+
+    @property
+    def updated(self) -> int:
+        return self._sum("num_update_writes")
+
+    @property
+    def deleted(self) -> int:
+        return self._sum("num_deletes")
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size_bytes for result in self.results for file in result.files)
+
+    @property
+    def files(self) -> int:
+        return sum(len(result.files) for result in self.results)
+
+    @property
+    def partitions(self) -> Sequence[str]:
+        return sorted({result.partition_path for result in self.results if result.files} | self.replaced.keys())
+
+    def _sum(self, field: str) -> int:
+        return sum(getattr(file.stat, field) or 0 for result in self.results for file in result.files)
+
+
+def write_rows(table: ServicedTable, request: WriteRequest, flow: Flow, columns: pa.Schema | None) -> WriteReport:
+    """Write what the flow was made with.
+
+    Args:
+        columns: of the rows; None where the operation takes none.
+
+    Raises `Refused` and `Unsupported` before anything is written, `Conflict` where another write was met, and what
+    the life cycle raises; then nothing of the write is left."""
+    for tries in range(1, request.conflict_retries + 2):
+        snapshot = timeline_snapshot(table)
+        check_request(snapshot, request)
+        check_rows_can_be_written(table.storage, snapshot)
+        choose_tagging(table.storage, snapshot, request, clock=table.clock)  # raises what the work would
+        schema = _schema(snapshot, request, columns)
+        run = WriteRun(table, begin_write(table, request), flow, schema)
+        try:
+            completion_time = run_attempt(table, run)
+        except Conflict as error:
+            table.observer.counted(Count.CONFLICT)
+            if tries > request.conflict_retries:
+                raise
+            table.observer.step(f"{run.name} begins again: {error.what}")
+            continue
+        assert completion_time is not None, "a write has a publication or an error"
+        return WriteReport(
+            request.operation, run.attempt.instant, completion_time, tuple(run.results), run.replaced, tries
+        )
+    raise AssertionError("the last try returns or raises")
+
+
+def known_schema(snapshot: TableSnapshot) -> str | None:
+    """Avro JSON of the table's columns, without meta columns; None where it has none yet."""
+    return snapshot.schema or snapshot.config.get(_CREATE_SCHEMA)
+
+
+def _schema(snapshot: TableSnapshot, request: WriteRequest, columns: pa.Schema | None) -> str:
+    """That of the table from this write on."""
+    known = known_schema(snapshot)
+    if columns is None or request.operation is WriteOperation.DELETE:
+        if known is None:
+            raise Refused(
+                f"The table {snapshot.base_path} has no rows yet.",
+                why=f"Nothing says what its columns are, so there is nothing to {request.operation}.",
+                remedy="Write rows first.",
+            )
+        return known
+    return evolve(known, columns, table_name=snapshot.config.name, fill_missing=request.fill_missing).schema_json

@@ -1,0 +1,149 @@
+"""A write stopped at every storage call, in every way a call can go wrong: its rows are there whole or not at all, and
+the same write again leaves them once."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Collection, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeward.commit.lock.storage_lock import StorageLockOptions
+from lakeward.errors import LakewardError
+from tests.crash import metadata_compacting
+from tests.crash.compacting import age_temporary_files, everything, is_leftover
+from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
+from tests.memory_objects import MemoryObjects, Objects
+from tests.metadata_golden import METADATA
+from tests.object_lake import BASE, KINDS
+from tests.object_tables import bring, fetch
+from tests.our_reader import read_rows, scan
+from tests.processes import ScriptedProcesses
+from tests.runs import spread
+from tests.write.writing import BUCKETS, Row, new_table, values, write
+
+pytestmark = pytest.mark.crash
+
+FIRST: list[Row] = [("k1", 1, "p", "a"), ("k2", 1, "p", "a"), ("k3", 1, "q", "a")]
+SECOND: list[Row] = [("k1", 2, "p", "b"), ("k4", 2, "p", "b"), ("k5", 2, "r", "b")]
+BEFORE = {"k1": "a", "k2": "a", "k3": "a"}
+AFTER = {"k1": "b", "k2": "a", "k3": "a", "k4": "b", "k5": "b"}
+OVERWRITTEN = {"k1": "b", "k3": "a", "k4": "b", "k5": "b"}
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "mor-buckets": {"table_type": "MERGE_ON_READ"},
+    "cow-simple": {"table_type": "COPY_ON_WRITE"},
+}
+
+
+def written(shape: str, path: Path) -> Path:
+    base = new_table(path, **SHAPES[shape])
+    write(base, FIRST, **request_of(shape))
+    return base
+
+
+def request_of(shape: str) -> dict[str, Any]:
+    return BUCKETS if "buckets" in shape else {}
+
+
+def check_whole(base: Path, after: dict[str, str]) -> None:
+    """True at every moment: the rows of the write are there whole or not at all."""
+    assert values(read_rows(base)) in (BEFORE, after)
+
+
+def check_done(base: Path, after: dict[str, str]) -> None:
+    """True in the end: each row once, nothing left over, and the metadata table says the same."""
+    rows = read_rows(base)
+    assert values(rows) == after and len(rows) == len(after)
+    assert [path for path in everything(base) if is_leftover(path)] == []
+    assert scan(base).timeline.pending == ()
+    assert not scan(base).uncommitted_files
+    if (base / METADATA).exists():
+        metadata_compacting.check_agrees(base)
+
+
+def kinds(of: Iterable[FaultKind], *, in_check: Collection[FaultKind]) -> list[object]:
+    """The kinds as parameters; what `make check` leaves out is slow."""
+    return [pytest.param(kind, marks=() if kind in in_check else pytest.mark.slow) for kind in of]
+
+
+@pytest.mark.parametrize("kind", kinds(FaultKind, in_check=(FaultKind.KILL,)))
+@pytest.mark.parametrize(
+    ("shape", "operation", "after"),
+    [
+        ("mor-buckets", "upsert", AFTER),
+        ("cow-simple", "upsert", AFTER),
+        pytest.param("mor-buckets", "insert_overwrite", OVERWRITTEN, marks=pytest.mark.wide),
+    ],
+)
+def test_a_write_survives_every_fault(
+    shape: str, operation: str, after: dict[str, str], kind: FaultKind, tmp_path: Path
+) -> None:
+    """Whatever call fails, dies, tears or loses its reply: the same write again ends it. Keeps 1 of write/beginning."""
+    table = written(shape, tmp_path / "table")
+    unhurt = FaultyStorage()
+    whole = Path(shutil.copytree(table, tmp_path / "whole", copy_function=shutil.copy2))
+    write(whole, SECOND, operation, storage=unhurt, **request_of(shape))
+    check_done(whole, after)
+    for fault in spread(faults_of(kind, unhurt.calls)):
+        base = Path(shutil.copytree(table, tmp_path / f"{kind}-{fault.call}", copy_function=shutil.copy2))
+        processes = ScriptedProcesses()
+        try:
+            with suppress(LakewardError, OSError, Killed):
+                write(base, SECOND, operation, storage=FaultyStorage(fault), processes=processes, **request_of(shape))
+            check_whole(base, after)
+            processes.kill_all()
+            age_temporary_files(base)
+            write(base, SECOND, operation, storage=FaultyStorage(), processes=processes, **request_of(shape))
+            check_done(base, after)
+        except BaseException as error:
+            error.add_note(f"{kind} at call {fault.call}: {unhurt.calls[fault.call]}")
+            raise
+        shutil.rmtree(base)
+
+
+@pytest.mark.parametrize("kind", kinds(KINDS, in_check=(FaultKind.KILL,)))
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_write_in_an_object_store_survives_every_fault(shape: str, kind: FaultKind, tmp_path: Path) -> None:
+    """The same where attempts are kept apart by commit intents: what one stated is rolled forward. Keeps 5 of
+    execute/rollback/rolling_back."""
+    table = written(shape, tmp_path / "table")
+    objects = Objects()
+    bring(table, MemoryObjects(objects), BASE)
+
+    def copied() -> Objects:
+        return Objects(dict(objects.data), objects.versions)
+
+    def fetched(from_store: Objects) -> Path:
+        return fetch(MemoryObjects(from_store), BASE, Path(tempfile.mkdtemp(dir=tmp_path)))
+
+    options: dict[str, object] = {"lock": StorageLockOptions(wait_seconds=0.0)}
+    unhurt = copied()
+    store = MemoryObjects(unhurt)
+    write(BASE, SECOND, storage=store, options=options, **request_of(shape))
+    check_done(fetched(unhurt), AFTER)
+    for number in spread(range(len(store.writes))):
+        stopped, processes = copied(), ScriptedProcesses()
+        with suppress(LakewardError, OSError, Killed):
+            write(
+                BASE,
+                SECOND,
+                storage=MemoryObjects(stopped, Fault(kind, number)),
+                processes=processes,
+                options=options,
+                **request_of(shape),
+            )
+        try:
+            check_whole(fetched(stopped), AFTER)
+            processes.kill_all()
+            write(
+                BASE, SECOND, storage=MemoryObjects(stopped), processes=processes, options=options, **request_of(shape)
+            )
+            check_done(fetched(stopped), AFTER)
+        except BaseException as error:
+            error.add_note(f"{kind} at write {number}: {store.writes[number]}")
+            raise

@@ -1,0 +1,234 @@
+"""Writes from their rows to their commit: what they refuse, what they meet, and what they leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from lakeward.commit.heartbeat_line import heartbeat_path
+from lakeward.errors import Cancelled, Conflict, LakewardError, Refused, UsageError
+from lakeward.format.partition_metadata import read_partition_metadata
+from lakeward.format.timeline.commit_metadata import read_commit_metadata
+from lakeward.storage.local import LocalStorage
+from lakeward.write.flow.in_process import InProcessFlow
+from lakeward.write.request import IndexKind, WriteOperation, WriteRequest
+from lakeward.write.writing import write_rows
+from tests.clocks import SkippingClock
+from tests.execute.metadata.compacting_metadata import serviced_table
+from tests.metadata_golden import set_property
+from tests.our_reader import read_rows, scan
+from tests.processes import ScriptedProcesses
+from tests.write.writing import BUCKETS, COLUMNS, Row, new_table, rows_of, values, write
+
+CLOCK = SkippingClock()
+"""That of two writers at once: each would skip ahead of the other's."""
+FIRST: list[Row] = [("k1", 1, "p", "a"), ("k2", 1, "q", "a")]
+
+
+def everything(base: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(base)): path.read_bytes() for path in base.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
+@pytest.mark.parametrize("index", [BUCKETS, {}], ids=["buckets", "simple"])
+def test_rows_come_and_go(tmp_path: Path, table_type: str, index: dict[str, object]) -> None:
+    """Upserts by event time, deletes whatever their ordering value, partitions anew, and partitions that go."""
+    base = new_table(tmp_path / "t", table_type=table_type)
+    write(base, FIRST, **index)
+    report = write(base, [("k1", 2, "p", "b"), ("k2", 0, "q", "late"), ("k3", 1, "p", "b")], **index)
+    assert values(read_rows(base)) == {"k1": "b", "k2": "a", "k3": "b"}
+    assert report.inserted + report.updated >= 2 and report.partitions == ["p", "q"]
+    write(base, [("k3", 0, "p", None), ("k9", 0, "q", None)], "delete", **index)
+    assert values(read_rows(base)) == {"k1": "b", "k2": "a"}
+    write(base, [("k4", 1, "p", "alone")], "insert_overwrite", **index)
+    assert values(read_rows(base)) == {"k2": "a", "k4": "alone"}
+    write(base, [], "delete_partition", partitions=("q",), **index)
+    assert values(read_rows(base)) == {"k4": "alone"}
+    write(base, [("k5", 1, "r", "all")], "insert_overwrite_table", **index)
+    assert values(read_rows(base)) == {"k5": "all"}
+    actions = {instant.action for instant in scan(base).timeline.completed}
+    assert actions == {"deltacommit" if table_type == "MERGE_ON_READ" else "commit", "replacecommit"}
+
+
+def test_the_commit_says_what_was_written(tmp_path: Path) -> None:
+    """Its operation, its schema and what the caller adds; and its profile names the groups before."""
+    base = new_table(tmp_path / "t")
+    write(base, FIRST, **BUCKETS)
+    report = write(base, [("k1", 2, "p", "b")], extra_metadata={"source": "orders"}, **BUCKETS)
+    timeline = base / ".hoodie/timeline"
+    (file,) = timeline.glob(f"{report.instant}_*.deltacommit")
+    metadata = read_commit_metadata(file.read_bytes(), file=file.name, layout=2)
+    assert metadata.operation_type == "UPSERT" and metadata.compacted is False
+    assert metadata.extra_metadata.keys() == {"schema", "source"}
+    inflight = timeline / f"{report.instant}.deltacommit.inflight"
+    profile = read_commit_metadata(inflight.read_bytes(), file=inflight.name, layout=2)
+    new, group = profile.partition_to_write_stats["p"]
+    assert (new.file_id, new.num_inserts) == ("", 0)
+    assert group.file_id and group.num_update_writes == 1 and group.prev_commit != "null"
+
+
+def test_a_new_partition_has_its_file(tmp_path: Path) -> None:
+    """With the instant that made it. Keeps 3 of write/write_run."""
+    base = new_table(tmp_path / "t")
+    report = write(base, FIRST)
+    found = read_partition_metadata((base / "p/.hoodie_partition_metadata").read_bytes(), file="p")
+    assert (found.commit_time, found.partition_depth) == (report.instant, 1)
+    before = (base / "p/.hoodie_partition_metadata").read_bytes()
+    write(base, [("k3", 1, "p", "b")])
+    assert (base / "p/.hoodie_partition_metadata").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("batch", "error"),
+    [
+        (rows_of([("", 1, "p", "a")]), UsageError),
+        (rows_of([("k1", 1, "p", "a")]).drop_columns(["v"]), UsageError),
+        (rows_of([("k1", 1, "p", "a")]).set_column(1, "ts", pa.array(["x"])), LakewardError),
+    ],
+    ids=["no-key", "a-column-less", "another-type"],
+)
+def test_bad_rows_leave_the_table_as_it_was(tmp_path: Path, batch: pa.RecordBatch, error: type[Exception]) -> None:
+    """Whatever is wrong with them, no reader sees a difference; columns are refused before anything is written. Keeps 1
+    of write/writing."""
+    base = new_table(tmp_path / "t")
+    write(base, FIRST)
+    before = everything(base)
+    with pytest.raises(error):
+        write(base, batch)
+    assert everything(base) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hoodie.table.cdc.enabled", "true"),
+        ("hoodie.populate.meta.fields", "false"),
+        ("hoodie.table.partial.update.mode", "IGNORE_DEFAULTS"),
+        ("hoodie.datasource.write.drop.partition.columns", "true"),
+        ("hoodie.table.keygenerator.type", "CUSTOM"),
+    ],
+)
+def test_tables_that_are_not_written(tmp_path: Path, name: str, value: str) -> None:
+    """Each by its property, and nothing is written."""
+    base = new_table(tmp_path / "t")
+    set_property(base, name, value)
+    before = everything(base)
+    with pytest.raises(Refused):
+        write(base, FIRST)
+    assert everything(base) == before
+
+
+def test_columns_are_not_guessed(tmp_path: Path) -> None:
+    """There is a commit, and no write on the timeline says what columns the table has. Keeps of write/refusals."""
+    base = new_table(tmp_path / "t")
+    (base / ".hoodie/timeline/20200101000000000_20200101000000001.rollback").write_bytes(b"x")
+    with pytest.raises(LakewardError):
+        write(base, FIRST)
+    assert not (base / "p").exists()
+
+
+class Meanwhile:
+    """A flow beside which something happens, once, when all of its files are written."""
+
+    def __init__(self, flow: InProcessFlow, act: Callable[[], object]) -> None:
+        self._flow = flow
+        self._acts = [act]
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._flow, name)
+
+    def write(self, *args: object, **named: object) -> object:
+        results = self._flow.write(*args, **named)  # type: ignore[arg-type]
+        while self._acts:
+            self._acts.pop()()
+        return results
+
+
+def write_while(
+    base: Path,
+    rows: list[Row],
+    act: Callable[[], object],
+    *,
+    retries: int = 0,
+    processes: ScriptedProcesses | None = None,
+    **request: object,
+) -> int:
+    """Returns how often the write began."""
+    storage = LocalStorage()
+    table = serviced_table(str(base), storage, processes or ScriptedProcesses(), writers_stopped=False)
+    table = replace(table, clock=CLOCK)
+    flow = Meanwhile(InProcessFlow(storage, [rows_of(rows)]), act)
+    asked = WriteRequest(WriteOperation.UPSERT, conflict_retries=retries, **request)  # type: ignore[arg-type]
+    return write_rows(table, asked, flow, COLUMNS).tries  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("index", [BUCKETS, {}], ids=["buckets", "simple"])
+def test_two_writes_of_one_group_meet(tmp_path: Path, index: dict[str, object]) -> None:
+    """The one that commits later fails, and leaves nothing; asked to, it begins again. Keeps 1 of write/write_run, and
+    Keeps 2 of write/writing."""
+    base = new_table(tmp_path / "t", table_type="COPY_ON_WRITE")
+    write(base, FIRST, **index)
+
+    def other(value: str) -> Callable[[], object]:
+        return lambda: write(base, [("k1", 2, "p", value)], options={"writers_stopped": False}, clock=CLOCK, **index)
+
+    with pytest.raises(Conflict, match="met another writer"):
+        write_while(base, [("k1", 3, "p", "ours")], other("theirs"), **index)
+    assert values(read_rows(base)) == {"k1": "theirs", "k2": "a"}
+    assert scan(base).timeline.pending == () and not scan(base).uncommitted_files
+    assert write_while(base, [("k1", 3, "p", "ours")], other("again"), retries=1, **index) == 2
+    assert values(read_rows(base)) == {"k1": "ours", "k2": "a"}
+
+
+def test_writes_of_other_groups_do_not_meet(tmp_path: Path) -> None:
+    """Each in a partition of its own."""
+    base = new_table(tmp_path / "t")
+    write(base, FIRST)
+    act = lambda: write(base, [("k2", 2, "q", "theirs")], options={"writers_stopped": False}, clock=CLOCK)  # noqa: E731
+    assert write_while(base, [("k1", 2, "p", "ours")], act) == 1
+    assert values(read_rows(base)) == {"k1": "ours", "k2": "theirs"}
+
+
+def test_a_new_bucket_of_two_writers(tmp_path: Path) -> None:
+    """Both open it: the later one begins again, and finds the other's group."""
+    base = new_table(tmp_path / "t")
+    act = lambda: write(base, [("k1", 2, "p", "theirs")], options={"writers_stopped": False}, clock=CLOCK, **BUCKETS)  # noqa: E731
+    assert write_while(base, [("k1", 3, "p", "ours")], act, retries=1, **BUCKETS) == 2
+    assert len(read_rows(base)) == 1 and values(read_rows(base)) == {"k1": "ours"}
+
+
+def test_a_cancelled_write_leaves_nothing(tmp_path: Path) -> None:
+    """Neither an instant nor a file; and says that its rows were not written."""
+    base = new_table(tmp_path / "t")
+    write(base, FIRST)
+
+    def cancel() -> None:
+        raise Cancelled("stopped", why="", remedy="")
+
+    with pytest.raises(Cancelled):
+        write_while(base, [("k1", 2, "p", "ours")], cancel)
+    assert scan(base).timeline.pending == () and not scan(base).uncommitted_files
+    assert values(read_rows(base)) == {"k1": "a", "k2": "a"}
+
+
+def test_what_other_engines_left_stays(tmp_path: Path) -> None:
+    """A write without our heartbeat is another engine's to roll back, also where it is dead. Keeps 2 of
+    write/beginning."""
+    base = new_table(tmp_path / "t")
+    write(base, FIRST)
+    (base / ".hoodie/timeline/20200101000000000.deltacommit.requested").touch()
+    heartbeat = Path(heartbeat_path(str(base), "20200101000000000"))
+    heartbeat.parent.mkdir(exist_ok=True)
+    heartbeat.touch()
+    write(base, [("k1", 2, "p", "b")], options={"writers_stopped": False}, clock=CLOCK)
+    assert [instant.time for instant in scan(base).timeline.pending] == ["20200101000000000"]
+    assert heartbeat.exists()
+
+
+def test_the_index_kind_is_in_the_request() -> None:
+    """The default is Hudi's on Spark."""
+    assert WriteRequest(WriteOperation.UPSERT).index is IndexKind.SIMPLE
