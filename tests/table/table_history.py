@@ -10,12 +10,15 @@ Keeps:   1. equal seed, equal history;
 
 from __future__ import annotations
 
+import io
 import json
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -55,8 +58,13 @@ class Write:
 
 
 class TableHistory:
-    def __init__(self, base: Path, seed: int) -> None:
+    def __init__(self, base: Path, seed: int, *, native: bool = False) -> None:
+        """
+        Args:
+            native: the table has version 10, and its logs are native.
+        """
         self.base = base
+        self.native = native
         self.chance = random.Random(seed)
         self.partitions = ("",) if seed % 5 == 0 else ("p=1", "2024/01", "2024/02", "a b", "p=2")
         self.timeline = base / ".hoodie" / "timeline"
@@ -174,8 +182,20 @@ class TableHistory:
         )
         write = Write(self._now(), action, plan=CompactionPlan(operations), operation="COMPACT")
         assert write.plan is not None
-        self._pend(write, "requested", write_compaction_plan(write.plan))
+        self._pend(write, "requested", self._plan_bytes(write.plan))
         self.pending.append(write)
+
+    def _plan_bytes(self, plan: CompactionPlan) -> bytes:
+        if not self.native:
+            return write_compaction_plan(plan)
+        # No plan with native logs is written yet: another program's has these names.
+        bare = write_compaction_plan(replace(plan, operations=tuple(replace(o, log_files=()) for o in plan.operations)))
+        reader = fastavro.reader(io.BytesIO(bare))
+        record: Any = next(reader)
+        for fields, operation in zip(record["operations"], plan.operations, strict=True):
+            fields["deltaFilePaths"] = list(operation.log_files)
+        schema: Any = reader.writer_schema
+        return write_record(schema, record)
 
     def start_plan(self) -> None:
         if write := self._a_plan(started=False):
@@ -288,6 +308,8 @@ class TableHistory:
 
     def set_properties(self) -> None:
         lines = {**PROPERTIES, "hoodie.some.number": str(self.chance.randint(0, 10**6))}
+        if self.native:
+            lines["hoodie.table.version"] = "10"
         file = self.base / ".hoodie" / "hoodie.properties"
         file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
 
@@ -325,7 +347,11 @@ class TableHistory:
         self._add(write, partition, file_id, f"{file_id}_1-0-0_{write.time}.parquet")
 
     def _add_log(self, write: Write, partition: str, file_id: str) -> None:
-        self._add(write, partition, file_id, f".{file_id}_{write.time}.log.1_1-0-0")
+        if not self.native or self.chance.random() < 0.2:  # some of before the upgrade
+            self._add(write, partition, file_id, f".{file_id}_{write.time}.log.1_1-0-0")
+            return
+        for kind in self.chance.choice([["log"], ["deletes"], ["log", "deletes"]]):
+            self._add(write, partition, file_id, f"{file_id}_1-0-0_{write.time}_1.{kind}.parquet")
 
     def _add(self, write: Write, partition: str, file_id: str, name: str) -> None:
         path = f"{partition}/{name}" if partition else name

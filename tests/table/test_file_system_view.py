@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.format.file_name import AnyLogName, LogFileName, parse_any_log
 from lakeward.format.timeline.instant import Instant, State, instant_file_name, parse_instant
 from lakeward.storage.storage import FileStatus
 from lakeward.table.file_system_view import (
@@ -45,6 +46,7 @@ def read_cases() -> tuple[str, list[Case]]:
 
 def build(text: str) -> FileSystemView:
     layout = 2
+    native = False
     instants: list[Instant] = []
     files: list[FileStatus] = []
     archived: dict[str, str] = {}
@@ -62,6 +64,9 @@ def build(text: str) -> FileSystemView:
             case ["log", group, time, *version]:
                 number, _, suffix = (version or ["1"])[0].partition(".")
                 files.append(file(f".{group}_{ERA}{time}.log.{number}_0-1-2{suffix and '.' + suffix}"))
+            case ["native", group, time, kind, *version]:
+                native = True
+                files.append(file(f"{group}_0-1-2_{ERA}{time}_{(version or ['1'])[0]}.{kind}.parquet"))
             case ["plan", group, time]:
                 plans["p", group] = ERA + time
             case ["replaced", group, time]:
@@ -70,7 +75,7 @@ def build(text: str) -> FileSystemView:
                 instants.extend(read_instant(times, action, layout))
             case _:
                 raise AssertionError(f"no such line in a case: {line!r}")
-    partition = sort_files("p", files)
+    partition = sort_files("p", files, native=native)
     timeline = Timeline(tuple(instants))
     assert layout == 1 or archived.keys() <= archived_instants([partition], timeline)
     return build_file_groups(
@@ -102,17 +107,21 @@ def as_text(view: FileSystemView) -> str:
         for slice_ in group.slices:
             base = short(slice_.base_file.instant) if slice_.base_file else "-"
             logs = " ".join(
-                short(log.instant) + (f".{log.name.version}" if log.name.version > 1 else "") + log.name.suffix
+                short(log.instant) + (f".{log.name.version}" if log.name.version > 1 else "") + ending(log.name)
                 for log in slice_.log_files
             )
             lines.append(f"{group.file_id} {short(slice_.base_instant)}: base {base}, logs {logs or '-'}")
     lines += [f"frozen {group.file_id} at {short(group.instant)}" for group in view.frozen]
     for path in view.uncommitted:
         name = path.removeprefix("p/")
-        kind = "log" if name.startswith(".") else "base"
+        kind = "base" if parse_any_log(name, native=True) is None else "log"
         group = name.lstrip(".").partition("_")[0]
         lines.append(f"hidden {kind} {group} t{name.partition(ERA)[2][:2]}")
     return "\n".join(lines)
+
+
+def ending(name: AnyLogName) -> str:
+    return name.suffix if isinstance(name, LogFileName) else f":{name.kind}"
 
 
 def short(instant: str) -> str:
@@ -163,7 +172,9 @@ def test_every_committed_file_has_one_place() -> None:
         assert len(placed) == len(set(placed)), case.rule
         assert not set(placed) & set(view.uncommitted), case.rule
         lost = {"g"} if "replaced g" in case.table else {group.file_id for group in view.frozen}
-        groups_of_files = [line.split()[:2] for line in case.table.splitlines() if line.startswith(("base ", "log "))]
+        groups_of_files = [
+            line.split()[:2] for line in case.table.splitlines() if line.startswith(("base ", "log ", "native "))
+        ]
         expected = [group for _, group in groups_of_files if group not in lost]
         hidden = [p for p in view.uncommitted if p.removeprefix("p/").lstrip(".").partition("_")[0] not in lost]
         assert len(placed) + len(hidden) == len(expected), case.rule
@@ -177,3 +188,15 @@ def test_names_that_fit_no_grammar_are_reported() -> None:
 
     assert sorted_files.unrecognised == ("p/g_0-1-2_20260101000000010.parquet.tmp",)
     assert sorted_files.base_files == sorted_files.log_files == ()
+
+
+def test_native_logs_are_logs_where_the_version_has_them() -> None:
+    """In any other table they are reported, whatever their kind, and a version with zeros in front in all tables: Hudi
+    reads it as a number. Keeps 3 of table/file_system_view."""
+    ends = ["1.log.parquet", "1.deletes.parquet", "1.cdc.parquet", "1.log.lance"]
+    files = [file(f"g_0-1-2_{ERA}20_{end}") for end in [*ends, "01.log.parquet"]]
+    old, new = (sort_files("p", files, native=native) for native in (False, True))
+    assert (old.log_files, len(old.unrecognised)) == ((), 5)
+    assert [log.file_name.rpartition("_")[2] for log in new.log_files] == ends
+    assert new.unrecognised == (f"p/g_0-1-2_{ERA}20_01.log.parquet",)
+    assert not old.base_files and not new.base_files

@@ -15,7 +15,9 @@ from lakeward.verify.check_report import CheckReport
 from lakeward.verify.metadata_check import SampleSize
 from lakeward.verify.table_verification import verify_table
 from tests.clocks import SkippingClock
+from tests.format.log.native_log.native_files import data_file, row
 from tests.golden_tables import copy_golden
+from tests.version_10 import set_version, with_native_logs
 
 
 @pytest.fixture
@@ -165,3 +167,22 @@ def test_what_a_second_snapshot_does_not_show_is_no_problem(base: Path) -> None:
     storage = Healing(log)
     SAME_SIZE["length of the block"](log)
     assert verify(base, storage).problems == () and storage.opened == 2
+
+
+def test_the_footers_of_native_logs_are_read(tmp_path: Path) -> None:
+    """One that is whole is checked, one that is not is damage, and one of a newer version is said not to be checked."""
+    content = data_file([row("a")])
+    for case, (newer, problems, notes) in {
+        "whole": (content, 0, 0),
+        "no Parquet": (content[:-1] + b"?", 1, 0),
+        "no schema": (content.replace(b'"SCHEMA"', b'"XCHEMA"'), 1, 0),
+        "newer": (content.replace(b'"VERSION":"2"', b'"VERSION":"3"'), 0, 1),
+    }.items():
+        base = copy_golden("v9", tmp_path / case)
+        names = with_native_logs(base, newer)
+        set_version(base, 10)
+        report = verify(base)
+        assert [problem.subject for problem in report.problems] == [f"p/{names[-1]}"] * problems, case
+        assert len([note for note in report.notes if "of version 3" in note]) == notes, case
+        (logs_checked,) = (check for check in report.checks if check.name == "logs")
+        assert (logs_checked.checked, logs_checked.of) == (3 - notes, 3), case

@@ -18,7 +18,7 @@ from lakeward.errors import NotFound, Refused, UsageError
 from lakeward.execute.archive.preview import archive_plan_of
 from lakeward.execute.clean.choosing import CleanChoice, find_retention
 from lakeward.execute.stuck_services import Judge
-from lakeward.format.file_name import parse_data_file
+from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.clean_plan import clean_plan_root, read_clean_plan
 from lakeward.format.timeline.commit_metadata import CommitMetadata
 from lakeward.format.timeline.instant import State
@@ -108,7 +108,7 @@ class Explained:
         )
         path = find_path(given, base_path=self._opened.base_path, snapshot=self.snapshot, facts=facts)
         if not any(path == known for files in self.snapshot.files for known, _ in files.sizes):
-            name = parse_data_file(path.rpartition("/")[2])
+            name = parse_any_data_file(path.rpartition("/")[2], native=True)
             assert name is not None, "find_path looks at it"
             commit = self._commit(name.instant)
             facts = replace(facts, rolled_back=self._rolled_back(), committed=_paths(commit))
@@ -225,4 +225,4 @@ def _paths(commit: CommitMetadata | None) -> list[str]:
     """Paths of the files that a commit wrote, once each."""
     stats = () if commit is None else commit.partition_to_write_stats.values()
     paths = (path for of in stats for stat in of for path in (stat.path, *(stat.cdc_stats or ())) if path is not None)
-    return sorted({path for path in paths if parse_data_file(path.rpartition("/")[2]) is not None})
+    return sorted({path for path in paths if parse_any_data_file(path.rpartition("/")[2], native=True) is not None})

@@ -145,6 +145,13 @@ class NativeLogName:
         """Hudi's order of the logs in a slice: of what one flush wrote, rows come before deletes, then changes."""
         return (self.instant, self.version, self.write_token, _ORDER_OF_KINDS[self.kind])
 
+    @property
+    def is_cdc(self) -> bool:
+        return self.kind is NativeLogKind.CHANGES
+
+
+AnyLogName = LogFileName | NativeLogName
+
 
 def parse_base_file(name: str, *, extension: str = PARQUET) -> BaseFileName | None:
     match = _BASE_FILE.fullmatch(name)
@@ -165,6 +172,20 @@ def parse_log_file(name: str) -> LogFileName | None:
 def parse_data_file(name: str, *, extension: str = PARQUET) -> BaseFileName | LogFileName | None:
     """The name of either; none is of both grammars."""
     return parse_base_file(name, extension=extension) or parse_log_file(name)
+
+
+def parse_any_log(name: str, *, native: bool) -> AnyLogName | None:
+    """The name of a log of a table.
+
+    Args:
+        native: the table's version has native logs. To readers of others such a file is no log.
+    """
+    return parse_log_file(name) or (parse_native_log(name) if native else None)
+
+
+def parse_any_data_file(name: str, *, native: bool) -> BaseFileName | AnyLogName | None:
+    """The name of a base file or log of a table; `native` as in `parse_any_log`."""
+    return parse_base_file(name) or parse_any_log(name, native=native)
 
 
 def parse_native_log(name: str) -> NativeLogName | None:

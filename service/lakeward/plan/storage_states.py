@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from lakeward.format.file_name import parse_data_file
+from lakeward.format.file_name import parse_any_data_file
 from lakeward.plan.clean.decision import CleanOutcome, SliceDecision
 from lakeward.storage.storage import parent
 from lakeward.table.file_group import FileSlice, FrozenGroup
@@ -138,7 +138,7 @@ class _Unplaced:
         self._uncommitted = frozenset(snapshot.uncommitted_files)
 
     def state(self, path: str) -> FileState:
-        name = parse_data_file(path.rpartition("/")[2])
+        name = parse_any_data_file(path.rpartition("/")[2], native=True)
         assert name is not None, "it was sorted by its name"
         if (parent(path), name.file_id) in self._frozen and path not in self._uncommitted:
             return FileState.FROZEN

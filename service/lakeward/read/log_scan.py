@@ -35,7 +35,7 @@ import pyarrow as pa
 
 from lakeward.errors import BrokenFile, NotFound, Unsupported
 from lakeward.format.avro.schema import REQUIRED_KEY, block_schema
-from lakeward.format.file_name import CDC_SUFFIX, parse_log_file
+from lakeward.format.file_name import CDC_SUFFIX, parse_any_log, parse_log_file
 from lakeward.format.log.block import (
     KEY_COLUMN,
     BlockType,
@@ -175,7 +175,7 @@ def _damage(block: CorruptBlock) -> DamagedFile:
 
 
 def _damaged(path: str, detail: str) -> DamagedFile:
-    name = parse_log_file(posixpath.basename(path))
+    name = parse_any_log(posixpath.basename(path), native=True)
     return DamagedFile(path, name.instant if name is not None else "", DamageKind.CORRUPT_BLOCK, detail=detail)
 
 

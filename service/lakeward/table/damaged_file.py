@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from lakeward.errors import DamagedFiles
-from lakeward.format.file_name import parse_log_file
+from lakeward.format.file_name import parse_any_log
 
 
 class DamageKind(StrEnum):
@@ -56,7 +56,7 @@ class DamagedFile:
 
     @property
     def is_log(self) -> bool:
-        return parse_log_file(posixpath.basename(self.path)) is not None
+        return parse_any_log(posixpath.basename(self.path), native=True) is not None
 
     @property
     def what(self) -> str:

@@ -34,6 +34,8 @@ class DataFiles:
     content: TimelineContent
     files: tuple[PartitionFiles, ...]
     archived: ArchivedTimes
+    native: bool
+    """The table's version has native logs."""
 
     def without(self, gone: Collection[str], written: Iterable[WrittenBy]) -> FileSystemView:
         """The newest file groups as they would be if these writes and plans had never been, and no file of them; those
@@ -59,7 +61,9 @@ class DataFiles:
             archived=self.archived.completion_times,
             pending_compactions={group: at for group, at in content.pending_compactions.items() if at not in gone},
             replaced={group: at for group, at in content.replaced.items() if at not in gone},
-            damage=find_damage(files, (each for each in written if each.instant not in gone), timeline),
+            damage=find_damage(
+                files, (each for each in written if each.instant not in gone), timeline, native=self.native
+            ),
         )
 
     def with_files(
@@ -73,7 +77,8 @@ class DataFiles:
                 status = FileStatus(join(base_path, file.path), file.size, 0.0, False)
                 missing.setdefault(file.partition_path, []).append(status)
         for path, statuses in missing.items():
-            added, there = sort_files(path, statuses), found.get(path, PartitionFiles(path, (), (), ()))
+            added = sort_files(path, statuses, native=self.native)
+            there = found.get(path, PartitionFiles(path, (), (), ()))
             base_files, log_files = (*there.base_files, *added.base_files), (*there.log_files, *added.log_files)
             found[path] = replace(
                 there,
@@ -97,7 +102,8 @@ class DataFiles:
 def list_data_files(storage: Storage, base_path: str, config: TableConfig, timeline: Timeline) -> DataFiles:
     """All that there are; `timeline` was listed before."""
     content = TimelineReader(storage, base_path, config, timeline).read()
-    found = find_partitions(storage, base_path)
-    files = tuple(sort_files(partition.path, partition.files) for partition in found.partitions)
+    native = config.version.has_native_logs
+    found = find_partitions(storage, base_path, native=native)
+    files = tuple(sort_files(partition.path, partition.files, native=native) for partition in found.partitions)
     archived = load_archived_times(storage, base_path, config, archived_instants(files, timeline))
-    return DataFiles(timeline, config.layout, content, files, archived)
+    return DataFiles(timeline, config.layout, content, files, archived, native)

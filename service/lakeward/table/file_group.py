@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lakeward.format.file_name import LogFileName
+from lakeward.format.file_name import AnyLogName
 from lakeward.table.damaged_file import DamagedFile
 
 
@@ -37,7 +37,7 @@ class BaseFile:
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    name: LogFileName
+    name: AnyLogName
     partition_path: str
     size: int
 

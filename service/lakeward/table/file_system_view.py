@@ -19,7 +19,8 @@ Keeps:   1. a committed file is in exactly one slice, or its group is frozen;
             completion time from the history (Hudi issue 14365 lost data by guessing it), and a log of changes only
             where the base file is gone that was written with it; one between a savepoint and what was not archived is
             not older, and a group for which the history says that it completed is frozen;
-         3. a file whose name fits no grammar is in no slice and is reported;
+         3. a file whose name fits no grammar is in no slice and is reported; so is a native log, but in a table whose
+            version has them;
          4. no group has a damaged file in what a reader of its newest slice reads, but logs that were accepted.
 """
 
@@ -34,9 +35,9 @@ from lakeward.format.file_name import (
     PARQUET,
     BaseFileName,
     is_native_log,
+    parse_any_data_file,
+    parse_any_log,
     parse_base_file,
-    parse_data_file,
-    parse_log_file,
 )
 from lakeward.format.partition_metadata import is_partition_metadata
 from lakeward.format.timeline.instant import State, comparable_time
@@ -150,7 +151,8 @@ def _by_file_id(damage: Iterable[DamagedFile]) -> Mapping[str, Sequence[DamagedF
     found: dict[str, list[DamagedFile]] = defaultdict(list)
     for file in damage:
         name = posixpath.basename(file.path)
-        if (parsed := parse_data_file(name)) is not None:
+        # What was found to be damaged was a file of the table, of whichever names it has.
+        if (parsed := parse_any_data_file(name, native=True)) is not None:
             found[parsed.file_id].append(file)
     return found
 
@@ -160,9 +162,15 @@ def _is_acceptable(file: DamagedFile) -> bool:
     return file.is_log and file.kind is not DamageKind.ORPHAN
 
 
-def sort_files(partition_path: str, files: Iterable[FileStatus], *, extension: str = PARQUET) -> PartitionFiles:
+def sort_files(
+    partition_path: str, files: Iterable[FileStatus], *, extension: str = PARQUET, native: bool = False
+) -> PartitionFiles:
     """Tell base files and logs by their names. Hudi takes any name with the base format's extension in it for a
-    base file, so such a name that fits no grammar is worth reporting; everything else is not ours to judge."""
+    base file, so such a name that fits no grammar is worth reporting; everything else is not ours to judge.
+
+    Args:
+        native: the table's version has native logs; in others they are reported.
+    """
     base_files: list[BaseFile] = []
     log_files: list[LogFile] = []
     unrecognised: list[str] = []
@@ -170,10 +178,10 @@ def sort_files(partition_path: str, files: Iterable[FileStatus], *, extension: s
     for status in files:
         if status.is_link:
             path = join(partition_path, status.name)
-            links.append(FoundLink(format_path(path), _stands_for(status.name, extension)))
+            links.append(FoundLink(format_path(path), _stands_for(status.name, extension, native)))
         elif (base := parse_base_file(status.name, extension=extension)) is not None:
             base_files.append(_base_file(base, partition_path, status))
-        elif (log := parse_log_file(status.name)) is not None:
+        elif (log := parse_any_log(status.name, native=native)) is not None:
             log_files.append(LogFile(log, partition_path, status.size))
         elif is_native_log(status.name) or _looks_like_base_file(status.name, extension):
             unrecognised.append(format_path(join(partition_path, status.name)))
@@ -194,8 +202,9 @@ def archived_instants(partitions: Sequence[PartitionFiles], timeline: Timeline) 
     return frozenset(of_logs - known) | _behind_savepoint(of_bases - known, timeline)
 
 
-def _stands_for(name: str, extension: str) -> StandsFor:
-    is_data = f".{extension}" in name or parse_log_file(name) is not None or is_partition_metadata(name)
+def _stands_for(name: str, extension: str, native: bool) -> StandsFor:
+    is_log = parse_any_log(name, native=native) is not None
+    is_data = f".{extension}" in name or is_log or is_partition_metadata(name)
     return StandsFor.DATA_FILE if is_data else StandsFor.NOTHING
 
 

@@ -52,4 +52,6 @@ def find_table_partitions(
         listing = load_listing(storage, base_path, config, timeline, clock=clock)
         known = listing.partitions()
         return FoundPartitions(listing.list_partitions(known if only is None else set(only).intersection(known)))
-    return find_partitions(storage, base_path) if only is None else list_partitions(storage, base_path, only)
+    if only is not None:
+        return list_partitions(storage, base_path, only)
+    return find_partitions(storage, base_path, native=config.version.has_native_logs)

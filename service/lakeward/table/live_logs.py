@@ -18,6 +18,7 @@ Keeps:   1. every log of the slice is live, or superseded (merged into an output
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -78,17 +79,22 @@ def live_logs(
     by_name = {log.name.text: log for log in logs}
     merged: dict[str, tuple[LogFile, ...]] = {}
     outputs = frozenset(compaction.instant for compaction in log_compactions)
-    output_names = {log.instant: name for name, log in by_name.items() if log.instant in outputs}
+    output_names: dict[str, list[str]] = defaultdict(
+        list
+    )  # an output of rows and one of deletes, where logs are native
+    for name, log in by_name.items():
+        if log.instant in outputs:
+            output_names[log.instant].append(name)
     hidden: set[str] = set()
     for compaction in log_compactions:
-        output = output_names.get(compaction.instant)
-        if output is None:
+        if not (written := output_names.get(compaction.instant)):
             continue
         if not compaction.log_files <= by_name.keys():
             # A full compaction took its sources away from under it: readers never use it.
-            hidden.add(output)
+            hidden.update(written)
             continue
-        merged[output] = tuple(by_name[name] for name in sorted(compaction.log_files))
+        sources = tuple(by_name[name] for name in sorted(compaction.log_files))
+        merged |= dict.fromkeys(written, sources)
         hidden |= compaction.log_files
     live = tuple(log for name, log in by_name.items() if name not in hidden and not log.name.is_cdc)
     found = LiveLogs(logs, live, merged, outputs)

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lakeward.errors import LinkInTable
-from lakeward.format.file_name import parse_data_file
+from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.partition_metadata import is_partition_metadata
 from lakeward.storage.storage import FileStatus, Storage, join
 from lakeward.table.file_group import FrozenGroup
@@ -43,8 +43,12 @@ class FoundPartitions:
     """File groups in partitions whose names are no text."""
 
 
-def find_partitions(storage: Storage, base_path: str) -> FoundPartitions:
-    """All partitions."""
+def find_partitions(storage: Storage, base_path: str, *, native: bool = False) -> FoundPartitions:
+    """All partitions.
+
+    Args:
+        native: the table's version has native logs; file groups in partitions whose names are no text may be of such.
+    """
     found: list[Partition] = []
     links: list[FoundLink] = []
     nameless: list[FrozenGroup] = []
@@ -57,7 +61,7 @@ def find_partitions(storage: Storage, base_path: str) -> FoundPartitions:
             if is_text(path):
                 found.append(Partition(path, files_of(entries)))
             else:
-                nameless.extend(_nameless(path, entries))
+                nameless.extend(_nameless(path, entries, native=native))
             continue
         for entry in reversed(entries):
             below = join(path, entry.name)
@@ -91,11 +95,11 @@ def list_partitions(storage: Storage, base_path: str, paths: Iterable[str]) -> F
     return FoundPartitions(tuple(found), tuple(links))
 
 
-def _nameless(path: str, entries: Iterable[FileStatus]) -> list[FrozenGroup]:
+def _nameless(path: str, entries: Iterable[FileStatus], *, native: bool) -> list[FrozenGroup]:
     """The file groups of a partition that no plan can name, with the newest instant of each."""
     instants: dict[str, str] = {}
     for entry in entries:
-        if (name := parse_data_file(entry.name)) is not None:
+        if (name := parse_any_data_file(entry.name, native=native)) is not None:
             instants[name.file_id] = max(name.instant, instants.get(name.file_id, ""))
     why = "the name of its partition is no UTF-8, so neither a plan nor any program of Hudi's can name it"
     return [FrozenGroup(format_path(path), *group, why, is_nameable=False) for group in sorted(instants.items())]

@@ -132,14 +132,21 @@ class SnapshotCache:
         self._facts: dict[str, BaseFileFacts] = {}
         self._rows: dict[str, int] = {}
         self._sorted: dict[str, tuple[tuple[FileStatus, ...], PartitionFiles]] = {}
+        self._native = False
+        """The names by which these were sorted: an upgrade brings others."""
 
-    def sort(self, partitions: Iterable[Partition]) -> list[PartitionFiles]:
-        """The files of each by their names. Partitions that are not among them are forgotten."""
-        before, self._sorted = self._sorted, {}
+    def sort(self, partitions: Iterable[Partition], *, native: bool) -> list[PartitionFiles]:
+        """The files of each by their names. Partitions that are not among them are forgotten.
+
+        Args:
+            native: as in `sort_files`.
+        """
+        before, self._sorted = self._sorted if native is self._native else {}, {}
+        self._native = native
         for partition in partitions:
             known = before.get(partition.path)
             if known is None or known[0] != partition.files:
-                known = (partition.files, sort_files(partition.path, partition.files))
+                known = (partition.files, sort_files(partition.path, partition.files, native=native))
             self._sorted[partition.path] = known
         return [files for _, files in self._sorted.values()]
 
@@ -231,12 +238,13 @@ def _scan(
     content = reader.read()
     places = partitions if only is None else _places(only)
     found = find_table_partitions(storage, base_path, loaded.config, timeline, source=listing, clock=clock, only=places)
-    files = known.sort(found.partitions)
+    native = loaded.config.version.has_native_logs
+    files = known.sort(found.partitions, native=native)
     archived = load_archived_times(storage, base_path, loaded.config, archived_instants(files, timeline))
     damage: Mapping[str, Sequence[DamagedFile]] = {}
     # In layout 1 logs grow, and no commit says how long they are.
     if files and loaded.config.layout >= 2:
-        damage = find_damage(files, reader.written_files(known.written), timeline)
+        damage = find_damage(files, reader.written_files(known.written), timeline, native=native)
 
     def wanted(bases: Sequence[BaseFile]) -> list[BaseFile]:
         return [base for base in bases if only is None or (parent(base.path), base.file_id) in only]

@@ -15,6 +15,7 @@
     change capture                   yes     yes
     deletes ordered by text          yes     yes
     hybrid plans                             yes
+    native logs                              yes
 
 Touches: nothing.
 Keeps:   1. a version that this release does not know is not writable, and neither is a table without one;
@@ -153,6 +154,11 @@ class TableVersion:
     @property
     def has_hybrid_plans(self) -> bool:
         """One plan may hold FULL and LOG operations, and readers rank a LOG output by its own instant."""
+        return self._is_at_least(10)
+
+    @property
+    def has_native_logs(self) -> bool:
+        """Logs may be files of the base files' format. To readers of older tables these are base files."""
         return self._is_at_least(10)
 
     def _is_at_least(self, number: int) -> bool:

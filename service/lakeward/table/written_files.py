@@ -26,7 +26,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lakeward.format.file_name import parse_base_file, parse_log_file
+from lakeward.format.file_name import parse_any_log, parse_base_file
 from lakeward.format.timeline.commit_metadata import WrittenFiles
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.table.damaged_file import DamagedFile, DamageKind
@@ -44,11 +44,15 @@ class WrittenBy:
 
 
 def find_damage(
-    partitions: Iterable[PartitionFiles], written: Iterable[WrittenBy], timeline: Timeline
+    partitions: Iterable[PartitionFiles], written: Iterable[WrittenBy], timeline: Timeline, *, native: bool = False
 ) -> dict[str, tuple[DamagedFile, ...]]:
-    """The damaged files of these partitions, by partition path and then by path."""
+    """The damaged files of these partitions, by partition path and then by path.
+
+    Args:
+        native: as in `sort_files`.
+    """
     completed = _Completed(timeline)
-    scans = {files.partition_path: _PartitionScan(files, completed) for files in partitions}
+    scans = {files.partition_path: _PartitionScan(files, completed, native=native) for files in partitions}
     for told in written:
         for scan in scans.values():
             scan.hold(told.instant, told.files.get(scan.path, {}))
@@ -93,8 +97,9 @@ class _Completed:
 class _PartitionScan:
     """One partition while the commits are gone through."""
 
-    def __init__(self, files: PartitionFiles, completed: _Completed) -> None:
+    def __init__(self, files: PartitionFiles, completed: _Completed, *, native: bool) -> None:
         self.path = files.partition_path
+        self._native = native
         self._completed = completed
         self._files: dict[str, BaseFile | LogFile] = {base.path: base for base in files.base_files}
         self._files |= {log.path: log for log in files.log_files if not log.name.is_cdc}
@@ -126,7 +131,7 @@ class _PartitionScan:
 
     def _should_be_here(self, instant: str, path: str) -> bool:
         name = posixpath.basename(path)
-        base, log = parse_base_file(name), parse_log_file(name)
+        base, log = parse_base_file(name), parse_any_log(name, native=self._native)
         if log is not None and log.is_cdc:
             return False
         parsed = base or log

@@ -40,7 +40,7 @@ def find_gone_partitions(storage: Storage, snapshot: TableSnapshot, *, check: st
         archived={},
         pending_compactions=snapshot.pending_compactions,
         replaced=snapshot.replaced,
-        damage=find_damage(empty, reader.written_files(), timeline),
+        damage=find_damage(empty, reader.written_files(), timeline, native=config.version.has_native_logs),
     )
     lost: dict[str, list[FrozenGroup]] = {}
     for group in view.frozen:

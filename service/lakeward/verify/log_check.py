@@ -1,24 +1,28 @@
 """Are the logs that queries read whole? Every block head of the newest slices' logs, without merging anything.
 
 A file may be as long as its commit says and broken within. Which of its blocks are sound is seen without reading what
-they hold. Logs of groups that are frozen are not read: their damage is told already.
+they hold; of a native log the footer is read, without which no reader reads it. Logs of groups that are frozen are not
+read: their damage is told already.
 
-Touches: reads block heads; writes nothing and takes no lock.
+Touches: reads block heads and footers; writes nothing and takes no lock.
 Keeps:   1. damage is told only if a fresh snapshot still has that log, and it is damaged still;
          2. a failed read ends the check, and a log that a cleaner removes meanwhile is not checked: neither is damage;
          3. a block that we could not merge is no damage.
-Memory:  one block head at a time, and what is wrong.
+Memory:  one block head or footer at a time, and what is wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 
-from lakeward.errors import NotFound, Unsupported
-from lakeward.read.log_scan import find_block_damage
-from lakeward.storage.storage import Storage
+from lakeward.errors import BrokenFile, NotFound, Unsupported
+from lakeward.format.file_name import NativeLogName
+from lakeward.format.log.native_log.reader import open_native_log
+from lakeward.read.log_scan import broken_log, find_block_damage
+from lakeward.storage.storage import Storage, join
 from lakeward.table.damaged_file import DamagedFile
+from lakeward.table.file_group import LogFile
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.verify.check_report import Check, CheckReport, Problem
 
@@ -36,7 +40,8 @@ def check_logs(storage: Storage, snapshot: TableSnapshot, snapshot_now: Callable
     damage = found.damage
     if damage:
         again = _Found(storage, snapshot.base_path)
-        again.read(sorted({file.path for file in damage} & set(_logs_of(snapshot_now()))))
+        damaged = {file.path for file in damage}
+        again.read(sorted((log for log in _logs_of(snapshot_now()) if log.path in damaged), key=lambda log: log.path))
         damage = again.damage
     problems = tuple(Problem(LOGS, file.path, f"{file.what}.", file.remedy) for file in damage)
     return CheckReport((Check(LOGS, found.checked, len(logs), "log files"),), problems, tuple(found.notes))
@@ -52,25 +57,37 @@ class _Found:
         self.notes: list[str] = []
         self.checked = 0
 
-    def read(self, logs: Iterable[str]) -> None:
-        for path in logs:
+    def read(self, logs: Iterable[LogFile]) -> None:
+        for log in logs:
             # What is gone since the snapshot is not counted as checked.
             with suppress(NotFound):
-                self._read_one(path)
+                self._read_one(log)
 
-    def _read_one(self, path: str) -> None:
+    def _read_one(self, log: LogFile) -> None:
+        find = self._native_damage if isinstance(log.name, NativeLogName) else self._block_damage
         try:
-            for damaged in find_block_damage(self._storage, self._base_path, path):
+            for damaged in find(log):
                 self.damage.append(damaged)
             self.checked += 1
         except Unsupported as error:
             self.notes.append(f"{error.what} What lies behind it in that log was not checked.")
 
+    def _block_damage(self, log: LogFile) -> Iterator[DamagedFile]:
+        return find_block_damage(self._storage, self._base_path, log.path)
 
-def _logs_of(snapshot: TableSnapshot) -> list[str]:
+    def _native_damage(self, log: LogFile) -> Iterator[DamagedFile]:
+        assert isinstance(log.name, NativeLogName)
+        try:
+            with self._storage.open_input(join(self._base_path, log.path)) as file:
+                open_native_log(file, log.size, log.name, where=log.path)
+        except BrokenFile as error:
+            yield broken_log(log.path, error)
+
+
+def _logs_of(snapshot: TableSnapshot) -> list[LogFile]:
     """Logs that queries read; logs of changes are none."""
     return [
-        log.path
+        log
         for group in snapshot.file_groups
         for slice_ in group.read_slices
         for log in slice_.log_files

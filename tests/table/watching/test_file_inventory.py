@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lakeward.format.file_name import parse_base_file, parse_log_file
+from lakeward.format.file_name import parse_any_log, parse_base_file
 from lakeward.storage.storage import FileStatus
 from lakeward.table.file_group import BaseFile, LogFile
 from lakeward.table.file_system_view import PartitionFiles, sort_files
@@ -22,12 +22,23 @@ LOGS = st.builds(
     st.integers(0, 12),
     st.sampled_from(["", "_0-0-0", "_1-2-3", "_1-2-3.cdc"]),
 )
-FILES = st.dictionaries(st.one_of(BASES, LOGS, st.just("x.parquet.tmp")), st.integers(0, 2**40), max_size=12)
+NATIVE_LOGS = st.builds(
+    lambda f, t, i, v, end: f"{f}_{t}_{i}_{v}{end}",
+    IDS,
+    TOKENS,
+    INSTANTS,
+    st.integers(0, 12),
+    st.sampled_from([".log.parquet", ".deletes.parquet", ".cdc.parquet", ".log.lance", ".parquet", ".delete.parquet"]),
+)
+FILES = st.dictionaries(
+    st.one_of(BASES, LOGS, NATIVE_LOGS, st.just("x.parquet.tmp")), st.integers(0, 2**40), max_size=12
+)
 PARTITIONS = st.sampled_from(["", "p=1", "2024/01"])
 
 
 def listed(partition: str, files: dict[str, int]) -> PartitionFiles:
-    return sort_files(partition, [FileStatus(f"/t/{name}", files[name], 0.0, False) for name in sorted(files)])
+    statuses = [FileStatus(f"/t/{name}", files[name], 0.0, False) for name in sorted(files)]
+    return sort_files(partition, statuses, native=True)
 
 
 @given(PARTITIONS, FILES)
@@ -49,7 +60,7 @@ def test_adding_and_removing_equal_a_listing(
     for file in (*new.base_files, *new.log_files):
         inventory.add(partition, file)
     for name in removed:
-        if (parsed := parse_base_file(name) or parse_log_file(name)) is not None:
+        if (parsed := parse_base_file(name) or parse_any_log(name, native=True)) is not None:
             inventory.remove(partition, parsed)
     gone = {name for name in removed if name != "x.parquet.tmp"}
     left = {name: size for name, size in {**first, **added}.items() if name not in gone}

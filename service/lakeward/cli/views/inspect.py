@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lakeward.cli.views.tables import WIDE_CELLS, Column, NameCell, id_cell, new_table
-from lakeward.format.file_name import CDC_SUFFIX
+from lakeward.format.file_name import parse_any_log
 from lakeward.quantities import format_instant, format_size
 
 _INSTANTS_MAX = 12
@@ -108,7 +108,7 @@ def _groups(report: dict[str, Any], console: Console) -> None:
         pending = _pending(group["pending"], console)
         for number, slice_ in enumerate(group["slices"]):
             base = slice_["base_file"]
-            of_rows = [log["size"] for log in slice_["log_files"] if not log["name"].endswith(CDC_SUFFIX)]
+            of_rows = [log["size"] for log in slice_["log_files"] if not _is_change_log(log["name"])]
             of_changes = sum(log["size"] for log in slice_["log_files"]) - sum(of_rows)
             view.add_row(
                 NameCell(group["partition_path"] or "-") if number == 0 else "",
@@ -207,3 +207,8 @@ def _title(name: str, shown: int, total: int) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _is_change_log(name: str) -> bool:
+    parsed = parse_any_log(name, native=True)
+    return parsed is not None and parsed.is_cdc

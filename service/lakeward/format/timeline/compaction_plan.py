@@ -19,7 +19,7 @@ from typing import Any
 from lakeward.errors import UntrustedName
 from lakeward.format.avro.container import read_record, write_record
 from lakeward.format.avro.record_fields import RecordFields
-from lakeward.format.file_name import PARQUET, check_file_id, check_relative_path, parse_base_file, parse_log_file
+from lakeward.format.file_name import PARQUET, check_file_id, check_relative_path, parse_any_log, parse_base_file
 from lakeward.format.timeline.avro_types import TEXT, TEXTS, by_key
 
 METRICS = ("TOTAL_LOG_FILES", "TOTAL_LOG_FILES_SIZE", "TOTAL_IO_READ_MB", "TOTAL_IO_WRITE_MB", "TOTAL_IO_MB")
@@ -125,17 +125,18 @@ def _plan_schema(*, with_types: bool) -> dict[str, Any]:
     }
 
 
-def read_compaction_plan(data: bytes, *, file: str, extension: str = PARQUET) -> CompactionPlan:
+def read_compaction_plan(data: bytes, *, file: str, extension: str = PARQUET, native: bool = False) -> CompactionPlan:
     """The content of a requested compaction or log compaction. Raises `BrokenFile`, `UntrustedName`.
 
     Args:
         extension: of the table's base files.
+        native: the table's version has native logs.
     """
     fields = RecordFields(read_record(data, file=file), file=file)
     version = fields.integer("version")
     if version not in _VERSIONS:
         raise fields.broken("version", " or ".join(str(known) for known in _VERSIONS))
-    operations = tuple(_operation(each, extension) for each in fields.records("operations"))
+    operations = tuple(_operation(each, extension, native=native) for each in fields.records("operations"))
     groups = {(operation.partition_path, operation.file_id) for operation in operations}
     if len(groups) < len(operations):
         raise fields.broken("operations", "one operation for each file group")
@@ -174,7 +175,7 @@ def write_compaction_plan(plan: CompactionPlan, *, extension: str = PARQUET) -> 
     )
 
 
-def _operation(fields: RecordFields, extension: str) -> CompactionOperation:
+def _operation(fields: RecordFields, extension: str, *, native: bool) -> CompactionOperation:
     operation = CompactionOperation(
         partition_path=fields.text("partitionPath") or "",
         file_id=fields.text("fileId") or "",
@@ -185,13 +186,13 @@ def _operation(fields: RecordFields, extension: str) -> CompactionOperation:
         bootstrap_file=fields.text("bootstrapFilePath") or None,
         operation_type=fields.text("operationType"),
     )
-    _check_names(operation, extension)
+    _check_names(operation, extension, native=native)
     if len(set(operation.log_files)) < len(operation.log_files):
         raise fields.broken("deltaFilePaths", "a list that names each log once")
     return operation
 
 
-def _check_names(operation: CompactionOperation, extension: str) -> None:
+def _check_names(operation: CompactionOperation, extension: str, *, native: bool) -> None:
     check_relative_path(operation.partition_path)
     check_file_id(operation.file_id)
     if operation.base_file is not None:
@@ -199,7 +200,7 @@ def _check_names(operation: CompactionOperation, extension: str) -> None:
         if base is None or base.file_id != operation.file_id:
             raise _foreign(operation, operation.base_file, "base file")
     for name in operation.log_files:
-        log = parse_log_file(name)
+        log = parse_any_log(name, native=native)
         if log is None or log.file_id != operation.file_id:
             raise _foreign(operation, name, "log file")
 
@@ -213,7 +214,7 @@ def _foreign(operation: CompactionOperation, name: str, kind: str) -> UntrustedN
 
 
 def _operation_record(operation: CompactionOperation, extension: str, *, with_types: bool) -> dict[str, Any]:
-    _check_names(operation, extension)
+    _check_names(operation, extension, native=False)
     assert set(METRICS) <= operation.metrics.keys(), "Hudi needs all five"
     record = {
         "baseInstantTime": operation.base_instant,

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from lakeward.errors import UsageError
-from lakeward.format.file_name import CDC_SUFFIX, check_relative_path, parse_data_file
+from lakeward.format.file_name import AnyLogName, check_relative_path, parse_any_data_file, parse_any_log
 from lakeward.format.timeline.instant import Instant
 from lakeward.plan.clean.decision import CleanOutcome, DeadReason, Keeper
 from lakeward.plan.savepointing import Pinned
@@ -108,8 +108,13 @@ class FileExplanation:
     rolled_back_by: str | None = None
 
     @property
+    def log_name(self) -> AnyLogName | None:
+        """None where it is a base file."""
+        return parse_any_log(self.path.rpartition("/")[2], native=True)
+
+    @property
     def is_change_log(self) -> bool:
-        return self.path.endswith(CDC_SUFFIX)
+        return self.log_name is not None and self.log_name.is_cdc
 
 
 def find_path(given: str, *, base_path: str, snapshot: TableSnapshot, facts: FileFacts) -> str:
@@ -122,7 +127,7 @@ def find_path(given: str, *, base_path: str, snapshot: TableSnapshot, facts: Fil
             remedy="Pass --instant with the digits at the beginning of its name.",
         )
     partition, _, name = path.rpartition("/")
-    if parse_data_file(name) is None:
+    if parse_any_data_file(name, native=snapshot.config.version.has_native_logs) is None:
         raise UsageError(
             f"{given} is not the name of a data file.",
             why="Base files are called <file id>_<token>_<instant>.parquet, logs .<file id>_<instant>.log.<n>_<token>. "
@@ -164,7 +169,7 @@ class FileExplainer:
         """
         facts, timeline = self._facts, self._snapshot.timeline
         partition, _, name = path.rpartition("/")
-        parsed = parse_data_file(name)
+        parsed = parse_any_data_file(name, native=True)
         assert parsed is not None, "it is looked at where a path comes from outside"
         group_id = (partition, parsed.file_id)
         stored = self._stored.get(path)

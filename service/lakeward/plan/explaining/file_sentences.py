@@ -39,8 +39,7 @@ def _origin(file: FileExplanation, now: float, zone: tzinfo | None) -> str:
         by = f"of {file.instant}{age}, which is older than the active timeline and counts as completed"
     else:
         by = f"of {file.instant}{age}, which is not on the timeline"
-    kind = "log" if file.path.rpartition("/")[2].startswith(".") else "base file"
-    kind = "log of changes" if file.is_change_log else kind
+    kind = "base file" if file.log_name is None else "log of changes" if file.log_name.is_cdc else "log"
     is_ = "was" if isinstance(file.verdict, Gone) else "is"
     if file.place is None:
         return f"It {is_} a {kind} of file group {file.file_id}, {by}."

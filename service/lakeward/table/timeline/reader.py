@@ -110,12 +110,13 @@ class ParsedPlans:
     apart a quarter of a second."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[bytes, CompactionPlan]] = {}
+        self._known: dict[str, tuple[tuple[bytes, bool], CompactionPlan]] = {}
 
-    def parse(self, data: bytes, *, file: str, extension: str) -> CompactionPlan:
+    def parse(self, data: bytes, *, file: str, extension: str, native: bool) -> CompactionPlan:
         known = self._known.get(file)
-        if known is None or known[0] != data:
-            known = self._known[file] = (data, read_compaction_plan(data, file=file, extension=extension))
+        if known is None or known[0] != (data, native):
+            plan = read_compaction_plan(data, file=file, extension=extension, native=native)
+            known = self._known[file] = ((data, native), plan)
         return known[1]
 
 
@@ -145,6 +146,7 @@ class TimelineReader:
         self.folder = timeline_folder(base_path, config)
         self._layout = config.layout
         self._extension = config.base_file_extension
+        self._native = config.version.has_native_logs
         self._timeline = timeline
         self._known_broken = {broken.instant.file_name for broken in timeline.broken}
         self._cache: TimelineCache = {} if cache is None else cache
@@ -362,7 +364,7 @@ class TimelineReader:
 
     def _plan(self, instant: Instant, *, is_needed: bool = True) -> CompactionPlan | None:
         def parse(instant: Instant, data: bytes) -> CompactionPlan:
-            return self._plans.parse(data, file=self._path(instant), extension=self._extension)
+            return self._plans.parse(data, file=self._path(instant), extension=self._extension, native=self._native)
 
         return self._remembered(instant, parse, is_needed=is_needed)
 

@@ -71,7 +71,10 @@ def _met(
         if completed is None or not begin < comparable_time(completed) < end:
             continue
         plan = read_compaction_plan(
-            contents.read(requested.file_name), file=requested.file_name, extension=config.base_file_extension
+            contents.read(requested.file_name),
+            file=requested.file_name,
+            extension=config.base_file_extension,
+            native=config.version.has_native_logs,
         )
         if PLANNED_BY in plan.extra_metadata and not groups.isdisjoint(groups_of(plan)):
             return requested.time

@@ -21,7 +21,7 @@ import posixpath
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from lakeward.format.file_name import BaseFileName, LogFileName
+from lakeward.format.file_name import CDC_SUFFIX, AnyLogName, BaseFileName, LogFileName, parse_native_log
 from lakeward.table.file_group import BaseFile, LogFile
 from lakeward.table.file_system_view import PartitionFiles
 from lakeward.table.found_link import FoundLink
@@ -48,7 +48,16 @@ class _Log(NamedTuple):
     version: int
     token: str | None
     suffix: str
+    """What stands behind the version, of a native log; that of an inline one is empty or `.cdc`."""
     size: int
+
+    def name(self, file_id: str, instants: Sequence[str]) -> AnyLogName:
+        instant = instants[self.instant]
+        if self.suffix in ("", CDC_SUFFIX):
+            return LogFileName(file_id, instant, self.version, self.token, self.suffix)
+        name = parse_native_log(f"{file_id}_{self.token}_{instant}_{self.version}{self.suffix}")
+        assert name is not None, "it was parsed when it was packed"
+        return name
 
 
 class FileInventory:
@@ -83,9 +92,8 @@ class FileInventory:
                 if knowledge is not None:
                     knowledge[prefix + name] = (rows, is_plain)
                 base_files.append(BaseFile(file_id, instant, name, partition_path, size, token))
-            for place, version, token, suffix, size in logs:
-                log_name = LogFileName(file_id, instants[place], version, token, suffix)
-                log_files.append(LogFile(log_name, partition_path, size))
+            for packed_log in map(_Log._make, logs):
+                log_files.append(LogFile(packed_log.name(file_id, instants), partition_path, packed_log.size))
         return PartitionFiles(
             partition_path,
             tuple(base_files),
@@ -160,7 +168,7 @@ class FileInventory:
             logs = [*(each for each in logs if each[:4] != log[:4]), log]
             self._groups[partition_path][file.name.file_id] = self._pack(file.name.file_id, bases, logs)
 
-    def remove(self, partition_path: str, name: BaseFileName | LogFileName) -> None:
+    def remove(self, partition_path: str, name: BaseFileName | AnyLogName) -> None:
         """Take out a file that was deleted; nothing happens when it is not known."""
         groups = self._groups.get(partition_path)
         if groups is None or name.file_id not in groups or (place := self._places.get(name.instant)) is None:
@@ -169,7 +177,7 @@ class FileInventory:
         if isinstance(name, BaseFileName):
             bases = [each for each in bases if each[:2] != (place, name.write_token)]
         else:
-            logs = [each for each in logs if each[:4] != (place, name.version, name.write_token, name.suffix)]
+            logs = [each for each in logs if each[:4] != (place, name.version, name.write_token, _suffix(name))]
         if bases or logs:
             groups[name.file_id] = self._pack(name.file_id, bases, logs)
         else:
@@ -198,9 +206,7 @@ class FileInventory:
         # By name, as a listing has them: then equal files make equal bytes, whatever way they came.
         instants = self._instants
         bases = sorted(bases, key=lambda base: BaseFileName(file_id, base.token, instants[base.instant]).text)
-        logs = sorted(
-            logs, key=lambda log: LogFileName(file_id, instants[log.instant], log.version, log.token, log.suffix).text
-        )
+        logs = sorted(logs, key=lambda log: log.name(file_id, instants).text)
         return marshal.dumps((tuple(map(tuple, bases)), tuple(map(tuple, logs))))
 
     def _pack_base(self, base: BaseFile) -> _Base:
@@ -208,13 +214,20 @@ class FileInventory:
 
     def _pack_log(self, log: LogFile) -> _Log:
         name = log.name
-        return _Log(self._place(name.instant), name.version, name.write_token, name.suffix, log.size)
+        return _Log(self._place(name.instant), name.version, name.write_token, _suffix(name), log.size)
 
     def _place(self, instant: str) -> int:
         place = self._places.setdefault(instant, len(self._instants))
         if place == len(self._instants):
             self._instants.append(instant)
         return place
+
+
+def _suffix(name: AnyLogName) -> str:
+    if isinstance(name, LogFileName):
+        return name.suffix
+    text = name.text
+    return text[text.index(".") :]  # neither file id, token nor instant has a dot
 
 
 def _unpack(packed: bytes) -> tuple[list[_Base], list[_Log]]:

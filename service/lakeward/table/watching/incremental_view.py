@@ -283,7 +283,7 @@ class IncrementalView:
         )
 
     def _take_listing(self, known: _Known, path: str, files: Iterable[FileStatus]) -> bool:
-        found = sort_files(path, files)
+        found = sort_files(path, files, native=known.loaded.config.version.has_native_logs)
         times = [base.instant for base in found.base_files] + [log.instant for log in found.log_files]
         for time in set(times):
             if known.timeline.completion_time(time) is None and not known.is_old(time):
@@ -297,7 +297,8 @@ class IncrementalView:
             return
         reader = TimelineReader(self._storage, self._base_path, known.loaded.config, known.timeline)
         files = [known.inventory.files(path) for path in paths]
-        found = find_damage(files, reader.written_files(), known.timeline)
+        native = known.loaded.config.version.has_native_logs
+        found = find_damage(files, reader.written_files(), known.timeline, native=native)
         for partition in files:
             known.damage.pop(partition.partition_path, None)
         known.damage |= found
