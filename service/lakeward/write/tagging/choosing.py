@@ -19,7 +19,7 @@ from lakeward.table.table_config import (
     TableConfig,
     hoodie_folder,
 )
-from lakeward.write.request import IndexKind, WriteRequest
+from lakeward.write.request import IndexKind, WriteOperation, WriteRequest
 from lakeward.write.tagging.bucket import BucketTagging
 from lakeward.write.tagging.record_index import RecordIndexTagging
 from lakeward.write.tagging.simple import SimpleTagging
@@ -54,7 +54,8 @@ def choose_tagging(storage: Storage, snapshot: TableSnapshot, request: WriteRequ
     if not request.operation.finds_keys:
         return NewKeys()
     if request.index is IndexKind.RECORD:
-        return RecordIndexTagging.of(storage, snapshot, clock=clock)
+        folds = request.deduplicates and request.operation is not WriteOperation.DELETE
+        return RecordIndexTagging.of(storage, snapshot, folds=folds, clock=clock)
     return SimpleTagging.of(snapshot)
 
 
