@@ -139,9 +139,6 @@ def test_what_is_chosen(hudis, tmp_path):
     for properties, request, message in (
         ({}, {"index": IndexKind.BUCKET, "buckets": 4}, "not all of one number"),
         ({}, {"index": IndexKind.RECORD}, "has no record index"),
-        ({"hoodie.index.type": "BUCKET"}, {}, "hoodie.index.type=BUCKET, and the write has the index simple"),
-        ({"hoodie.bucket.index.num.buckets": "8"}, {"index": IndexKind.BUCKET, "buckets": 4}, "and the write has 4"),
-        ({"hoodie.bucket.index.hash.field": "a"}, {"index": IndexKind.BUCKET, "buckets": 4}, "hash.field=a"),
         ({"hoodie.populate.meta.fields": "false"}, {}, "do not carry their keys"),
     ):
         with pytest.raises(Refused, match=message):
