@@ -1,4 +1,4 @@
-"""Tables that `lakeward table create` made, to which released Hudi writes with its defaults."""
+"""Tables that `lakeward table create` made, to which released Hudi writes with its defaults, and goes on."""
 
 from __future__ import annotations
 
@@ -7,15 +7,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from py4j.protocol import Py4JJavaError
 
 from lakeward.cli.main import run
 from lakeward.format.java_properties import parse_properties
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
+from tests.hudi.golden_version_8 import by_default, rows_of
+from tests.hudi.metadata_table import WITHOUT_METADATA
+from tests.hudi.other_release import OtherRelease
+from tests.hudi.spark import OLDEST_VERSION_OF_8
 from tests.hudi.table import HudiTable, TableShape
-from tests.interop.lakeward_cli import compact
+from tests.interop.lakeward_cli import compact, lakeward
+from tests.interop.test_compaction import assert_verified
+from tests.metadata_births import comparable_files, first_files, names_of_files
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -26,6 +33,56 @@ COLUMNS = """
     true AS truth, named_struct('a', 1, 'b', array(named_struct('d', CAST(1 AS decimal(5,1)), 'e', 'x'))) AS inner,
     map('x', CAST(id AS bigint)) AS counts
 """
+SCHEMA = {
+    "type": "record",
+    "name": "rows",
+    "fields": [
+        {"name": name, "type": ["null", kind], "default": None}
+        for name, kind in {"id": "string", "part": "string", "ts": "long", "v": "string"}.items()
+    ],
+}
+INDEXES = {
+    "hoodie.metadata.global.record.level.index.enable": "true",
+    "hoodie.metadata.index.bloom.filter.enable": "true",
+}
+
+
+@pytest.fixture
+def schema(tmp_path: Path) -> Path:
+    path = tmp_path / "rows.avsc"
+    path.write_text(json.dumps(SCHEMA))
+    return path
+
+
+def create(base: Path, *words: str) -> dict[str, str]:
+    """Makes the table, and returns its properties."""
+    assert run(["table", "create", str(base), "--ordering", "ts", *words]) == 0
+    return properties(base)
+
+
+def properties(base: Path) -> dict[str, str]:
+    return parse_properties((base / ".hoodie/hoodie.properties").read_bytes())
+
+
+def definitions(base: Path) -> object:
+    return json.loads((base / ".hoodie/.index_defs/index.json").read_bytes())
+
+
+def rows(spark: SparkSession, first: int, last: int, ts: int) -> DataFrame:
+    return spark.sql(
+        f"SELECT concat('k', id) AS id, concat('p', id % 2) AS part, {ts}L AS ts, concat('v', {ts}) AS v "
+        f"FROM range({first}, {last})"
+    )
+
+
+def write(frame: DataFrame, base: Path, operation: str = "upsert", **options: str) -> None:
+    """Hudi writes the rows, and is told nothing but the name."""
+    named = {"hoodie.table.name": base.name, "hoodie.datasource.write.operation": operation}
+    frame.write.format("hudi").options(**named, **options).mode("append").save(str(base))
+
+
+def values(table: HudiTable, **options: str) -> dict[str, str]:
+    return {row["id"]: row["v"] for row in map(json.loads, table.snapshot(with_meta=False, **options))}
 
 
 @pytest.mark.parametrize(
@@ -39,34 +96,40 @@ COLUMNS = """
             ["--partition", "part", "--hive-style"],
             marks=pytest.mark.wide,
         ),
+        pytest.param(
+            "mor",
+            TableShape(partition_fields="part", options=INDEXES | {"hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX"}),
+            ["--partition", "part", "--index", "record,bloom-filters"],
+            marks=pytest.mark.wide,
+        ),
     ],
 )
 def test_hudi_goes_on(spark: SparkSession, tmp_path: Path, kind: str, shape: TableShape, words: list[str]) -> None:
-    """Our schema is the one that its first write has, no property of ours is another one to it, and the metadata table
-    that it makes and our compaction go on from there."""
+    """Our schema is the one that its first write has, no property of ours is another one to it, and it goes on with the
+    metadata table: nothing is built anew, and after the first write the files are those of a table that it made."""
     spark.sql(f"SELECT {COLUMNS} FROM range(25)").coalesce(1).write.parquet(str(tmp_path / "rows"))
     (like,) = (tmp_path / "rows").glob("*.parquet")
     rows = spark.read.parquet(str(like))
     base = tmp_path / "t"
-    given = ["--record-key", shape.key_fields, "--ordering", "ts", "--type", kind, *words]
-    assert run(["table", "create", str(base), "--like", str(like), *given]) == 0
-    ours = parse_properties((base / ".hoodie/hoodie.properties").read_bytes())
+    ours = create(base, "--like", str(like), "--record-key", shape.key_fields, "--type", kind, *words)
+    born = first_files(base)
 
     options = {"hoodie.metadata.enable": "true", "hoodie.datasource.write.table.type": ours["hoodie.table.type"]}
     table = HudiTable(spark, base, shape)
     twin = HudiTable(spark, tmp_path / "twin", shape)
     named = {"hoodie.datasource.write.partitionpath.field": shape.partition_fields}  # said, also where there are none
-    twin.write(rows, "upsert", **named, **{"hoodie.datasource.write.table.type": ours["hoodie.table.type"]})
-    of_hudi = parse_properties((twin.path / ".hoodie/hoodie.properties").read_bytes())
-    assert {key: value for key, value in ours.items() if key != "hoodie.table.create.schema"} == of_hudi
-    table.write(rows.where("counts['x'] < 20"), "upsert", **options)
+    first = rows.where("counts['x'] < 20")
+    twin.write(first, "upsert", **named, **options)
+    table.write(first, "upsert", **options)
+    asked = {"hoodie.table.create.schema", *INDEXES, "hoodie.index.type"}
+    assert {key: value for key, value in ours.items() if key not in asked} == properties(twin.path)
+    assert comparable_files(born) == comparable_files(first_files(twin.path))
+    assert names_of_files(base) == names_of_files(twin.path)
+    assert definitions(base) == definitions(twin.path)
     table.write(rows.where("counts['x'] >= 5").withColumn("ts", rows["ts"] + 1), "upsert", **options)
 
-    after = parse_properties((base / ".hoodie/hoodie.properties").read_bytes())
-    assert {key: value for key, value in after.items() if not key.startswith("hoodie.table.metadata.")} == {
-        **ours,
-        "hoodie.table.index.defs.path": ".hoodie/.index_defs/index.json",
-    }
+    assert properties(base) == ours
+    assert first_files(base) == born
     commit = max((base / ".hoodie/timeline").glob("*_*.*commit"))
     written = read_commit_metadata(commit.read_bytes(), file=commit.name, layout=2).extra_metadata["schema"]
     assert ours["hoodie.table.create.schema"] == written
@@ -76,3 +139,82 @@ def test_hudi_goes_on(spark: SparkSession, tmp_path: Path, kind: str, shape: Tab
         before = table.snapshot()
         assert compact(table)["compactions"]
         assert table.snapshot() == table.read_optimized() == before
+
+
+@pytest.mark.wide
+def test_its_services_go_on(spark: SparkSession, tmp_path: Path, schema: Path) -> None:
+    """Writers who are told nothing keep the indexes that were asked for, and use them: upserts, deletes, compactions,
+    cleans and the metadata table's own compactions follow each other, and both ways to list files give the same."""
+    base = tmp_path / "t"
+    words = ["--record-key", "id", "--partition", "part", "--index", "record,bloom-filters"]
+    ours = create(base, "--schema", str(schema), *words)
+    partitions, table = ours["hoodie.table.metadata.partitions"], HudiTable(spark, base, TableShape())
+    services = {
+        "hoodie.compact.inline": "true",
+        "hoodie.compact.inline.max.delta.commits": "2",
+        "hoodie.clean.commits.retained": "1",
+        "hoodie.metadata.compact.max.delta.commits": "3",
+    }
+    expected: dict[str, str] = {}
+    for round_number in range(6):
+        first, ts = round_number * 4, 10 + round_number
+        write(rows(spark, first, first + 10, ts), base, **services)
+        expected |= {f"k{n}": f"v{ts}" for n in range(first, first + 10)}
+        write(rows(spark, first, first + 2, ts), base, "delete", **services)
+        expected = {key: value for key, value in expected.items() if key not in (f"k{first}", f"k{first + 1}")}
+        assert values(table) == values(table, **WITHOUT_METADATA) == expected
+    assert properties(base)["hoodie.table.metadata.partitions"] == partitions
+    kinds = {path.suffix for path in (base / ".hoodie/timeline").iterdir()}
+    assert {".commit", ".clean"} <= kinds
+    assert [*(base / ".hoodie/metadata/.hoodie/timeline").glob("*_*.commit")]
+    assert_verified(table)
+
+
+@pytest.mark.wide
+def test_all_write_into_the_buckets_that_were_asked_for(spark: SparkSession, tmp_path: Path, schema: Path) -> None:
+    """A writer that is told nothing, SQL, and Hudi's procedure for compactions; one that is told otherwise is refused
+    before it writes."""
+    base = tmp_path / "t"
+    words = ["--record-key", "id", "--partition", "part", "--index", "bucket:3"]
+    create(base, "--schema", str(schema), *words)
+    table = HudiTable(spark, base, TableShape())
+    write(rows(spark, 0, 40, 10), base)
+    groups = {path.name[:8] for path in base.glob("p?/*.parquet")}
+    assert groups == {"00000000", "00000001", "00000002"}
+    for other in ({"hoodie.bucket.index.num.buckets": "4"}, {"hoodie.index.type": "SIMPLE"}):
+        with pytest.raises(Py4JJavaError, match="Config conflict"):
+            write(rows(spark, 0, 40, 11), base, **other)
+    spark.sql(f"CREATE TABLE bucketed USING hudi LOCATION '{base}'")
+    try:
+        spark.sql("UPDATE bucketed SET v = 'sql' WHERE id = 'k7'")
+    finally:
+        spark.sql("DROP TABLE bucketed")
+    assert table.compact()
+    assert len([*base.glob("p?/*.parquet")]) == 7  # one file group of six had a log
+    assert values(table) == {f"k{n}": "sql" if n == 7 else "v10" for n in range(40)}
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("words", [[], ["--index", "record,bloom-filters"]])
+def test_hudi_1_0_goes_on(tmp_path: Path, schema: Path, words: list[str]) -> None:
+    """The same of version 8; its next writer may be 1.2.0, which upgrades nothing unasked."""
+    base, shape = tmp_path / "t", by_default()
+    create(base, "--schema", str(schema), "--record-key", "id", "--partition", "part", "--table-version", "8", *words)
+    ours, born = properties(base), first_files(base)
+    asked = {"hoodie.metadata.record.index.enable": "true", "hoodie.metadata.index.bloom.filter.enable": "true"}
+    with OtherRelease(OLDEST_VERSION_OF_8, tmp_path / "older") as older:
+        twin = older.table(tmp_path / "twin", by_default(**(asked if words else {})))
+        table = older.table(base, shape)
+        for first, last, ts, value in ((0, 40, 10, "a"), (10, 30, 11, "b"), (38, 44, 12, "c")):
+            query = f"SELECT id, part, ts, v FROM ({rows_of(first, last, ts, value)})"
+            table.write(query, "upsert")
+            twin.write(query, "upsert")
+        table.write(f"SELECT id, part, ts, v FROM ({rows_of(0, 4, 13, 'x')})", "delete")
+        assert table.snapshot() == table.snapshot(**WITHOUT_METADATA)
+        found = {row["id"]: row["v"] for row in map(json.loads, table.snapshot())}
+    assert found == {f"k{n}": "c" if n >= 38 else "b" if 10 <= n < 30 else "a" for n in range(4, 44)}
+    assert properties(base) == ours
+    assert first_files(base) == born
+    assert comparable_files(born) == comparable_files(first_files(twin.path))
+    assert definitions(base) == definitions(twin.path)
+    assert lakeward("verify", str(base), "--all")[0] == 0

@@ -17,9 +17,9 @@ import pytest
 
 from lakeward.errors import Unsupported
 from lakeward.format.java_properties import parse_properties
-from lakeward.table.table_config import TableConfig
+from lakeward.table.table_config import SLASHES_IN_DATES, TableConfig
 from lakeward.write.keys.bucket import bucket_numbers
-from lakeward.write.keys.key_generator import SLASHES_IN_DATES, key_generator, names_its_field
+from lakeward.write.keys.key_generator import key_generator, names_its_field
 from tests.hudi.other_release import OtherRelease
 from tests.hudi.spark import OLDEST_VERSION_OF_8
 from tests.hudi.table import HudiTable, TableShape

@@ -9,9 +9,9 @@ import pytest
 
 from lakeward.errors import BrokenFile, Unsupported, UsageError
 from lakeward.format.java_properties import parse_properties
-from lakeward.table.new_keys import SLASHES_IN_DATES, KeyGeneratorKind, NewTimestamps, TimestampType
+from lakeward.table.new_keys import KeyGeneratorKind, NewTimestamps, TimestampType
 from lakeward.table.new_table import COPY_ON_WRITE, NewIndex, NewIndexes, NewTable
-from lakeward.table.table_config import COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING, TableConfig
+from lakeward.table.table_config import COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING, SLASHES_IN_DATES, TableConfig
 from tests.golden_tables import copy_golden
 
 SCHEMA = json.dumps(

@@ -22,8 +22,6 @@ import pyarrow as pa
 from lakeward.errors import Unsupported, UsageError
 from lakeward.format.avro.schema import AvroField
 
-SLASHES_IN_DATES: Final = "hoodie.datasource.write.slash.separated.date.partitioning"
-
 _TIMESTAMPS: Final = "hoodie.keygen.timebased."
 
 

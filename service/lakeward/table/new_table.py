@@ -25,7 +25,6 @@ from lakeward.format.avro.schema import META_COLUMNS, AvroField, AvroKind, parse
 from lakeward.format.metadata.index_definitions import INDEX_DEFINITIONS_PATH
 from lakeward.table.metadata.new_metadata_table import NewMetadataTable
 from lakeward.table.new_keys import (
-    SLASHES_IN_DATES,
     KeyGeneratorKind,
     NewTimestamps,
     check_kind,
@@ -38,6 +37,7 @@ from lakeward.table.table_config import (
     COMMIT_TIME_ORDERING,
     EVENT_TIME_ORDERING,
     INDEX_TYPE,
+    SLASHES_IN_DATES,
     STRATEGY_MODES,
     TableConfig,
 )

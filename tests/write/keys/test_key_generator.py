@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from lakeward.errors import Refused, Unsupported, UsageError
-from lakeward.table.table_config import TableConfig
-from lakeward.write.keys.key_generator import SLASHES_IN_DATES, key_generator, names_its_field
+from lakeward.table.table_config import SLASHES_IN_DATES, TableConfig
+from lakeward.write.keys.key_generator import key_generator, names_its_field
 from lakeward.write.keys.value_text import value_text
 
 HIVE = "hoodie.datasource.write.hive_style_partitioning"

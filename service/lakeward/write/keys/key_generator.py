@@ -26,12 +26,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.errors import Refused, Unsupported, UsageError
-from lakeward.table.table_config import TableConfig
+from lakeward.table.table_config import SLASHES_IN_DATES, TableConfig
 from lakeward.write.keys.partition_path import PathStyle, check_paths, path_parts
 from lakeward.write.keys.timestamp_path import TimestampPaths, timestamp_paths
 from lakeward.write.keys.value_text import value_text
 
-SLASHES_IN_DATES: Final = "hoodie.datasource.write.slash.separated.date.partitioning"
 _EXTRACTOR: Final = "hoodie.table.partition_extractor_class"
 _SLASHES: Final = "org.apache.hudi.hive.SlashEncodedDayPartitionValueExtractor"
 """What Hudi 1.2.0 records of the option above, which it does not record itself."""
