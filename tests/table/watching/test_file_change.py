@@ -29,6 +29,19 @@ def test_files_of_a_commit() -> None:
         assert [(added.partition_path, added.file.size, added.rows) for added in change.added] == [("p", 10, 3)] * 2
 
 
+def test_native_logs_of_a_commit() -> None:
+    """They are files like others where the table's version has them, and a doubt elsewhere; so they are to a clean."""
+    names = tuple(f"a-0_0-0-0_{INSTANT}_1.{kind}.parquet" for kind in ("log", "deletes"))
+    change = change_by_commit(INSTANT, commit(*map(stat, names)), layout=2, native=True)
+    assert change is not None and not change.doubtful
+    assert [added.file.file_name for added in change.added] == list(names)
+    assert change_by_commit(INSTANT, commit(*map(stat, names)), layout=2) == FileChange(doubtful=frozenset({"p"}))
+    cleaned = CleanMetadata(2, {"p": CleanedPartition(deleted=names)})
+    by_clean = change_by_clean(cleaned, native=True)
+    assert by_clean is not None and [name.text for name in by_clean.removed["p"]] == list(names)
+    assert change_by_clean(cleaned) == FileChange(doubtful=frozenset({"p"}))
+
+
 def test_layout_1_is_listed() -> None:
     """There logs grow, and carry the instant of their slice."""
     change = change_by_commit(INSTANT, commit(stat(f"a-0_0-0-0_{INSTANT}.parquet")), layout=1)

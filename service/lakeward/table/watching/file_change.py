@@ -20,7 +20,7 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from lakeward.format.file_name import BaseFileName, LogFileName, parse_base_file, parse_data_file, parse_log_file
+from lakeward.format.file_name import AnyLogName, BaseFileName, parse_any_data_file, parse_any_log, parse_base_file
 from lakeward.format.timeline.clean_metadata import VERSION as CLEAN_VERSION
 from lakeward.format.timeline.clean_metadata import CleanMetadata
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat
@@ -47,7 +47,7 @@ class AddedFile:
 @dataclass(frozen=True, slots=True)
 class FileChange:
     added: tuple[AddedFile, ...] = ()
-    removed: Mapping[str, tuple[BaseFileName | LogFileName, ...]] = field(default_factory=dict)
+    removed: Mapping[str, tuple[BaseFileName | AnyLogName, ...]] = field(default_factory=dict)
     """Removed files by partition path."""
     doubtful: frozenset[str] = frozenset()
     """Paths of the partitions that only a listing tells about."""
@@ -55,14 +55,18 @@ class FileChange:
     """Written by a writer; 0 for what a table service wrote."""
 
 
-def change_by_commit(instant: str, metadata: CommitMetadata, *, layout: int) -> FileChange | None:
-    """The change by a commit or deltacommit; None where any file of the table may have changed."""
+def change_by_commit(instant: str, metadata: CommitMetadata, *, layout: int, native: bool = False) -> FileChange | None:
+    """The change by a commit or deltacommit; None where any file of the table may have changed.
+
+    Args:
+        native: the table's version has native logs.
+    """
     if metadata.operation_type not in _KNOWN_OPERATIONS or metadata.partition_to_replace_file_ids:
         return None
     added: list[AddedFile] = []
     doubtful: set[str] = set()
     for partition_path, stats in metadata.partition_to_write_stats.items():
-        files = [_added_file(instant, partition_path, stat) for stat in stats]
+        files = [_added_file(instant, partition_path, stat, native=native) for stat in stats]
         sure = [file for file in files if file is not None]
         names = {file.file.path for file in sure}
         if layout < 2 or len(names) < len(files):
@@ -78,14 +82,14 @@ def change_by_replacement(metadata: CommitMetadata) -> FileChange:
     return FileChange(doubtful=frozenset(named), writer_bytes=_writer_bytes(metadata))
 
 
-def change_by_clean(metadata: CleanMetadata) -> FileChange | None:
-    """The change by a clean; None where a partition may be gone."""
-    removed: dict[str, tuple[BaseFileName | LogFileName, ...]] = {}
+def change_by_clean(metadata: CleanMetadata, *, native: bool = False) -> FileChange | None:
+    """The change by a clean; None where a partition may be gone. `native` as in `change_by_commit`."""
+    removed: dict[str, tuple[BaseFileName | AnyLogName, ...]] = {}
     doubtful: set[str] = set()
     for partition_path, cleaned in metadata.partitions.items():
         if cleaned.is_partition_deleted:
             return None
-        names = tuple(_data_files(cleaned.deleted))
+        names = tuple(_data_files(cleaned.deleted, native=native))
         # A name that fits no grammar was in no slice; but it is a doubt about the others.
         if metadata.version != CLEAN_VERSION or cleaned.failed or len(names) < len(cleaned.deleted):
             doubtful.add(partition_path)
@@ -100,13 +104,13 @@ def _writer_bytes(metadata: CommitMetadata) -> int:
     return sum(stat.total_write_bytes or 0 for stats in metadata.partition_to_write_stats.values() for stat in stats)
 
 
-def _added_file(instant: str, partition_path: str, stat: WriteStat) -> AddedFile | None:
+def _added_file(instant: str, partition_path: str, stat: WriteStat, *, native: bool) -> AddedFile | None:
     path = stat.path or ""
     name = posixpath.basename(path)
     if path != join(partition_path, name) or not stat.file_size_in_bytes or stat.cdc_stats:
         return None
     size = stat.file_size_in_bytes
-    base, log = parse_base_file(name), parse_log_file(name)
+    base, log = parse_base_file(name), parse_any_log(name, native=native)
     if base is not None and base.instant == instant:
         file: BaseFile | LogFile = BaseFile(base.file_id, base.instant, name, partition_path, size, base.write_token)
     elif log is not None and log.instant == instant:
@@ -116,8 +120,8 @@ def _added_file(instant: str, partition_path: str, stat: WriteStat) -> AddedFile
     return AddedFile(partition_path, file, stat.num_writes)
 
 
-def _data_files(names: tuple[str, ...]) -> Iterator[BaseFileName | LogFileName]:
+def _data_files(names: tuple[str, ...], *, native: bool) -> Iterator[BaseFileName | AnyLogName]:
     for name in names:
-        parsed = parse_data_file(name)
+        parsed = parse_any_data_file(name, native=native)
         if parsed is not None:
             yield parsed

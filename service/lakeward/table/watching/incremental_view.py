@@ -322,7 +322,7 @@ class IncrementalView:
         for instant in instants:
             if instant.state is not State.COMPLETED:
                 continue
-            change = self._change_by(instant, reader, layout)
+            change = self._change_by(instant, reader, layout, native=known.loaded.config.version.has_native_logs)
             if change is None:
                 return None
             doubtful = change.doubtful | known.unsettled.pop(instant.time, set())
@@ -340,13 +340,14 @@ class IncrementalView:
         written = sum(change.writer_bytes for change in changes)
         return Change(True, instants, partitions_listed=listed, writer_bytes=written)
 
-    def _change_by(self, instant: Instant, reader: TimelineReader, layout: int) -> FileChange | None:
+    def _change_by(self, instant: Instant, reader: TimelineReader, layout: int, *, native: bool) -> FileChange | None:
         if instant.action in TOUCHES_NO_FILE:
             return FileChange()
         if instant.action == "clean":
             try:
                 path = join(reader.folder, instant.file_name)
-                return change_by_clean(read_clean_metadata(reader.contents.read(instant.file_name), file=path))
+                cleaned = read_clean_metadata(reader.contents.read(instant.file_name), file=path)
+                return change_by_clean(cleaned, native=native)
             except (BrokenFile, NotFound):
                 return None
         if instant.action not in ADDS_FILES and instant.action != "replacecommit":
@@ -356,7 +357,7 @@ class IncrementalView:
             return None
         if instant.action == "replacecommit":
             return change_by_replacement(metadata)
-        return change_by_commit(instant.time, metadata, layout=layout)
+        return change_by_commit(instant.time, metadata, layout=layout, native=native)
 
     def _apply(self, known: _Known, changes: Sequence[FileChange]) -> int | None:
         """Carry the changes out. Returns how many partitions were listed; None where a partition is not plain."""
