@@ -50,6 +50,9 @@ def test_native_logs_are_read_at_version_10_and_reported_before(tmp_path: Path) 
     refused = {refusal.id for refusal in find_all_refusals(old)}
     assert {"native-log-name", "broken-pending-plan"} <= refused and "table-version" not in refused
 
+    set_version(base, 9)
+    assert not scan(base, cache).plans, "what was taken apart for version 10 is no plan of version 9"
+
 
 def test_damage_of_native_logs_is_found(tmp_path: Path) -> None:
     """Gone or of another size than its commit says: the group is frozen, as for an inline log."""

@@ -176,6 +176,7 @@ def test_the_footers_of_native_logs_are_read(tmp_path: Path) -> None:
         "whole": (content, 0, 0),
         "no Parquet": (content[:-1] + b"?", 1, 0),
         "no schema": (content.replace(b'"SCHEMA"', b'"XCHEMA"'), 1, 0),
+        "other positions": (data_file([row("a")], positions=[2**62], positions_in="1").replace(b"AAAA", b"AAAB"), 1, 0),
         "newer": (content.replace(b'"VERSION":"2"', b'"VERSION":"3"'), 0, 1),
     }.items():
         base = copy_golden("v9", tmp_path / case)

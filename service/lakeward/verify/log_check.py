@@ -79,7 +79,9 @@ class _Found:
         assert isinstance(log.name, NativeLogName)
         try:
             with self._storage.open_input(join(self._base_path, log.path)) as file:
-                open_native_log(file, log.size, log.name, where=log.path)
+                found = open_native_log(file, log.size, log.name, where=log.path)
+            if found.footer.positions is not None:
+                found.footer.positions.numbers(found.rows, where=log.path)
         except BrokenFile as error:
             yield broken_log(log.path, error)
 

@@ -32,9 +32,9 @@ footers = st.builds(
 )
 
 
-def decode(values: dict[str, Any] | str, rows: int = 0, **more: Any) -> NativeLogFooter:
+def decode(values: dict[str, Any] | str, **more: Any) -> NativeLogFooter:
     text = values if isinstance(values, str) else json.dumps(values)
-    return decode_footer({FOOTER_KEY: text}, native_name(**more), rows=rows, where="p/x.log.parquet")
+    return decode_footer({FOOTER_KEY: text}, native_name(**more), where="p/x.log.parquet")
 
 
 def test_the_smallest_footer_is_to_the_letter() -> None:
@@ -48,7 +48,9 @@ def test_the_smallest_footer_is_to_the_letter() -> None:
 
 def test_the_largest_footer_is_to_the_letter() -> None:
     """Every name that Hudi writes into native logs, all values text."""
-    footer = NativeLogFooter("3", "{}", True, ("1", "2"), RecordPositions("0", np.array([0, 5, 300], dtype=np.int64)))
+    footer = NativeLogFooter(
+        "3", "{}", True, ("1", "2"), RecordPositions.of("0", np.array([0, 5, 300], dtype=np.int64))
+    )
     assert json.loads(encode_footer(footer)[FOOTER_KEY]) == {
         "VERSION": "2",
         "INSTANT_TIME": "3",
@@ -65,18 +67,20 @@ def test_the_largest_footer_is_to_the_letter() -> None:
 def test_a_footer_reads_back(footer: NativeLogFooter, numbers: list[int] | None) -> None:
     """Whatever its schema says. Keeps 3 of format/log/native_log/footer."""
     if numbers is not None:
-        positions = RecordPositions("7", np.array(numbers, dtype=np.int64))
+        positions = RecordPositions.of("7", np.array(numbers, dtype=np.int64))
         footer = NativeLogFooter(
             footer.instant, footer.schema_json, footer.is_partial, footer.compacted_instants, positions
         )
-    found = decode_footer(encode_footer(footer), native_name(), rows=len(numbers or ()), where="x")
+    found = decode_footer(encode_footer(footer), native_name(), where="x")
     assert found == footer
-    assert (None if found.positions is None else found.positions.numbers.tolist()) == numbers
+    if numbers is not None:
+        assert found.positions is not None
+        assert found.positions.numbers(len(numbers), where="x").tolist() == numbers
 
 
 def test_a_footer_is_the_headers_of_a_block() -> None:
     """Readers of blocks find there what they look for; positions have another form in blocks and are not told."""
-    footer = NativeLogFooter("3", "{}", True, ("1", "2"), RecordPositions("0", np.zeros(0, dtype=np.int64)))
+    footer = NativeLogFooter("3", "{}", True, ("1", "2"), RecordPositions.of("0", np.zeros(0, dtype=np.int64)))
     assert footer.headers == {
         HeaderKey.INSTANT_TIME: "3",
         HeaderKey.SCHEMA: "{}",
@@ -92,7 +96,7 @@ def test_what_is_not_known_is_passed_over() -> None:
     """
     values = {"SCHEMA": "{}", "IS_SORTED": "true", "BLOCK_IDENTIFIER": "x", "COMPACTED_BLOCK_TIMES": None}
     entries = {FOOTER_KEY: json.dumps(values), "hudi.log.block_type": "delete", "parquet.avro.schema": "y"}
-    assert decode_footer(entries, native_name(), rows=0, where="x") == NativeLogFooter(INSTANT, "{}")
+    assert decode_footer(entries, native_name(), where="x") == NativeLogFooter(INSTANT, "{}")
 
 
 @pytest.mark.parametrize("version", ["2", " 1 ", "+2", "-3", None])
@@ -139,7 +143,9 @@ def test_positions_without_their_base_file_are_none() -> None:
 def test_broken_footers_are_refused(values: Any, why: str) -> None:
     """With the file, the entry, and what to do. Keeps 2 of format/log/native_log/footer."""
     with pytest.raises(BrokenFile, match=why) as refused:
-        decode(values, rows=2)
+        found = decode(values)
+        assert found.positions is not None
+        found.positions.numbers(2, where="p/x.log.parquet")
     assert "p/x.log.parquet is broken in its footer" in refused.value.what
     assert "Restore the file" in refused.value.remedy
 
@@ -153,14 +159,14 @@ def test_a_newer_version_is_refused() -> None:
 def test_one_entry_for_each_name_is_read() -> None:
     """A form that was proposed and not merged; beside the other form it must say the same."""
     alone = {"hudi.log.format.VERSION": "2", "hudi.log.format.SCHEMA": "{}", "hudi.log.format.IS_PARTIAL": "true"}
-    found = decode_footer(alone, native_name(), rows=0, where="x")
+    found = decode_footer(alone, native_name(), where="x")
     assert found == NativeLogFooter(INSTANT, "{}", is_partial=True)
     both = alone | {FOOTER_KEY: '{"SCHEMA":"{}"}'}
-    assert decode_footer(both, native_name(), rows=0, where="x").schema_json == "{}"
+    assert decode_footer(both, native_name(), where="x").schema_json == "{}"
     with pytest.raises(BrokenFile, match="SCHEMA is one thing"):
-        decode_footer(alone | {FOOTER_KEY: '{"SCHEMA":"[]"}'}, native_name(), rows=0, where="x")
+        decode_footer(alone | {FOOTER_KEY: '{"SCHEMA":"[]"}'}, native_name(), where="x")
     with pytest.raises(BrokenFile, match=r"has no entry hudi\.log\.format\.metadata"):
-        decode_footer({"hudi.log.block_type": "delete"}, native_name(), rows=0, where="x")
+        decode_footer({"hudi.log.block_type": "delete"}, native_name(), where="x")
 
 
 @pytest.mark.parametrize(
@@ -179,7 +185,7 @@ def test_files_of_the_first_names_hold_what_their_footer_says(said: str, kind: N
     entries = {FOOTER_KEY: '{"SCHEMA":"{}"}', "hudi.log.block_type": said}
     name = native_name(kind, is_early=True)
     if is_read:
-        assert decode_footer(entries, name, rows=0, where="x").schema_json == "{}"
+        assert decode_footer(entries, name, where="x").schema_json == "{}"
     else:
         with pytest.raises(BrokenFile, match=f"block_type is '{said}'"):
-            decode_footer(entries, name, rows=0, where="x")
+            decode_footer(entries, name, where="x")

@@ -144,4 +144,4 @@ class PositionsOfRows:
         """None where they are not told."""
         if self._base_instant is None:
             return None
-        return RecordPositions(self._base_instant, np.concatenate([np.zeros(0, dtype=np.int64), *self._parts]))
+        return RecordPositions.of(self._base_instant, np.concatenate([np.zeros(0, dtype=np.int64), *self._parts]))

@@ -26,7 +26,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -59,8 +60,22 @@ _INSTANT = re.compile(r"[0-9]+")
 class RecordPositions:
     base_instant: str
     """The instant of the base file whose rows are counted."""
-    numbers: npt.NDArray[np.int64] = field(compare=False)
-    """One for each row of the log, in its order."""
+    text: str
+    """One number for each row of the log, in its order, as `encode_positions` makes it."""
+
+    @classmethod
+    def of(cls, base_instant: str, numbers: npt.NDArray[np.int64]) -> Self:
+        return cls(base_instant, encode_positions(numbers))
+
+    def numbers(self, rows: int, *, where: str) -> npt.NDArray[np.int64]:
+        """The numbers, which are as many as the log has rows. Raises `BrokenFile`."""
+        try:
+            found = decode_positions(self.text)
+        except ValueError as error:
+            raise broken_footer(where, f"its record positions cannot be read: {error}") from None
+        if len(found) != rows:
+            raise broken_footer(where, f"it has {len(found)} record positions for {rows} rows")
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,16 +104,17 @@ def encode_footer(footer: NativeLogFooter) -> dict[str, str]:
     values = {_VERSION_NAME: str(_VERSION)} | {key.name: value for key, value in footer.headers.items()}
     if footer.positions is not None:
         values[HeaderKey.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS.name] = footer.positions.base_instant
-        values[HeaderKey.RECORD_POSITIONS.name] = encode_positions(footer.positions.numbers)
+        values[HeaderKey.RECORD_POSITIONS.name] = footer.positions.text
     return {FOOTER_KEY: json.dumps(values, separators=(",", ":"), ensure_ascii=False)}
 
 
-def decode_footer(entries: Mapping[str, str], name: NativeLogName, *, rows: int, where: str) -> NativeLogFooter:
-    """The footer of a file of rows or deletes. Raises `BrokenFile` and `Unsupported`.
+def decode_footer(entries: Mapping[str, str], name: NativeLogName, *, where: str) -> NativeLogFooter:
+    """The footer of a file of rows or deletes; its positions are looked at when they are asked for.
+
+    Raises `BrokenFile` and `Unsupported`.
 
     Args:
         entries: of the key-value metadata, at least those whose keys begin with `FOOTER_PREFIX`.
-        rows: how many the file has.
         where: how errors call the file.
     """
     if name.is_early:
@@ -117,7 +133,7 @@ def decode_footer(entries: Mapping[str, str], name: NativeLogName, *, rows: int,
             _instant(each, HeaderKey.COMPACTED_BLOCK_TIMES, where)
             for each in (compacted.split(",") if compacted else ())
         ),
-        positions=_positions(values, rows, where),
+        positions=_positions(values),
     )
 
 
@@ -183,16 +199,10 @@ def _instant(text: str, key: HeaderKey, where: str) -> str:
     return text
 
 
-def _positions(values: Mapping[str, str], rows: int, where: str) -> RecordPositions | None:
+def _positions(values: Mapping[str, str]) -> RecordPositions | None:
     """None unless both names are there: one alone says nothing, and Hudi then merges by keys."""
     base_instant = values.get(HeaderKey.BASE_FILE_INSTANT_TIME_OF_RECORD_POSITIONS.name)
     text = values.get(HeaderKey.RECORD_POSITIONS.name)
     if base_instant is None or text is None:
         return None
-    try:
-        numbers = decode_positions(text)
-    except ValueError as error:
-        raise broken_footer(where, f"its record positions cannot be read: {error}") from None
-    if len(numbers) != rows:
-        raise broken_footer(where, f"it has {len(numbers)} record positions for {rows} rows")
-    return RecordPositions(base_instant, numbers)
+    return RecordPositions(base_instant, text)

@@ -50,7 +50,7 @@ def open_native_log(file: BinaryIO, size: int, name: NativeLogName, *, where: st
         raise unknown_format(name, where)
     kind = BlockType.DELETE if name.kind is NativeLogKind.DELETES else _DATA_BLOCKS[name.format]
     entries, rows = _footer_of(file, size, name, where)
-    footer = decode_footer(entries, name, rows=rows, where=where)
+    footer = decode_footer(entries, name, where=where)
     return NativeLog(name, footer, file_as_block(kind, size, where, footer), rows)
 
 

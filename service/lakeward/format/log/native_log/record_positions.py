@@ -3,8 +3,8 @@
     Base64 of: int32 big-endian count | that many numbers of 7 bits a byte, the low ones first, the high bit for "more"
 
 The numbers stand in the order of the log's rows, and one may come again. Inline logs have a bitmap under the same name
-instead. A number is the place of a row in the base file, counted from 0; ours are merged by keys, so these are kept for
-others and never used.
+instead. A number is the place of a row in the base file, counted from 0; ours are merged by keys, so these are written
+for others and checked, and never used.
 
 Touches: nothing.
 Keeps:   1. what is decoded was encoded by these rules, down to the last byte, or it is a `ValueError`;
@@ -61,10 +61,17 @@ def decode_positions(text: str) -> npt.NDArray[np.int64]:
     ends = np.flatnonzero(digits < _MORE) + 1
     if len(ends) != count or len(digits) != (int(ends[-1]) if count else 0):
         raise ValueError(f"they are not the {count} numbers that their count says")
-    starts = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]]) if count else ends
-    lengths = ends - starts
-    if count and int(lengths.max()) > _BYTES_MAX:
-        raise ValueError("one of them is no place of a row")
-    places = np.arange(len(digits), dtype=np.int64) - np.repeat(starts, lengths)
-    values = (digits & (_MORE - 1)).astype(np.int64) << (_BITS * places)
-    return np.asarray(np.add.reduceat(values, starts), dtype=np.int64) if count else np.zeros(0, dtype=np.int64)
+    numbers = np.zeros(count, dtype=np.int64)
+    begin = 0
+    for first in range(0, count, _AT_ONCE):
+        part = ends[first : first + _AT_ONCE] - begin
+        starts = np.concatenate([np.zeros(1, dtype=np.int64), part[:-1]])
+        lengths = part - starts
+        if int(lengths.max()) > _BYTES_MAX:
+            raise ValueError("one of them is no place of a row")
+        here = digits[begin : begin + int(part[-1])]
+        places = np.arange(len(here), dtype=np.int64) - np.repeat(starts, lengths)
+        values = (here & (_MORE - 1)).astype(np.int64) << (_BITS * places)
+        numbers[first : first + _AT_ONCE] = np.add.reduceat(values, starts)
+        begin += int(part[-1])
+    return numbers
