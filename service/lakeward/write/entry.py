@@ -1,0 +1,174 @@
+"""`lakeward.write.write(dataframe, table, …)`: rows of a data frame into a table, as one commit.
+
+What `lakeward write` does for files, for programs that have their rows in Spark, or as a table of Arrow's: the same
+journey (`write/writing.py`), with everything said by the call. Nothing of a configuration is read.
+
+Touches: the table, through `write/writing.py`; the driver of the data frame, which goes on afterwards.
+Keeps:   1. nothing is written without a statement about the table's other writers;
+         2. a data frame's driver is used as it is, and never stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lakeward.clock import SystemClock
+from lakeward.commit.lock.opening import SHARING_OPTIONS, LockOptions, stopped_writers_options
+from lakeward.commit.owner import Processes
+from lakeward.errors import UsageError
+from lakeward.execute.options import CompactionOptions
+from lakeward.execute.progress import Observer
+from lakeward.execute.serviced_table import ServicedTable
+from lakeward.merge.memory_budget import MEMORY_BYTES
+from lakeward.storage.opening import open_storage
+from lakeward.write.beginning import timeline_snapshot
+from lakeward.write.flow.flow import Flow
+from lakeward.write.flow.in_process import InProcessFlow
+from lakeward.write.index_choice import choose_index
+from lakeward.write.request import FileSizes, IndexKind, WriteOperation, WriteRequest
+from lakeward.write.writing import WriteReport, write_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_LOCK_WAIT_SECONDS = 60.0
+
+
+def write(
+    rows: DataFrame | pa.Table | None,
+    table: str,
+    *,
+    operation: WriteOperation | str = WriteOperation.UPSERT,
+    writers_stopped: bool = False,
+    lock: LockOptions | None = None,
+    index: IndexKind | str | None = None,
+    buckets: int | None = None,
+    bucket_fields: Sequence[str] = (),
+    partitions: Sequence[str] = (),
+    deduplicate: bool | None = None,
+    fill_missing: bool = False,
+    commit_metadata: Mapping[str, str] | None = None,
+    retries: int = 0,
+    sizes: FileSizes | None = None,
+    verify: bool = True,
+    memory_bytes: int = MEMORY_BYTES,
+    timezone: str | None = None,
+    observer: Observer | None = None,
+) -> WriteReport:
+    """Write rows into a table, as one commit that Hudi's readers and writers go on from.
+
+    Raises an error of `lakeward.errors`; then nothing of the write is left in the table, but where it says otherwise.
+
+    Args:
+        rows: a data frame, whose Spark then does the work, or a table of Arrow's, which is sorted in this process; None
+            for delete_partition.
+        table: path or URL of the table's base folder.
+        writers_stopped: the caller's word that no other writer or table service is at work on the table now.
+        lock: how the table is shared with writers that go on. One of the two must be said.
+        index: what finds the file group of a key; None for what the table says or shows, or bucket with `buckets`.
+        buckets: how many a partition has: the number that every writer of the table has.
+        bucket_fields: key columns that are hashed; all of them where none is named.
+        partitions: paths of the partitions that delete_partition takes.
+        deduplicate: fold rows of one key into one; None: for upsert and delete.
+        fill_missing: columns of the table that the rows lack become null.
+        commit_metadata: what the commit says beside its schema.
+        retries: how often to begin again where another writer wrote to the same file group.
+        verify: read every new file back before it is published.
+        memory_bytes: peak memory of one task.
+        timezone: of the table's instants, where these do not tell it.
+    """
+    storage, base_path = open_storage(table)
+    options = CompactionOptions(
+        writers_stopped=writers_stopped,
+        lock=_lock(writers_stopped, lock),
+        timezone=timezone,
+        verify=verify,
+        memory_bytes=memory_bytes,
+    )
+    serviced = ServicedTable.for_one_attempt(
+        storage,
+        base_path,
+        options,
+        clock=SystemClock(),
+        processes=Processes(),
+        observer=observer,
+        guard=_never_stopped,
+    )
+    asked = WriteOperation(operation)
+    if (rows is None) != (asked is WriteOperation.DELETE_PARTITION):
+        raise UsageError(
+            f"{asked} takes {'no rows' if rows is not None else 'rows'}.",
+            remedy="delete_partition takes `partitions`, and every other operation rows.",
+        )
+    chosen = choose_index(
+        timeline_snapshot(serviced).config,
+        None if index is None else IndexKind(index),
+        buckets,
+        tuple(bucket_fields),
+    )
+    request = WriteRequest(
+        asked,
+        index=chosen.kind,
+        buckets=chosen.buckets,
+        bucket_fields=chosen.bucket_fields,
+        deduplicate=deduplicate,
+        partitions=tuple(partitions),
+        sizes=sizes or FileSizes(),
+        fill_missing=fill_missing,
+        extra_metadata=commit_metadata or {},
+        conflict_retries=retries,
+        verify=verify,
+    )
+    if rows is None:
+        return write_rows(serviced, request, InProcessFlow(storage, ()), None)
+    flow: Flow
+    if isinstance(rows, pa.Table):
+        columns, flow = rows.schema, InProcessFlow(storage, rows.to_batches(), memory_bytes=memory_bytes)
+    else:
+        columns, flow = _on_spark(rows, table, memory_bytes)
+    try:
+        return write_rows(serviced, request, flow, columns)
+    finally:
+        flow.close()
+
+
+def _on_spark(frame: Any, table: str, memory_bytes: int) -> tuple[pa.Schema, Flow]:
+    """The columns of a data frame, and its rows on its own driver."""
+    from pyspark.sql import DataFrame
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    from lakeward.dispatch.local import places_of_machine
+    from lakeward.dispatch.spark import SparkDispatcher
+    from lakeward.dispatch.spark_memory import SparkMemory
+    from lakeward.write.flow.spark import SparkFlow
+
+    if not isinstance(frame, DataFrame):
+        raise UsageError(
+            f"The rows are a {type(frame).__module__}.{type(frame).__name__}.",
+            why="They must be a data frame of a Spark driver in this process, or a table of Arrow's.",
+            remedy="With Spark Connect, collect small inputs as Arrow's (`toArrow`), or write files and give those to "
+            "`lakeward write`.",
+        )
+    memory = SparkMemory.on(places_of_machine(), memory_bytes)
+    # It finds the driver that runs here, and does not start one.
+    driver = SparkDispatcher(str(frame.sparkSession.sparkContext.master), memory=memory).driver()
+    return to_arrow_schema(frame.schema), SparkFlow(driver, table, frame)
+
+
+def _lock(writers_stopped: bool, lock: LockOptions | None) -> LockOptions:
+    if writers_stopped == (lock is not None):
+        raise UsageError(
+            "It is not said how the table's other writers behave, or twice.",
+            why="A write beside a writer that does not share its lock can lose that writer's rows; that no writer is "
+            "seen proves nothing.",
+            remedy="Stop the writers and say `writers_stopped=True`; or give `lock`, the options of the one that all "
+            f"of them share, with {', '.join(f'{key}={value}' for key, value in SHARING_OPTIONS.items())}.",
+        )
+    return lock or stopped_writers_options(wait_seconds=_LOCK_WAIT_SECONDS)
+
+
+def _never_stopped() -> None:
+    """Ctrl-C is an exception in the caller's own thread."""

@@ -1,0 +1,63 @@
+"""`lakeward.write.write`: what the command does for files, from Python."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+import lakeward.write
+from lakeward.errors import Refused, UsageError
+from lakeward.write.request import WriteOperation
+from tests.our_reader import read_rows
+from tests.write.writing import Row, new_table, rows_of, values
+
+
+def table_of(*rows: Row) -> pa.Table:
+    return pa.Table.from_batches([rows_of(rows)])
+
+
+def test_rows_of_arrow(tmp_path: Path) -> None:
+    """A table of Arrow's is written in this process, by the index that the table shows or the call names."""
+    base = str(new_table(tmp_path / "t"))
+
+    report = lakeward.write.write(
+        table_of(("k1", 1, "p", "a"), ("k2", 1, "q", "a")), base, buckets=2, writers_stopped=True
+    )
+    assert (report.operation, report.inserted, report.partitions) == (WriteOperation.UPSERT, 2, ["p", "q"])
+    lakeward.write.write(table_of(("k1", 0, "p", "")), base, operation="delete", buckets=2, writers_stopped=True)
+    assert values(read_rows(Path(base))) == {"k2": "a"}
+    gone = lakeward.write.write(None, base, operation="delete_partition", partitions=["q"], writers_stopped=True)
+    assert list(gone.replaced) == ["q"] and read_rows(Path(base)) == []
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    """Without a statement about other writers, or with rows of another kind, nothing is written."""
+    base = new_table(tmp_path / "t")
+    one = table_of(("k1", 1, "p", "a"))
+
+    for rows, said, message in (
+        (one, {}, "how the table's other writers behave"),
+        (None, {"writers_stopped": True}, "upsert takes rows"),
+        (one, {"writers_stopped": True, "operation": "delete_partition"}, "delete_partition takes no rows"),
+        ({"id": ["k1"]}, {"writers_stopped": True}, "The rows are a builtins.dict"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            lakeward.write.write(rows, str(base), **said)
+    with pytest.raises(Refused, match="no record index"):
+        lakeward.write.write(one, str(base), index="record", writers_stopped=True)
+    assert not list((base / ".hoodie" / "timeline").glob("2*"))
+
+
+@pytest.mark.interop
+def test_a_data_frame(spark: SparkSession, tmp_path: Path) -> None:
+    """The driver of the data frame does the work, and goes on."""
+    base = new_table(tmp_path / "t")
+    frame = spark.createDataFrame(
+        [("k1", 1, "p", "a"), ("k1", 2, "p", "b")], "id string, ts bigint, part string, v string"
+    )
+
+    report = lakeward.write.write(frame, str(base), buckets=2, writers_stopped=True)
+
+    assert (report.inserted, values(read_rows(base))) == (1, {"k1": "b"})
+    assert frame.count() == 2
