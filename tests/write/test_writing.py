@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -120,6 +122,21 @@ def test_tables_that_are_not_written(tmp_path: Path, name: str, value: str) -> N
     with pytest.raises(Refused):
         write(base, FIRST)
     assert everything(base) == before
+
+
+@pytest.mark.parametrize(("zone", "hours"), [("EST5", -5), ("CET-1", 1)])
+def test_the_first_instant_is_in_the_zone_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zone: str, hours: int
+) -> None:
+    """Hudi's writers here have it so, too, where the table does not say UTC. Keeps 3 of write/beginning."""
+    base = new_table(tmp_path / "t")
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", zone)
+        time.tzset()
+        report = write(base, FIRST, options={"timezone": None})
+    time.tzset()
+    ahead = datetime.strptime(report.instant, "%Y%m%d%H%M%S%f").replace(tzinfo=UTC).timestamp() - CLOCK.now()
+    assert abs(ahead - hours * 3600) < 600
 
 
 def test_columns_are_not_guessed(tmp_path: Path) -> None:

@@ -6,13 +6,16 @@
 
 Touches: the heartbeat, the attempt's folder and `.requested` of a new instant, under the table lock.
 Keeps:   1. what a dead write of ours left is gone, or complete, before another one begins;
-         2. what other engines left stays, for their own writers and for `lakeward rollback`.
+         2. what other engines left stays, for their own writers and for `lakeward rollback`;
+        3. the first instant of a table is in the zone that writers on this machine are in.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
+from lakeward.clock import Clock
 from lakeward.commit.attempt import Attempt, write_place
 from lakeward.commit.instant_time import next_time
 from lakeward.commit.metadata.delta_commit import DeltaCommit
@@ -23,6 +26,7 @@ from lakeward.format.timeline.replace_metadata import requested_write
 from lakeward.plan.eligibility import TableService
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import timeline_folder
+from lakeward.table.timeline.timezone import TimelineZone, ZoneSource
 from lakeward.write.conflicts import SeenAtStart
 from lakeward.write.request import WriteOperation, WriteRequest
 
@@ -36,6 +40,8 @@ class BegunWrite:
     snapshot: TableSnapshot
     """The table as it was, without its files."""
     seen: SeenAtStart
+    zone: TimelineZone
+    """The zone that its times are written in."""
 
     @property
     def instant(self) -> str:
@@ -50,7 +56,8 @@ def begin_write(table: ServicedTable, request: WriteRequest) -> BegunWrite:
         tidy(table, snapshot)
         seen = SeenAtStart.of(snapshot.timeline)
         fence()
-        instant = next_time(floor=snapshot.timeline.latest_time, zone=snapshot.zone, clock=table.clock)
+        zone = _zone(snapshot, table.clock)
+        instant = next_time(floor=snapshot.timeline.latest_time, zone=zone, clock=table.clock)
         attempt = Attempt(
             write_place(table.storage, table.base_path, timeline_folder(table.base_path, snapshot.config)),
             instant,
@@ -61,7 +68,7 @@ def begin_write(table: ServicedTable, request: WriteRequest) -> BegunWrite:
         fence()
         attempt.claim()
         attempt.announce(_plan(request.operation))
-    return BegunWrite(request, attempt, snapshot, seen)
+    return BegunWrite(request, attempt, snapshot, seen, zone)
 
 
 def end_dead_writes(table: ServicedTable) -> None:
@@ -73,6 +80,15 @@ def end_dead_writes(table: ServicedTable) -> None:
 def timeline_snapshot(table: ServicedTable) -> TableSnapshot:
     """The table without its files."""
     return table.snapshot(only=(), service=TableService.WRITING)
+
+
+def _zone(snapshot: TableSnapshot, clock: Clock) -> TimelineZone:
+    """A table without instants shows no zone: its first one is in that of this machine, as a Hudi writer here has it.
+    In UTC it could lie hours ahead of what Hudi writes next."""
+    if snapshot.zone.zone is not None:
+        return snapshot.zone
+    here = datetime.fromtimestamp(clock.now()).astimezone().tzinfo
+    return TimelineZone(ZoneSource.INFERRED, here, "the table has no instant, and this machine is in that zone")
 
 
 def _plan(operation: WriteOperation) -> bytes:

@@ -163,7 +163,7 @@ class WriteRun:
             participants.append(writer.stage(snapshot, self._new_files(), write=self._changes(), fence=fence))
         return Publication(
             latest_time=snapshot.timeline.latest_time,
-            zone=snapshot.zone,
+            zone=begun.zone,
             winners=self._winners(),
             groups=self.groups,
             participants=participants,

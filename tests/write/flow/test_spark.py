@@ -107,7 +107,7 @@ def test_a_data_frame_that_changes(driver, spark, tmp_path):
 def test_places_that_are_looked_up(driver, tmp_path, index):
     """Files and the record index of a table of Hudi's are searched by tasks; a row without a share goes nowhere."""
     base = str(copy_golden("v9_metadata", tmp_path / "table"))
-    of = [("k1", "p", 1, ""), ("k4", "p", 1, ""), ("k9", "p", 1, ""), ("k1", "q", 1, ""), ("k1", "p", 2, "")]
+    of = [("k1", "p", 1, ""), ("k4", "p", 1, ""), ("k9", "p", 1, ""), ("k1", "q", 1, ""), ("k9", "q", 2, "")]
     snapshot = take_snapshot(LocalStorage(), base, clock=SkippingClock())
     request = WriteRequest(WriteOperation.UPSERT, index=index)
     tagging = choose_tagging(LocalStorage(), snapshot, request, clock=SkippingClock())

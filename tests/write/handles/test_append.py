@@ -23,6 +23,7 @@ from lakeward.write.keyed_rows import keyed_schema
 from lakeward.write.request import FileSizes, WriteOperation
 from lakeward.write.target import HandleKind
 from tests.write.handles.targets import (
+    COLUMNS,
     COMMIT_TIME,
     EVENT_TIME,
     FILE_ID,
@@ -107,11 +108,12 @@ def test_the_stat_of_a_log(tmp_path: Path) -> None:
     )
 
 
-def test_the_operation_delete(tmp_path: Path) -> None:
-    """Its deletes have no ordering value: they win always. Rows need no columns at all."""
+@pytest.mark.parametrize("has_columns", [False, True])
+def test_the_operation_delete(tmp_path: Path, has_columns: bool) -> None:
+    """Its deletes have no ordering value, also where rows have one: they win always. Rows need no columns at all."""
     of = context(tmp_path, operation=WriteOperation.DELETE)
-    nothing_else = keyed_schema(pa.schema([]))
-    rows = [part.select(nothing_else.names) for part in batches([("k1", 5, "a"), ("k1", 6, "b")])]
+    schema = keyed_schema(COLUMNS if has_columns else pa.schema([]))
+    rows = [part.select(schema.names) for part in batches([("k1", 5, "a"), ("k1", 6, "b")])]
     (file,) = write_target(LocalStorage(), of, APPEND, rows, 2).files
     ((_, keys),) = blocks_of(tmp_path)
     assert keys == [("k1", None)]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -23,6 +25,7 @@ from tests.write.handles.targets import (
     FILE_ID,
     INSTANT,
     PARTITION,
+    SCHEMA,
     Row,
     batches,
     context,
@@ -200,3 +203,18 @@ def test_an_attempt_that_is_over(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         write(of, CREATE, [("k1", 5, "a")])
     assert not (tmp_path / "attempt").exists()
+
+
+@pytest.mark.parametrize("kind", [HandleKind.CREATE, HandleKind.APPEND])
+def test_statistics_of_floats_are_of_their_own_column(tmp_path: Path, kind: HandleKind) -> None:
+    """Floats are measured as rows are written, and the last column is one, with another beside it."""
+    schema = json.loads(SCHEMA)
+    schema["fields"] += [{"name": name, "type": ["null", "double"], "default": None} for name in ("x", "y")]
+    indexed = IndexedColumns({"x": "double", "y": "double"}, StatsVersion.V2)
+    (batch,) = batches([("k1", 4, "a"), ("k2", 5, "b")])
+    for name, values in (("x", [1.5, 2.5]), ("y", [-3.0, 7.0])):
+        batch = batch.add_column(batch.num_columns - 1, pa.field(name, pa.float64()), pa.array(values, pa.float64()))
+    of = context(tmp_path, indexed=indexed, schema=json.dumps(schema))
+    (file,) = write_target(LocalStorage(), of, target(kind), [batch], task_attempt=2).files
+    ranges = {record.column: (record.min_value, record.max_value) for record in file.column_stats}
+    assert ranges == {"x": (1.5, 2.5), "y": (-3.0, 7.0)}

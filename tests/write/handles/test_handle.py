@@ -9,7 +9,7 @@ import pytest
 
 from lakeward.commit.attempt_files import attempt_folder, temp_folder
 from lakeward.commit.heartbeat import Heartbeat
-from lakeward.errors import AttemptLost
+from lakeward.errors import AttemptLost, Unsupported
 from lakeward.storage.local import LocalStorage
 from lakeward.write.handles.handle import write_target
 from lakeward.write.target import HandleKind, TargetResult, WriteContext, WriteTarget
@@ -101,3 +101,13 @@ def test_memory_that_is_short(tmp_path: Path, kind: HandleKind) -> None:
     (enough,), (short,) = written(2**30).files, written(2**22).files
     for name in ("num_writes", "num_deletes", "num_inserts", "num_update_writes"):
         assert getattr(enough.stat, name) == getattr(short.stat, name)
+
+
+@pytest.mark.parametrize("kind", HandleKind)
+def test_a_row_that_is_too_large_for_the_memory(tmp_path: Path, kind: HandleKind) -> None:
+    """It is refused by its key, with how much memory it takes."""
+    to = onto(tmp_path, [("k1", 1, "a")]) if kind is HandleKind.MERGE else target(kind)
+    large: list[Row] = [("k2", 2, "x" * 5_000_000), ("k3", 2, "b")]
+    expected = r"'k2' in the rows that are written is too large\..*Allow operations 301\.0 MiB"
+    with pytest.raises(Unsupported, match=expected):
+        write_target(LocalStorage(), context(tmp_path, memory_bytes=2**24), to, batches(large), 2)

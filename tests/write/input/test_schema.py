@@ -1,6 +1,8 @@
 """The schema that a write leaves, and rows in its form."""
 
+import datetime
 import json
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -46,6 +48,7 @@ def test_the_same_columns_leave_the_text_as_it_is():
 
 
 def test_a_new_column_is_nullable_at_the_end():
+    """What is inside of it is as it comes."""
     new = pa.field("m", pa.struct([pa.field("y", pa.list_(pa.field("e", pa.int8(), nullable=False)), nullable=False)]))
     batch = rows()
     batch = batch.add_column(0, new.with_nullable(False), pa.array([{"y": [1]}], new.type))
@@ -61,9 +64,7 @@ def test_a_new_column_is_nullable_at_the_end():
                 "type": "record",
                 "name": "m",
                 "namespace": "hoodie.t.t_record",
-                "fields": [
-                    {"name": "y", "type": ["null", {"type": "array", "items": ["null", "int"]}], "default": None}
-                ],
+                "fields": [{"name": "y", "type": {"type": "array", "items": "int"}}],
             },
         ],
         "default": None,
@@ -73,23 +74,46 @@ def test_a_new_column_is_nullable_at_the_end():
     ]
 
 
-def test_ints_become_long_where_either_is():
-    """Keeps 1 of write/input/schema, and Keeps 2 of it: inside of others too."""
-    wide = pa.struct([("l", pa.list_(pa.int64())), ("x", pa.int64()), ("z", pa.decimal128(5, 2))])
-    batch = rows(n=pa.array([2**40]), s=pa.array([{"x": 2**40, "l": [2**40], "z": None}], wide))
+def test_an_int_becomes_long():
+    """Keeps 1 of write/input/schema, and Keeps 2 of it."""
+    batch = rows(n=pa.array([2**40]))
 
     evolved = after(batch)
 
-    assert types_after(batch)["n"] == pa.int64()
+    assert types_after(batch) == {**types_after(rows()), "n": pa.int64()}
+    assert conform(batch, evolved.schema_json).to_pylist()[0]["n"] == 2**40
+    assert evolve(evolved.schema_json, rows().schema, table_name="t").changed is False
+    assert conform(rows(), evolved.schema_json).column("n").type == pa.int64()
+
+
+def test_a_struct_gets_fields():
+    wide = pa.struct([("l", pa.list_(pa.int16())), ("z", pa.decimal128(5, 2)), ("x", pa.int32())])
+    batch = rows(s=pa.array([{"x": 1, "l": [2], "z": None}], wide))
+
+    evolved = after(batch)
+
     assert [(field.name, field.type) for field in types_after(batch)["s"]] == [
-        ("x", pa.int64()),
-        ("l", pa.list_(pa.field("element", pa.int64()))),
+        ("x", pa.int32()),
+        ("l", pa.list_(pa.field("element", pa.int32()))),
         ("z", pa.decimal128(5, 2)),
     ]
     assert '"namespace":"hoodie.t.t_record.s.z"' in evolved.schema_json
-    assert conform(batch, evolved.schema_json).to_pylist()[0]["s"] == {"x": 2**40, "l": [2**40], "z": None}
+    assert conform(batch, evolved.schema_json).to_pylist()[0]["s"] == {"x": 1, "l": [2], "z": None}
     assert evolve(evolved.schema_json, rows().schema, table_name="t", fill_missing=True).changed is False
-    assert conform(rows(), evolved.schema_json).column("n").type == pa.int64()
+
+
+def test_values_that_a_type_has_room_for():
+    wide = schema_text(pa.schema([("d", pa.float64()), ("p", pa.decimal128(8, 3)), ("t", pa.timestamp("us"))]), "t")
+    moment = datetime.datetime(2024, 3, 4)
+    batch = pa.record_batch(
+        {"d": pa.array([5], pa.int16()), "p": [Decimal("1.5")], "t": pa.array([moment], pa.timestamp("s"))}
+    )
+
+    assert evolve(wide, batch.schema, table_name="t").changed is False
+    assert conform(batch, wide).to_pylist() == [{"d": 5.0, "p": Decimal("1.500"), "t": moment}]
+    for wrong in ({"d": [5]}, {"p": [Decimal("123456.5")]}, {"t": pa.array([1], pa.timestamp("ns"))}):
+        with pytest.raises(Unsupported, match="does not fit"):
+            conform(pa.record_batch(wrong), wide)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +124,9 @@ def test_ints_become_long_where_either_is():
         ("id", pa.array([1]), "The table has string, the rows have int64"),
         ("n", pa.array([1], pa.uint32()), "rows have uint32"),
         ("s", pa.array([[1]]), "column s of the rows"),
-        ("s", pa.array([{"x": "1", "l": [1]}]), "column s.x of the rows"),
+        ("s", pa.array([{"x": 1, "l": [1]}], pa.struct([("x", pa.int64()), STRUCT.field("l")])), r"column s\.x of"),
+        ("s", pa.array([{"x": 1, "l": [1]}], pa.struct([STRUCT.field("x"), ("l", pa.list_(pa.int64()))])), "s.l of"),
+        ("s", pa.array([{"x": "1", "l": [1]}]), r"column s\.x of the rows"),
         ("new", pa.array([1], pa.uint64()), "column new has a type"),
     ],
 )
@@ -121,8 +147,21 @@ def test_a_missing_column_is_refused_or_null():
 
 
 def test_a_null_where_none_may_be_is_refused():
-    with pytest.raises(UsageError, match="Row 12 has no value in the column id"):
-        conform(pa.concat_batches([rows(), rows(id=pa.array([None], pa.string()))]), TABLE, rows_before=10)
+    """At any depth, with the row that has it."""
+    batch = pa.concat_batches([rows(), rows(id=pa.array([None], pa.string()))])
+    with pytest.raises(UsageError, match="Row 12 has no value in id"):
+        conform(batch, TABLE, rows_before=10)
+
+    number = pa.field("e", pa.int32(), nullable=False)
+    inner = pa.struct([pa.field("l", pa.list_(number)), pa.field("m", pa.map_(pa.string(), number))])
+    table = schema_text(pa.schema([("s", inner)]), "t")
+    loose = pa.struct([("l", pa.list_(pa.int32())), ("m", pa.map_(pa.string(), pa.int32()))])
+    good = [None, {"l": None, "m": None}, {"l": [], "m": []}, {"l": [1, 2], "m": [("a", 1), ("b", 2)]}]
+    for path, bad in (("s.l.element", {"l": [1, None], "m": []}), ("s.m.value", {"l": [], "m": [("a", None)]})):
+        batch = pa.record_batch({"s": pa.array([*good, *good, bad], loose)})
+        assert conform(batch.slice(1, 7), table).column("s").to_pylist() == [*good, *good][1:]
+        with pytest.raises(UsageError, match=f"Row 8 has no value in {path}"):
+            conform(batch.slice(1), table)
 
 
 def test_the_first_rows_make_the_schema():
@@ -135,3 +174,15 @@ def test_the_first_rows_make_the_schema():
 def test_two_columns_of_one_name_are_refused():
     with pytest.raises(UsageError, match="two columns id"):
         evolve(TABLE, pa.schema([("id", pa.string()), ("id", pa.string())]), table_name="t")
+
+
+def test_rows_that_are_only_found_have_a_part_of_the_schema():
+    """A delete brings keys: of the table's types, whose numbers may come in wider ones."""
+    part = schema_text(pa.schema([("n", pa.int32())]), "t")
+
+    assert conform(pa.record_batch({"n": [5], "x": [1]}), part).schema.field("n").type == pa.int32()
+    with pytest.raises(UsageError, match="Row 2 has a number in n that is no int"):
+        conform(pa.record_batch({"n": [5, 2**31]}), part)
+    for wrong in (pa.array(["5"]), pa.array([5.0])):
+        with pytest.raises(Unsupported, match="column n of the rows does not fit"):
+            conform(pa.record_batch({"n": wrong}), part)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from lakeward.errors import Refused, Unsupported, UsageError
+from lakeward.errors import Refused, UsageError
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.storage.local import LocalStorage
 from lakeward.table.metadata.metadata_table import load_metadata_table
@@ -58,9 +58,17 @@ def test_record_index(hudis):
 
 
 def test_a_new_key_in_two_partitions(hudis):
-    """Rows of a new key for two partitions are refused, where keys are one in all of the table."""
-    with pytest.raises(Unsupported, match="'k9' is new, and there are rows of it for the partitions 'p' and 'q'"):
-        tag(hudis, IndexKind.RECORD, ("k9", "q"), ("k9", "p"))
+    """Rows of a new key go to the partition of the one that will win, where keys are one in all of the table."""
+    for last, partition in ((1, "q"), (9, "r")):
+        of = [("k9", "p", 1, ""), ("k9", "q", 5, ""), ("k9", "r", last, ""), ("k8", "p", 9, "")]
+        request = WriteRequest(WriteOperation.UPSERT, index=IndexKind.RECORD)
+        tagging = choose_tagging(STORAGE, hudis, request, clock=SkippingClock())
+        flow = InProcessFlow(STORAGE, [rows(*of)])
+
+        assert flow.tag(keying(), tagging, on_progress=lambda progress: None).rows == {
+            (partition, None): 3,
+            ("p", None): 1,
+        }
 
 
 def test_a_key_in_two_groups(tmp_path):
@@ -131,9 +139,6 @@ def test_what_is_chosen(hudis, tmp_path):
     for properties, request, message in (
         ({}, {"index": IndexKind.BUCKET, "buckets": 4}, "not all of one number"),
         ({}, {"index": IndexKind.RECORD}, "has no record index"),
-        ({"hoodie.index.type": "BUCKET"}, {}, "hoodie.index.type=BUCKET, and the write has the index simple"),
-        ({"hoodie.bucket.index.num.buckets": "8"}, {"index": IndexKind.BUCKET, "buckets": 4}, "and the write has 4"),
-        ({"hoodie.bucket.index.hash.field": "a"}, {"index": IndexKind.BUCKET, "buckets": 4}, "hash.field=a"),
         ({"hoodie.populate.meta.fields": "false"}, {}, "do not carry their keys"),
     ):
         with pytest.raises(Refused, match=message):

@@ -15,14 +15,16 @@ import pyarrow.compute as pc
 from lakeward.dispatch.dispatcher import Progress
 from lakeward.errors import Conflict, Refused
 from lakeward.merge.memory_budget import MEMORY_BYTES, MemoryBudget
+from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.quantities import format_size
 from lakeward.storage.storage import Storage
 from lakeward.write.flow.counting import count_places
 from lakeward.write.flow.keying import Keying
 from lakeward.write.flow.shares import targets_of
+from lakeward.write.flow.winning_partition import winning_partitions
 from lakeward.write.handles.handle import write_target
 from lakeward.write.keyed_rows import ORDER, PARTITION_PATH, PLACE, RECORD_KEY
-from lakeward.write.tagging.tagging import FOUND, BatchTagging, LookupTagging, Tagging, key_in_partitions
+from lakeward.write.tagging.tagging import FOUND, BatchTagging, LookupTagging, Tagging
 from lakeward.write.target import Assignment, TargetResult, Workload, WriteContext
 
 _ROWS_AT_ONCE = 16_384
@@ -74,8 +76,8 @@ class InProcessFlow:
             tagged = keyed.append_column(PLACE, tagging.places(keyed))
         else:
             tagged = _looked_up(self._storage, keyed, tagging)
-            if tagging.is_global and keying.carries_columns:
-                _check_new_keys(tagged)
+            if tagging.folded_by is not None:
+                tagged = _in_one_partition(tagged, tagging.folded_by)
         self._tagged = tagged
         return Workload({place: counted.rows for place, counted in count_places(tagged).items()})
 
@@ -147,14 +149,21 @@ def _looked_up(storage: Storage, keyed: pa.RecordBatch, tagging: LookupTagging) 
     return tagged.append_column(PLACE, joined[PLACE].combine_chunks())
 
 
-def _check_new_keys(tagged: pa.RecordBatch) -> None:
-    """A new key has one partition, where keys are one in all of the table."""
-    new = pa.table(tagged.select([RECORD_KEY, PARTITION_PATH])).filter(pc.is_null(tagged.column(PLACE)))
+def _in_one_partition(tagged: pa.RecordBatch, rules: MergeRules) -> pa.RecordBatch:
+    """The rows with one partition for each new key: that of the row that wins among those of the key."""
+    is_new = pc.is_null(tagged.column(PLACE))
+    new = pa.table(tagged.select([RECORD_KEY, PARTITION_PATH])).filter(is_new)
     ranges = new.group_by(RECORD_KEY).aggregate([(PARTITION_PATH, "min"), (PARTITION_PATH, "max")])
-    least, greatest = ranges[f"{PARTITION_PATH}_min"], ranges[f"{PARTITION_PATH}_max"]
-    split = ranges.filter(pc.not_equal(least, greatest)).slice(0, 1).to_pylist()
-    if split:
-        raise key_in_partitions(*split[0].values())
+    several = ranges.filter(pc.not_equal(ranges[f"{PARTITION_PATH}_min"], ranges[f"{PARTITION_PATH}_max"]))[RECORD_KEY]
+    if not len(several):
+        return tagged
+    rows = tagged.drop_columns([PLACE]).filter(pc.is_in(tagged.column(RECORD_KEY), several))
+    winners = pa.Table.from_batches(
+        winning_partitions([rows.sort_by([(RECORD_KEY, "ascending"), (ORDER, "ascending")])], rules)
+    )
+    at = pc.index_in(tagged.column(RECORD_KEY), winners[RECORD_KEY])
+    moved = pc.coalesce(winners[PARTITION_PATH].combine_chunks().take(at), tagged.column(PARTITION_PATH))
+    return tagged.set_column(tagged.schema.get_field_index(PARTITION_PATH), PARTITION_PATH, moved)
 
 
 def _sorted(tagged: pa.RecordBatch, targets: np.ndarray) -> np.ndarray:

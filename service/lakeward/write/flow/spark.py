@@ -47,6 +47,7 @@ from lakeward.dispatch.spark_failure import carried, carry, mark, what_happened
 from lakeward.dispatch.spark_session import LocalSession
 from lakeward.errors import Conflict, EngineLost, LakewardError, TaskFailed, VerificationFailed
 from lakeward.format.projection import project
+from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.storage.opening import open_storage
 from lakeward.task.operation import ATTEMPTS_MAX
 from lakeward.write.flow.counting import Counted, Place, add_up, count_places, count_rows
@@ -54,6 +55,7 @@ from lakeward.write.flow.keying import Keying
 from lakeward.write.flow.parts import InputPart, InputParts
 from lakeward.write.flow.shares import NOWHERE, targets_of
 from lakeward.write.flow.slots import assign_slots, numbers_into
+from lakeward.write.flow.winning_partition import winning_partitions
 from lakeward.write.handles.handle import write_target
 from lakeward.write.keyed_rows import (
     ORDER,
@@ -66,7 +68,7 @@ from lakeward.write.keyed_rows import (
     tagged_schema,
 )
 from lakeward.write.tagging.record_index import RecordIndexTagging
-from lakeward.write.tagging.tagging import FOUND, BatchTagging, LookupTagging, Tagging, key_in_partitions
+from lakeward.write.tagging.tagging import FOUND, BatchTagging, LookupTagging, Tagging
 from lakeward.write.target import Assignment, Share, TargetResult, Workload, WriteContext, WriteTarget
 
 if TYPE_CHECKING:
@@ -85,6 +87,7 @@ _MOVED = "_lakeward_moved"
 _START, _STEP, _STEP_COUNT, _NUMBER = "_lakeward_start", "_lakeward_step", "_lakeward_steps", "_lakeward_number"
 _OF_PARTITION, _OF_PLACE = "_lakeward_partition", "_lakeward_of_place"
 _COUNTS = pa.schema([(PARTITION_PATH, pa.string()), (PLACE, pa.string()), ("rows", pa.int64()), ("total", pa.string())])
+_WINNERS = pa.schema([(RECORD_KEY, pa.string()), (PARTITION_PATH, pa.string())])
 _OUTCOMES = pa.schema([("outcome", pa.binary()), ("rows", pa.int64()), ("total", pa.string())])
 
 T = TypeVar("T")
@@ -105,6 +108,7 @@ class SparkFlow:
         self._keyed: DataFrame | None = None
         self._tagged: DataFrame | None = None
         """What is kept, with PLACE; None where files are read again."""
+        self._kept: list[DataFrame] = []
         self._tagging: BatchTagging | None = None
         self._counted: dict[Place, Counted] = {}
 
@@ -148,10 +152,9 @@ class SparkFlow:
         return results
 
     def close(self) -> None:
-        for frame in (self._tagged, self._keyed):
-            if frame is not None:
-                with suppress(Exception):  # of a driver that died nothing is left
-                    frame.unpersist()
+        if self._keyed is not None:
+            self._kept.append(self._keyed)
+        self._let_go()
         self._tagged = self._keyed = None
         if isinstance(self._source, InputParts):
             self._source.close()
@@ -167,15 +170,14 @@ class SparkFlow:
         if isinstance(tagging, BatchTagging):
             self._tagged = self._keyed
         else:
-            if self._tagged is not None:
-                self._tagged.unpersist()
+            self._let_go()
             if isinstance(tagging, RecordIndexTagging):
                 found = self._by_record_index(tagging)
             else:
                 found = self._by_files(tagging)
-            self._tagged = found.select(*tagged_schema(keying.columns).names).persist(StorageLevel.MEMORY_AND_DISK)
-            if tagging.is_global and keying.carries_columns:
-                self._check_new_keys(self._tagged)
+            self._tagged = self._keep(found.select(*tagged_schema(keying.columns).names))
+            if tagging.folded_by is not None:
+                self._tagged = self._in_one_partition(self._tagged, keying, tagging.folded_by)
         counted = self._tagged.select(RECORD_KEY, PARTITION_PATH, PLACE, ORDER)
         return self._add_up(counted.mapInArrow(_carrying(_count_tagged), _spark_schema(_COUNTS)))
 
@@ -222,12 +224,37 @@ class SparkFlow:
         joined = self._keyed.join(found.withColumnRenamed(PARTITION_PATH, _MOVED), RECORD_KEY, "left_outer")
         return joined.withColumn(PARTITION_PATH, functions.coalesce(_MOVED, PARTITION_PATH))
 
-    def _check_new_keys(self, tagged: DataFrame) -> None:
-        """A new key has one partition, where keys are one in all of the table."""
-        new = tagged.where(functions.col(PLACE).isNull()).groupBy(RECORD_KEY)
-        ranges = new.agg(functions.min(PARTITION_PATH).alias("least"), functions.max(PARTITION_PATH).alias("greatest"))
-        for row in ranges.where("least != greatest").limit(1).collect():
-            raise key_in_partitions(row[RECORD_KEY], row["least"], row["greatest"])
+    def _in_one_partition(self, tagged: DataFrame, keying: Keying, rules: MergeRules) -> DataFrame:
+        """The rows with one partition for each new key: that of the row that wins among those of the key."""
+        new = tagged.where(functions.col(PLACE).isNull())
+        ranges = new.groupBy(RECORD_KEY).agg(
+            functions.min(PARTITION_PATH).alias("least"), functions.max(PARTITION_PATH).alias("greatest")
+        )
+        several = ranges.where("least != greatest").select(RECORD_KEY)
+        if not several.take(1):
+            return tagged
+        names = keyed_schema(keying.columns).names
+        rows = new.join(several, RECORD_KEY, "left_semi").select(*(f"`{name}`" for name in names))
+        work = _carrying(partial(_win, keying, rules))
+        winners = (
+            rows.repartition(RECORD_KEY)
+            .sortWithinPartitions(RECORD_KEY, ORDER)
+            .mapInArrow(work, _spark_schema(_WINNERS))
+        )
+        joined = tagged.join(winners.withColumnRenamed(PARTITION_PATH, _MOVED), RECORD_KEY, "left_outer")
+        moved = joined.withColumn(PARTITION_PATH, functions.coalesce(_MOVED, PARTITION_PATH))
+        return self._keep(moved.select(*(f"`{name}`" for name in [*names, PLACE])))
+
+    def _keep(self, frame: DataFrame) -> DataFrame:
+        """What is tagged, until the rows are tagged again."""
+        self._kept.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
+        return frame
+
+    def _let_go(self) -> None:
+        for frame in self._kept:
+            with suppress(Exception):  # of a driver that died nothing is left
+                frame.unpersist()
+        self._kept.clear()
 
     def _placed_again(self, keying: Keying, assignment: Assignment, plan: _TaskPlan) -> DataFrame:
         """The rows of files, read again, with TARGET and the number of the task."""
@@ -437,6 +464,11 @@ def _look_up_keys(
     for part in np.flatnonzero(np.isin(numbers, held[_NUMBER].to_numpy())):
         keys = held.filter(pc.equal(held[_NUMBER], int(numbers[part])))[RECORD_KEY].combine_chunks()
         yield from tagging.look_up(storage, int(part), keys)
+
+
+def _win(keying: Keying, rules: MergeRules, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    schema = keyed_schema(keying.columns)
+    yield from winning_partitions((project(batch, schema) for batch in batches), rules)
 
 
 def _write(

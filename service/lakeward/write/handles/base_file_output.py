@@ -76,7 +76,10 @@ class BaseFileOutput:
         self._unweighed_bytes = 0
         self._open = ExitStack()
         indexed = context.indexed.columns if context.indexed is not None else ()
-        self._ranges = ColumnRangeAccumulator(columns_to_watch(indexed, self._schema), self._schema)
+        watched = columns_to_watch(indexed, self._schema)
+        tops = {column.partition(".")[0] for column in watched}
+        self._watched = pa.schema([column for column in self._schema if column.name in tops])
+        self._ranges = ColumnRangeAccumulator(watched, self._watched)
 
     def __enter__(self) -> Self:
         sink = self._open.enter_context(
@@ -114,7 +117,7 @@ class BaseFileOutput:
         """Append rows of the table; the column of the file's name may be missing."""
         if self._context.verify:
             self._digest.update(rows)
-        self._ranges.add(rows)
+        self._ranges.add(rows.select(self._watched.names))
         self._writer.write(rows)
         self._unweighed_bytes += rows.nbytes
 

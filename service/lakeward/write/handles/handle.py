@@ -8,6 +8,7 @@ Rows come in `keyed_schema`, by (record key as UTF-8 bytes, place in the input),
 engine; in-process or in a task of Spark's they are called alike.
 
 Touches: the files of the target, where `task/operation_output` says, and that of the keys that came and went.
+See:     docs/decisions/0058-rows-that-are-written-meet-those-that-are-there.md
 """
 
 from __future__ import annotations

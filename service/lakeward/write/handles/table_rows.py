@@ -17,12 +17,14 @@ import pyarrow.compute as pc
 from lakeward.format.avro.schema import META_COLUMNS, table_schema
 from lakeward.format.projection import project
 from lakeward.merge.rules.merge_rules import FILE_NAME_FIELD
+from lakeward.read.large_rows import check_row_sizes
 from lakeward.write.keyed_rows import PARTITION_PATH, RECORD_KEY
 from lakeward.write.target import WriteContext, WriteTarget
 
 COMMIT_TIME = "_hoodie_commit_time"
 SEQUENCE_NUMBER = "_hoodie_commit_seqno"
 
+_WHERE = "the rows that are written"
 ONE_VALUE = (COMMIT_TIME, PARTITION_PATH)
 """The columns with one value in all rows of a target."""
 
@@ -46,13 +48,16 @@ class TableRows:
         self.schema = table_schema(context.schema)
         """The table's."""
         self._instant = context.instant
+        self._row_bytes_max = context.budget.row
         self._target = target
         self._with_dictionaries = with_dictionaries
         self._with_file_name = with_file_name
         self._next = 0
 
     def of(self, keyed: pa.RecordBatch) -> pa.RecordBatch:
-        """The rows of a batch in `keyed_schema`. Raises `Unsupported` where a column is not of the table's type."""
+        """The rows of a batch in `keyed_schema`. Raises `Unsupported` where a column is not of the table's type, and
+        for a row that could not be written within the memory."""
+        check_row_sizes(keyed, self._row_bytes_max, where=_WHERE)
         partitions = keyed.column(PARTITION_PATH)
         assert not pc.any(pc.not_equal(partitions, self._target.partition_path)).as_py(), "rows of another partition"
         columns = {
@@ -64,7 +69,7 @@ class TableRows:
         if self._with_file_name:
             columns[FILE_NAME_FIELD] = pa.repeat(self._target.file_id, keyed.num_rows)
         own = pa.schema([column for column in self.schema if column.name not in META_COLUMNS])
-        rows = project(keyed.select(own.names), own, where="the rows that are written")
+        rows = project(keyed.select(own.names), own, where=_WHERE)
         names = [*columns, *own.names]
         return pa.RecordBatch.from_arrays([*columns.values(), *rows.columns], names=names)
 

@@ -46,9 +46,10 @@ def json_column(values: Sequence[Any], of: pa.DataType, path: str) -> pa.Array:
         values: as a JSON parser gives them, None for null.
         path: names the column.
     """
-    for row, value in enumerate(values):
-        if value is not None and not _is_of(value, of):
-            raise NotOfItsType(path, of, row, value)
+    kinds = _kinds(of)
+    if not kinds.issuperset(map(type, values)):
+        row = next(row for row, value in enumerate(values) if type(value) not in kinds)
+        raise NotOfItsType(path, of, row, values[row])
     if types.is_struct(of):
         return _structs(values, of, path)
     if types.is_list(of):
@@ -68,23 +69,22 @@ def json_column(values: Sequence[Any], of: pa.DataType, path: str) -> pa.Array:
     raise NotOfItsType(path, of, None, None)
 
 
-def _is_of(value: object, of: pa.DataType) -> bool:
-    """Whether the kind of JSON is the type's; its range and form are looked at later."""
+def _kinds(of: pa.DataType) -> frozenset[type]:
+    """What a parser makes of the kind of JSON that the type's values are; their range and form are looked at later."""
+    kinds: tuple[type, ...] = (str,)
     if types.is_boolean(of):
-        return isinstance(value, bool)
-    if isinstance(value, bool):
-        return False
-    if types.is_integer(of):
-        return isinstance(value, int)
-    if types.is_floating(of):
-        return isinstance(value, (int, float, Decimal))
-    if types.is_decimal(of):
-        return isinstance(value, (int, Decimal, str))
-    if types.is_struct(of) or types.is_map(of):
-        return isinstance(value, dict)
-    if types.is_list(of):
-        return isinstance(value, list)
-    return isinstance(value, str)
+        kinds = (bool,)
+    elif types.is_integer(of):
+        kinds = (int,)
+    elif types.is_floating(of):
+        kinds = (int, float, Decimal)
+    elif types.is_decimal(of):
+        kinds = (int, Decimal, str)
+    elif types.is_struct(of) or types.is_map(of):
+        kinds = (dict,)
+    elif types.is_list(of):
+        kinds = (list,)
+    return frozenset((*kinds, type(None)))
 
 
 def _plain(values: Sequence[Any], of: pa.DataType) -> pa.Array:

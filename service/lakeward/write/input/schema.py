@@ -2,11 +2,13 @@
 
     the rows have …                 the table's schema
     its columns in another order    stays
-    a column that it lacks          gets it at its end, nullable at every level, also inside of structs
+    a column that it lacks          gets it at its end, nullable; so does a struct inside of it
     no column that it has           stays: refused, or null where the caller wants that and it may be
-    an int where it has long        stays
-    a long where it has int         becomes long
-    another type                    refused
+    an int where it has long        stays; so does an int where it has double, and a decimal of fewer digits
+    a long where it has int         becomes long; refused inside of structs, lists and maps, where Hudi's readers cannot
+                                    read what was written before
+    another type                    refused, also where Hudi would change the column's: numbers into texts, floats into
+                                    doubles
 
 A table without any schema takes that of its first rows, nulls as these have them.
 
@@ -14,7 +16,7 @@ Touches: nothing.
 Keeps:   1. no value changes but by widening, and none is cut;
          2. what was written before can be read with the schema that is returned;
          3. a schema that does not change is returned as the text that it was.
-Source:  what Hudi 1.2.0 wrote (HoodieSchemaUtils.deduceWriterSchema)
+Source:  what Hudi 1.2.0 wrote and read (`tests/interop/test_write_schema.py`)
 """
 
 from __future__ import annotations
@@ -24,16 +26,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
 from lakeward.errors import Unsupported, UsageError
-from lakeward.format.avro.schema import META_COLUMNS, REQUIRED_KEY, block_schema
+from lakeward.format.avro.schema import META_COLUMNS, REQUIRED_KEY, AvroField, AvroKind, block_schema, parse_schema
 from lakeward.format.avro.schema_text import schema_text
 from lakeward.format.projection import project
 
 _ROWS = "the rows"
+_INTS = np.iinfo(np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,24 +78,73 @@ def evolve(
 
 
 def conform(batch: pa.RecordBatch, schema_json: str, *, rows_before: int = 0) -> pa.RecordBatch:
-    """Rows whose schema `evolve` has taken, in the columns, the order and the types of the schema that it returned.
+    """Rows in the columns, the order and the types of a schema: the one that `evolve` returned for them, or a part of
+    the table's, for rows that are only to be found.
 
-    Raises `UsageError` for a null where the schema has none, with the number of the row from 1.
+    Raises `UsageError` for a null where the schema has none and a number that its type does not hold, with the number
+    of the row from 1, and `Unsupported` for types that cannot go together.
 
     Args:
         rows_before: how many rows of the input came before these.
     """
     target = _columns(schema_json)
-    usual = [_usual(column) for column in batch.columns]
-    conformed = project(pa.RecordBatch.from_arrays(usual, names=batch.schema.names), target, where=_ROWS)
-    for field, column in zip(target, conformed.columns, strict=True):
-        _check_nulls(field, column, pc.is_null(column), rows_before)
+    columns = [
+        _fitting(_usual(column), target, name, rows_before)
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    conformed = project(pa.RecordBatch.from_arrays(columns, names=batch.schema.names), target, where=_ROWS)
+    rows = None
+    for field, column in zip(_fields(schema_json), conformed.columns, strict=True):
+        if _has_required(field):
+            rows = pa.array(np.arange(batch.num_rows)) if rows is None else rows
+            _check_nulls(field, column, rows, field.name, rows_before)
     return conformed
+
+
+def _fitting(column: pa.Array, target: pa.Schema, name: str, rows_before: int) -> pa.Array:
+    index = target.get_field_index(name)
+    if index < 0:
+        return column
+    of = target.field(index).type
+    if types.is_int32(of) and types.is_int64(column.type):
+        is_far = pc.or_(pc.less(column, _INTS.min), pc.greater(column, _INTS.max))
+        _check_rows(is_far, rows_before, f"a number in {name} that is no int, as the column is in the table")
+        return column.cast(of)
+    _check_fits(of, column.type, (name,))
+    return column
+
+
+def _check_fits(of: pa.DataType, given: pa.DataType, path: tuple[str, ...]) -> None:
+    if types.is_struct(of) and types.is_struct(given):
+        inner = {field.name: field.type for field in of}
+        for field in given:
+            if field.name in inner:
+                _check_fits(inner[field.name], field.type, (*path, field.name))
+    elif types.is_list(of) and types.is_list(given):
+        _check_fits(of.value_type, given.value_type, path)
+    elif types.is_map(of) and types.is_map(given):
+        _check_fits(of.key_type, given.key_type, path)
+        _check_fits(of.item_type, given.item_type, path)
+    elif not _holds(of, given):
+        raise _unfit(of, given, path)
+
+
+def _unfit(of: pa.DataType, given: pa.DataType, path: tuple[str, ...]) -> Unsupported:
+    return Unsupported(
+        f"The column {'.'.join(path)} of the rows does not fit the table's.",
+        why=f"The table has {of}, the rows have {given}, and that is no change that is known to be safe.",
+        remedy="Convert the column in the input, or write it under another name.",
+    )
 
 
 @lru_cache(maxsize=8)
 def _columns(schema_json: str) -> pa.Schema:
     return block_schema(schema_json, where="the table")
+
+
+@lru_cache(maxsize=8)
+def _fields(schema_json: str) -> tuple[AvroField, ...]:
+    return parse_schema(schema_json, where="the table")
 
 
 class _Evolution:
@@ -110,18 +163,21 @@ class _Evolution:
             if (given := found.pop(field.name, None)) is None:
                 self._check_missing(field, path)
             else:
-                entry["type"] = self._type(entry["type"], field.type, given.type, (*path, field.name))
+                inner = (*path, field.name)
+                entry["type"] = self._type(entry["type"], field.type, given.type, inner, is_column=not path)
         for given in found.values():
             record["fields"].append(self._added(given, path))
             self.changed = True
 
-    def _type(self, node: Any, of: pa.DataType, given: pa.DataType, path: tuple[str, ...]) -> Any:
+    def _type(
+        self, node: Any, of: pa.DataType, given: pa.DataType, path: tuple[str, ...], *, is_column: bool = False
+    ) -> Any:
         """What the Avro type is from now on, where the table has `of` and rows have `given`."""
         given = _usual_type(given)
         if isinstance(node, list):
-            return [each if each == "null" else self._type(each, of, given, path) for each in node]
+            return [each if each == "null" else self._type(each, of, given, path, is_column=is_column) for each in node]
         if isinstance(node, dict) and isinstance(node["type"], (dict, list)):
-            return {**node, "type": self._type(node["type"], of, given, path)}
+            return {**node, "type": self._type(node["type"], of, given, path, is_column=is_column)}
         if types.is_struct(of) and types.is_struct(given):
             if isinstance(node, str):
                 self._check_shared(of, given, path)
@@ -134,14 +190,10 @@ class _Evolution:
             return {**node, "values": self._type(node["values"], of.item_type, given.item_type, path)}
         if _holds(of, given):
             return node
-        if types.is_int32(of) and types.is_int64(given):
+        if is_column and types.is_int32(of) and types.is_int64(given):
             self.changed = True
             return "long"
-        raise Unsupported(
-            f"The column {'.'.join(path)} of the rows does not fit the table's.",
-            why=f"The table has {of}, the rows have {given}, and Hudi would not take them either.",
-            remedy="Convert the column in the input, or write it under another name.",
-        )
+        raise _unfit(of, given, path)
 
     def _check_shared(self, of: pa.StructType, given: pa.StructType, path: tuple[str, ...]) -> None:
         """A type that is defined elsewhere in the schema stays as it is: a change would be one of all its uses."""
@@ -174,7 +226,7 @@ class _Evolution:
 
     def _added(self, field: pa.Field, path: tuple[str, ...]) -> dict[str, Any]:
         """The entry of a new field, named as Hudi names types that lie there."""
-        whole = pa.field(field.name, _nullable_inside(field.type))
+        whole = pa.field(field.name, field.type)
         for name in reversed(path):
             whole = pa.field(name, pa.struct([whole]), nullable=False)
         entry = json.loads(schema_text(pa.schema([whole]), self._table_name))["fields"][0]
@@ -189,6 +241,10 @@ def _holds(of: pa.DataType, given: pa.DataType) -> bool:
         return True
     if types.is_signed_integer(of) and types.is_signed_integer(given):
         return bool(of.bit_width >= given.bit_width)
+    if types.is_float64(of) and types.is_signed_integer(given):
+        return bool(given.bit_width <= _INTS.bits)
+    if types.is_decimal128(of) and types.is_decimal128(given):
+        return bool(of.scale >= given.scale and of.precision - of.scale >= given.precision - given.scale)
     if types.is_timestamp(of) and types.is_timestamp(given):
         units = ("s", "ms", "us")
         is_finer = of.unit in units and given.unit in units and units.index(of.unit) >= units.index(given.unit)
@@ -222,17 +278,6 @@ def _usual(column: pa.Array) -> pa.Array:
     return column if column.type == usual else column.cast(usual)
 
 
-def _nullable_inside(of: pa.DataType) -> pa.DataType:
-    of = _usual_type(of)
-    if types.is_struct(of):
-        return pa.struct([pa.field(field.name, _nullable_inside(field.type)) for field in of])
-    if types.is_list(of):
-        return pa.list_(pa.field("element", _nullable_inside(of.value_type)))
-    if types.is_map(of):
-        return pa.map_(of.key_type, pa.field("value", _nullable_inside(of.item_type)))
-    return of
-
-
 def _check_names(fields: list[pa.Field]) -> None:
     names = [field.name for field in fields]
     for name in names:
@@ -243,18 +288,38 @@ def _check_names(fields: list[pa.Field]) -> None:
             )
 
 
-def _check_nulls(field: pa.Field, column: pa.Array, is_null: pa.Array, rows_before: int) -> None:
-    if REQUIRED_KEY in (field.metadata or {}) and pc.any(is_null).as_py():
-        row = rows_before + pc.index(is_null, pa.scalar(True)).as_py() + 1
+def _has_required(field: AvroField) -> bool:
+    return field.is_required or any(_has_required(child) for child in field.type.children)
+
+
+def _check_nulls(field: AvroField, values: pa.Array, rows: pa.Array, path: str, rows_before: int) -> None:
+    """
+    Args:
+        rows: the row of each value, from 0.
+    """
+    if field.is_required and values.null_count:
+        row = rows_before + rows.filter(values.is_null())[0].as_py() + 1
         raise UsageError(
-            f"Row {row} has no value in the column {field.name}.",
+            f"Row {row} has no value in {path}.",
             why="The table's schema says that it may not be null.",
             remedy="Fill the value in, or leave the row out.",
         )
-    if types.is_struct(field.type):
-        for child in field.type:
-            values = column.field(child.name)
-            _check_nulls(child, values, pc.and_(column.is_valid(), values.is_null()), rows_before)
+    if field.type.kind is AvroKind.RECORD:
+        rows, values = rows.filter(values.is_valid()), values.drop_null()
+        for index, child in enumerate(field.type.children):
+            _check_nulls(child, values.field(index), rows, f"{path}.{child.name}", rows_before)
+    elif field.type.kind in (AvroKind.ARRAY, AvroKind.MAP):
+        if field.type.kind is AvroKind.MAP:
+            values = pa.ListArray.from_arrays(values.offsets, values.items)
+        inside = rows.take(pc.list_parent_indices(values))
+        element = field.type.children[-1]
+        _check_nulls(element, values.flatten(), inside, f"{path}.{element.name}", rows_before)
+
+
+def _check_rows(is_wrong: pa.Array, rows_before: int, what: str) -> None:
+    if pc.any(is_wrong).as_py():
+        row = rows_before + pc.index(is_wrong, pa.scalar(True)).as_py() + 1
+        raise UsageError(f"Row {row} has {what}.", remedy="Mend the value, or leave the row out.")
 
 
 def _text(schema: Any) -> str:

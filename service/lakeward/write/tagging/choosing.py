@@ -1,36 +1,22 @@
 """Choose how a write finds the file groups of its keys: what is asked, held against what the table shows of itself.
+What the table says of its index is `write/index_choice`'s.
 
 Touches: storage, reading: whether there is a folder of other kinds of buckets; for the record index its metadata.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from lakeward.clock import Clock
 from lakeward.errors import Refused, UsageError
 from lakeward.storage.storage import Storage, join
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.table_config import (
-    BUCKET_FIELDS,
-    BUCKETS,
-    INDEX_TYPE,
-    RECORD_INDEX_TYPES,
-    TableConfig,
-    hoodie_folder,
-)
-from lakeward.write.request import IndexKind, WriteRequest
+from lakeward.table.table_config import hoodie_folder
+from lakeward.write.request import IndexKind, WriteOperation, WriteRequest
 from lakeward.write.tagging.bucket import BucketTagging
 from lakeward.write.tagging.record_index import RecordIndexTagging
 from lakeward.write.tagging.simple import SimpleTagging
 from lakeward.write.tagging.tagging import NewKeys, Tagging
 
-_TYPES: Mapping[IndexKind, frozenset[str]] = {
-    IndexKind.BUCKET: frozenset({"BUCKET"}),
-    IndexKind.SIMPLE: frozenset({"SIMPLE", "BLOOM"}),
-    IndexKind.RECORD: RECORD_INDEX_TYPES,
-}
-"""Hudi's names of indexes that find the same keys in the same places."""
 _OTHER_BUCKETS = ".bucket_index"
 """The folder below `.hoodie` in which Hudi keeps the buckets of consistent hashing, and numbers by partition."""
 
@@ -43,7 +29,6 @@ def choose_tagging(storage: Storage, snapshot: TableSnapshot, request: WriteRequ
             why="hoodie.populate.meta.fields is false.",
             remedy="Write it with Hudi; Lakeward's services work on it as on others.",
         )
-    _check_index(snapshot.config, request)
     if request.index is IndexKind.BUCKET:
         return _buckets(storage, snapshot, request)
     if request.buckets is not None or request.bucket_fields:
@@ -54,28 +39,9 @@ def choose_tagging(storage: Storage, snapshot: TableSnapshot, request: WriteRequ
     if not request.operation.finds_keys:
         return NewKeys()
     if request.index is IndexKind.RECORD:
-        return RecordIndexTagging.of(storage, snapshot, clock=clock)
+        folds = request.deduplicates and request.operation is not WriteOperation.DELETE
+        return RecordIndexTagging.of(storage, snapshot, folds=folds, clock=clock)
     return SimpleTagging.of(snapshot)
-
-
-def _check_index(config: TableConfig, request: WriteRequest) -> None:
-    """What the table says of its index all writers must heed; most tables say nothing."""
-    if config.index_type is not None and config.index_type not in _TYPES[request.index]:
-        raise _another(INDEX_TYPE, config.index_type, f"the index {request.index}")
-    if request.index is not IndexKind.BUCKET:
-        return
-    if config.buckets not in (None, request.buckets):
-        raise _another(BUCKETS, str(config.buckets), f"{request.buckets} buckets")
-    if config.bucket_fields and config.bucket_fields != (request.bucket_fields or config.record_key_fields):
-        raise _another(BUCKET_FIELDS, ",".join(config.bucket_fields), f"{','.join(request.bucket_fields) or 'all'}")
-
-
-def _another(name: str, of_table: str, asked: str) -> Refused:
-    return Refused(
-        f"The table says {name}={of_table}, and the write has {asked}.",
-        why="A key that is looked for in another way than it was written is not found, and is soon there twice.",
-        remedy="Write with what the table says.",
-    )
 
 
 def _buckets(storage: Storage, snapshot: TableSnapshot, request: WriteRequest) -> BucketTagging:

@@ -2,6 +2,7 @@
 
 A key is one in the whole table. So a row goes to the partition that has its key, with that partition's path in its meta
 column, while its own columns keep what they say (Hudi's `hoodie.record.index.update.partition.path` at its default).
+Rows of a new key for several partitions are folded to one, and the key goes where that one belongs.
 
 An entry leads nowhere where its file group is not there: a commit that was rolled back leaves such. Then no row of the
 table has the key, and it is a new one. A group that was replaced is another matter: its rows went on in others, so the
@@ -25,6 +26,8 @@ from lakeward.errors import Refused
 from lakeward.format.metadata.key import file_group_indexes
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.format.metadata.record import RecordIndexRecord
+from lakeward.merge.rules.merge_rules import MergeRules
+from lakeward.read.table_rules import merge_rules
 from lakeward.storage.storage import Storage
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.index_definitions import load_index_definitions
@@ -41,11 +44,12 @@ class RecordIndexTagging:
     table: MetadataTable
     groups: frozenset[GroupId]
     """File groups that are there, or were replaced."""
+    folded_by: MergeRules | None = None
 
     is_global = True
 
     @classmethod
-    def of(cls, storage: Storage, snapshot: TableSnapshot, *, clock: Clock) -> RecordIndexTagging:
+    def of(cls, storage: Storage, snapshot: TableSnapshot, *, folds: bool, clock: Clock) -> RecordIndexTagging:
         """Raises `Refused` for a table without the index, or with one of its own for each partition."""
         config, base_path = snapshot.config, snapshot.base_path
         if RECORD_INDEX not in config.built_metadata_partitions:
@@ -65,7 +69,9 @@ class RecordIndexTagging:
         )
         groups = {(group.partition_path, group.file_id) for group in snapshot.file_groups}
         frozen = {(group.partition_path, group.file_id) for group in snapshot.frozen}
-        return cls(table, frozenset(groups | frozen | snapshot.replaced.keys()))
+        return cls(
+            table, frozenset(groups | frozen | snapshot.replaced.keys()), merge_rules(snapshot) if folds else None
+        )
 
     @property
     def count(self) -> int:

@@ -41,6 +41,7 @@ class SimpleTagging:
     """A file group without any base file, by partition path."""
 
     is_global = False
+    folded_by = None
 
     @classmethod
     def of(cls, snapshot: TableSnapshot) -> SimpleTagging:

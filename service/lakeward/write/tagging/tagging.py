@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from lakeward.errors import Unsupported
+from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.storage.storage import Storage
 from lakeward.write.keyed_rows import PARTITION_PATH, PLACE, RECORD_KEY
 
@@ -40,6 +40,11 @@ class LookupTagging(Protocol):
     def is_global(self) -> bool:
         """Whether a key is one in all of the table: then the row goes to the partition that has it."""
 
+    @property
+    def folded_by(self) -> MergeRules | None:
+        """How rows of one new key for several partitions become one, where a key is one in all of the table and rows
+        are folded at all."""
+
     def parts(self, partitions: Collection[str]) -> Sequence[Any]:
         """What there is to look into for rows of these partitions, one part for a task."""
 
@@ -59,12 +64,3 @@ class NewKeys:
 
     def places(self, batch: pa.RecordBatch) -> pa.Array:
         return pa.nulls(batch.num_rows, pa.string())
-
-
-def key_in_partitions(key: str, one: str, other: str) -> Unsupported:
-    """A new key in rows of two partitions, where a key is one in all of the table."""
-    return Unsupported(
-        f"The record key {key!r} is new, and there are rows of it for the partitions '{one}' and '{other}'.",
-        why="By the record index a key has one place in the table, and it is not said which of them.",
-        remedy="Leave one of the rows out. Nothing was written.",
-    )
