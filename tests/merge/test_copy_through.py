@@ -55,6 +55,11 @@ def test_each_log_key_touches_one_row_group(logs: list[str], expected: list[int]
     assert untouched(GROUPS, logs) == expected
 
 
+def test_a_file_without_rows() -> None:
+    """It has no row groups, and nothing is copied: all of its rows were deleted."""
+    assert untouched([], ["a"]) == []
+
+
 @settings(max_examples=runs(100))
 @given(
     st.lists(st.text("aé\U0001f600\uffff", max_size=3), min_size=1, max_size=12, unique=True),

@@ -43,7 +43,7 @@ def find_untouched(
         log_key: the key at a place in the order of all keys of the logs, of which there are `log_keys`.
         row_group_bytes: what a row group of the output has at most.
     """
-    if not all(group.min_key <= group.max_key for group in groups):
+    if not groups or not all(group.min_key <= group.max_key for group in groups):
         return ()
     if not all(before.max_key < after.min_key for before, after in pairwise(groups)):
         return ()

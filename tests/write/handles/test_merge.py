@@ -158,6 +158,12 @@ def test_the_operation_delete_wins_always(tmp_path: Path) -> None:
     assert (result.files[0].stat.num_writes, result.files[0].stat.num_deletes) == (1, 1)
 
 
+def test_a_base_file_without_rows(tmp_path: Path) -> None:
+    """All of them were deleted; rows come again, into a file that was said to be sorted."""
+    result = write(context(tmp_path), onto(tmp_path, []), [("k1", 1, "x"), ("k2", 1, "gone")])
+    assert [values_of(row) for row in stored(tmp_path, result)] == [("k1", 1, "x")]
+
+
 def test_by_commit_time_the_row_that_comes_wins(tmp_path: Path) -> None:
     """Also with a smaller value, and as a delete."""
     to = onto(tmp_path, [("k1", 5, "a"), ("k2", 5, "b")])
