@@ -80,6 +80,9 @@ def test_what_writers_are_asked(schema: Path, tmp_path: Path, capfd: pytest.Capt
         return properties
 
     assert made("--index", "bucket:12")["hoodie.bucket.index.num.buckets"] == "12"
+    assert run(["table", "create", str(tmp_path / "b"), *words[:4], "--index", "bucket:12"]) == 0
+    assert run(["inspect", str(tmp_path / "b"), "--timezone", "UTC"]) == 0
+    assert "BUCKET, 12 buckets a partition, asked of all writers" in capfd.readouterr().out
     assert made("--index", "simple", "--key-generator", "non-partition")["hoodie.index.type"] == "SIMPLE"
     indexed = made("--index", "bloom-filters, record")["hoodie.table.metadata.partitions"]
     assert indexed == "bloom_filters,column_stats,files,record_index"

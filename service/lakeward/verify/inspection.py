@@ -121,6 +121,8 @@ def _table(snapshot: TableSnapshot) -> dict[str, Any]:
         "record_key_fields": list(config.record_key_fields),
         "partition_fields": list(config.partition_fields),
         "base_file_format": config.base_file_format,
+        "index_type": config.index_type,
+        "buckets": config.buckets,
         "metadata_partitions": list(config.metadata_partitions),
         "properties_source": snapshot.loaded_config.source,
     }

@@ -62,6 +62,9 @@ def _head(report: dict[str, Any], console: Console) -> None:
     if zone["evidence"]:
         told = (f"{each['kind'].replace('-', ' ')} {each['offset'] or 'tell none'}" for each in zone["evidence"])
         rows["offset by"] = ", ".join(told)
+    if table["index_type"]:
+        buckets = f", {_count(table['buckets'], 'bucket')} a partition" if table["buckets"] else ""
+        rows["index"] = f"{table['index_type']}{buckets}, asked of all writers"
     if table["metadata_partitions"]:
         rows["metadata table"] = ", ".join(table["metadata_partitions"])
     for name, value in rows.items():
