@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo run check test simulate interleavings long-life fuzz interop-full crashes soak soak-locks test-services lint format interop bench bench-compaction bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-start write-amplification metrics-page config-page compatibility-page image-dry-run \
+.PHONY: help setup demo demo-write run check test simulate interleavings long-life fuzz interop-full crashes soak soak-locks test-services lint format interop bench bench-compaction bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-start write-amplification metrics-page config-page compatibility-page image-dry-run \
 	executor-env lock clean
 
 help: ## Say what there is to do
@@ -32,6 +32,9 @@ setup: .venv/ready ## Make .venv from the lock files (the other targets do it wh
 
 demo: .venv/ready ## In a minute: Hudi writes a table and compacts a copy, Lakeward compacts it, Hudi reads both
 	@$(BIN)/python -m deploy.demo
+
+demo-write: .venv/ready ## In a minute: Lakeward makes a table and writes to it, Hudi reads it and writes to it in turn
+	@$(BIN)/python -m deploy.demo.writing
 
 run: .venv/ready ## Start the daemon with a table that real Hudi keeps writing to; Ctrl-C stops it
 	@$(BIN)/python -m deploy.run

@@ -11,21 +11,16 @@ Touches: a temporary folder; Spark, in this process for Hudi, in its own for `la
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
 
+from deploy.demo.telling import console, headline, lakeward, megabytes, output_into, say, timed, verdict
 from tests.golden_tables import GOLDEN, copy_golden
 from tests.hudi.spark import HUDI_VERSION, HudiMissing, start_spark
 from tests.hudi.table import HudiTable, TableShape
@@ -35,9 +30,6 @@ if TYPE_CHECKING:
 
 ROWS = 100_000
 UPSERTS = 3
-
-console = Console(highlight=False)
-T = TypeVar("T")
 
 
 def main() -> int:
@@ -165,54 +157,6 @@ def demo_with_shipped_table(folder: Path) -> int:
     for key, name in found:
         console.print(f"  {key}  {name}")
     return verdict(found == expected)
-
-
-def lakeward(*arguments: str) -> None:
-    headline("$ lakeward " + " ".join(arguments))
-    # A process of its own, as on a machine where Hudi's jars are not: none of them is on its class path.
-    subprocess.run([sys.executable, "-m", "lakeward.cli.main", *arguments], check=True)
-
-
-@contextlib.contextmanager
-def output_into(file: Path) -> Iterator[None]:
-    """What processes started in here print goes to `file`: Hudi's JVM is chatty all its life."""
-    sys.stdout.flush()
-    kept = {stream: os.dup(stream) for stream in (1, 2)}
-    with file.open("wb") as log:
-        for stream in kept:
-            os.dup2(log.fileno(), stream)
-    try:
-        yield
-    finally:
-        for stream, original in kept.items():
-            os.dup2(original, stream)
-            os.close(original)
-
-
-def timed(work: Callable[[], T]) -> tuple[T, float]:
-    begin = time.perf_counter()
-    result = work()
-    return result, time.perf_counter() - begin
-
-
-def megabytes(files: dict[str, int]) -> str:
-    return f"{sum(files.values()) / 1e6:.1f} MB"
-
-
-def say(text: str) -> None:
-    console.print(text, soft_wrap=True)
-
-
-def headline(text: str) -> None:
-    console.print(f"\n[bold]{text}[/bold]", soft_wrap=True)
-
-
-def verdict(same: bool) -> int:
-    if same:
-        console.print("[green]The same rows.[/green]")
-        return 0
-    console.print("[red]The rows differ. This is a bug; please keep the table and report it.[/red]")
-    return 1
 
 
 if __name__ == "__main__":

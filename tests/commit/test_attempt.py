@@ -191,6 +191,26 @@ def test_a_stated_intent_is_rolled_forward_and_not_fenced_off(objects: Bench) ->
         assert objects.timeline()[-1] == f"{INSTANT}_{DONE}.commit"
 
 
+def test_an_intent_outlives_an_attempt_that_failed(objects: Bench) -> None:
+    """Its process does not know what became of it; the next one completes it. Keeps 2 of commit/attempt."""
+    attempt = objects.write()
+    attempt.claim()
+    attempt.announce(b"")
+    attempt.files.begin()
+    attempt.stage(COMMIT)
+    proofs: list[int] = []
+
+    def stop() -> None:
+        proofs.append(1)
+        if len(proofs) == 2:
+            raise LockLost("after the intent")
+
+    with pytest.raises(LockLost):
+        publish(attempt, stop)
+    attempt.end()
+    assert not objects.write().fence_off()
+
+
 def stop_at_once() -> None:
     raise LockLost("at once")
 

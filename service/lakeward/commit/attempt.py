@@ -313,10 +313,11 @@ class Attempt:
         return named.completion_time or named.time
 
     def end(self, *judged: Owner | None) -> None:
-        """Attempts at the instant were rolled back: ours, or those that were judged dead (None: another engine's)."""
+        """Attempts at the instant were rolled back: ours, or those that were judged dead (None: another engine's). An
+        intent that was stated stays, for the next process to complete."""
         if self._place.keeps_plans:
             self._heartbeat.end(*judged)
-        else:
+        elif find_intent(self._storage, self._place.base_path, self.instant) is None:
             self._heartbeat.remove(*judged)
 
     def make_way(self, *judged: Owner | None) -> None:

@@ -22,7 +22,7 @@ from itertools import groupby
 from typing import BinaryIO
 
 from lakeward.commit.attempt_files import ATTEMPT, MARKER, Winner, marker_files, temp_folder
-from lakeward.commit.creation import changed_meanwhile, create_once, read_if_there
+from lakeward.commit.creation import changed_meanwhile, confirm, create_once, read_if_there
 from lakeward.commit.heartbeat_line import (
     encode_ended,
     encode_intent,
@@ -34,7 +34,15 @@ from lakeward.commit.heartbeat_line import (
 )
 from lakeward.commit.owner import Owner, parse_owner
 from lakeward.commit.transition import TimelineFiles, gone
-from lakeward.errors import AlreadyExists, AttemptLost, NotFound, OutcomeUnknown, TryLater, VersionChanged
+from lakeward.errors import (
+    AlreadyExists,
+    AttemptLost,
+    LakewardError,
+    NotFound,
+    OutcomeUnknown,
+    TryLater,
+    VersionChanged,
+)
 from lakeward.storage.storage import Storage, VersionedStorage, join
 
 AT_ONCE_BYTES = 8 * 1024 * 1024
@@ -164,6 +172,9 @@ class IntentFencing:
                 break
             except VersionChanged:
                 continue  # our own beat, as a rule
+            except (LakewardError, OSError) as error:
+                confirm(self._storage, path, intent, error)
+                return intent
         raise AttemptLost(
             f"{path} is no longer ours.",
             why="Another process took this attempt over.",
