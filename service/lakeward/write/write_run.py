@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from lakeward.commit.metadata.writer import DeltaCommitWriter
 
 _RECORD_INDEX = "record_index"
+_TELL_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,12 +211,16 @@ class WriteRun:
         return Keying(keys_of, self._schema, carries_columns=self._begun.request.operation is not WriteOperation.DELETE)
 
     def _tell(self, what: str) -> Callable[[Progress], None]:
-        observer, guard, name = self._table.observer, self._table.guard, self.name
+        """Say how far a step is, every few seconds."""
+        table, name, said = self._table, self.name, self._table.clock.monotonic()
 
         def tell(progress: Progress) -> None:
-            guard()
-            if progress.total:
-                observer.step(f"{name}: {what}: {progress.finished} of {progress.total}")
+            nonlocal said
+            table.guard()
+            now = table.clock.monotonic()
+            if progress.total and now - said >= _TELL_SECONDS:
+                said = now
+                table.observer.step(f"{name}: {what}: {progress.finished} of {progress.total}")
 
         return tell
 
