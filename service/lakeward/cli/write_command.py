@@ -176,7 +176,7 @@ def _write(
         from lakeward.write.flow.parts import InputParts
         from lakeward.write.flow.spark import SparkFlow
 
-        spark = engines.spark()
+        spark = engines.spark(moves_rows=True)
         table.observer.step(f"rows are sorted by {spark.name}")
         flow = SparkFlow(spark.driver(), table.base_path, InputParts(source))
     try:

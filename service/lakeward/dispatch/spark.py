@@ -52,11 +52,16 @@ POOL = "lakeward"
 JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """The driver hands out tasks and moves no rows: compiling its code twice, and collecting on all cores, was half of the
 CPU that a session took (benchmarks/README.md). `spark.driver.extraJavaOptions` of the operator replaces all of it."""
+ROW_JAVA_OPTIONS = "-XX:+UseSerialGC"
+"""A local driver through whose shuffle and sort rows go: compiling twice is worth it from some million rows on (two
+million were written with 22 s of CPU in place of 28), and costs nothing below."""
+
+_LOGGING = f"-Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()}"
 
 DEFAULT_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOG_CONFIGURATION.as_uri()} {JAVA_OPTIONS}",
+    "spark.driver.extraJavaOptions": f"{_LOGGING} {JAVA_OPTIONS}",
     # Jobs of several tables share the executors instead of queueing behind the first.
     "spark.scheduler.mode": "FAIR",
     # For the event log and whatever else Spark shows of its settings.
@@ -102,16 +107,19 @@ class SparkDispatcher:
         memory: SparkMemory,
         pool: str = POOL,
         remote: str | None = None,
+        moves_rows: bool = False,
         on_replaced: Callable[[], None] = lambda: None,
     ) -> None:
         """
         Args:
             memory: what the operations of the session take.
+            moves_rows: whether rows go through Spark, and not operations alone.
             on_replaced: called when a session is started in the place of one that died.
         """
         self._master = master
         self._remote = remote
-        self._settings = DEFAULT_SETTINGS | dict(settings or {})
+        of_rows = {"spark.driver.extraJavaOptions": f"{_LOGGING} {ROW_JAVA_OPTIONS}"} if moves_rows else {}
+        self._settings = DEFAULT_SETTINGS | of_rows | dict(settings or {})
         self._memory = memory
         self._pool = pool
         self._on_replaced = on_replaced

@@ -132,8 +132,12 @@ class CommandEngines:
         if self._spark is not None:
             self._spark.stop()
 
-    def spark(self) -> SparkDispatcher:
-        """The Spark that was asked for, or else configured; its session starts when it is needed."""
+    def spark(self, *, moves_rows: bool = False) -> SparkDispatcher:
+        """The Spark that was asked for, or else configured; its session starts when it is needed.
+
+        Args:
+            moves_rows: whether rows will go through it, and not operations alone.
+        """
         if self._spark is None:
             from lakeward.dispatch.local import places_of_machine
             from lakeward.dispatch.spark import SparkDispatcher
@@ -147,5 +151,6 @@ class CommandEngines:
                 memory=SparkMemory.on(places_of_machine(), self.rule.memory_bytes),
                 pool=configured.pool,
                 remote=remote,
+                moves_rows=moves_rows,
             )
         return self._spark

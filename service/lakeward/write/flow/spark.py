@@ -11,13 +11,10 @@ million rows: 2 s of CPU, and 20). What an unknown data frame costs, or a join, 
 target is chosen by what was counted, so both readings must say the same: the sum over what the handles got is held
 against that over what was counted, and the write fails before anything of it is published.
 
-RFC-103 has a ring buffer and a sort in Flink's operators for this; here they are Spark's shuffle and sort, which spill.
-A sink in Flink would need the same three things around the handles: keyed rows, an assignment by checkpoint, and
-results that are committed once.
-
 Touches: the input; a Spark driver of this process; what handles and tagging touch.
 Keeps:   1. one target is the work of exactly one task, and of its retries, whose files have names of their own;
          2. what the handles got is what was counted, row by row of keys and places in the input, or the write fails.
+See:     docs/decisions/0059-rows-through-spark.md
 """
 
 from __future__ import annotations
@@ -277,9 +274,9 @@ class SparkFlow:
         step = f"{_START} + cast(pmod(xxhash64({RECORD_KEY}), {_STEP_COUNT}) as int) as {_STEP}"
         return (
             self._tagged.join(functions.broadcast(places), at_place)
-            .selectExpr(*(f"`{name}`" for name in names), step)
+            .selectExpr(*_quoted(names), step)
             .join(functions.broadcast(steps), _STEP)
-            .select(*(f"`{name}`" for name in names), TARGET, _NUMBER)
+            .select(*_quoted(names), TARGET, _NUMBER)
         )
 
     def _run(self, act: Callable[[], T], description: str, on_progress: Callable[[Progress], None]) -> T:
@@ -355,6 +352,11 @@ def _in_steps(shares: Sequence[Share]) -> list[int]:
         return [shares[0].target]
     total, count = sum(share.rows for share in shares), len(shares) * _STEPS
     return [share.target for share in shares for _ in range(max(1, round(share.rows * count / total)))]
+
+
+def _quoted(names: Iterable[str]) -> list[str]:
+    """Names as Spark takes them for columns, also with dots in them."""
+    return [f"`{name.replace('`', '``')}`" for name in names]
 
 
 def _spark_schema(schema: pa.Schema) -> StructType:
