@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lakeward.commit.lock.storage_lock import StorageLockOptions
 from lakeward.errors import LakewardError
+from lakeward.table.new_table import NewIndex, NewIndexes
+from lakeward.write.request import IndexKind
 from tests.crash import metadata_compacting
 from tests.crash.compacting import age_temporary_files, everything, is_leftover
 from tests.faults import Fault, FaultKind, FaultyStorage, Killed, faults_of
@@ -24,7 +27,7 @@ from tests.object_tables import bring, fetch
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
 from tests.runs import spread
-from tests.write.writing import BUCKETS, Row, new_table, values, write
+from tests.write.writing import BUCKETS, Row, new_table, rows_of, values, write
 
 pytestmark = pytest.mark.crash
 
@@ -37,7 +40,9 @@ OVERWRITTEN = {"k1": "b", "k3": "a", "k4": "b", "k5": "b"}
 SHAPES: dict[str, dict[str, Any]] = {
     "mor-buckets": {"table_type": "MERGE_ON_READ"},
     "cow-simple": {"table_type": "COPY_ON_WRITE"},
+    "mor-column": {"table_type": "MERGE_ON_READ", "indexes": NewIndexes(finds_keys=NewIndex.RECORD)},
 }
+"""The last one has a record index, and the write that is stopped brings a column."""
 
 
 def written(shape: str, path: Path) -> Path:
@@ -47,7 +52,17 @@ def written(shape: str, path: Path) -> Path:
 
 
 def request_of(shape: str) -> dict[str, Any]:
-    return BUCKETS if "buckets" in shape else {}
+    if "buckets" in shape:
+        return BUCKETS
+    return {"index": IndexKind.RECORD} if "column" in shape else {}
+
+
+def second(shape: str) -> Sequence[Row] | pa.RecordBatch:
+    """The write that is stopped."""
+    if "column" not in shape:
+        return SECOND
+    batch = rows_of(SECOND)
+    return batch.append_column("added", pa.array([1] * len(SECOND), pa.int64()))
 
 
 def check_whole(base: Path, after: dict[str, str]) -> None:
@@ -78,6 +93,7 @@ def kinds(of: Iterable[FaultKind], *, in_check: Collection[FaultKind]) -> list[o
         ("mor-buckets", "upsert", AFTER),
         ("cow-simple", "upsert", AFTER),
         pytest.param("mor-buckets", "insert_overwrite", OVERWRITTEN, marks=pytest.mark.wide),
+        pytest.param("mor-column", "upsert", AFTER, marks=pytest.mark.wide),
     ],
 )
 def test_a_write_survives_every_fault(
@@ -87,18 +103,25 @@ def test_a_write_survives_every_fault(
     table = written(shape, tmp_path / "table")
     unhurt = FaultyStorage()
     whole = Path(shutil.copytree(table, tmp_path / "whole", copy_function=shutil.copy2))
-    write(whole, SECOND, operation, storage=unhurt, **request_of(shape))
+    write(whole, second(shape), operation, storage=unhurt, **request_of(shape))
     check_done(whole, after)
     for fault in spread(faults_of(kind, unhurt.calls)):
         base = Path(shutil.copytree(table, tmp_path / f"{kind}-{fault.call}", copy_function=shutil.copy2))
         processes = ScriptedProcesses()
         try:
             with suppress(LakewardError, OSError, Killed):
-                write(base, SECOND, operation, storage=FaultyStorage(fault), processes=processes, **request_of(shape))
+                write(
+                    base,
+                    second(shape),
+                    operation,
+                    storage=FaultyStorage(fault),
+                    processes=processes,
+                    **request_of(shape),
+                )
             check_whole(base, after)
             processes.kill_all()
             age_temporary_files(base)
-            write(base, SECOND, operation, storage=FaultyStorage(), processes=processes, **request_of(shape))
+            write(base, second(shape), operation, storage=FaultyStorage(), processes=processes, **request_of(shape))
             check_done(base, after)
         except BaseException as error:
             error.add_note(f"{kind} at call {fault.call}: {unhurt.calls[fault.call]}")
@@ -107,7 +130,7 @@ def test_a_write_survives_every_fault(
 
 
 @pytest.mark.parametrize("kind", kinds(KINDS, in_check=(FaultKind.KILL,)))
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", ["mor-buckets", "cow-simple", pytest.param("mor-column", marks=pytest.mark.wide)])
 def test_a_write_in_an_object_store_survives_every_fault(shape: str, kind: FaultKind, tmp_path: Path) -> None:
     """The same where attempts are kept apart by commit intents: what one stated is rolled forward. Keeps 5 of
     execute/rollback/rolling_back."""
@@ -124,14 +147,14 @@ def test_a_write_in_an_object_store_survives_every_fault(shape: str, kind: Fault
     options: dict[str, object] = {"lock": StorageLockOptions(wait_seconds=0.0)}
     unhurt = copied()
     store = MemoryObjects(unhurt)
-    write(BASE, SECOND, storage=store, options=options, **request_of(shape))
+    write(BASE, second(shape), storage=store, options=options, **request_of(shape))
     check_done(fetched(unhurt), AFTER)
     for number in spread(range(len(store.writes))):
         stopped, processes = copied(), ScriptedProcesses()
         with suppress(LakewardError, OSError, Killed):
             write(
                 BASE,
-                SECOND,
+                second(shape),
                 storage=MemoryObjects(stopped, Fault(kind, number)),
                 processes=processes,
                 options=options,
@@ -141,7 +164,12 @@ def test_a_write_in_an_object_store_survives_every_fault(shape: str, kind: Fault
             check_whole(fetched(stopped), AFTER)
             processes.kill_all()
             write(
-                BASE, SECOND, storage=MemoryObjects(stopped), processes=processes, options=options, **request_of(shape)
+                BASE,
+                second(shape),
+                storage=MemoryObjects(stopped),
+                processes=processes,
+                options=options,
+                **request_of(shape),
             )
             check_done(fetched(stopped), AFTER)
         except BaseException as error:

@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 from lakeward.commit.metadata.changes import NewFile
-from lakeward.commit.metadata.snapshot import check_rows_can_be_written
+from lakeward.commit.metadata.snapshot import check_rows_can_be_written, take_metadata_snapshot
 from lakeward.commit.metadata.write_changes import WriteChanges
 from lakeward.errors import Conflict, Refused
 from lakeward.format.metadata.key import ALL_PARTITIONS, partition_stats_key
 from lakeward.format.metadata.record import FilesRecord, PartitionStatsRecord
 from lakeward.storage.local import LocalStorage
+from lakeward.table.metadata.reader import MetadataReader
+from tests.clocks import SkippingClock
 from tests.commit.metadata.test_indexed_by_write import schema_with, source_fields
 from tests.commit.metadata.test_writer import INSTANT, Desk
 from tests.golden_tables import copy_golden
@@ -39,6 +41,14 @@ def publish(desk: Desk, files: list[NewFile], write: WriteChanges, *, prepared: 
     if prepared:
         desk.commit.prepare(scan(desk.base), files, write=write)
     desk.publish(desk.commit.stage(scan(desk.base), files, write=write, fence=lambda: None))
+
+
+def wider(file: NewFile, instant: str) -> NewFile:
+    """A file of that instant with a greater `ts`."""
+    name = file.name.replace(INSTANT, instant)
+    stats = [replace(each, file_name=name) for each in file.column_stats]
+    stats = [replace(each, max_value=500) if each.column == "ts" else each for each in stats]
+    return NewFile("p", file.file_id, name, 5, tuple(stats))
 
 
 def ranges(desk: Desk) -> dict[str | None, PartitionStatsRecord]:
@@ -91,6 +101,34 @@ def test_a_later_write_that_was_faster_is_a_conflict(desk: Desk):
     with pytest.raises(Conflict, match="later write to the partition 'p'"):
         publish(early, [file], changes(desk))
     assert early.of_instant() == []
+
+
+def test_two_writes_that_end_the_other_way_round(desk: Desk):
+    """The later one ends first, and says nothing exact; the earlier one may then, and readers put both together."""
+    earlier = "20261231000000000"
+    (file,) = desk.files
+    pending = desk.base / DATA_TIMELINE / f"{earlier}.deltacommit.requested"
+    pending.touch()
+    publish(desk, [file], changes(desk))
+    early = Desk(desk.base, instant=earlier, number=8)
+    publish(early, [wider(file, earlier)], changes(desk))
+    pending.unlink()
+    metadata = take_metadata_snapshot(LocalStorage(), scan(desk.base), clock=SkippingClock())
+    key = partition_stats_key("ts", "p")
+    record = MetadataReader(LocalStorage(), metadata.table).lookup("partition_stats", [key])[key]
+    assert isinstance(record, PartitionStatsRecord)
+    assert (record.max_value, ranges(early)["ts"].is_tight, ranges(desk)["ts"].is_tight) == (500, True, False)
+
+
+def test_an_exact_range_below_one_that_is_not_is_a_conflict_too(desk: Desk):
+    """Of two later commits the second one joined its range to the first one's, which is without our rows."""
+    pending = desk.base / DATA_TIMELINE / f"{EARLIER}.deltacommit.requested"
+    pending.touch()
+    (file,) = desk.files
+    publish(desk, [file], changes(desk))
+    early = Desk(desk.base, instant=EARLIER, number=8)
+    with pytest.raises(Conflict, match="later write to the partition 'p'"):
+        publish(early, [wider(file, EARLIER)], changes(desk))
 
 
 def test_a_new_column_is_named_before_the_commit_is_complete(desk: Desk):

@@ -19,7 +19,7 @@ Keeps:   1. what is written is for the partitions, file groups, columns and sche
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -403,6 +403,24 @@ class DeltaCommitWriter:
                 )
         return found
 
+    def _ranges_of(
+        self, metadata: MetadataSnapshot, instants: Collection[str], keys: Collection[str]
+    ) -> dict[str, PartitionStatsRecord]:
+        """What the logs of these instants alone come to."""
+        if not instants or not keys:
+            return {}
+        slices = tuple(
+            replace(
+                slice_,
+                base_file=None,
+                log_files=tuple(log for log in slice_.log_files if log.name.instant in instants),
+            )
+            for slice_ in metadata.table.slices[PARTITION_STATS]
+        )
+        reader = MetadataReader(self._storage, replace(metadata.table, slices={PARTITION_STATS: slices}))
+        found = reader.lookup(PARTITION_STATS, keys).items()
+        return {key: record for key, record in found if isinstance(record, PartitionStatsRecord)}
+
     def _check_not_overtaken(self, metadata: MetadataSnapshot, ranges: Mapping[str, MetadataRecord]) -> None:
         """Logs are read in the order of their instants, so a range that a later write stated holds, not ours.
 
@@ -410,21 +428,19 @@ class DeltaCommitWriter:
         we brought is in no range, and queries skip the partition until the next commit there.
         """
         mine = comparable_time(self._instant)
-        later = tuple(
-            replace(
-                slice_,
-                base_file=None,
-                log_files=tuple(log for log in slice_.log_files if comparable_time(log.name.instant) > mine),
-            )
-            for slice_ in metadata.table.slices[PARTITION_STATS]
-        )
-        if not any(slice_.log_files for slice_ in later):
-            return
-        stated = MetadataReader(self._storage, replace(metadata.table, slices={PARTITION_STATS: later}))
-        for key, record in stated.lookup(PARTITION_STATS, ranges).items():
+        slices = metadata.table.slices[PARTITION_STATS]
+        later = {log.name.instant for slice_ in slices for log in slice_.log_files}
+        later = {instant for instant in later if comparable_time(instant) > mine}
+        exact = {
+            key
+            for instant in later
+            for key, record in self._ranges_of(metadata, {instant}, ranges).items()
+            if record.is_tight
+        }
+        for key, record in self._ranges_of(metadata, later, exact).items():
             ours = ranges[key]
             assert isinstance(ours, PartitionStatsRecord), "they are what is written to this partition"
-            if isinstance(record, PartitionStatsRecord) and record.is_tight and not holds(record, ours):
+            if not holds(record, ours):
                 raise Conflict(
                     f"A later write to the partition {ours.file_name!r} of the table was faster than this one.",
                     why=f"It stated the range of the column {ours.column} without the rows of this one, and readers "
