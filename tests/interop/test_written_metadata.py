@@ -37,7 +37,7 @@ from tests.write.writing import write
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.wide]
+pytestmark = [pytest.mark.interop, pytest.mark.slow, pytest.mark.wide, pytest.mark.timeout(1800)]
 
 SMALL_FILES = {"hoodie.parquet.small.file.limit": "104857600"}
 COPY_ON_WRITE = SMALL_FILES | {"hoodie.datasource.write.table.type": "COPY_ON_WRITE"}
