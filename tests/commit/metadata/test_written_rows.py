@@ -121,7 +121,7 @@ def test_two_writes_that_end_the_other_way_round(desk: Desk):
 
 
 def test_an_exact_range_below_one_that_is_not_is_a_conflict_too(desk: Desk):
-    """Of two later commits the second one joined its range to the first one's, which is without our rows."""
+    """The second of two later commits joined its range to the first one's, which is without our rows."""
     pending = desk.base / DATA_TIMELINE / f"{EARLIER}.deltacommit.requested"
     pending.touch()
     (file,) = desk.files
