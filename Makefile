@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-write run check test simulate interleavings long-life fuzz interop-full crashes soak soak-locks test-services lint format interop bench bench-compaction bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-start write-amplification metrics-page config-page compatibility-page image-dry-run \
+.PHONY: help setup demo demo-write run check test simulate interleavings long-life fuzz interop-full crashes soak soak-locks test-services lint format interop bench bench-compaction bench-writes bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-start write-amplification metrics-page config-page compatibility-page image-dry-run \
 	executor-env lock clean
 
 help: ## Say what there is to do
@@ -100,6 +100,9 @@ bench: .venv/bench ## Measure merges of many shapes beside Hudi, Paimon, DataFus
 
 bench-compaction: .venv/ready ## Measure a compaction, Spark included, against Hudi's own; figures go to benchmarks/results/
 	$(BIN)/python -m benchmarks.compaction $(ARGS)
+
+bench-writes: .venv/ready ## Measure bulk inserts and upserts into buckets beside those of Hudi: make bench-writes ARGS="--rows 1000000"
+	$(BIN)/python -m benchmarks.writes $(ARGS)
 
 bench-memory: .venv/ready ## Draw the peak memory of a merge over slices up to 5 GB, many runs, rows, large rows, large logs
 	$(BIN)/python -m benchmarks.merge_memory $(ARGS)
