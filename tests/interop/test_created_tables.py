@@ -15,7 +15,7 @@ from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from tests.hudi.golden_version_8 import by_default, rows_of
 from tests.hudi.metadata_table import WITHOUT_METADATA
 from tests.hudi.other_release import OtherRelease
-from tests.hudi.spark import OLDEST_VERSION_OF_8
+from tests.hudi.spark import OLDEST_VERSION, OLDEST_VERSION_OF_8
 from tests.hudi.table import HudiTable, TableShape
 from tests.interop.lakeward_cli import compact, lakeward
 from tests.interop.test_compaction import assert_verified
@@ -45,6 +45,8 @@ INDEXES = {
     "hoodie.metadata.global.record.level.index.enable": "true",
     "hoodie.metadata.index.bloom.filter.enable": "true",
 }
+
+DAYS = ("--timestamp-output", "yyyy/MM/dd")
 
 
 @pytest.fixture
@@ -195,20 +197,52 @@ def test_all_write_into_the_buckets_that_were_asked_for(spark: SparkSession, tmp
 
 
 @pytest.mark.wide
-@pytest.mark.parametrize("words", [[], ["--index", "record,bloom-filters"]])
-def test_hudi_1_0_goes_on(tmp_path: Path, schema: Path, words: list[str]) -> None:
-    """The same of version 8; its next writer may be 1.2.0, which upgrades nothing unasked."""
+def test_partitions_by_moments_and_by_dates_with_slashes(spark: SparkSession, tmp_path: Path, schema: Path) -> None:
+    """Writers that are told nothing of key generators name the partitions that were asked for, and find their rows
+    again."""
+    made = (
+        ("moments", "ts", ["--key-generator", "timestamp", "--timestamp-type", "seconds", *DAYS], ["2023/11/14"]),
+        ("slashes", "part", ["--slash-dates"], ["2024/03/04", "2024/03/05"]),
+    )
+    for name, column, words, expected in made:
+        base = tmp_path / name
+        create(base, "--schema", str(schema), "--record-key", "id", "--partition", column, *words)
+        born, table = first_files(base), HudiTable(spark, base, TableShape())
+        for value in ("a", "b"):
+            frame = spark.sql(
+                f"SELECT concat('k', id) AS id, concat('2024-03-0', 4 + id % 2) AS part, 1700000000L + id AS ts, "
+                f"'{value}' AS v FROM range(10)"
+            )
+            write(frame, base)
+        folders = {path.parent.relative_to(base).as_posix() for path in base.glob("20*/*/*/.hoodie_partition_metadata")}
+        assert folders == {*expected}
+        assert values(table) == values(table, **WITHOUT_METADATA) == {f"k{n}": "b" for n in range(10)}
+        assert first_files(base) == born
+        assert lakeward("verify", str(base), "--all")[0] == 0
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize(
+    "release, version, words",
+    [
+        (OLDEST_VERSION_OF_8, "8", []),
+        (OLDEST_VERSION_OF_8, "8", ["--index", "record,bloom-filters"]),
+        (OLDEST_VERSION, "9", ["--index", "record,bloom-filters"]),
+    ],
+)
+def test_older_releases_go_on(tmp_path: Path, schema: Path, release: str, version: str, words: list[str]) -> None:
+    """The oldest release of each version: 1.0.2 of 8, 1.1.1 of 9."""
     base, shape = tmp_path / "t", by_default()
-    create(base, "--schema", str(schema), "--record-key", "id", "--partition", "part", "--table-version", "8", *words)
+    parts = ("--record-key", "id", "--partition", "part", "--table-version", version)
+    create(base, "--schema", str(schema), *parts, *words)
     ours, born = properties(base), first_files(base)
     asked = {"hoodie.metadata.record.index.enable": "true", "hoodie.metadata.index.bloom.filter.enable": "true"}
-    with OtherRelease(OLDEST_VERSION_OF_8, tmp_path / "older") as older:
+    with OtherRelease(release, tmp_path / "older") as older:
         twin = older.table(tmp_path / "twin", by_default(**(asked if words else {})))
         table = older.table(base, shape)
+        twin.write(f"SELECT id, part, ts, v FROM ({rows_of(0, 40, 10, 'a')})", "upsert")
         for first, last, ts, value in ((0, 40, 10, "a"), (10, 30, 11, "b"), (38, 44, 12, "c")):
-            query = f"SELECT id, part, ts, v FROM ({rows_of(first, last, ts, value)})"
-            table.write(query, "upsert")
-            twin.write(query, "upsert")
+            table.write(f"SELECT id, part, ts, v FROM ({rows_of(first, last, ts, value)})", "upsert")
         table.write(f"SELECT id, part, ts, v FROM ({rows_of(0, 4, 13, 'x')})", "delete")
         assert table.snapshot() == table.snapshot(**WITHOUT_METADATA)
         found = {row["id"]: row["v"] for row in map(json.loads, table.snapshot())}
