@@ -70,6 +70,20 @@ def test_services_have_nothing_to_do_on_it(
         assert run(["metadata", "compact", table, *stopped]) == 0
 
 
+def test_the_first_rows_go_into_all_its_indexes(
+    schema: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No instant tells a zone before the first one, whose time the record index has all the same."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    table, rows = str(tmp_path / "t"), tmp_path / "rows.jsonl"
+    words = ("--record-key", "id", "--partition", "day", "--index", "record")
+    assert run(["table", "create", table, "--schema", str(schema), *words]) == 0
+    rows.write_text('{"id": "a", "day": "p", "at": "2024-03-04T05:06:07Z"}\n')
+    assert run(["write", table, "--input", str(rows), "--writers", "stopped"]) == 0
+    assert run(["verify", table]) == 0
+    assert "record_index: 1 record keys of 1 base files, right" in capfd.readouterr().out
+
+
 def test_what_writers_are_asked(schema: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """Each word of --index, of partitions and of moments is a property."""
     words = ["--schema", str(schema), "--record-key", "id", "--dry-run", "--json"]

@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC
 from functools import partial
 from itertools import chain
 from typing import BinaryIO
@@ -254,8 +255,8 @@ class DeltaCommitWriter:
         """A log file for each file group of the record index that a key came to or went from: where the keys are that
         came, and behind that which are gone."""
         zone = snapshot.zone.zone
-        assert zone is not None, "without one there is no instant"
-        encode, millis = metadata_codec(metadata.schema_json).encode, parse_instant_time(self._instant, zone)
+        assert zone is not None or not snapshot.timeline.completed, "eligibility refuses a table whose zone is unknown"
+        encode, millis = metadata_codec(metadata.schema_json).encode, parse_instant_time(self._instant, zone or UTC)
         with KeySorter(len(metadata.table.slices[RECORD_INDEX])) as sorter:
             places = collect_key_changes(self._storage, snapshot, write, sorter).places
             values = [
