@@ -8,6 +8,7 @@ from collections import Counter
 from functools import partial
 from pathlib import Path
 
+from lakeward.clock import Clock
 from lakeward.commit.lock.file_system_lock import SPARK_LOCK, FileSystemLockOptions
 from lakeward.commit.orphan_files import AGE_SECONDS_MIN
 from lakeward.commit.owner import Processes
@@ -32,7 +33,13 @@ LOG = planner_of(CompactionType.LOG, GroupFilter(), {})
 
 
 def compactor(
-    base: Path, storage: FaultyStorage, processes: Processes, planner: Planner = FULL, **options: object
+    base: Path,
+    storage: FaultyStorage,
+    processes: Processes,
+    planner: Planner = FULL,
+    *,
+    clock: Clock | None = None,
+    **options: object,
 ) -> Compactor:
     defaults: dict[str, object] = {
         "writers_stopped": True,
@@ -49,15 +56,21 @@ def compactor(
         planner=planner,
         choose_dispatcher=lambda input_bytes: dispatcher,
         run_operation=partial(run_operation, storage),
-        clock=SkippingClock(),
+        clock=clock or SkippingClock(),
         processes=processes,
     )
 
 
 def compact(
-    base: Path, storage: FaultyStorage, processes: Processes, planner: Planner = FULL, **options: object
+    base: Path,
+    storage: FaultyStorage,
+    processes: Processes,
+    planner: Planner = FULL,
+    *,
+    clock: Clock | None = None,
+    **options: object,
 ) -> CompactionReport:
-    return compactor(base, storage, processes, planner, **options).compact()
+    return compactor(base, storage, processes, planner, clock=clock, **options).compact()
 
 
 def check_readable(base: Path) -> None:
