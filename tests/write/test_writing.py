@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lakeward.commit.heartbeat_line import heartbeat_path
@@ -249,3 +250,22 @@ def test_what_other_engines_left_stays(tmp_path: Path) -> None:
 def test_the_index_kind_is_in_the_request() -> None:
     """The default is Hudi's on Spark."""
     assert WriteRequest(WriteOperation.UPSERT).index is IndexKind.SIMPLE
+
+
+@pytest.mark.parametrize(
+    ("index", "kept"), [(BUCKETS, ["later"]), ({}, ["earlier", "later"])], ids=["buckets", "simple"]
+)
+@pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
+def test_a_key_twice_in_a_bulk_insert(
+    tmp_path: Path, table_type: str, index: dict[str, object], kept: list[str]
+) -> None:
+    """A bucket holds it once, whether its file is there already or not; where keys are not looked for it is kept twice,
+    as with Hudi."""
+    base = new_table(tmp_path / "t", table_type=table_type)
+    write(base, [("k1", 1, "p", "earlier"), ("k1", 2, "p", "later")], "bulk_insert", **index)
+    files = list(base.glob("p/*.parquet"))
+    found = [value for file in files for value in pq.read_table(file).column("v").to_pylist()]
+    assert sorted(found) == kept
+    if index:
+        write(base, [("k1", 3, "p", "last")], "insert", **index)
+        assert [row["v"] for row in read_rows(base)] == ["last"]

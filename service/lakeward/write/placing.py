@@ -308,7 +308,7 @@ class _Placing:
             group.file_id,
             slice=input_,
             prev_commit=slice_.base_file.instant,
-            keeps_duplicates=not self._request.operation.finds_keys,
+            keeps_duplicates=not (self._request.operation.finds_keys or self._request.index is IndexKind.BUCKET),
         )
 
     def _add(

@@ -102,4 +102,9 @@ class WriteRequest:
 
     @property
     def deduplicates(self) -> bool:
-        return self.operation.deduplicates if self.deduplicate is None else self.deduplicate
+        """Whether rows of one key become one. In buckets they do where nothing is said, since the logs of a bucket are
+        folded by every reader; and a record index has one place for a key. There Hudi leaves two rows in a first base
+        file, of which updates reach one, or fails."""
+        if self.deduplicate is not None:
+            return self.deduplicate
+        return self.operation.deduplicates or self.index in (IndexKind.BUCKET, IndexKind.RECORD)
