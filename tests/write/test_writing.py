@@ -269,3 +269,15 @@ def test_a_key_twice_in_a_bulk_insert(
     if index:
         write(base, [("k1", 3, "p", "last")], "insert", **index)
         assert [row["v"] for row in read_rows(base)] == ["last"]
+
+
+def test_a_table_whose_rows_have_other_paths_is_refused(tmp_path: Path) -> None:
+    """What its properties say of partitions is not what its rows show: no row is written."""
+    base = new_table(tmp_path / "t")
+    write(base, FIRST)
+    set_property(base, "hoodie.datasource.write.hive_style_partitioning", "true")
+
+    with pytest.raises(Refused, match=r"A row has '(\w)', and by hoodie\.properties it would be 'part=\1'"):
+        write(base, [("k1", 2, "p", "b")])
+    assert not (base / "part=p").exists()
+    assert values(read_rows(base)) == {"k1": "a", "k2": "a"}

@@ -41,13 +41,14 @@ from lakeward.table.file_system_view import GroupId
 from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.instant_content import InstantContents
+from lakeward.table.timeline.timezone import parse_zone
 from lakeward.write.beginning import BegunWrite
 from lakeward.write.commit_metadata import completed_write, write_profile
 from lakeward.write.conflicts import find_conflict
-from lakeward.write.existing_keys import existing_keys
+from lakeward.write.existing_rows import existing_rows
 from lakeward.write.flow.flow import Flow
 from lakeward.write.flow.keying import Keying
-from lakeward.write.keys.key_generator import key_generator, names_its_field
+from lakeward.write.keys.proving import prove_key_generator
 from lakeward.write.placing import average_row_bytes, place
 from lakeward.write.request import IndexKind, WriteOperation
 from lakeward.write.tagging.choosing import choose_tagging
@@ -203,11 +204,11 @@ class WriteRun:
 
     def _keying(self, snapshot: TableSnapshot) -> Keying:
         config = snapshot.config
-        names_single_field = None
-        if len(config.record_key_fields) == 1 and "COMPLEX" in config.key_generator.upper():
-            keys = existing_keys(self._table.storage, snapshot)
-            names_single_field = names_its_field(keys, config.record_key_fields[0])
-        keys_of = key_generator(config, names_single_field=names_single_field)
+        columns = {field.partition(".")[0] for field in (*config.record_key_fields, *config.partition_fields)}
+        rows = list(existing_rows(self._table.storage, snapshot, columns))
+        timezone = self._table.options.timezone
+        writers_zone = None if timezone is None else parse_zone(timezone)
+        keys_of = prove_key_generator(config, rows, writers_zone=writers_zone)
         return Keying(keys_of, self._schema, carries_columns=self._begun.request.operation is not WriteOperation.DELETE)
 
     def _tell(self, what: str) -> Callable[[Progress], None]:

@@ -39,7 +39,7 @@ from lakeward.format.parquet.batches import BATCH_BYTES_MAX, BATCH_ROWS, ChooseG
 from lakeward.format.parquet.behind import Behind
 from lakeward.format.parquet.counted_sink import CountedSink
 from lakeward.format.parquet.encoding import PAGE_BYTES, open_writer, repeated_columns, values_of_a_page
-from lakeward.format.parquet.key_summary import MAX_KEY, MIN_KEY, SEAL_KEY, Extent, KeySummary, SealedKeys, seal
+from lakeward.format.parquet.key_summary import SEAL_KEY, Extent, KeySummary, SealedKeys, seal
 from lakeward.format.parquet.pages import BadPage, chunks_of, longest_value
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.parquet.stored_row_groups import RowGroupCopies, StoredRowGroup, read_stored_row_groups
@@ -383,17 +383,6 @@ def read_required(source: BinaryIO, *, name: str) -> frozenset[str]:
         if is_of_storage(broken):
             raise
         raise _broken(name, broken) from broken
-
-
-def read_edge_keys(source: BinaryIO, *, name: str) -> tuple[str, ...]:
-    """The smallest and the greatest record key, from the footer; none where it does not say."""
-    try:
-        entries = _open(source).metadata.metadata or {}
-    except (pa.ArrowException, OSError) as broken:
-        if is_of_storage(broken):
-            raise
-        raise _broken(name, broken) from broken
-    return tuple(entries[key.encode()].decode() for key in (MIN_KEY, MAX_KEY) if key.encode() in entries)
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,9 +183,15 @@ def _kind(config: TableConfig) -> str:
     return kind
 
 
-def _names_single_field(config: TableConfig, told: bool | None) -> bool:
+def has_two_forms(config: TableConfig) -> bool:
+    """Whether keys of the one key field may be f:v or the value alone."""
     version = config.version.number
-    if version is not None and version > _LAST_OF_TWO_FORMS:
+    is_older = version is not None and version <= _LAST_OF_TWO_FORMS
+    return is_older and len(config.record_key_fields) == 1 and _kind(config) == "COMPLEX"
+
+
+def _names_single_field(config: TableConfig, told: bool | None) -> bool:
+    if not has_two_forms(config):
         return True
     if told is None:
         (field,) = config.record_key_fields

@@ -145,7 +145,7 @@ class TimestampPaths:
             raise Refused(
                 f"It is not known in which zone the table's partitions by {name} are.",
                 why=f"{_PREFIX}output.timezone is not set, so Hudi takes the zone of each writer's process.",
-                remedy="Say the time zone of the table's writers, such as UTC.",
+                remedy="Say the time zone of the table's writers with --timezone, such as UTC.",
             )
         return self.writers_zone
 
