@@ -50,6 +50,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.interop
+@pytest.mark.wide
 def test_a_data_frame(spark: SparkSession, tmp_path: Path) -> None:
     """The driver of the data frame does the work, and goes on."""
     base = new_table(tmp_path / "t")
