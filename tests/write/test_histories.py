@@ -139,7 +139,7 @@ def test_a_history_of_writes(tmp_path: Path, seed: int) -> None:
     history = History(chance, base, table_type, by_event_time, index)
     history.told.append(f"seed {seed}: {table_type} by event time {by_event_time}, metadata {has_metadata}, {index}")
     acts = [history.upsert] * 4 + [history.delete] * 2 + [history.insert, history.overwrite, history.compact]
-    for _ in range(6):
+    for _ in range(6 if seed else 3):
         chance.choice([*acts, history.delete_partition])()
         history.check()
     if has_metadata:
