@@ -164,7 +164,7 @@ def test_records_are_hudis(spark: SparkSession, tmp_path: Path, monkeypatch: pyt
     """Each write has the same records in each partition of the metadata table, to the names of files; Hudi reads the
     table by them, finds keys, folds them with its own, and verification finds nothing. Log files of the record index
     have several blocks, and the definitions name a column that no commit has."""
-    monkeypatch.setattr(writer, "KeySorter", lambda groups: KeySorter(groups, run_bytes=1))
+    monkeypatch.setattr(writer, "KeySorter", lambda groups, **told: KeySorter(groups, run_bytes=1, **told))
     changes, count = KINDS[kind]
     table = HudiTable(
         spark, tmp_path / "theirs", replace(SHAPE, **changes | {"options": SHAPE.options | changes["options"]})
