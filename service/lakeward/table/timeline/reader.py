@@ -114,7 +114,7 @@ class ParsedPlans:
 
     def parse(self, data: bytes, *, file: str, extension: str, native: bool) -> CompactionPlan:
         known = self._known.get(file)
-        if known is None or known[0][0] != data:
+        if known is None or known[0] != (data, native):
             plan = read_compaction_plan(data, file=file, extension=extension, native=native)
             known = self._known[file] = ((data, native), plan)
         return known[1]
