@@ -21,7 +21,7 @@ from lakeward.cli.options.pairs import parse_pairs
 from lakeward.cli.options.store import DebugOption, JsonOption
 from lakeward.errors import UsageError
 from lakeward.quantities import parse_size
-from lakeward.write.request import FileSizes, IndexKind, WriteOperation, WriteRequest
+from lakeward.write.request import CONFLICT_RETRIES, FileSizes, IndexKind, WriteOperation, WriteRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,7 +81,7 @@ def write(
     ] = None,
     retries: Annotated[
         int, typer.Option(min=0, help="How often to begin again where another writer wrote to the same file group.")
-    ] = 0,
+    ] = CONFLICT_RETRIES,
     max_file_size: Annotated[
         str | None, typer.Option(metavar="SIZE", help="About how large a base file may become; default 120MiB.")
     ] = None,

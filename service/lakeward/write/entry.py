@@ -28,7 +28,7 @@ from lakeward.write.beginning import timeline_snapshot
 from lakeward.write.flow.flow import Flow
 from lakeward.write.flow.in_process import InProcessFlow
 from lakeward.write.index_choice import choose_index
-from lakeward.write.request import FileSizes, IndexKind, WriteOperation, WriteRequest
+from lakeward.write.request import CONFLICT_RETRIES, FileSizes, IndexKind, WriteOperation, WriteRequest
 from lakeward.write.writing import WriteReport, write_rows
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def write(
     deduplicate: bool | None = None,
     fill_missing: bool = False,
     commit_metadata: Mapping[str, str] | None = None,
-    retries: int = 0,
+    retries: int = CONFLICT_RETRIES,
     sizes: FileSizes | None = None,
     verify: bool = True,
     memory_bytes: int = MEMORY_BYTES,

@@ -11,6 +11,10 @@ from enum import StrEnum
 
 from lakeward.commit.transition import WriteAction
 
+CONFLICT_RETRIES = 3
+"""How often the command and the call begin again. Beside compactions the ranges in the metadata table alone are reason
+enough to (decision 0060)."""
+
 
 class WriteOperation(StrEnum):
     UPSERT = "upsert"
