@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,65 @@ COLUMNS = pa.schema([("id", pa.string()), ("ts", pa.int64()), ("part", pa.string
 Rows = dict[str, tuple[int, str, str]]
 """Maps a key to its ordering value, partition and value."""
 
+BUCKETS = {"index": "BUCKET", "buckets": 2}
+METADATA = {"hoodie.metadata.enable": "true"}
+RECORD_INDEX = {
+    **METADATA,
+    "hoodie.metadata.global.record.level.index.enable": "true",
+    "hoodie.index.type": "GLOBAL_RECORD_LEVEL_INDEX",
+}
+COMMIT_TIME = {"ordering_fields": "", "merge_mode": "COMMIT_TIME_ORDERING"}
+PARTITIONS = ("p0", "p1", "p2")
+ENCODED = ("x y", "a/b=ü", "100%")
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of table, for both writers."""
+
+    table_type: str
+    shape: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, str] = field(default_factory=dict)
+    """The options of Hudi's writers."""
+    partitions: tuple[str, ...] = PARTITIONS
+
+    @property
+    def of_hudi(self) -> TableShape:
+        return TableShape(**{"partition_fields": "part", **self.shape})
+
+    @property
+    def words(self) -> list[str]:
+        """The words of `lakeward table create`."""
+        made, words = self.of_hudi, ["--type", "mor" if self.table_type == "MERGE_ON_READ" else "cow", "--name", "t"]
+        words += ["--record-key", made.key_fields]
+        words += ["--partition", made.partition_fields] if made.partition_fields else []
+        words += ["--ordering", made.ordering_fields] if made.ordering_fields else ["--merge-mode", "commit-time"]
+        words += ["--hive-style"] if made.hive_style else []
+        words += ["--url-encode"] if made.url_encode else []
+        indexes = ["record"] if "hoodie.index.type" in self.options else []
+        indexes += ["bucket:2"] if made.index == "BUCKET" else []
+        indexes += ["bloom-filters"] if "hoodie.metadata.index.bloom.filter.enable" in self.options else []
+        words += ["--index", ",".join(indexes)] if indexes else []
+        return words if self.options else [*words, "--no-metadata-table"]
+
+
+KINDS: dict[str, Kind] = {
+    "mor-buckets": Kind("MERGE_ON_READ", {**BUCKETS, "hive_style": True}, METADATA),
+    "cow": Kind("COPY_ON_WRITE", {}, METADATA),
+    "mor-listing-encoded": Kind("MERGE_ON_READ", {"url_encode": True}, partitions=ENCODED),
+    "mor-commit-time": Kind("MERGE_ON_READ", COMMIT_TIME, METADATA),
+    "mor-blooms": Kind(
+        "MERGE_ON_READ", {"hive_style": True}, {**METADATA, "hoodie.metadata.index.bloom.filter.enable": "true"}
+    ),
+    "cow-buckets-flat": Kind("COPY_ON_WRITE", {**BUCKETS, "partition_fields": ""}),
+    "mor-record": Kind("MERGE_ON_READ", {}, RECORD_INDEX),
+    "cow-record-flat": Kind("COPY_ON_WRITE", {"partition_fields": ""}, RECORD_INDEX),
+    "mor-buckets-complex": Kind("MERGE_ON_READ", {**BUCKETS, "key_fields": "id,part"}, METADATA),
+    "cow-commit-time-hive": Kind("COPY_ON_WRITE", {**COMMIT_TIME, "hive_style": True}),
+}
+DEFAULT = (("mor-buckets", "ours"), ("cow", "theirs"))
+"""CI runs these."""
+
 
 @dataclass(frozen=True, slots=True)
 class Turns:
@@ -33,24 +92,28 @@ class Turns:
 
     spark: SparkSession
     table: HudiTable
-    options: dict[str, str]
-    words: tuple[str, ...]
+    kind: Kind
     rows: Rows
 
+    def create(self) -> None:
+        exit_code, printed = command(
+            "table", "create", str(self.table.path), "--like", str(self._file({"k": (0, "p", "v")})), *self.kind.words
+        )
+        assert exit_code == 0, printed
+
     def ours(self, operation: str, rows: Rows) -> dict[str, Any]:
-        path = self.table.path.parent / "rows.parquet"
-        columns = [list(rows), *(list(each) for each in zip(*rows.values(), strict=True))]
-        pq.write_table(pa.table(columns, schema=COLUMNS), path)
+        made = self.kind.of_hudi
+        index = ["--buckets", str(made.buckets)] if made.index == "BUCKET" else []
         exit_code, printed = command(
             "write",
             str(self.table.path),
             "--input",
-            str(path),
+            str(self._file(rows)),
             "--operation",
             operation,
             "--writers",
             "stopped",
-            *self.words,
+            *index,
         )
         assert exit_code == 0, printed
         self._learn(operation, rows)
@@ -58,99 +121,88 @@ class Turns:
 
     def ours_on_spark(self, operation: str, rows: Rows) -> None:
         """From Python, out of a data frame."""
-        index = dict(zip(self.words[::2], self.words[1::2], strict=True))
+        made = self.kind.of_hudi
         report = lakeward.write.write(
             self._frame(rows),
             str(self.table.path),
             operation=operation,
             writers_stopped=True,
-            index=index.get("--index"),
-            buckets=int(index["--buckets"]) if "--buckets" in index else None,
+            buckets=made.buckets if made.index == "BUCKET" else None,
         )
         assert report.files
         self._learn(operation, rows)
 
     def theirs(self, operation: str, rows: Rows) -> None:
-        self.table.write(self._frame(rows), operation, **self.options)
+        options = {"hoodie.datasource.write.table.type": self.kind.table_type, **self.kind.options}
+        self.table.write(self._frame(rows), operation, **{"hoodie.parquet.small.file.limit": "104857600", **options})
         self._learn(operation, rows)
-
-    def _frame(self, rows: Rows) -> DataFrame:
-        of = [(key, *value) for key, value in rows.items()]
-        return self.spark.createDataFrame(of, "id string, ts bigint, part string, v string")
 
     def check(self) -> None:
         """Hudi reads what the model says, with the metadata table and by listing."""
         for metadata in ("true", "false"):
-            found = [
-                json.loads(row) for row in self.table.snapshot(with_meta=False, **{"hoodie.metadata.enable": metadata})
-            ]
+            read = self.table.snapshot(with_meta=False, **{"hoodie.metadata.enable": metadata})
+            found = [json.loads(row) for row in read]
             assert {row["id"]: (row["ts"], row["part"], row["v"]) for row in found} == self.rows
             assert len(found) == len(self.rows)
 
+    def _frame(self, rows: Rows) -> DataFrame:
+        return self.spark.createDataFrame(
+            [(key, *value) for key, value in rows.items()], "id string, ts bigint, part string, v string"
+        )
+
+    def _file(self, rows: Rows) -> Path:
+        path = self.table.path.parent / "rows.parquet"
+        columns = [list(rows), *(list(each) for each in zip(*rows.values(), strict=True))]
+        pq.write_table(pa.table(columns, schema=COLUMNS), path)
+        return path
+
     def _learn(self, operation: str, rows: Rows) -> None:
+        is_flat = not self.kind.of_hudi.partition_fields
         if operation == "insert_overwrite":
             taken = {part for _, part, _ in rows.values()}
-            for key in [key for key, (_, part, _) in self.rows.items() if part in taken]:
+            for key in [key for key, (_, part, _) in self.rows.items() if is_flat or part in taken]:
                 del self.rows[key]
+        by_time = bool(self.kind.of_hudi.ordering_fields)
         for key, value in rows.items():
             if operation == "delete":
                 self.rows.pop(key, None)
-            elif key not in self.rows or self.rows[key][0] <= value[0]:
+            elif key not in self.rows or not by_time or self.rows[key][0] <= value[0]:
                 self.rows[key] = value
 
 
-BUCKETS = {"index": "BUCKET", "buckets": 2}
-RECORD_INDEX = {
-    "hoodie.metadata.enable": "true",
-    "hoodie.metadata.record.index.enable": "true",
-    "hoodie.metadata.global.record.level.index.enable": "true",
-    "hoodie.index.type": "RECORD_INDEX",
-}
+def parameters() -> list[object]:
+    pairs = [(name, first) for name in KINDS for first in ("ours", "theirs")]
+    marks = {pair: () if pair in DEFAULT else pytest.mark.wide for pair in pairs}
+    return [pytest.param(*pair, marks=marks[pair], id="-".join(pair)) for pair in pairs]
 
 
-@pytest.mark.parametrize(
-    ("kind", "shape", "options", "words"),
-    [
-        ("MERGE_ON_READ", BUCKETS, {"hoodie.metadata.enable": "true"}, ("--index", "bucket", "--buckets", "2")),
-        ("COPY_ON_WRITE", {}, {"hoodie.metadata.enable": "true"}, ()),
-        pytest.param("MERGE_ON_READ", {}, {}, (), marks=pytest.mark.wide),
-        pytest.param("MERGE_ON_READ", {}, {"hoodie.metadata.enable": "true"}, (), marks=pytest.mark.wide),
-        pytest.param("COPY_ON_WRITE", BUCKETS, {}, ("--index", "bucket", "--buckets", "2"), marks=pytest.mark.wide),
-        pytest.param("MERGE_ON_READ", {}, RECORD_INDEX, ("--index", "record"), marks=pytest.mark.wide),
-        pytest.param("COPY_ON_WRITE", {}, RECORD_INDEX, ("--index", "record"), marks=pytest.mark.wide),
-    ],
-    ids=["mor-buckets", "cow", "mor-listing", "mor", "cow-buckets", "mor-record", "cow-record"],
-)
-def test_they_take_turns(
-    spark: SparkSession,
-    tmp_path: Path,
-    kind: str,
-    shape: dict[str, Any],
-    options: dict[str, str],
-    words: tuple[str, ...],
-    request: pytest.FixtureRequest,
-) -> None:
-    """Upserts, late rows, deletes, rows that come back, whole partitions anew, and compaction, commit by commit."""
-    made = TableShape(partition_fields="part", **shape)
-    options = {"hoodie.datasource.write.table.type": kind, "hoodie.parquet.small.file.limit": "104857600", **options}
-    on_spark = request.node.get_closest_marker("wide") is not None
-    turns = Turns(spark, HudiTable(spark, tmp_path / "t", made), options, words, {})
-    turns.theirs("upsert", {f"k{n}": (1, f"p{n % 2}", "theirs") for n in range(8)})
-    printed = turns.ours("upsert", {f"k{n}": (2, f"p{n % 2}", "ours") for n in range(4, 12)})
+@pytest.mark.parametrize(("name", "first"), parameters())
+def test_they_take_turns(spark: SparkSession, tmp_path: Path, name: str, first: str) -> None:
+    """Upserts, late rows, deletes, whole partitions anew, and compaction, commit by commit: on ten tables that we made
+    and wrote to first, and on ten that Hudi did."""
+    kind = KINDS[name]
+    p0, p1, p2 = kind.partitions
+    turns = Turns(spark, HudiTable(spark, tmp_path / "t", kind.of_hudi), kind, {})
+    beginning: Rows = {f"k{n}": (1, (p0, p1)[n % 2], first) for n in range(8)}
+    if first == "ours":
+        turns.create()
+        turns.ours("upsert", beginning)
+    else:
+        turns.theirs("upsert", beginning)
+    printed = turns.ours("upsert", {f"k{n}": (2, (p0, p1)[n % 2], "ours") for n in range(4, 12)})
     assert printed["inserted"] + printed["updated"] == 8
     turns.check()
-    turns.theirs("upsert", {f"k{n}": (3, f"p{n % 2}", "again") for n in range(6, 14)})
-    ours = turns.ours_on_spark if on_spark else turns.ours
-    ours("upsert", {f"k{n}": (1 if n == 7 else 4, f"p{n % 2}", "late" if n == 7 else "new") for n in (7, 12, 20)})
-    ours("delete", {f"k{n}": (0, f"p{n % 2}", "") for n in (0, 5)})
+    turns.theirs("upsert", {f"k{n}": (3, (p0, p1)[n % 2], "again") for n in range(6, 14)})
+    turns.ours_on_spark("upsert", {"k7": (1, p1, "late"), "k12": (4, p0, "new"), "k20": (4, p0, "new")})
+    turns.ours("delete", {"k0": (0, p0, ""), "k5": (0, p1, "")})
     turns.check()
-    turns.theirs("delete", {"k20": (5, "p0", "")})
-    turns.ours("upsert", {"k21": (5, "p1", "first"), "k22": (5, "p2", "of a new partition")})
-    ours("insert_overwrite", {"k1": (6, "p1", "alone")})
-    turns.theirs("upsert", {"k1": (7, "p1", "theirs"), "k22": (7, "p2", "theirs")})
+    turns.theirs("delete", {"k20": (5, p0, "")})
+    turns.ours("upsert", {"k21": (5, p1, "first"), "k22": (5, p2, "of a new partition")})
+    turns.ours("insert_overwrite", {"k1": (6, p1, "alone")})
+    turns.theirs("upsert", {"k1": (7, p1, "theirs"), "k23": (7, p2, "theirs")})
     turns.check()
-    if kind == "MERGE_ON_READ":
+    if kind.table_type == "MERGE_ON_READ":
         assert compact(turns.table)["compactions"]
         turns.check()
-    exit_code, printed = command("verify", str(turns.table.path), "--all")
-    assert exit_code == 0, printed
+    exit_code, report = command("verify", str(turns.table.path), "--all")
+    assert exit_code == 0, report

@@ -1,12 +1,13 @@
 """`lakeward write TABLE --input FILES`: write rows into a table, as one commit.
 
 Touches: stdin where it is the input; stdout, stderr; the table, through `write/writing.py`.
-Keeps:   1. nothing is written without a statement about the table's other writers;
+Keeps:   1. nothing is written without a statement about the table's other writers, nor with --dry-run;
          2. rows that the table cannot take are refused before anything is written.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,13 +25,14 @@ from lakeward.quantities import parse_size
 from lakeward.write.request import CONFLICT_RETRIES, FileSizes, IndexKind, WriteOperation, WriteRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
 
     from lakeward.cli.options.engine import CommandEngines
     from lakeward.execute.serviced_table import ServicedTable
     from lakeward.table.snapshot import TableSnapshot
     from lakeward.write.flow.flow import Flow
-    from lakeward.write.writing import WriteReport
 
 
 @with_option_groups
@@ -69,7 +71,8 @@ def write(
         bool | None,
         typer.Option(
             "--deduplicate/--keep-duplicates",
-            help="Fold rows of one key into one, by the table's merge mode; default for upsert and delete.",
+            help="Fold rows of one key into one, by the table's merge mode; default for upsert and delete, and in "
+            "buckets.",
             show_default=False,
         ),
     ] = None,
@@ -95,6 +98,9 @@ def write(
     memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Peak memory of one task; default 512MiB.")] = None,
     engine: StatedEngine,
     stated: StatedLocks,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say which file groups would take how many rows; write nothing.")
+    ] = False,
     timezone: TimezoneOption = None,
     as_json: JsonOption = False,
     debug: DebugOption = False,
@@ -108,9 +114,10 @@ def write(
     from dataclasses import replace
 
     from lakeward.cli.services.serviced import serviced_table
-    from lakeward.cli.views.written import tell_written
+    from lakeward.cli.views.written import tell_assigned, tell_written
     from lakeward.write.beginning import timeline_snapshot
     from lakeward.write.index_choice import choose_index
+    from lakeward.write.writing import preview_rows, write_rows
 
     takes_rows = operation is not WriteOperation.DELETE_PARTITION
     if takes_rows != bool(rows):
@@ -119,7 +126,7 @@ def write(
             remedy="Name files with --input, or - for standard input." if takes_rows else "Leave --input out.",
         )
     opened = open_table(table, config)
-    locks = stated.over(opened, dry_run=False)
+    locks = stated.over(opened, dry_run=dry_run)
     with serviced_table(opened, locks, timezone=timezone) as serviced:
         memory_bytes = parse_option(parse_size, "--memory", memory, serviced.options.memory_bytes)
         serviced = replace(serviced, options=replace(serviced.options, memory_bytes=memory_bytes))
@@ -145,26 +152,36 @@ def write(
         )
         engines = engine.over(opened.settings.spark, memory_bytes=memory_bytes)
         try:
-            report = _write(serviced, request, snapshot, rows or (), engines)
+            with _open_rows(serviced, request, snapshot, rows or (), engines) as (flow, columns):
+                if dry_run:
+                    assignment = preview_rows(serviced, request, flow, columns)
+                else:
+                    report = write_rows(serviced, request, flow, columns)
         finally:
             engines.stop()
-    tell_written(report, as_json=as_json)
+    if dry_run:
+        tell_assigned(assignment, as_json=as_json)
+    else:
+        tell_written(report, as_json=as_json)
 
 
-def _write(
+@contextmanager
+def _open_rows(
     table: ServicedTable,
     request: WriteRequest,
     snapshot: TableSnapshot,
     files: Sequence[str],
     engines: CommandEngines,
-) -> WriteReport:
+) -> Iterator[tuple[Flow, pa.Schema | None]]:
+    """The flow of the rows, and their columns."""
     from lakeward.format.avro.schema import block_schema
     from lakeward.write.flow.in_process import InProcessFlow
     from lakeward.write.input.files import open_rows
-    from lakeward.write.writing import known_schema, write_rows
+    from lakeward.write.writing import known_schema
 
     if not files:
-        return write_rows(table, request, InProcessFlow(table.storage, ()), None)
+        yield InProcessFlow(table.storage, ()), None
+        return
     known = known_schema(snapshot)
     columns = None if known is None else block_schema(known, where="the table")
     source = open_rows(files, table_columns=columns, all_columns=request.fill_missing)
@@ -180,7 +197,7 @@ def _write(
         table.observer.step(f"rows are sorted by {spark.name}")
         flow = SparkFlow(spark.driver(), table.base_path, InputParts(source))
     try:
-        return write_rows(table, request, flow, source.schema)
+        yield flow, source.schema
     finally:
         flow.close()
 

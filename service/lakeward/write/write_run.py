@@ -14,11 +14,10 @@ Keeps:   1. what is published meets nothing that completed since the write began
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from lakeward.commit.attempt import Attempt, Publication
 from lakeward.commit.attempt_files import Winner
@@ -33,7 +32,6 @@ from lakeward.execute.life_cycle import Unpublished
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.file_name import parse_data_file
 from lakeward.format.partition_metadata import PROPERTIES_NAME, PartitionMetadata, write_partition_metadata
-from lakeward.format.timeline.commit_metadata import CommitMetadata, read_commit_metadata
 from lakeward.plan.eligibility import TableService
 from lakeward.read.table_rules import merge_rules
 from lakeward.storage.storage import join
@@ -41,18 +39,13 @@ from lakeward.table.file_system_view import GroupId
 from lakeward.table.metadata.metadata_table import has_metadata_table
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.instant_content import InstantContents
-from lakeward.table.timeline.timezone import parse_zone
 from lakeward.write.beginning import BegunWrite
 from lakeward.write.commit_metadata import completed_write, write_profile
 from lakeward.write.conflicts import find_conflict
-from lakeward.write.existing_rows import existing_rows
 from lakeward.write.flow.flow import Flow
-from lakeward.write.flow.keying import Keying
-from lakeward.write.keys.proving import prove_key_generator
-from lakeward.write.placing import average_row_bytes, place
+from lakeward.write.planning import assign_rows
 from lakeward.write.request import IndexKind, WriteOperation
-from lakeward.write.tagging.choosing import choose_tagging
-from lakeward.write.target import Assignment, HandleKind, TargetResult, Workload, WriteContext
+from lakeward.write.target import Assignment, HandleKind, TargetResult, WriteContext
 from lakeward.write.touched import read_touched
 
 if TYPE_CHECKING:
@@ -112,22 +105,14 @@ class WriteRun:
         table.observer.step(f"{self.name} begins")
         snapshot = table.snapshot(service=TableService.WRITING)
         context = self._context(snapshot)
-        keying = self._keying(snapshot)
-        request = begun.request
-        tagging = choose_tagging(table.storage, snapshot, request, clock=table.clock)
-        if request.operation is WriteOperation.DELETE_PARTITION:
-            workload = Workload({(path, None): 0 for path in request.partitions})
-        else:
-            workload = self._flow.tag(keying, tagging, on_progress=self._tell("rows read"))
-        assignment = place(
+        assignment = assign_rows(
+            table,
             snapshot,
-            workload,
-            request,
-            instant=begun.instant,
+            begun.request,
+            self._flow,
             schema=self._schema,
-            row_bytes=average_row_bytes(_newest_commits(table, snapshot), request.sizes),
-            new_uuid=lambda: str(uuid4()),
-            memory_bytes=table.options.memory_bytes,
+            instant=begun.instant,
+            on_progress=self._tell("rows read"),
         )
         self._groups = tuple((target.partition_path, target.file_id) for target in assignment.targets)
         self._begin_partitions(snapshot, {partition_path for partition_path, _ in self._groups})
@@ -201,15 +186,6 @@ class WriteRun:
             wants_keys=_RECORD_INDEX in config.built_metadata_partitions,
             memory_bytes=table.options.memory_bytes,
         )
-
-    def _keying(self, snapshot: TableSnapshot) -> Keying:
-        config = snapshot.config
-        columns = {field.partition(".")[0] for field in (*config.record_key_fields, *config.partition_fields)}
-        rows = list(existing_rows(self._table.storage, snapshot, columns))
-        timezone = self._table.options.timezone
-        writers_zone = None if timezone is None else parse_zone(timezone)
-        keys_of = prove_key_generator(config, rows, writers_zone=writers_zone)
-        return Keying(keys_of, self._schema, carries_columns=self._begun.request.operation is not WriteOperation.DELETE)
 
     def _tell(self, what: str) -> Callable[[Progress], None]:
         """Say how far a step is, every few seconds."""
@@ -323,16 +299,6 @@ class WriteRun:
             measured=self._done.context.indexed,
             clock=self._table.clock,
         )
-
-
-def _newest_commits(table: ServicedTable, snapshot: TableSnapshot) -> Iterator[CommitMetadata]:
-    """The completed writes that say how large rows are, the newest first."""
-    contents = InstantContents(table.storage, table.base_path, snapshot.config, snapshot.timeline)
-    for each in reversed(snapshot.timeline.completed_writes):
-        if each.comparable_action in ("commit", "deltacommit"):
-            yield read_commit_metadata(
-                contents.read(each.file_name), file=each.file_name, layout=snapshot.config.layout
-            )
 
 
 def _met(name: str, why: str, group: GroupId) -> Conflict:

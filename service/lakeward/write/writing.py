@@ -20,17 +20,21 @@ from lakeward.errors import Conflict, Refused
 from lakeward.execute.life_cycle import run_attempt
 from lakeward.execute.progress import Count
 from lakeward.execute.serviced_table import ServicedTable
+from lakeward.plan.eligibility import TableService
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.beginning import begin_write, timeline_snapshot
 from lakeward.write.flow.flow import Flow
 from lakeward.write.input.schema import evolve
+from lakeward.write.planning import assign_rows
 from lakeward.write.refusals import check_request
 from lakeward.write.request import WriteOperation, WriteRequest
 from lakeward.write.tagging.choosing import choose_tagging
-from lakeward.write.target import TargetResult
+from lakeward.write.target import Assignment, TargetResult
 from lakeward.write.write_run import WriteRun
 
 _CREATE_SCHEMA = "hoodie.table.create.schema"
+_NO_INSTANT = "0" * 17
+"""Stands for that of a write which does not begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +86,7 @@ def write_rows(table: ServicedTable, request: WriteRequest, flow: Flow, columns:
     Raises `Refused` and `Unsupported` before anything is written, `Conflict` where another write was met, and what
     the life cycle raises; then nothing of the write is left."""
     for tries in range(1, request.conflict_retries + 2):
-        snapshot = timeline_snapshot(table)
-        check_request(snapshot, request)
-        check_rows_can_be_written(table.storage, snapshot)
-        choose_tagging(table.storage, snapshot, request, clock=table.clock)  # raises what the work would
-        schema = _schema(snapshot, request, columns)
+        schema = _checked_schema(table, timeline_snapshot(table), request, columns)
         run = WriteRun(table, begin_write(table, request), flow, schema)
         try:
             completion_time = run_attempt(table, run)
@@ -101,6 +101,25 @@ def write_rows(table: ServicedTable, request: WriteRequest, flow: Flow, columns:
             request.operation, run.attempt.instant, completion_time, tuple(run.results), run.replaced, tries
         )
     raise AssertionError("the last try returns or raises")
+
+
+def preview_rows(table: ServicedTable, request: WriteRequest, flow: Flow, columns: pa.Schema | None) -> Assignment:
+    """What `write_rows` would do with the rows now; nothing is written."""
+    snapshot = table.snapshot(service=TableService.WRITING)
+    schema = _checked_schema(table, snapshot, request, columns)
+    return assign_rows(
+        table, snapshot, request, flow, schema=schema, instant=_NO_INSTANT, on_progress=lambda progress: table.guard()
+    )
+
+
+def _checked_schema(
+    table: ServicedTable, snapshot: TableSnapshot, request: WriteRequest, columns: pa.Schema | None
+) -> str:
+    """The table's schema from this write on, where nothing stands against it so far."""
+    check_request(snapshot, request)
+    check_rows_can_be_written(table.storage, snapshot)
+    choose_tagging(table.storage, snapshot, request, clock=table.clock)  # raises what the work would
+    return _schema(snapshot, request, columns)
 
 
 def known_schema(snapshot: TableSnapshot) -> str | None:

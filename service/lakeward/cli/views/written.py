@@ -11,6 +11,7 @@ import typer
 
 from lakeward.cli.options.store import print_json
 from lakeward.quantities import format_instant, format_size
+from lakeward.write.target import Assignment, HandleKind
 from lakeward.write.writing import WriteReport
 
 
@@ -19,7 +20,7 @@ def tell_written(report: WriteReport, *, as_json: bool) -> None:
         print_json(written_as_json(report))
         return
     done = [
-        f"{number} {what}"
+        f"{number:,} {what}"
         for number, what in (
             (report.inserted, "inserted"),
             (report.updated, "updated"),
@@ -29,11 +30,11 @@ def tell_written(report: WriteReport, *, as_json: bool) -> None:
     ]
     groups = sum(len(file_ids) for file_ids in report.replaced.values())
     if groups:
-        done.append(f"{groups} file groups replaced")
+        done.append(f"{_count(groups, 'file group')} replaced")
     typer.echo(
         f"{report.operation} {report.instant} complete at {format_instant(report.completion_time)}: "
-        f"{', '.join(done) or 'no rows'}; {report.files} files of {format_size(report.size_bytes)} "
-        f"in {len(report.partitions)} partitions."
+        f"{', '.join(done) or 'no rows'}; {_count(report.files, 'file')} of {format_size(report.size_bytes)} "
+        f"in {_count(len(report.partitions), 'partition')}."
     )
     if report.tries > 1:
         typer.echo(f"It met other writers and began {report.tries} times.")
@@ -53,3 +54,51 @@ def written_as_json(report: WriteReport) -> dict[str, Any]:
         "replaced": {path: list(file_ids) for path, file_ids in sorted(report.replaced.items())},
         "tries": report.tries,
     }
+
+
+def tell_assigned(assignment: Assignment, *, as_json: bool) -> None:
+    """What a write would do."""
+    if as_json:
+        print_json(assigned_as_json(assignment))
+        return
+    rows = _rows(assignment)
+    if not assignment.targets and not assignment.replaced:
+        typer.echo("Would write nothing.")
+    for target in assignment.targets:
+        where = f"partition '{target.partition_path}'" if target.partition_path else "the table"
+        typer.echo(f"Would {_DOES[target.kind]} {target.file_id} in {where}: {_count(rows[target.index], 'row')}")
+    for path, file_ids in sorted(assignment.replaced.items()):
+        typer.echo(f"Would replace {_count(len(file_ids), 'file group')} in partition '{path}'")
+
+
+_DOES = {HandleKind.CREATE: "begin", HandleKind.MERGE: "write anew", HandleKind.APPEND: "append to"}
+
+
+def assigned_as_json(assignment: Assignment) -> dict[str, Any]:
+    rows = _rows(assignment)
+    return {
+        "dry_run": True,
+        "file_groups": [
+            {
+                "partition": each.partition_path,
+                "file_id": each.file_id,
+                "kind": str(each.kind),
+                "rows": rows[each.index],
+            }
+            for each in assignment.targets
+        ],
+        "replaced": {path: list(file_ids) for path, file_ids in sorted(assignment.replaced.items())},
+    }
+
+
+def _rows(assignment: Assignment) -> dict[int, int]:
+    """How many each target gets, about where new keys go to several."""
+    rows = dict.fromkeys((each.index for each in assignment.targets), 0)
+    for shares in assignment.places.values():
+        for share in shares:
+            rows[share.target] += share.rows
+    return rows
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
