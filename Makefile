@@ -8,7 +8,7 @@ BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-write run check test simulate interleavings long-life fuzz interop-full crashes soak soak-locks test-services lint format interop bench bench-compaction bench-writes bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-start write-amplification metrics-page config-page compatibility-page image-dry-run \
+.PHONY: help setup demo demo-write run check test simulate interleavings long-life fuzz interop-full crashes soak soak-locks soak-writers test-services lint format interop bench bench-compaction bench-writes bench-memory bench-planner bench-clean bench-watching bench-commit-section bench-start write-amplification metrics-page config-page compatibility-page image-dry-run \
 	executor-env lock clean
 
 help: ## Say what there is to do
@@ -76,6 +76,9 @@ soak: .venv/ready ## Half an hour of killing the daemon while Hudi writes and it
 
 soak-locks: .venv/ready ## Compact beside Hudi's writer, 10 minutes on each lock: make soak-locks SECONDS=600
 	LAKEWARD_SOAK_SECONDS=$(or $(SECONDS),600) $(BIN)/python -m pytest -s --timeout=0 tests/interop/test_concurrency.py -k no_key -m "wide or not wide"
+
+soak-writers: .venv/ready ## Let Hudi's writer and ours write to one table at once, 10 minutes on each kind: make soak-writers SECONDS=600
+	LAKEWARD_SOAK_SECONDS=$(or $(SECONDS),600) $(BIN)/python -m pytest -s --timeout=0 tests/interop/test_two_writers.py -m "wide or not wide"
 
 test-services: .venv/ready ## Run the tests that need a real PostgreSQL or ZooKeeper, which are started without root
 	$(BIN)/python -m tests.services
