@@ -163,7 +163,7 @@ class Processes:
         self.wait_until(lambda: time.monotonic() >= end, 2 * seconds + STEP_SECONDS)
 
     def wait_until(self, condition: Callable[[], bool], seconds: float) -> None:
-        """While it waits nobody may come to an end that is none."""
+        """Until then each process must go on, or end as it was told to."""
         deadline = time.monotonic() + seconds
         while not condition():
             for name, process in self._writers.items():
@@ -245,7 +245,7 @@ class Seen:
         return min(committed) >= 4 and met >= 1 and self._looks >= 1
 
     def look(self) -> None:
-        """While nobody writes."""
+        """Compare what Hudi reads with what was committed, while neither writer writes."""
         steps = [step for writer in WRITERS for step in read_journal(self._folder, writer)]
         expected = expected_rows(steps)
         for metadata in ("true", "false"):

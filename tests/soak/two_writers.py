@@ -55,7 +55,7 @@ MANY, FEW = 40, 2
 OWN_KEYS = 6
 """Which a step makes, or deletes."""
 JITTER_MS = 4000
-"""By so much an ordering value may lie before the time of its step: it may come late."""
+"""An ordering value may lie by so much before the time of its step: it may come late."""
 STEP = "soak_step"
 """Under which a commit carries the number of its step."""
 CONFLICT = "HoodieWriteConflictException"
