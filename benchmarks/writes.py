@@ -1,7 +1,7 @@
 """Writes into buckets beside Hudi's own, of the same rows: rows a second, CPU and peak memory, cold and warm.
 
     bulk_insert   ROWS rows into a new table
-    upsert        a tenth of them, half known and half new, onto a copy of the table that Hudi wrote
+    upsert        a quarter as many, half of them known and half new, onto a copy of the table that Hudi wrote
 
 Each engine runs in a process of its own, with a Spark of two cores and the same memory, which carries the operation out
 on one copy of the table and then on another: the first is cold, the second warm. The rows that each table holds in the
@@ -38,7 +38,7 @@ PARTITIONS = 4
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.writes", description=__doc__)
-    parser.add_argument("--rows", type=int, default=4_000_000)
+    parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--buckets", type=int, default=4)
     parser.add_argument("--no-verify", action="store_true", help="ours does not read its files back")
     arguments = parser.parse_args()
@@ -47,9 +47,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="lakeward-writes-") as name:
         folder = Path(name)
         rows, changes = folder / "rows.parquet", folder / "changes.parquet"
-        tenth = arguments.rows // 10
+        changed = arguments.rows // 4
         pq.write_table(made(0, arguments.rows, 1), rows, row_group_size=250_000)
-        pq.write_table(made(arguments.rows - tenth // 2, tenth, 2), changes, row_group_size=100_000)
+        pq.write_table(made(arguments.rows - changed // 2, changed, 2), changes, row_group_size=100_000)
         for engine in ENGINES:
             tables = [folder / f"{engine}-{run}" for run in ("cold", "warm")]
             for table in tables:

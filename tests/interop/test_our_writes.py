@@ -123,7 +123,7 @@ class Turns:
         """From Python, out of a data frame."""
         made = self.kind.of_hudi
         report = lakeward.write.write(
-            self._frame(rows),
+            self.frame(rows),
             str(self.table.path),
             operation=operation,
             writers_stopped=True,
@@ -134,7 +134,7 @@ class Turns:
 
     def theirs(self, operation: str, rows: Rows) -> None:
         options = {"hoodie.datasource.write.table.type": self.kind.table_type, **self.kind.options}
-        self.table.write(self._frame(rows), operation, **{"hoodie.parquet.small.file.limit": "104857600", **options})
+        self.table.write(self.frame(rows), operation, **{"hoodie.parquet.small.file.limit": "104857600", **options})
         self._learn(operation, rows)
 
     def check(self) -> None:
@@ -145,7 +145,7 @@ class Turns:
             assert {row["id"]: (row["ts"], row["part"], row["v"]) for row in found} == self.rows
             assert len(found) == len(self.rows)
 
-    def _frame(self, rows: Rows) -> DataFrame:
+    def frame(self, rows: Rows) -> DataFrame:
         return self.spark.createDataFrame(
             [(key, *value) for key, value in rows.items()], "id string, ts bigint, part string, v string"
         )
@@ -206,3 +206,51 @@ def test_they_take_turns(spark: SparkSession, tmp_path: Path, name: str, first: 
         turns.check()
     exit_code, report = command("verify", str(turns.table.path), "--all")
     assert exit_code == 0, report
+
+
+SERVICES = {
+    "hoodie.clean.automatic": "true",
+    "hoodie.clean.commits.retained": "2",
+    "hoodie.clean.trigger.max.commits": "1",
+    "hoodie.archive.automatic": "true",
+    "hoodie.keep.min.commits": "3",
+    "hoodie.keep.max.commits": "4",
+}
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("name", ["mor-buckets", "cow"])
+def test_hudi_rolls_back_cleans_and_archives_what_we_wrote(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """Our newest write goes by its rollback; groups that we replaced go with its cleans, and our instants into its
+    archive, those of each operation."""
+    kind = KINDS[name]
+    turns = Turns(spark, HudiTable(spark, tmp_path / "t", kind.of_hudi), kind, {})
+    turns.create()
+    turns.ours("upsert", {f"k{n}": (1, ("p0", "p1")[n % 2], "first") for n in range(8)})
+    before = dict(turns.rows)
+    gone = turns.ours("upsert", {"k1": (2, "p1", "gone"), "k50": (2, "p2", "gone")})
+    called = f"{name.replace('-', '_')}_back"
+    spark.sql(f"CREATE TABLE {called} USING hudi LOCATION '{turns.table.path}'")
+    spark.sql(f"CALL rollback_to_instant(table => '{called}', instant_time => '{gone['instant']}')")
+    turns.rows.clear()
+    turns.rows.update(before)
+    turns.check()
+    turns.ours("insert_overwrite", {"k1": (2, "p1", "alone")})
+    turns.rows.clear()
+    turns.ours("insert_overwrite_table", {"k1": (3, "p1", "all"), "k2": (3, "p0", "all")})
+    partition = "part=p0" if kind.of_hudi.hive_style else "p0"
+    words = ("--operation", "delete_partition", "--partition", partition, "--writers", "stopped")
+    exit_code, printed = command("write", str(turns.table.path), *words)
+    assert exit_code == 0, printed
+    del turns.rows["k2"]
+    turns.check()
+    options = {"hoodie.datasource.write.table.type": kind.table_type, **kind.options, **SERVICES}
+    for n in range(8):
+        rows: Rows = {f"k{100 + n}": (10 + n, "p1", "theirs")}
+        turns.table.write(turns.frame(rows), "upsert", **options)
+        turns.rows.update(rows)
+    turns.check()
+    left = [file.name for file in (turns.table.path / ".hoodie/timeline").iterdir()]
+    assert not [name for name in left if name.endswith("replacecommit")]
+    turns.ours("upsert", {"k7": (50, "p0", "once more")})
+    turns.check()

@@ -281,3 +281,16 @@ def test_a_table_whose_rows_have_other_paths_is_refused(tmp_path: Path) -> None:
         write(base, [("k1", 2, "p", "b")])
     assert not (base / "part=p").exists()
     assert values(read_rows(base)) == {"k1": "a", "k2": "a"}
+
+
+def test_the_first_records_make_a_partition_of_the_metadata_table(tmp_path: Path) -> None:
+    """Each that has logs, by the instant that brought them; one that is there stays. Keeps 7 of
+    commit/metadata/delta_commit."""
+    base = new_table(tmp_path / "t")
+    first = write(base, FIRST)
+    found = {
+        path.parent.name: read_partition_metadata(path.read_bytes(), file=path.name).commit_time
+        for path in base.glob(".hoodie/metadata/*/.hoodie_partition_metadata")
+    }
+    assert found.keys() == {"files", "column_stats", "partition_stats"}
+    assert {found["column_stats"], found["partition_stats"]} == {first.instant} != {found["files"]}

@@ -46,14 +46,15 @@ Keeps:   1. the lock is proved before the first file, and again before the compl
          3. nothing is deleted while the lock is not proved since the listing;
          4. what a compaction of the metadata table has merged already is not rolled back, but is an error;
          5. in a file system nothing of an attempt that began since is taken away;
-         6. a commit is not completed without its records in the metadata table that readers use.
+         6. a commit is not completed without its records in the metadata table that readers use;
+        7. a partition of the metadata table that has records is one to Hudi's rollbacks.
 See:     docs/decisions/0013-undoing-in-the-metadata-table.md,
          docs/decisions/0015-the-metadata-table-in-object-stores.md
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from lakeward.clock import Clock
@@ -65,9 +66,10 @@ from lakeward.commit.staged_commit import named_files
 from lakeward.commit.transition import LAYOUT, MetadataAction, TimelineFiles
 from lakeward.errors import BrokenFile, Conflict, NotATable
 from lakeward.format.file_name import HFILE, parse_log_file
+from lakeward.format.partition_metadata import PROPERTIES_NAME, PartitionMetadata, write_partition_metadata
 from lakeward.format.timeline.instant import Instant, State, comparable_time, parse_instant
 from lakeward.format.timeline.rollback_metadata import read_rollback_plan
-from lakeward.storage.storage import Storage, join
+from lakeward.storage.storage import Storage, join, parent
 from lakeward.table.metadata.metadata_table import has_metadata_table, latest_compaction, metadata_base_path
 from lakeward.table.table_config import HOODIE_FOLDER, load_table_config, timeline_folder
 from lakeward.table.timeline.timeline import Timeline, load_timeline
@@ -86,6 +88,7 @@ class StagedDeltaCommit:
     files: TimelineFiles
     metadata_path: str
     """The base path of the metadata table."""
+    instant: str
     folder: str
     """The attempt's, with the commit and its log files in it."""
     logs: Mapping[str, int]
@@ -103,6 +106,7 @@ class StagedDeltaCommit:
         fencing = fencing_of(self.storage)
         fence()
         fencing.open(self.files, self.folder, is_pending)
+        _begin_partitions(self.storage, self.metadata_path, self.folder, self.instant, self.logs)
         fencing.bring_staged(self.metadata_path, self.folder, self.logs)
         fence()
         fencing.complete(self.files, join(self.folder, COMMIT_FILE), completion_time)
@@ -185,6 +189,7 @@ class DeltaCommit:
         fencing = fencing_of(storage)
         fence()
         fencing.open(files, folder, lambda: True)
+        _begin_partitions(storage, metadata_path, folder, instant, logs)
         fencing.bring_staged(metadata_path, folder, logs)
         fence()
         files.finish(staged, intent.metadata)
@@ -203,6 +208,16 @@ def check_not_rolled_back(storage: Storage, folder: str, instant: str, timeline:
                 why=f"It rolls {instant} back, whose commit we are about to write or to remove.",
                 remedy="Let a Hudi writer of the table finish it, and run the command again.",
             )
+
+
+def _begin_partitions(storage: Storage, metadata_path: str, folder: str, instant: str, logs: Iterable[str]) -> None:
+    """Each partition that gets its first records has the file that makes it one: Hudi's rollback of a completed commit
+    finds the partitions by it, and would leave the logs in others, which count again once the commit is archived."""
+    for number, partition in enumerate(sorted({parent(path) for path in logs})):
+        target = join(metadata_path, partition, PROPERTIES_NAME)
+        if storage.stat(target) is None:
+            content = write_partition_metadata(PartitionMetadata(instant, 1))
+            fencing_of(storage).create_beside(join(folder, f"metadata-partition-{number}"), target, content)
 
 
 def _check_removable(storage: Storage, folder: str, instant: str, timeline: Timeline) -> None:

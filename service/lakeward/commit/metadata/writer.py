@@ -205,6 +205,7 @@ class DeltaCommitWriter:
             latest_time=timeline.latest_time,
             files=TimelineFiles(self._storage, folder, self._instant, MetadataAction.DELTA_COMMIT),
             metadata_path=metadata.table.base_path,
+            instant=self._instant,
             folder=self._folder,
             logs={stat.path or "": stat.file_size_in_bytes or 0 for stat in self._logs.values()},
         )
