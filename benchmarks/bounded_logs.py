@@ -6,7 +6,7 @@ served by `lakeward run` in another one, which share the table by its file-syste
 
     python -m benchmarks.bounded_logs [--writes N] [--buckets N] [--rows N] [--no-daemon]
 
-The figure is docs/bounded-logs.md.
+The figure is in benchmarks/README.md.
 """
 
 from __future__ import annotations
