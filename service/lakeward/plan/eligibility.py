@@ -145,6 +145,8 @@ _METADATA_IS_WRITTEN = _WRITES - {TableService.RESTORE, TableService.ROLLBACK}
 restore all of it."""
 _STATISTICS_ARE_WRITTEN = _ROWS_ARE_MERGED | _CLEANING
 """The services that merge rows, or write for each file what the metadata table has of its columns."""
+_NATIVE_LOGS_ARE_KNOWN: frozenset[TableService] = frozenset()
+"""The services that run on tables of version 10."""
 _UNLESS_RESTORED = _ALL - {TableService.RESTORE}
 """All but the service that ends what is pending here, or has words of its own about it."""
 
@@ -173,7 +175,7 @@ ROWS: tuple[RefusalRow, ...] = (
     ),
     RefusalRow(
         "table-version",
-        "a table version other than 6, 8 and 9",
+        "a table version other than 6, 8, 9 and 10",
         _ALL,
         findings.unknown_version,
         "It is {value}; this release changes tables of versions {known} only.",
@@ -189,6 +191,15 @@ ROWS: tuple[RefusalRow, ...] = (
         "the slice or the plan that they lie on, not by their writes.",
         "Leave the table's other services to Hudi, or upgrade it with a Hudi release that writes version {known}.",
         no_work="table version {value}, whose services but compaction are left to Hudi",
+    ),
+    RefusalRow(
+        "table-version",
+        "version 10",
+        _ALL - _NATIVE_LOGS_ARE_KNOWN,
+        findings.version_of_native_logs,
+        "It is {value}, whose logs are files of the base files' format, which this release does not treat here.",
+        "Leave this service of the table to Hudi.",
+        no_work="table version {value}, whose services are left to Hudi",
     ),
     RefusalRow(
         "writers-at-work",

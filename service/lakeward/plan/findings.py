@@ -110,7 +110,7 @@ def wrong_checksum(snapshot: TableSnapshot) -> Iterator[Finding]:
 
 def unknown_version(snapshot: TableSnapshot) -> Iterator[Finding]:
     version = snapshot.config.version
-    if not version.is_compactable:
+    if not version.is_known:
         yield _at(
             "hoodie.table.version",
             value=snapshot.config.get("hoodie.table.version") or "missing",
@@ -126,6 +126,12 @@ def version_of_appended_logs(snapshot: TableSnapshot) -> Iterator[Finding]:
         yield _at(
             "hoodie.table.version", value=snapshot.config.version, known=WRITABLE_VERSIONS.replace(" and ", " or ")
         )
+
+
+def version_of_native_logs(snapshot: TableSnapshot) -> Iterator[Finding]:
+    version = snapshot.config.version
+    if version.is_known and version.has_native_logs:
+        yield _at("hoodie.table.version", value=version)
 
 
 def metadata_table_of_appended_logs(snapshot: TableSnapshot) -> Iterator[Finding]:
@@ -149,7 +155,7 @@ def _has_appended_logs(snapshot: TableSnapshot) -> bool:
 def wrong_layout(snapshot: TableSnapshot) -> Iterator[Finding]:
     config = snapshot.config
     version = config.version
-    if version.is_compactable and config.layout != version.timeline_layout:
+    if version.is_known and config.layout != version.timeline_layout:
         yield _at("hoodie.timeline.layout.version", value=config.layout, version=version, right=version.timeline_layout)
 
 

@@ -29,6 +29,7 @@ from typing import Final
 
 _WRITABLE: Final = (8, 9)
 _COMPACTABLE: Final = (6, *_WRITABLE)
+_KNOWN: Final = (*_COMPACTABLE, 10)
 
 WRITABLE_VERSIONS: Final = " and ".join(map(str, _WRITABLE))
 """The versions that this release changes, as messages name them."""
@@ -65,6 +66,11 @@ class TableVersion:
     def is_compactable(self) -> bool:
         """This release compacts and verifies tables of the version, whatever else it does to them."""
         return self.number in _COMPACTABLE
+
+    @property
+    def is_known(self) -> bool:
+        """What this release does to tables of the version depends on the service."""
+        return self.number in _KNOWN
 
     @property
     def is_too_new(self) -> bool:
