@@ -93,8 +93,13 @@ def write(
         typer.Option(metavar="SIZE", help="Base files below it take new rows, 0 for none; default 100MiB."),
     ] = None,
     verify: Annotated[
-        bool, typer.Option("--verify/--no-verify", help="Read every new file back before it is published.")
-    ] = True,
+        bool | None,
+        typer.Option(
+            "--verify/--no-verify",
+            help="Read every new file back before it is published; default --verify.",
+            show_default=False,
+        ),
+    ] = None,
     memory: Annotated[str | None, typer.Option(metavar="SIZE", help="Peak memory of one task; default 512MiB.")] = None,
     engine: StatedEngine,
     stated: StatedLocks,
@@ -129,7 +134,9 @@ def write(
     locks = stated.over(opened, dry_run=dry_run)
     with serviced_table(opened, locks, timezone=timezone) as serviced:
         memory_bytes = parse_option(parse_size, "--memory", memory, serviced.options.memory_bytes)
-        serviced = replace(serviced, options=replace(serviced.options, memory_bytes=memory_bytes))
+        options = serviced.options
+        options = replace(options, memory_bytes=memory_bytes, verify=options.verify if verify is None else verify)
+        serviced = replace(serviced, options=options)
         snapshot = timeline_snapshot(serviced)
         chosen = choose_index(snapshot.config, index, buckets, column_names(bucket_fields))
         sizes = FileSizes()
@@ -148,7 +155,6 @@ def write(
             fill_missing=fill_missing,
             extra_metadata=parse_pairs(commit_metadata, like="--commit-metadata source=orders"),
             conflict_retries=retries,
-            verify=verify,
         )
         engines = engine.over(opened.settings.spark, memory_bytes=memory_bytes)
         try:

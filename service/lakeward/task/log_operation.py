@@ -25,8 +25,6 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
-import pyarrow as pa
-
 from lakeward.errors import Unsupported
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.log.block import BlockType, HeaderKey
@@ -34,7 +32,6 @@ from lakeward.format.log.writer import LogFileStats, LogFileWriter, log_block_sc
 from lakeward.format.metadata.log_stats import log_column_stats
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.stats.column_range import ColumnRange, ColumnRangeAccumulator
-from lakeward.merge.digest import Digest
 from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.read.log_run import LogRun
 from lakeward.read.made_keys import without_made_keys
@@ -46,6 +43,7 @@ from lakeward.table.damaged_file import DamagedFile
 from lakeward.task.operation_output import open_operation_output, output_path
 from lakeward.task.operation_spec import OperationResult, OperationSpec
 from lakeward.task.peak_memory import PeakMemory
+from lakeward.task.record_digests import RecordDigests
 from lakeward.task.verification import check_digest, check_folded_counts, check_folded_sample
 from lakeward.task.waiting_deletes import WaitingDeletes
 
@@ -77,23 +75,6 @@ def run_log_operation(storage: Storage, spec: OperationSpec, task_attempt: int) 
     )
 
 
-class _Digests:
-    """Digests of rows and of deletes, each whatever their order."""
-
-    def __init__(self) -> None:
-        self.rows = Digest()
-        self.deletes = Digest()
-
-    @property
-    def hexdigest(self) -> str:
-        return self.rows.hexdigest + self.deletes.hexdigest
-
-    def update_deletes(self, tombstones: Tombstones) -> None:
-        keys, ordering = tombstones.keys, tombstones.ordering
-        columns = [keys, pa.nulls(len(keys)) if ordering is None else ordering]
-        self.deletes.update(pa.RecordBatch.from_arrays(columns, names=["key", "ordering"]))
-
-
 @dataclass(frozen=True, slots=True)
 class _Written:
     """What is left of a merge when its rows and keys have been let go, which reading back needs the memory of."""
@@ -123,7 +104,7 @@ def _merge(storage: Storage, spec: OperationSpec, task_attempt: int) -> _Written
                 why="Their blocks are empty, rolled back, or stand for logs that were compacted already.",
                 remedy="Compact the file group with --type full.",
             )
-        digests = _Digests()
+        digests = RecordDigests()
         ranges = ColumnRangeAccumulator(spec.indexed.columns if spec.indexed is not None else (), run.schema)
         stats = _write(storage, spec, run, digests, ranges, task_attempt)
         digest = digests.hexdigest if spec.verify else ""
@@ -153,7 +134,7 @@ def _write(
     storage: Storage,
     spec: OperationSpec,
     run: LogRun,
-    digests: _Digests,
+    digests: RecordDigests,
     ranges: ColumnRangeAccumulator,
     task_attempt: int,
 ) -> LogFileStats:
@@ -199,7 +180,7 @@ def _column_stats(
 
 def _verify(storage: Storage, path: str, spec: OperationSpec, written: _Written) -> None:
     """Read the slice as it will be and judge it; raises `VerificationFailed`."""
-    read_back = _Digests()
+    read_back = RecordDigests()
     with closing(_open_run(storage, spec, unpublished=path, query=SliceQuery(takes_sample=True))) as run:
         run.sample = SampleTap(passed_over=written.sample.passed_over)
         run.read()

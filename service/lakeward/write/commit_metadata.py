@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lakeward.format.timeline.commit_metadata import (
+    NOTHING_COUNTED,
     CommitMetadata,
     WriteStat,
     write_commit_metadata,
@@ -22,27 +23,7 @@ from lakeward.format.timeline.commit_metadata import (
 from lakeward.write.request import WriteRequest
 from lakeward.write.target import Assignment, HandleKind, TargetResult
 
-_NO_GROUP = WriteStat(
-    file_id="",
-    prev_commit="null",
-    num_writes=0,
-    num_deletes=0,
-    num_update_writes=0,
-    total_write_bytes=0,
-    total_write_errors=0,
-    total_log_records=0,
-    total_updated_records_compacted=0,
-    num_inserts=0,
-    total_log_blocks=0,
-    total_corrupt_log_block=0,
-    total_rollback_blocks=0,
-    file_size_in_bytes=0,
-    total_log_files_compacted=0,
-    total_log_read_time_ms=0,
-    total_log_size_compacted=0,
-    num_updates=0,
-)
-"""Numbers that are not known are 0 and not null, as Hudi has them."""
+_NO_GROUP = replace(NOTHING_COUNTED, file_id="", prev_commit="null")
 
 
 def write_profile(assignment: Assignment, operation_type: str) -> bytes:

@@ -120,7 +120,6 @@ def write(
         fill_missing=fill_missing,
         extra_metadata=commit_metadata or {},
         conflict_retries=retries,
-        verify=verify,
     )
     if rows is None:
         return write_rows(serviced, request, InProcessFlow(storage, ()), None)

@@ -100,9 +100,6 @@ class WriteRequest:
     """What the commit says beside the schema."""
     conflict_retries: int = 0
     """How often a write begins again that met another one (`hoodie.write.num.retries.on.conflict.failures`)."""
-    verify: bool = True
-    """Whether files are read back before they are published."""
-    codec: str = "zstd"
 
     @property
     def deduplicates(self) -> bool:

@@ -181,8 +181,8 @@ class WriteRun:
             deduplicates=request.deduplicates,
             indexed=indexed,
             sizes=request.sizes,
-            codec=request.codec,
-            verify=request.verify,
+            codec=table.options.codec,
+            verify=table.options.verify,
             wants_keys=_RECORD_INDEX in config.built_metadata_partitions,
             memory_bytes=table.options.memory_bytes,
         )

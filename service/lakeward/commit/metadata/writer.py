@@ -76,7 +76,13 @@ from lakeward.format.metadata.record import (
     RecordIndexRecord,
     SecondaryIndexRecord,
 )
-from lakeward.format.timeline.commit_metadata import CommitMetadata, RuntimeStats, WriteStat, write_commit_metadata
+from lakeward.format.timeline.commit_metadata import (
+    NOTHING_COUNTED,
+    CommitMetadata,
+    RuntimeStats,
+    WriteStat,
+    write_commit_metadata,
+)
 from lakeward.format.timeline.instant import comparable_time, parse_instant_time
 from lakeward.read.newest_slice import newest_slice
 from lakeward.storage.storage import Storage, join
@@ -549,7 +555,8 @@ def _encoded(metadata: MetadataSnapshot, records: Mapping[str, MetadataRecord]) 
 
 def _write_stat(partition: str, file_id: str, name: str, log: _OpenLog) -> WriteStat:
     """Field by field as Hudi 1.2 writes it."""
-    return WriteStat(
+    return replace(
+        NOTHING_COUNTED,
         file_id=file_id,
         path=join(partition, name),
         prev_commit=log.instant,
@@ -557,24 +564,13 @@ def _write_stat(partition: str, file_id: str, name: str, log: _OpenLog) -> Write
         num_deletes=log.deletes,
         num_update_writes=log.entries,
         total_write_bytes=log.size_bytes,
-        total_write_errors=0,
         partition_path=partition,
-        total_log_records=0,
-        total_updated_records_compacted=0,
-        num_inserts=0,
-        total_log_blocks=0,
-        total_corrupt_log_block=0,
-        total_rollback_blocks=0,
         file_size_in_bytes=log.size_bytes,
         log_version=_LOG_VERSION,
         log_offset=0,
         base_file="",
         log_files=(name,),
         runtime_stats=RuntimeStats(total_scan_time=0, total_create_time=0, total_upsert_time=0),
-        total_log_files_compacted=0,
-        total_log_read_time_ms=0,
-        total_log_size_compacted=0,
-        num_updates=0,
     )
 
 

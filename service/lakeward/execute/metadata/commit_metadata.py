@@ -7,10 +7,10 @@ Source:  field by field as Hudi 1.2 writes them on the metadata table of a table
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lakeward.format.avro.schema import without_meta_columns
-from lakeward.format.timeline.commit_metadata import CommitMetadata, RuntimeStats, WriteStat
+from lakeward.format.timeline.commit_metadata import NOTHING_COUNTED, CommitMetadata, RuntimeStats, WriteStat
 from lakeward.format.timeline.compaction_plan import MEBIBYTE, CompactionOperation, CompactionPlan
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.storage.storage import join
@@ -93,27 +93,18 @@ def _operation(slice_: FileSlice) -> CompactionOperation:
 
 def _write_stat(made: CompactedSlice) -> WriteStat:
     slice_ = made.slice
-    return WriteStat(
+    return replace(
+        NOTHING_COUNTED,
         file_id=slice_.file_id,
         path=join(slice_.partition_path, made.file_name),
         prev_commit=slice_.base_file.instant if slice_.base_file else NO_INSTANT,
         num_writes=made.entries,
-        num_deletes=0,
-        num_update_writes=0,
         total_write_bytes=made.size_bytes,
-        total_write_errors=0,
         partition_path=slice_.partition_path,
-        total_log_records=0,
-        total_updated_records_compacted=0,
-        num_inserts=0,
-        total_log_blocks=0,
-        total_corrupt_log_block=0,
-        total_rollback_blocks=0,
         file_size_in_bytes=made.size_bytes,
         prev_base_file=slice_.base_file.name if slice_.base_file else None,
         runtime_stats=RuntimeStats(total_scan_time=made.milliseconds, total_create_time=0, total_upsert_time=0),
         total_log_files_compacted=len(slice_.log_files),
         total_log_read_time_ms=made.milliseconds,
         total_log_size_compacted=slice_.log_bytes,
-        num_updates=0,
     )

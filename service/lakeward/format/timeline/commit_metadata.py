@@ -80,6 +80,27 @@ class WriteStat:
     num_updates: int | None = None
 
 
+NOTHING_COUNTED = WriteStat(
+    num_writes=0,
+    num_deletes=0,
+    num_update_writes=0,
+    total_write_bytes=0,
+    total_write_errors=0,
+    total_log_records=0,
+    total_updated_records_compacted=0,
+    num_inserts=0,
+    total_log_blocks=0,
+    total_corrupt_log_block=0,
+    total_rollback_blocks=0,
+    file_size_in_bytes=0,
+    total_log_files_compacted=0,
+    total_log_read_time_ms=0,
+    total_log_size_compacted=0,
+    num_updates=0,
+)
+"""What every stat begins with: numbers that nothing is said of are 0 in Hudi's commits, texts and lists are null."""
+
+
 @dataclass(frozen=True, slots=True)
 class CommitMetadata:
     partition_to_write_stats: Mapping[str, tuple[WriteStat, ...]] = field(default_factory=dict)

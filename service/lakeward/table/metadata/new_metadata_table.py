@@ -25,7 +25,7 @@ from __future__ import annotations
 import datetime
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from lakeward.format.avro.schema import without_meta_columns
@@ -47,7 +47,13 @@ from lakeward.format.metadata.schema_text import metadata_schema
 from lakeward.format.partition_metadata import PROPERTIES_NAME, PartitionMetadata, write_partition_metadata
 from lakeward.format.stats.indexed_columns import indexed_columns
 from lakeward.format.stats.stats_value import StatsVersion
-from lakeward.format.timeline.commit_metadata import CommitMetadata, RuntimeStats, WriteStat, write_commit_metadata
+from lakeward.format.timeline.commit_metadata import (
+    NOTHING_COUNTED,
+    CommitMetadata,
+    RuntimeStats,
+    WriteStat,
+    write_commit_metadata,
+)
 from lakeward.format.timeline.instant import State, format_instant_time, instant_file_name
 from lakeward.storage.storage import join
 from lakeward.table.table_config import TableConfig
@@ -192,26 +198,15 @@ def _timeline_path(name: str) -> str:
 
 def _stat(partition: str, path: str, size: int) -> WriteStat:
     """Field by field as Hudi writes it."""
-    return WriteStat(
+    return replace(
+        NOTHING_COUNTED,
         file_id=_file_id(partition, 0),
         path=path,
         prev_commit="null",
         num_writes=1,
-        num_deletes=0,
-        num_update_writes=0,
         total_write_bytes=size,
-        total_write_errors=0,
         partition_path=partition,
-        total_log_records=0,
-        total_updated_records_compacted=0,
         num_inserts=1,
-        total_log_blocks=0,
-        total_corrupt_log_block=0,
-        total_rollback_blocks=0,
         file_size_in_bytes=size,
         runtime_stats=RuntimeStats(total_scan_time=0, total_create_time=0, total_upsert_time=0),
-        total_log_files_compacted=0,
-        total_log_read_time_ms=0,
-        total_log_size_compacted=0,
-        num_updates=0,
     )

@@ -19,8 +19,6 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import BinaryIO
 
-import pyarrow as pa
-
 from lakeward.format.file_name import LogFileName
 from lakeward.format.log.block import BlockType, LogBlock
 from lakeward.format.log.data_block import read_data_block
@@ -30,13 +28,13 @@ from lakeward.format.metadata.log_stats import log_column_stats
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.projection import project
 from lakeward.format.stats.column_range import ColumnRangeAccumulator
-from lakeward.merge.digest import Digest
-from lakeward.merge.rules.ordering_type import default_is_comparable, ordering_type
+from lakeward.merge.rules.ordering_type import ordering_type
 from lakeward.merge.rules.records import delete_ordering
 from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.read.log_scan import read_heads
 from lakeward.storage.storage import Storage
 from lakeward.task.operation_output import open_operation_output, output_path
+from lakeward.task.record_digests import RecordDigests
 from lakeward.task.verification import check_digest
 from lakeward.task.waiting_deletes import WaitingDeletes
 from lakeward.write.handles.deletes import tombstones_of
@@ -97,7 +95,7 @@ class _Log:
         self._ordering_type = ordering_type(context.rules, self._rows.schema)
         indexed = context.indexed.columns if context.indexed is not None else ()
         self._ranges = ColumnRangeAccumulator(indexed, self._rows.schema)
-        self._written = _Digests(self._ordering_type)
+        self._written = RecordDigests(self._ordering_type)
 
     def write(self, sink: BinaryIO, coming: Iterable[IncomingRows], keys: KeyChangesFile | None) -> LogFileStats:
         context, target = self._context, self._target
@@ -135,7 +133,7 @@ class _Log:
     def verify(self, storage: Storage, path: str) -> None:
         """Read the log back, and judge it. Raises `VerificationFailed`."""
         context = self._context
-        read_back = _Digests(self._ordering_type)
+        read_back = RecordDigests(self._ordering_type)
         for block, file in read_heads(storage, context.base_path, path):
             if not isinstance(block, LogBlock):
                 continue  # what it held is not in the digest
@@ -159,24 +157,3 @@ class _Log:
         if indexed is None:
             return ()
         return tuple(log_column_stats(name, self._ranges.ranges, columns=indexed.columns, version=indexed.version))
-
-
-class _Digests:
-    """Digests of rows and of deletes, each whatever their order."""
-
-    def __init__(self, ordering_type: pa.DataType | None) -> None:
-        self._ordering_type = ordering_type
-        self.rows = Digest()
-        self._deletes = Digest()
-
-    @property
-    def hexdigest(self) -> str:
-        return self.rows.hexdigest + self._deletes.hexdigest
-
-    def update_deletes(self, deletes: Tombstones) -> None:
-        keys, values = deletes.keys, deletes.ordering
-        if values is None:
-            values = pa.nulls(len(keys), self._ordering_type or pa.null())
-        if self._ordering_type is not None and default_is_comparable(self._ordering_type):
-            values = values.fill_null(0)  # where values are integers, a delete without one is a delete with 0
-        self._deletes.update(pa.RecordBatch.from_arrays([keys, values], names=["key", "ordering"]))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from lakeward.format.timeline.commit_metadata import RuntimeStats, WriteStat
+from lakeward.format.timeline.commit_metadata import NOTHING_COUNTED, RuntimeStats, WriteStat
 from lakeward.storage.storage import join
 from lakeward.write.target import WriteTarget
 
@@ -82,26 +82,13 @@ def appended_stat(
 
 
 def _stat(target: WriteTarget, *, file_id: str, name: str, size_bytes: int) -> WriteStat:
-    return WriteStat(
+    return replace(
+        NOTHING_COUNTED,
         file_id=file_id,
         path=join(target.partition_path, name),
         partition_path=target.partition_path,
-        num_writes=0,
-        num_deletes=0,
-        num_update_writes=0,
-        num_inserts=0,
-        num_updates=0,
         total_write_bytes=size_bytes,
         file_size_in_bytes=size_bytes,
-        total_write_errors=0,
-        total_log_records=0,
-        total_updated_records_compacted=0,
-        total_log_blocks=0,
-        total_corrupt_log_block=0,
-        total_rollback_blocks=0,
-        total_log_files_compacted=0,
-        total_log_read_time_ms=0,
-        total_log_size_compacted=0,
     )
 
 
