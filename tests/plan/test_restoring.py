@@ -136,6 +136,7 @@ def test_what_is_gone_is_not_gone_back_to(says: dict[str, object], why: str | No
             None if kept is None else Savepoint(at(10), "", "", 0.0, {k: frozenset(v) for k, v in kept.items()}),  # type: ignore[attr-defined]
             {"p": {LOG, LATER_LOG} if "archived" in says else {LOG}},
             timeline,
+            native=False,
         )
 
     if why is None:

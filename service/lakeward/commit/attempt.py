@@ -76,6 +76,8 @@ class AttemptPlace:
     """The extension of base files."""
     layout: int = LAYOUT
     """The timeline's."""
+    native: bool = False
+    """The table's version has native logs, which are among what its attempts make and leave."""
 
     @property
     def logs_name_writes(self) -> bool:
@@ -275,6 +277,7 @@ class Attempt:
             extension=self._place.extension,
             logs_too=self._place.logs_name_writes,
             new_groups_too=self._place.begins_new_groups,
+            native=self._place.native,
         )
         staged = find_staged(storage, root, self.instant)
         fence()
@@ -345,6 +348,7 @@ class Attempt:
             keep=names,
             logs_too=self._place.logs_name_writes,
             new_groups_too=self._place.begins_new_groups,
+            native=self._place.native,
         )
         fence()  # else what was listed could be of an attempt that took our place while we slept
         delete_orphans(self._storage, Left.MOVED_IN, Fate.PUBLISHING, losers)
@@ -381,7 +385,9 @@ class Attempt:
         return read_rollback_plan(self._storage.read(requested), file=requested) == self.instant
 
     def _named_files(self, staged: str) -> dict[str, int]:
-        return named_files(self._storage, staged, self.instant, extension=self._place.extension)
+        return named_files(
+            self._storage, staged, self.instant, extension=self._place.extension, native=self._place.native
+        )
 
     def _rolled_back(self, intent: CommitIntent, why: str) -> Conflict:
         return Conflict(
@@ -399,13 +405,17 @@ class Attempt:
         )
 
 
-def table_place(storage: Storage, base_path: str, timeline: str, *, layout: int = LAYOUT) -> AttemptPlace:
-    return AttemptPlace(storage, base_path, base_path, timeline, keeps_plans=True, layout=layout)
+def table_place(
+    storage: Storage, base_path: str, timeline: str, *, layout: int = LAYOUT, native: bool = False
+) -> AttemptPlace:
+    return AttemptPlace(storage, base_path, base_path, timeline, keeps_plans=True, layout=layout, native=native)
 
 
-def write_place(storage: Storage, base_path: str, timeline: str) -> AttemptPlace:
+def write_place(storage: Storage, base_path: str, timeline: str, *, native: bool = False) -> AttemptPlace:
     """Writes of rows: nothing is promised, and an attempt that is rolled back leaves nothing."""
-    return AttemptPlace(storage, base_path, base_path, timeline, keeps_plans=False, begins_new_groups=True)
+    return AttemptPlace(
+        storage, base_path, base_path, timeline, keeps_plans=False, begins_new_groups=True, native=native
+    )
 
 
 def rollback_place(storage: Storage, base_path: str, timeline: str) -> AttemptPlace:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from lakeward.commit.transition import LAYOUT
 from lakeward.errors import BrokenFile, NotFound, OutcomeUnknown
-from lakeward.format.file_name import parse_data_file
+from lakeward.format.file_name import parse_any_log, parse_base_file
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.storage.storage import Storage
 
 
-def named_files(storage: Storage, staged: str, instant: str, *, extension: str) -> dict[str, int]:
+def named_files(storage: Storage, staged: str, instant: str, *, extension: str, native: bool = False) -> dict[str, int]:
     """The files that a staged commit names, by path below its table, with their sizes. All of them are of `instant`.
 
     Args:
         extension: of base files.
+        native: the table's version has native logs.
     """
     try:
         content = storage.read(staged)
@@ -33,7 +34,8 @@ def named_files(storage: Storage, staged: str, instant: str, *, extension: str) 
     for stats in commit.partition_to_write_stats.values():
         for stat in stats:
             for path, size in ((stat.path or "", stat.file_size_in_bytes), *(stat.cdc_stats or {}).items()):
-                name = parse_data_file(path.rpartition("/")[2], extension=extension)
+                file_name = path.rpartition("/")[2]
+                name = parse_base_file(file_name, extension=extension) or parse_any_log(file_name, native=native)
                 if name is None or name.instant != instant or not size:
                     raise BrokenFile(
                         f"{staged} cannot be published.",

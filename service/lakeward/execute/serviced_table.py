@@ -235,6 +235,7 @@ class ServicedTable:
                 self.base_path,
                 timeline_folder(self.base_path, snapshot.config),
                 layout=snapshot.config.layout,
+                native=snapshot.config.version.has_native_logs,
             ),
             instant,
             action,

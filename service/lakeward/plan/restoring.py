@@ -30,7 +30,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from lakeward.errors import Refused, UsageError
-from lakeward.format.file_name import parse_data_file
+from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.instant import Instant, State, comparable_time, is_before
 from lakeward.plan.clean.undoing import UndoPlan
 from lakeward.plan.savepointing import why_cleaned, why_file_gone
@@ -99,6 +99,8 @@ def check_readable(
     savepoint: Savepoint | None,
     names: Mapping[str, Collection[str]],
     timeline: Timeline,
+    *,
+    native: bool,
 ) -> None:
     """Whether all files of the table as of `target` are still there. Raises `Refused`.
 
@@ -108,6 +110,7 @@ def check_readable(
         cleans: also those that are pending, by the names that they planned and that are gone.
         savepoint: the one of the target.
         names: all data files, by partition path.
+        native: the table's version has native logs.
     """
     if after.frozen:
         group = after.frozen[0]
@@ -120,23 +123,23 @@ def check_readable(
         # It kept its files whatever the cleans say of their window.
         cleans = tuple(replace(each, earliest_retained="") for each in cleans)
         for path, kept in savepoint.files.items():
-            missing = sorted(n for n in kept - set(names.get(path, ())) if _stays(n, timeline, gone))
+            missing = sorted(n for n in kept - set(names.get(path, ())) if _stays(n, timeline, gone, native=native))
             if missing:
                 raise _unreadable(target, f"Its savepoint names {path}/{missing[0]}, which is gone")
     still_replaced = {group: at for group, at in replaced.items() if at not in gone}
-    if (why := why_file_gone(after.groups, still_replaced, target.time, cleans)) is not None:
+    if (why := why_file_gone(after.groups, still_replaced, target.time, cleans, native=native)) is not None:
         raise _unreadable(target, why)
     for path, found in names.items():
         for name in found:
-            parsed = parse_data_file(name)
+            parsed = parse_any_data_file(name, native=native)
             if parsed is not None and is_before(target.time, parsed.instant) and timeline.is_archived(parsed.instant):
                 raise _unreadable(target, f"{parsed.instant}, which wrote {path}/{name} after it, is archived already")
 
 
-def _stays(name: str, timeline: Timeline, gone: Collection[str]) -> bool:
+def _stays(name: str, timeline: Timeline, gone: Collection[str], *, native: bool) -> bool:
     """Whether what wrote the file counts after the restore. A savepoint names logs of later commits too, and those that
     an earlier restore to it rolled back are gone from the timeline, rightly with their files."""
-    parsed = parse_data_file(name)
+    parsed = parse_any_data_file(name, native=native)
     if parsed is None or timeline.is_archived(parsed.instant):
         return True
     found = timeline.find_write(parsed.instant)

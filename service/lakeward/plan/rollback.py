@@ -10,8 +10,8 @@ The writer of a write is dead when its heartbeat is too old and stayed as it was
 before their `.requested` until after their commit, because sharing asks LAZY of them; with EAGER or NEVER they do not,
 and only the operator's word that none is at work counts.
 
-The newest comes first, as with Hudi. What an instant wrote is told by its name: on tables of versions 8 and 9 every
-base file and log file carries the instant of its write.
+The newest comes first, as with Hudi. What an instant wrote is told by its name: from table version 8 on
+every base file and log file carries the instant of its write.
 
 Touches: nothing.
 Keeps:   1. a write whose heartbeat beats is never rolled back, nor one that is completed;
@@ -165,11 +165,15 @@ def _decision(instant: Instant, step: Step, reason: RollbackReason, target: str 
     return RollbackDecision(instant.time, instant.action, step, reason, WHY[reason], target)
 
 
-def plan_rollback(instant: str, action: str, names: Mapping[str, Iterable[str]]) -> RollbackPlan:
+def plan_rollback(instant: str, action: str, names: Mapping[str, Iterable[str]], *, native: bool) -> RollbackPlan:
     """The plan to delete what `instant` wrote.
 
     Args:
         names: those of the files in each partition that it may have written to, by partition path.
+        native: the table's version has native logs.
     """
-    written = {path: tuple(sorted(name for name in of if written_file(name, instant))) for path, of in names.items()}
+    written = {
+        path: tuple(sorted(name for name in of if written_file(name, instant, native=native)))
+        for path, of in names.items()
+    }
     return RollbackPlan(instant, action, {path: of for path, of in sorted(written.items()) if of})

@@ -28,7 +28,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakeward.errors import Refused, UsageError
-from lakeward.format.file_name import parse_data_file
+from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.instant import State, is_before
 from lakeward.storage.storage import join
 from lakeward.table.file_group import FileGroup, FileSlice
@@ -80,11 +80,20 @@ def check_commit(timeline: Timeline, instant: str, cleans: Iterable[Clean]) -> N
 
 
 def check_uncleaned(
-    groups_then: Iterable[FileGroup], replaced: Mapping[GroupId, str], instant: str, cleans: Iterable[Clean]
+    groups_then: Iterable[FileGroup],
+    replaced: Mapping[GroupId, str],
+    instant: str,
+    cleans: Iterable[Clean],
+    *,
+    native: bool,
 ) -> None:
     """The same by what the cleans since the commit deleted, where they do not say as of when all can be read. Raises
-    `Refused`."""
-    if (why := why_file_gone(groups_then, replaced, instant, cleans)) is not None:
+    `Refused`.
+
+    Args:
+        native: the table's version has native logs.
+    """
+    if (why := why_file_gone(groups_then, replaced, instant, cleans, native=native)) is not None:
         raise _cleaned(instant, why)
 
 
@@ -97,7 +106,12 @@ def why_cleaned(instant: str, cleans: Iterable[Clean]) -> str | None:
 
 
 def why_file_gone(
-    groups_then: Iterable[FileGroup], replaced: Mapping[GroupId, str], instant: str, cleans: Iterable[Clean]
+    groups_then: Iterable[FileGroup],
+    replaced: Mapping[GroupId, str],
+    instant: str,
+    cleans: Iterable[Clean],
+    *,
+    native: bool,
 ) -> str | None:
     """The same by the files that completed cleans since the commit deleted, but for those cleans that say as of when
     all can be read."""
@@ -107,7 +121,7 @@ def why_file_gone(
             continue
         for path, names in clean.deleted.items():
             for name in names:
-                parsed = parse_data_file(name)
+                parsed = parse_any_data_file(name, native=native)
                 if parsed is None or is_before(instant, parsed.instant):
                     continue
                 at = replaced.get((path, parsed.file_id))

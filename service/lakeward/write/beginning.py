@@ -59,7 +59,12 @@ def begin_write(table: ServicedTable, request: WriteRequest) -> BegunWrite:
         zone = _zone(snapshot, table.clock)
         instant = next_time(floor=snapshot.timeline.latest_time, zone=zone, clock=table.clock)
         attempt = Attempt(
-            write_place(table.storage, table.base_path, timeline_folder(table.base_path, snapshot.config)),
+            write_place(
+                table.storage,
+                table.base_path,
+                timeline_folder(table.base_path, snapshot.config),
+                native=snapshot.config.version.has_native_logs,
+            ),
             instant,
             request.operation.action(is_merge_on_read=snapshot.config.is_merge_on_read),
             table.owner,

@@ -10,7 +10,11 @@ import pytest
 from lakeward.errors import BrokenFile, UntrustedName
 from lakeward.format.avro.container import read_record, write_record
 from lakeward.format.timeline import rollback_metadata, rollback_plan
-from lakeward.format.timeline.rollback_metadata import encode_rollback_metadata, read_rolled_back
+from lakeward.format.timeline.rollback_metadata import (
+    encode_rollback_metadata,
+    read_rollback_groups,
+    read_rolled_back,
+)
 from lakeward.format.timeline.rollback_plan import (
     RollbackPlan,
     encode_rollback_plan,
@@ -23,16 +27,29 @@ T = "20261122170645766"
 BASE = f"fbfaa4ba-6bbd-4e88-974e-97e08870f2e8-0_2-128-201_{T}.parquet"
 LOG = f".727a6217-9d24-437f-bfb5-518a5d47fa2c-0_{T}.log.1_0-128-199"
 PLAN = RollbackPlan(T, "deltacommit", {"": (LOG,), "p=1/q=2": (LOG, BASE)})
+NATIVE_LOGS = tuple(
+    f"727a6217-9d24-437f-bfb5-518a5d47fa2c-0_0-128-199_{T}_1.{kind}.parquet" for kind in ("cdc", "deletes", "log")
+)
 
 
 @pytest.mark.parametrize("base_path", ["/data/t", "s3://lake/data/t"])
 def test_what_is_written_is_what_is_read(base_path: str):
     """Keeps 1 of format/timeline/rollback_plan, on both kinds of storage."""
     data = encode_rollback_plan(PLAN, base_path=base_path)
-    assert read_planned_rollback(data, base_path=base_path, file="f") == PLAN
+    assert read_planned_rollback(data, base_path=base_path, file="f", native=False) == PLAN
     nothing = RollbackPlan(T, "commit", {})
     data = encode_rollback_plan(nothing, base_path=base_path)
-    assert read_planned_rollback(data, base_path=base_path, file="f") == nothing
+    assert read_planned_rollback(data, base_path=base_path, file="f", native=False) == nothing
+
+
+def test_native_logs_are_those_of_table_version_10():
+    """Keeps 2 of format/timeline/rollback_plan: of an older table none is deleted. Each flush has several."""
+    plan = RollbackPlan(T, "deltacommit", {"p": NATIVE_LOGS})
+    data = encode_rollback_plan(plan, base_path="/data/t")
+    assert read_planned_rollback(data, base_path="/data/t", file="f", native=True) == plan
+    assert read_rollback_groups(data, file="f", native=True) == {("p", "727a6217-9d24-437f-bfb5-518a5d47fa2c-0")}
+    with pytest.raises(UntrustedName):
+        read_planned_rollback(data, base_path="/data/t", file="f", native=False)
 
 
 @pytest.mark.parametrize("name", ["requested", "completed"])
@@ -45,7 +62,7 @@ def test_the_schema_is_hudis(name: str):
 
 def test_hudis_own_is_read():
     """Its plan names each file by a path without a scheme; ours of the same is the same record."""
-    plan = read_planned_rollback(golden("requested"), base_path="/data/lake/rollbacks", file="f")
+    plan = read_planned_rollback(golden("requested"), base_path="/data/lake/rollbacks", file="f", native=False)
     assert (plan.instant, plan.action) == (T, "deltacommit")
     assert {path: len(names) for path, names in plan.files.items()} == {"p0": 2, "p1": 2}
     ours = read_record(encode_rollback_plan(plan, base_path="/data/lake/rollbacks"), file="f")
@@ -56,7 +73,7 @@ def test_hudis_own_is_read():
 def test_the_result_is_what_hudi_writes():
     """But for the order of files, and the milliseconds."""
     theirs = read_record(golden("completed"), file="f")
-    plan = read_planned_rollback(golden("requested"), base_path="/data/lake/rollbacks", file="f")
+    plan = read_planned_rollback(golden("requested"), base_path="/data/lake/rollbacks", file="f", native=False)
     data = encode_rollback_metadata(
         plan,
         instant=theirs["startRollbackTime"],
@@ -75,7 +92,7 @@ def test_the_result_is_what_hudi_writes():
 def test_a_bucket_has_several_schemes(root: str):
     """Whichever an engine names it by."""
     data = plan_naming("p", f"{root}/p/{BASE}")
-    assert read_planned_rollback(data, base_path="s3://lake/data/t", file="f").files == {"p": (BASE,)}
+    assert read_planned_rollback(data, base_path="s3://lake/data/t", file="f", native=False).files == {"p": (BASE,)}
 
 
 @pytest.mark.parametrize(
@@ -95,14 +112,14 @@ def test_a_bucket_has_several_schemes(root: str):
 def test_a_file_of_another_write_is_refused(partition: str, path: str):
     """Keeps 2 of format/timeline/rollback_plan."""
     with pytest.raises(UntrustedName):
-        read_planned_rollback(plan_naming(partition, path), base_path="/data/t", file="f")
+        read_planned_rollback(plan_naming(partition, path), base_path="/data/t", file="f", native=False)
 
 
 def test_blocks_of_a_log_are_refused():
     """They are those of version 6, where several writes append to one log."""
     data = plan_naming("p", f"/data/t/p/{BASE}", blocks={f"/data/t/p/{LOG}": 1})
     with pytest.raises(BrokenFile, match="logBlocksToBeDeleted"):
-        read_planned_rollback(data, base_path="/data/t", file="f")
+        read_planned_rollback(data, base_path="/data/t", file="f", native=False)
 
 
 def test_a_path_has_no_scheme():

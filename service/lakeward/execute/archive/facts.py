@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from lakeward.clock import Clock
-from lakeward.format.file_name import parse_data_file
+from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.instant import Instant, State
 from lakeward.plan.archiving import GOES, ArchiveFacts
 from lakeward.storage.storage import Storage
@@ -77,6 +77,6 @@ def _replaced_left(snapshot: TableSnapshot) -> dict[str, int]:
 
 def _instant_of(path: str) -> str:
     name = path.rpartition("/")[2]
-    parsed = parse_data_file(name)
+    parsed = parse_any_data_file(name, native=True)
     assert parsed is not None, "it was sorted by its name"
     return parsed.instant

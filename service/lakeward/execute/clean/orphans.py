@@ -22,7 +22,7 @@ from lakeward.commit.heartbeat_line import heartbeat_path
 from lakeward.commit.quarantine import FileRemoval, begin_undo, bring_back, forget_run, record_strays
 from lakeward.errors import Refused, UsageError
 from lakeward.execute.serviced_table import ServicedTable
-from lakeward.format.file_name import parse_data_file
+from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.rollback_metadata import read_restored, read_rolled_back
 from lakeward.plan.clean.orphans import OrphanDecision, OrphanFacts, StrayFile, decide_orphans
 from lakeward.plan.clean.validity import groups_of_files
@@ -155,7 +155,8 @@ def _judge(table: ServicedTable, snapshot: TableSnapshot, *, age_seconds: float)
         for status in storage.list(join(base_path, partition))
         if status.name in wanted and not status.is_folder and not status.is_link
     ]
-    instants = {parsed.instant for file in files if (parsed := parse_data_file(file.path.rpartition("/")[2]))}
+    named = (parse_any_data_file(file.path.rpartition("/")[2], native=True) for file in files)
+    instants = {parsed.instant for parsed in named if parsed is not None}
     archived = load_archived_times(storage, base_path, snapshot.config, instants)
     facts = OrphanFacts(
         now=table.clock.now(),

@@ -28,7 +28,7 @@ from lakeward.execute.before_writing import check_writers_stopped
 from lakeward.execute.clean.clean_run import ClaimedClean
 from lakeward.execute.life_cycle import Unpublished
 from lakeward.execute.serviced_table import ServicedTable
-from lakeward.format.file_name import parse_data_file
+from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.metadata.partition import COLUMN_STATS
 from lakeward.format.timeline.clean_metadata import VERSION, CleanMetadata, write_clean_metadata
 from lakeward.plan.clean.undoing import UndoPlan, plan_undo
@@ -76,6 +76,7 @@ def undo_plan(
         run,
         missing=() if run is None else find_missing(storage, base_path, run),
         partitions_gone=[path for path in partitions if not is_partition(storage.list(join(base_path, path)))],
+        native=snapshot.config.version.has_native_logs,
     )
 
 
@@ -167,7 +168,7 @@ class UndoRun:
             stats = self._stats(snapshot)
             self._files = []
             for file in self._undo.files:
-                parsed = parse_data_file(file.name)
+                parsed = parse_any_data_file(file.name, native=True)
                 assert parsed is not None, "the plan took no other"
                 known = stats.get((file.partition_path, file.name), ())
                 self._files.append(

@@ -25,7 +25,7 @@ from lakeward.errors import Refused, TryLater
 from lakeward.execute.clean.undo_run import undo_plan
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.execute.stuck_services import heartbeat_places
-from lakeward.format.file_name import parse_data_file
+from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.clean_plan import clean_plan_root, read_clean_plan
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.format.timeline.instant import Instant, State, comparable_time
@@ -166,7 +166,7 @@ def files_of(there: DataFiles, instants: frozenset[str]) -> dict[str, dict[str, 
     found: dict[str, dict[str, tuple[str, ...]]] = {}
     for path, sizes in there.sizes.items():
         for name in sorted(sizes):
-            parsed = parse_data_file(name)
+            parsed = parse_any_data_file(name, native=there.native)
             if parsed is not None and parsed.instant in instants:
                 of = found.setdefault(parsed.instant, {})
                 of[path] = (*of.get(path, ()), name)
@@ -249,6 +249,7 @@ def _bring_back(
             savepoint,
             then.sizes,
             timeline,
+            native=then.native,
         )
 
     def undo(clean: str, cleans: Sequence[Clean]) -> UndoPlan:

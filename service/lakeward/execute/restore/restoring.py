@@ -56,7 +56,7 @@ from lakeward.execute.restore.preparing import PlannedRestore, Prepared, check_n
 from lakeward.execute.rollback.taking_over import take_over, tidy
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.execute.stuck_services import heartbeat_places
-from lakeward.format.file_name import parse_data_file
+from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.instant import is_before
 from lakeward.format.timeline.restore_metadata import encode_restore_metadata
 from lakeward.format.timeline.restore_plan import PlannedInstant, encode_restore_plan
@@ -259,7 +259,7 @@ class _Restore:
         self._delete(status.path for status in statuses if self._is_undone(status.name))
 
     def _is_undone(self, name: str) -> bool:
-        parsed = parse_data_file(name)
+        parsed = parse_any_data_file(name, native=self._snapshot.config.version.has_native_logs)
         return parsed is not None and parsed.instant in self._plan.times
 
     def _drop_rollbacks(self) -> None:

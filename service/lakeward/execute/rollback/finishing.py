@@ -39,7 +39,12 @@ def finish_write(table: ServicedTable, snapshot: TableSnapshot, decision: Rollba
     if decision.step is not Step.ROLL_BACK or action is None or judged.owner is None:
         return False
     attempt = Attempt(
-        write_place(table.storage, table.base_path, timeline_folder(table.base_path, snapshot.config)),
+        write_place(
+            table.storage,
+            table.base_path,
+            timeline_folder(table.base_path, snapshot.config),
+            native=snapshot.config.version.has_native_logs,
+        ),
         decision.instant,
         action,
         table.owner,

@@ -29,7 +29,8 @@ def plan_release(table: ServicedTable, snapshot: TableSnapshot, decision: Rollba
     """The files that would go now."""
     work = _work(snapshot, decision)
     files: dict[str, list[str]] = {}
-    for path in sorted(find_moved_in(table.storage, table.base_path, work.instant, work.groups)):
+    native = snapshot.config.version.has_native_logs
+    for path in sorted(find_moved_in(table.storage, table.base_path, work.instant, work.groups, native=native)):
         partition, _, name = path.removeprefix(table.base_path).lstrip("/").rpartition("/")
         files.setdefault(partition, []).append(name)
     return RollbackPlan(work.instant, decision.action, {partition: tuple(names) for partition, names in files.items()})

@@ -248,12 +248,12 @@ def _snapshot(table: ServicedTable) -> TableSnapshot:
 
 
 def _plan(table: ServicedTable, snapshot: TableSnapshot, decision: RollbackDecision) -> PlannedRollback:
-    storage, base_path = table.storage, table.base_path
+    storage, base_path, native = table.storage, table.base_path, snapshot.config.version.has_native_logs
     if decision.step in _RELEASES:
         return PlannedRollback(decision, plan_release(table, snapshot, decision), FoundBy.FILE_GROUPS)
     if decision.step is Step.END_ROLLBACK:
         requested = join(timeline_folder(base_path, snapshot.config), f"{decision.instant}.rollback.requested")
-        plan = read_planned_rollback(storage.read(requested), base_path=base_path, file=requested)
+        plan = read_planned_rollback(storage.read(requested), base_path=base_path, file=requested, native=native)
         return PlannedRollback(decision, plan, FoundBy.PLAN)
     marked = marked_partitions(storage, base_path, decision.instant)
     if marked is None:
@@ -261,5 +261,5 @@ def _plan(table: ServicedTable, snapshot: TableSnapshot, decision: RollbackDecis
     else:
         found = {path: tuple(storage.list(join(base_path, path))) for path in sorted(marked)}
     names = {path: [each.name for each in files if not each.is_folder] for path, files in found.items()}
-    plan = plan_rollback(decision.instant, decision.action, names)
+    plan = plan_rollback(decision.instant, decision.action, names, native=native)
     return PlannedRollback(decision, plan, FoundBy.LISTING if marked is None else FoundBy.MARKERS)

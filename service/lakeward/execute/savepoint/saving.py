@@ -148,7 +148,7 @@ def _prepare(table: ServicedTable, instant: str | None) -> _Prepared:
             remedy="`lakeward inspect` names them all, and `lakeward verify` what is wrong with each.",
         )
     groups = [group for group in then if isinstance(group, FileGroup)]
-    check_uncleaned(groups, snapshot.replaced, instant, cleans)
+    check_uncleaned(groups, snapshot.replaced, instant, cleans, native=snapshot.config.version.has_native_logs)
     return _Prepared(snapshot, instant, files_to_keep(groups, instant))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from lakeward.format.avro.container import read_record, write_record
 from lakeward.format.avro.record_fields import RecordFields
-from lakeward.format.file_name import parse_data_file
+from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.avro_types import TEXT, TEXTS, by_key
 from lakeward.format.timeline.rollback_plan import INSTANT_INFO, VERSION, RollbackPlan, planned_path, sizes_field
 
@@ -99,14 +99,18 @@ def read_rollback_plan(data: bytes, *, file: str) -> str:
     return time
 
 
-def read_rollback_groups(data: bytes, *, file: str) -> frozenset[tuple[str, str]]:
+def read_rollback_groups(data: bytes, *, file: str, native: bool) -> frozenset[tuple[str, str]]:
     """Partition path and file id of the file groups that a requested rollback takes something from; empty where it says
-    none. Raises `BrokenFile`."""
+    none. Raises `BrokenFile`.
+
+    Args:
+        native: the table's version has native logs.
+    """
     groups = set()
     for request in _fields(data, file).records("RollbackRequests"):
         partition_path = request.text("partitionPath") or ""
         names = {path.rpartition("/")[2] for path in request.texts("filesToBeDeleted")}
-        parsed = [parse_data_file(name) for name in names]
+        parsed = [parse_any_data_file(name, native=native) for name in names]
         file_ids = {request.text("fileId"), *(name.file_id for name in parsed if name is not None)}
         groups |= {(partition_path, file_id) for file_id in file_ids if file_id}
     return frozenset(groups)

@@ -3,8 +3,9 @@
     instantToRollback   the write
     RollbackRequests    one for each file: partition path, file id, and the file by its whole path without a scheme
 
-Whichever process finds a plan that waits carries it out, so it says everything that carrying it out needs. On tables of
-versions 8 and 9 a write's files carry its instant in their names, base files and logs alike, and are deleted whole.
+Whichever process finds a plan that waits carries it out, so it says everything that carrying it out needs. From table
+version 8 on a write's files carry its instant in their names, base files and logs alike, and are deleted whole; of
+version 10 rows, deletes and changes of one flush are files of their own.
 
 Touches: nothing.
 Keeps:   1. read_planned_rollback(encode_rollback_plan(plan)) == plan;
@@ -23,7 +24,7 @@ from typing import Any
 from lakeward.errors import UntrustedName
 from lakeward.format.avro.container import read_record, write_record
 from lakeward.format.avro.record_fields import RecordFields
-from lakeward.format.file_name import BaseFileName, LogFileName, check_relative_path, parse_data_file
+from lakeward.format.file_name import AnyLogName, BaseFileName, check_relative_path, parse_any_data_file
 from lakeward.format.timeline.avro_types import TEXT, by_key
 
 VERSION = 1
@@ -84,9 +85,13 @@ _PLACE = re.compile(r"(?:[A-Za-z][A-Za-z0-9+.-]*:)?(?://[^/]*)?(?P<path>/.*)", r
 """A scheme, and what comes between two slashes and the next one: one bucket has several of both."""
 
 
-def written_file(name: str, instant: str) -> BaseFileName | LogFileName | None:
-    """The name of a data file that `instant` wrote; None for any other."""
-    parsed = parse_data_file(name)
+def written_file(name: str, instant: str, *, native: bool) -> BaseFileName | AnyLogName | None:
+    """The name of a data file that `instant` wrote; None for any other.
+
+    Args:
+        native: the table's version has native logs.
+    """
+    parsed = parse_any_data_file(name, native=native)
     return parsed if parsed is not None and parsed.instant == instant else None
 
 
@@ -95,8 +100,8 @@ def planned_path(base_path: str, partition_path: str, name: str) -> str:
     return "/".join(part for part in (_place(base_path), partition_path, name) if part)
 
 
-def read_planned_rollback(data: bytes, *, base_path: str, file: str) -> RollbackPlan:
-    """The content of a requested rollback. Raises `BrokenFile`, `UntrustedName`."""
+def read_planned_rollback(data: bytes, *, base_path: str, file: str, native: bool) -> RollbackPlan:
+    """The content of a requested rollback; `native` as in `written_file`. Raises `BrokenFile`, `UntrustedName`."""
     fields = RecordFields(read_record(data, file=file), file=file)
     target = fields.record("instantToRollback")
     instant = target.text("commitTime") if target is not None else None
@@ -111,7 +116,7 @@ def read_planned_rollback(data: bytes, *, base_path: str, file: str) -> Rollback
         for path in request.texts("filesToBeDeleted"):
             name = path.rpartition("/")[2]
             is_there = _PLACE.fullmatch(path) and _place(path) == planned_path(base_path, partition_path, name)
-            if not is_there or written_file(name, instant) is None:
+            if not is_there or written_file(name, instant, native=native) is None:
                 raise _untrusted(path, partition_path, instant)
             files.setdefault(partition_path, set()).add(name)
     return RollbackPlan(instant, action, {path: tuple(sorted(names)) for path, names in sorted(files.items())})
@@ -122,7 +127,7 @@ def encode_rollback_plan(plan: RollbackPlan, *, base_path: str) -> bytes:
     requests = []
     for partition_path, names in plan.files.items():
         for name in names:
-            written = written_file(name, plan.instant)
+            written = written_file(name, plan.instant, native=True)
             assert written is not None, "only what the write wrote is planned"
             requests.append(
                 {

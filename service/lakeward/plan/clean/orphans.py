@@ -19,7 +19,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from lakeward.format.file_name import parse_data_file
+from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.instant import State
 from lakeward.table.stray_record import RecordedStray
 from lakeward.table.timeline.timeline import Timeline
@@ -117,7 +117,7 @@ def decide_orphans(files: Collection[StrayFile], timeline: Timeline, facts: Orph
 
 
 def _decide(file: StrayFile, timeline: Timeline, facts: OrphanFacts) -> OrphanDecision:
-    parsed = parse_data_file(file.path.rpartition("/")[2])
+    parsed = parse_any_data_file(file.path.rpartition("/")[2], native=True)
     assert parsed is not None, "only data files are looked at"
     instant = parsed.instant
     keepers = []

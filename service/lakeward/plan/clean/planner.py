@@ -45,7 +45,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from lakeward.errors import BrokenFile
-from lakeward.format.file_name import parse_data_file
+from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.instant import Instant, comparable_time, is_before, parse_instant_time
 from lakeward.plan.clean.decision import CleanOutcome, DeadReason, Keeper, KeepReason, SliceDecision
 from lakeward.plan.clean.earliest_retained import find_earliest_retained, oldest_pending_write
@@ -144,7 +144,7 @@ def _leaves_nothing(
         return False
     under_way = {instant.time for instant in timeline.pending}
     names = (path.rpartition("/")[2] for path in snapshot.uncommitted_files)
-    files = map(parse_data_file, names)
+    files = (parse_any_data_file(name, native=True) for name in names)
     if any(file is None or file.instant not in under_way for file in files):
         return False
     planned = (each for each in decisions if any(k.reason is KeepReason.PENDING_PLAN for k in each.keepers))
@@ -365,10 +365,11 @@ def _planned(snapshot: TableSnapshot) -> Mapping[GroupId, list[_Hold]]:
 def _savepointed(snapshot: TableSnapshot) -> Mapping[GroupId, Mapping[str, frozenset[str]]]:
     """Paths of the files that savepoints pin, by file group and by the savepoint, oldest first."""
     found: dict[GroupId, dict[str, set[str]]] = {}
+    native = snapshot.config.version.has_native_logs
     for time, paths in sorted(snapshot.savepointed.items()):
         for path in paths:
             partition, _, name = path.rpartition("/")
-            if (parsed := parse_data_file(name)) is not None:
+            if (parsed := parse_any_data_file(name, native=native)) is not None:
                 found.setdefault((partition, parsed.file_id), {}).setdefault(time, set()).add(path)
     return {group: {time: frozenset(of) for time, of in times.items()} for group, times in found.items()}
 

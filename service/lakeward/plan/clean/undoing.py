@@ -21,7 +21,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from lakeward.errors import Refused, UsageError
-from lakeward.format.file_name import parse_data_file
+from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.clean_plan import Retained
 from lakeward.format.timeline.instant import State, is_before
 from lakeward.table.quarantine import QuarantinedFile, QuarantinedRun
@@ -53,6 +53,7 @@ def plan_undo(
     *,
     missing: Collection[str] = (),
     partitions_gone: Collection[str] = (),
+    native: bool = False,
 ) -> UndoPlan:
     """What undoing the clean of this instant brings back. Raises `Refused`, `UsageError`.
 
@@ -61,6 +62,7 @@ def plan_undo(
         run: what the quarantine has of it.
         missing: paths of its files that are nowhere.
         partitions_gone: partition paths of its files that are no partitions any more.
+        native: the table's version has native logs; in another one none comes back.
     """
     _check_on_timeline(instant, timeline, cleans)
     _check_latest(instant, timeline, cleans)
@@ -88,7 +90,7 @@ def plan_undo(
             "Write a row into it first, then it is one again.",
         )
     for file in run.files:
-        parsed = parse_data_file(file.name)
+        parsed = parse_any_data_file(file.name, native=native)
         if parsed is None or not (timeline.completion_time(parsed.instant) or timeline.is_archived(parsed.instant)):
             raise _refused(
                 instant,

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from lakeward.format.file_name import parse_data_file
+from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.instant import State
 from lakeward.plan.clean.planner import plan_clean
 from lakeward.plan.clean.policy import CleanPolicy, CleanPolicyKind
@@ -51,9 +51,9 @@ def find_needed(snapshot: TableSnapshot, files: Mapping[str, Sequence[str]]) -> 
     stays |= dict.fromkeys(snapshot.uncommitted_files, "no completed commit brought it")
     stays |= dict.fromkeys(snapshot.unrecognised_files, "it is no data file")
     frozen = {(group.partition_path, group.file_id) for group in outcome.frozen}
-    needed = {}
+    needed, native = {}, snapshot.config.version.has_native_logs
     for path in paths:
-        group = group_of(*path.rpartition("/")[::2])
+        group = group_of(*path.rpartition("/")[::2], native=native)
         if group is None:
             needed[path] = "it has not the name of a data file"
         elif group in frozen:
@@ -64,15 +64,15 @@ def find_needed(snapshot: TableSnapshot, files: Mapping[str, Sequence[str]]) -> 
 
 
 def groups_of_files(files: Mapping[str, Sequence[str]]) -> Iterator[GroupId]:
-    """The file groups that the names are of."""
+    """The file groups that the names are of; of an older table the names of native logs may be among them."""
     for partition, names in files.items():
         for name in names:
-            if (group := group_of(partition, name)) is not None:
+            if (group := group_of(partition, name, native=True)) is not None:
                 yield group
 
 
-def group_of(partition_path: str, name: str) -> GroupId | None:
-    parsed = parse_data_file(name)
+def group_of(partition_path: str, name: str, *, native: bool) -> GroupId | None:
+    parsed = parse_any_data_file(name, native=native)
     return None if parsed is None else (partition_path, parsed.file_id)
 
 

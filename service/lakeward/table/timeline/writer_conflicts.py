@@ -47,7 +47,8 @@ def find_writer_conflicts(
             requested = f"{rollback.time}.rollback.requested"
             plan = contents.read(requested)
             write = read_rollback_plan(plan, file=requested)
-            by = _met(contents, timeline, config, rollback.time, write, read_rollback_groups(plan, file=requested))
+            groups = read_rollback_groups(plan, file=requested, native=config.version.has_native_logs)
+            by = _met(contents, timeline, config, rollback.time, write, groups)
         except (BrokenFile, NotFound):
             continue
         if by is not None:
