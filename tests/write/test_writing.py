@@ -144,7 +144,7 @@ def test_columns_are_not_guessed(tmp_path: Path) -> None:
     """There is a commit, and no write on the timeline says what columns the table has. Keeps of write/refusals."""
     base = new_table(tmp_path / "t")
     (base / ".hoodie/timeline/20200101000000000_20200101000000001.rollback").write_bytes(b"x")
-    with pytest.raises(LakewardError):
+    with pytest.raises(Refused, match="No completed write on the active timeline says what the table's columns are"):
         write(base, FIRST)
     assert not (base / "p").exists()
 
@@ -227,8 +227,10 @@ def test_a_cancelled_write_leaves_nothing(tmp_path: Path) -> None:
     def cancel() -> None:
         raise Cancelled("stopped", why="", remedy="")
 
-    with pytest.raises(Cancelled):
+    with pytest.raises(Cancelled) as caught:
         write_while(base, [("k1", 2, "p", "ours")], cancel)
+    (said,) = caught.value.__notes__
+    assert said.startswith("Upsert ") and said.endswith(" was rolled back.")
     assert scan(base).timeline.pending == () and not scan(base).uncommitted_files
     assert values(read_rows(base)) == {"k1": "a", "k2": "a"}
 

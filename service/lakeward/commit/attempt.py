@@ -46,7 +46,7 @@ from lakeward.commit.lock.table_lock import Fence
 from lakeward.commit.orphan_files import Fate, Left, delete_orphans, delete_staged, find_moved_in, find_staged
 from lakeward.commit.owner import Owner
 from lakeward.commit.staged_commit import named_files
-from lakeward.commit.transition import LAYOUT, MetadataAction, TimelineAction, TimelineFiles, WriteAction
+from lakeward.commit.transition import END_BY_HAND, LAYOUT, MetadataAction, TimelineAction, TimelineFiles, WriteAction
 from lakeward.errors import AlreadyExists, AttemptLost, Conflict
 from lakeward.format.file_name import HFILE, PARQUET
 from lakeward.format.timeline.instant import State, comparable_time, parse_instant
@@ -146,6 +146,8 @@ class Attempt:
         self._heartbeat = Heartbeat(place.storage, place.base_path, instant, owner)
         self._participants = participants
         self.instant = instant
+        self.keeps_plan = place.keeps_plans
+        """Whether its plan stays when it is rolled back."""
         self.action = action
         self.folder = attempt_folder(place.root, instant, owner.attempt)
         self.files = TimelineFiles(place.storage, place.timeline, instant, action, layout=place.layout)
@@ -393,8 +395,7 @@ class Attempt:
         return Conflict(
             f"{intent.completed} is in a commit intent, and its .inflight is gone.",
             why=f"{why}.",
-            remedy="When no process that carried it out can be left, delete the instant's file in .hoodie/.heartbeat; "
-            "the compaction is then carried out again.",
+            remedy=END_BY_HAND,
         )
 
     def _lost(self, why: str | None) -> AttemptLost:

@@ -33,7 +33,7 @@ from lakeward.commit.heartbeat_line import (
     parse_intent,
 )
 from lakeward.commit.owner import Owner, parse_owner
-from lakeward.commit.transition import TimelineFiles, gone
+from lakeward.commit.transition import END_BY_HAND, TimelineFiles, gone
 from lakeward.errors import (
     AlreadyExists,
     AttemptLost,
@@ -262,9 +262,8 @@ class IntentFencing:
         except NotFound as error:
             raise OutcomeUnknown(
                 f"A commit intent was stated, and what was to be in the commit is gone: {source}.",
-                why="Another program removed the temporary files of a compaction that was about to be published.",
-                remedy="When no process that carried it out can be left, delete the instant's file in "
-                ".hoodie/.heartbeat; the compaction is then carried out again.",
+                why="Another program removed the temporary files of an attempt that was about to be published.",
+                remedy=END_BY_HAND,
             ) from error
         status = self._storage.stat(target)
         if status is None or status.size != size:

@@ -6,7 +6,7 @@ Keeps:   a commit that names a file of another instant, or one without a size, i
 
 from __future__ import annotations
 
-from lakeward.commit.transition import LAYOUT
+from lakeward.commit.transition import END_BY_HAND, LAYOUT
 from lakeward.errors import BrokenFile, NotFound, OutcomeUnknown
 from lakeward.format.file_name import parse_any_log, parse_base_file
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
@@ -25,9 +25,8 @@ def named_files(storage: Storage, staged: str, instant: str, *, extension: str, 
     except NotFound as error:
         raise OutcomeUnknown(
             f"A commit intent was stated, and what was to be in the commit is gone: {staged}.",
-            why="Another program removed the temporary files of a compaction that was about to be published.",
-            remedy="When no process that carried it out can be left, delete the instant's file in .hoodie/.heartbeat; "
-            "the compaction is then carried out again.",
+            why="Another program removed the temporary files of an attempt that was about to be published.",
+            remedy=END_BY_HAND,
         ) from error
     commit = read_commit_metadata(content, file=staged, layout=LAYOUT)
     files: dict[str, int] = {}

@@ -32,6 +32,12 @@ from lakeward.storage.storage import FileStatus, RenamingStorage, Storage, join
 
 LAYOUT = 2
 
+END_BY_HAND = (
+    "When no process that carried it out can be left, delete the instant's file in .hoodie/.heartbeat; the next run "
+    "then carries its plan out again, or rolls back the write."
+)
+"""The remedy where an intent was stated and can no more be carried out."""
+
 
 class TimelineAction(Enum):
     """What something is called on the timeline while it is pending, and when it is completed."""
@@ -180,9 +186,8 @@ class TimelineFiles:
         except NotFound as error:
             raise OutcomeUnknown(
                 f"{name} is in a commit intent, and what was to be in it is gone: {staged}.",
-                why="Another program removed the temporary files of a compaction that was about to be published.",
-                remedy="When no process that carried it out can be left, delete the instant's file in "
-                ".hoodie/.heartbeat; the compaction is then carried out again.",
+                why="Another program removed the temporary files of an attempt that was about to be published.",
+                remedy=END_BY_HAND,
             ) from error
         target = join(self._folder, name)
         create_once(self._storage, target, content)

@@ -144,6 +144,7 @@ def _abort(table: ServicedTable, service: ServiceRun, error: BaseException) -> N
                 rolled_back = settle(table, attempt, service.groups, check_intent=service.check_intent, fence=fence)
                 if rolled_back and isinstance(error, KeyboardInterrupt | Cancelled):
                     name = f"{service.name[:1].upper()}{service.name[1:]}"
-                    error.add_note(f"{name} was rolled back; its plan stays, and the next run carries it out.")
+                    after = "; its plan stays, and the next run carries it out." if attempt.keeps_plan else "."
+                    error.add_note(f"{name} was rolled back{after}")
     except (LakewardError, OSError) as second:
         error.add_note(f"What the attempt left could not be removed ({second}); the next run removes it.")

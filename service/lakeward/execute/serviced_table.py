@@ -21,7 +21,7 @@ from datetime import UTC, tzinfo
 from typing import Self
 
 from lakeward.clock import Clock
-from lakeward.commit.attempt import Attempt, table_place
+from lakeward.commit.attempt import Attempt, table_place, write_place
 from lakeward.commit.heartbeat import Liveness, read_liveness, watch
 from lakeward.commit.heartbeat_line import heartbeat_path
 from lakeward.commit.lock.opening import open_lock
@@ -29,7 +29,7 @@ from lakeward.commit.lock.table_lock import Fence, Guard
 from lakeward.commit.metadata.delta_commit import DeltaCommit
 from lakeward.commit.orphan_files import sweep
 from lakeward.commit.owner import Owner, Processes
-from lakeward.commit.transition import ServiceAction
+from lakeward.commit.transition import ServiceAction, WriteAction
 from lakeward.execute.options import CompactionOptions
 from lakeward.execute.progress import Observer, Phase, Silent
 from lakeward.execute.writer_watch import WriterWatch
@@ -235,6 +235,21 @@ class ServicedTable:
                 self.base_path,
                 timeline_folder(self.base_path, snapshot.config),
                 layout=snapshot.config.layout,
+                native=snapshot.config.version.has_native_logs,
+            ),
+            instant,
+            action,
+            self.owner,
+            participants=(DeltaCommit(self.storage, self.base_path, instant, self.clock),),
+        )
+
+    def write_attempt(self, snapshot: TableSnapshot, instant: str, action: WriteAction) -> Attempt:
+        """Ours at a write of rows, and what there may be of others at it."""
+        return Attempt(
+            write_place(
+                self.storage,
+                self.base_path,
+                timeline_folder(self.base_path, snapshot.config),
                 native=snapshot.config.version.has_native_logs,
             ),
             instant,

@@ -16,16 +16,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from lakeward.clock import Clock
-from lakeward.commit.attempt import Attempt, write_place
+from lakeward.commit.attempt import Attempt
 from lakeward.commit.instant_time import next_time
-from lakeward.commit.metadata.delta_commit import DeltaCommit
 from lakeward.execute.rollback.rolling_back import find_decisions, has_leftovers, is_ours_to_end, roll_back_writes
 from lakeward.execute.rollback.taking_over import tidy
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.timeline.replace_metadata import requested_write
 from lakeward.plan.eligibility import TableService
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.table_config import timeline_folder
 from lakeward.table.timeline.timezone import TimelineZone, ZoneSource
 from lakeward.write.conflicts import SeenAtStart
 from lakeward.write.request import WriteOperation, WriteRequest
@@ -58,18 +56,8 @@ def begin_write(table: ServicedTable, request: WriteRequest) -> BegunWrite:
         fence()
         zone = _zone(snapshot, table.clock)
         instant = next_time(floor=snapshot.timeline.latest_time, zone=zone, clock=table.clock)
-        attempt = Attempt(
-            write_place(
-                table.storage,
-                table.base_path,
-                timeline_folder(table.base_path, snapshot.config),
-                native=snapshot.config.version.has_native_logs,
-            ),
-            instant,
-            request.operation.action(is_merge_on_read=snapshot.config.is_merge_on_read),
-            table.owner,
-            participants=(DeltaCommit(table.storage, table.base_path, instant, table.clock),),
-        )
+        action = request.operation.action(is_merge_on_read=snapshot.config.is_merge_on_read)
+        attempt = table.write_attempt(snapshot, instant, action)
         fence()
         attempt.claim()
         attempt.announce(_plan(request.operation))

@@ -28,10 +28,12 @@ from dataclasses import dataclass
 from lakeward.format.timeline.instant import Instant, is_before
 from lakeward.table.file_system_view import GroupId
 from lakeward.table.timeline.timeline import WRITE_ACTIONS, Timeline
+from lakeward.write.keyed_rows import BUCKET_DIGITS
 
 _REMEMBERED = frozenset({*WRITE_ACTIONS, "clustering", "compaction"})
 _COMPACT = "COMPACT"
-BUCKET_DIGITS = 8
+_GROUP_DIGITS = 7
+"""The most that the number has behind the last `-` of a file id; what is longer belongs to its uuid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,4 +118,4 @@ def _comparable(group: GroupId, *, by_bucket: bool) -> GroupId:
     if by_bucket:
         return (partition_path, file_id[:BUCKET_DIGITS])
     head, dash, tail = file_id.rpartition("-")
-    return (partition_path, head if dash and len(tail) < BUCKET_DIGITS and tail.isdigit() else file_id)
+    return (partition_path, head if dash and len(tail) <= _GROUP_DIGITS and tail.isdigit() else file_id)

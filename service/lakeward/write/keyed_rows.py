@@ -24,6 +24,9 @@ ORDER: Final = "_lakeward_order"
 PLACE: Final = "_lakeward_place"
 TARGET: Final = "_lakeward_target"
 
+BUCKET_DIGITS: Final = 8
+"""So many has the number of a bucket, with which the ids of its file groups begin."""
+
 _KEYS = (pa.field(RECORD_KEY, pa.string()), pa.field(PARTITION_PATH, pa.string()))
 
 

@@ -40,11 +40,10 @@ from lakeward.read.slice_input import SliceInput
 from lakeward.read.table_rules import merge_rules
 from lakeward.table.file_group import FileGroup, FileSlice, FrozenGroup
 from lakeward.table.snapshot import TableSnapshot
+from lakeward.write.keyed_rows import BUCKET_DIGITS
 from lakeward.write.request import FileSizes, IndexKind, WriteOperation, WriteRequest
 from lakeward.write.target import Assignment, HandleKind, Share, Workload, WriteTarget
 
-_DIGITS: Final = 8
-"""So many has the number of a bucket, with which the ids of its file groups begin."""
 _LIKELY_BUCKETS: Final = 10_000
 """A random id has eight decimal digits in front in one of forty cases, and a number below this in one of 400,000."""
 _NAMED: Final = 3
@@ -111,8 +110,8 @@ def average_row_bytes(commits: Iterable[CommitMetadata], sizes: FileSizes) -> in
 
 def bucket_of(file_id: str) -> int | None:
     """The number of the bucket that a file id begins with; None where it begins with none."""
-    digits = file_id[:_DIGITS]
-    return int(digits) if len(digits) == _DIGITS and digits.isascii() and digits.isdigit() else None
+    digits = file_id[:BUCKET_DIGITS]
+    return int(digits) if len(digits) == BUCKET_DIGITS and digits.isascii() and digits.isdigit() else None
 
 
 def _replaced(snapshot: TableSnapshot, workload: Workload, request: WriteRequest) -> dict[str, tuple[str, ...]]:
@@ -177,7 +176,7 @@ class _Placing:
             self._rows_per_file = max(request.sizes.max_file // row_bytes, 1)
         self._new_uuid = new_uuid
         self._memory_bytes = memory_bytes
-        self._is_merge_on_read = snapshot.config.table_type == "MERGE_ON_READ"
+        self._is_merge_on_read = snapshot.config.is_merge_on_read
         self._groups: dict[str, dict[str, FileGroup]] = defaultdict(dict)
         self._frozen: dict[str, dict[str, FrozenGroup]] = defaultdict(dict)
         for group in snapshot.file_groups:
@@ -202,7 +201,7 @@ class _Placing:
                 self.places[partition_path, bucket] = ()
                 continue
             else:
-                file_id = f"{bucket}{self._new_uuid()[_DIGITS:]}-0"
+                file_id = f"{bucket}{self._new_uuid()[BUCKET_DIGITS:]}-0"
                 target = self._add(HandleKind.CREATE, partition_path, file_id, rows_expected=count)
             self.places[partition_path, bucket] = (Share(target, count),)
 

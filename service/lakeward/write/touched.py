@@ -14,7 +14,6 @@ from lakeward.errors import NotFound
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.format.timeline.instant import Instant, State, instant_file_name
 from lakeward.format.timeline.replace_metadata import read_clustered_groups
-from lakeward.table.file_system_view import GroupId
 from lakeward.table.table_config import TableConfig
 from lakeward.table.timeline.instant_content import InstantContents
 from lakeward.write.conflicts import Touched
@@ -36,12 +35,7 @@ def read_touched(contents: InstantContents, config: TableConfig, instant: Instan
 
 def _written(contents: InstantContents, config: TableConfig, name: str) -> Touched:
     metadata = read_commit_metadata(contents.read(name), file=name, layout=config.layout)
-    groups: set[GroupId] = set()
-    for partition_path, stats in metadata.partition_to_write_stats.items():
-        groups.update((partition_path, stat.file_id) for stat in stats if stat.file_id)
-    for partition_path, file_ids in metadata.partition_to_replace_file_ids.items():
-        groups.update((partition_path, file_id) for file_id in file_ids)
-    return Touched(frozenset(groups), metadata.operation_type)
+    return Touched(metadata.file_groups, metadata.operation_type)
 
 
 def _name(config: TableConfig, instant: Instant, state: State) -> str:

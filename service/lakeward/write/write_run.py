@@ -31,6 +31,7 @@ from lakeward.execute.before_writing import check_writers_stopped
 from lakeward.execute.life_cycle import Unpublished
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.file_name import parse_data_file
+from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.format.partition_metadata import PROPERTIES_NAME, PartitionMetadata, write_partition_metadata
 from lakeward.plan.eligibility import TableService
 from lakeward.read.table_rules import merge_rules
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from lakeward.commit.metadata.changes import NewFile
     from lakeward.commit.metadata.writer import DeltaCommitWriter
 
-_RECORD_INDEX = "record_index"
 _TELL_SECONDS = 2.0
 
 
@@ -99,6 +99,10 @@ class WriteRun:
     @property
     def replaced(self) -> Mapping[str, tuple[str, ...]]:
         return self._done.assignment.replaced
+
+    @property
+    def _replaced_groups(self) -> tuple[GroupId, ...]:
+        return tuple((path, file_id) for path, file_ids in self.replaced.items() for file_id in file_ids)
 
     def work(self) -> None:
         table, begun = self._table, self._begun
@@ -183,7 +187,7 @@ class WriteRun:
             sizes=request.sizes,
             codec=table.options.codec,
             verify=table.options.verify,
-            wants_keys=_RECORD_INDEX in config.built_metadata_partitions,
+            wants_keys=RECORD_INDEX in config.built_metadata_partitions,
             memory_bytes=table.options.memory_bytes,
         )
 
@@ -210,7 +214,7 @@ class WriteRun:
                 for result in self.results
                 if result.key_changes is not None
             ),
-            replaced=tuple((path, file_id) for path, file_ids in self.replaced.items() for file_id in file_ids),
+            replaced=self._replaced_groups,
             deleted_partitions=request.partitions if request.operation is WriteOperation.DELETE_PARTITION else (),
         )
 
@@ -231,18 +235,19 @@ class WriteRun:
     def _check_conflicts(self, snapshot: TableSnapshot) -> None:
         table, begun = self._table, self._begun
         contents = InstantContents(table.storage, table.base_path, snapshot.config, snapshot.timeline)
-        replaced = {(path, file_id) for path, file_ids in self.replaced.items() for file_id in file_ids}
         conflict = find_conflict(
             snapshot.timeline,
             begun.seen,
             begun.instant,
-            {*self._groups, *replaced},
+            {*self._groups, *self._replaced_groups},
             is_merge_on_read=snapshot.config.is_merge_on_read,
             by_bucket=begun.request.index is IndexKind.BUCKET,
             touched=partial(read_touched, contents, snapshot.config),
         )
         if conflict is not None:
-            raise _met(self.name, f"{conflict.action} {conflict.instant} wrote to it meanwhile", conflict.group)
+            raise _met(
+                self.name, f"Since it began {conflict.action} {conflict.instant} wrote to it meanwhile.", conflict.group
+            )
         if snapshot.schema is not None and snapshot.schema not in (self._done.snapshot.schema, self._schema):
             raise Conflict(
                 f"The columns of {table.base_path} changed while {self.name} ran.",
@@ -256,16 +261,16 @@ class WriteRun:
         for target in self._done.assignment.targets:
             group: GroupId = (target.partition_path, target.file_id)
             if target.kind is not HandleKind.CREATE and group in snapshot.replaced:
-                raise _met(self.name, f"it was replaced by {snapshot.replaced[group]}", group)
+                raise _met(self.name, f"It was replaced by {snapshot.replaced[group]}.", group)
             if target.kind is not HandleKind.MERGE:
                 continue
             assert target.slice is not None
             slice_ = newest.get(group)
             base = None if slice_ is None or slice_.base_file is None else slice_.base_file.path
             if base != target.slice.base_file or (slice_ is not None and slice_.log_files):
-                raise _met(self.name, "its newest file slice is another one now", group)
+                raise _met(self.name, "Its newest file slice is another one now.", group)
             if group in held:
-                raise _met(self.name, f"{held[group]} is planned over it", group)
+                raise _met(self.name, f"Since it began {held[group]} is planned over it.", group)
 
     def _winners(self) -> list[Winner]:
         return [
@@ -304,7 +309,7 @@ class WriteRun:
 def _met(name: str, why: str, group: GroupId) -> Conflict:
     return Conflict(
         f"{name} met another writer in file group {group[1]}.",
-        why=f"Since it began {why}." if not why.startswith("it") else f"{why[:1].upper()}{why[1:]}.",
+        why=why,
         remedy="Write the rows again; nothing of this write was published.",
         file_group=group,
     )

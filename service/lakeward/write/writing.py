@@ -28,7 +28,7 @@ from lakeward.write.input.schema import evolve
 from lakeward.write.planning import assign_rows
 from lakeward.write.refusals import check_request
 from lakeward.write.request import WriteOperation, WriteRequest
-from lakeward.write.tagging.choosing import choose_tagging
+from lakeward.write.tagging.choosing import check_tagging
 from lakeward.write.target import Assignment, TargetResult
 from lakeward.write.write_run import WriteRun
 
@@ -118,7 +118,7 @@ def _checked_schema(
     """The table's schema from this write on, where nothing stands against it so far."""
     check_request(snapshot, request)
     check_rows_can_be_written(table.storage, snapshot)
-    choose_tagging(table.storage, snapshot, request, clock=table.clock)  # raises what the work would
+    check_tagging(table.storage, snapshot, request)
     return _schema(snapshot, request, columns)
 
 

@@ -12,22 +12,18 @@ Keeps:   1. an attempt of ours that was not complete can publish nothing once th
 
 from __future__ import annotations
 
-from lakeward.commit.attempt import Attempt, write_place
 from lakeward.commit.attempt_files import COMMIT_FILE, attempt_folder
 from lakeward.commit.heartbeat import find_intent
 from lakeward.commit.heartbeat_line import CommitIntent
 from lakeward.commit.lock.table_lock import Fence
-from lakeward.commit.metadata.delta_commit import DeltaCommit
 from lakeward.commit.transition import WriteAction
 from lakeward.errors import Conflict
 from lakeward.execute.serviced_table import ServicedTable
-from lakeward.format.timeline.commit_metadata import CommitMetadata, read_commit_metadata
+from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.format.timeline.instant import is_before, parse_instant
 from lakeward.plan.rollback import RollbackDecision, Step
 from lakeward.storage.storage import join
-from lakeward.table.file_system_view import GroupId
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.table_config import timeline_folder
 from lakeward.table.timeline.instant_content import InstantContents
 
 
@@ -38,18 +34,7 @@ def finish_write(table: ServicedTable, snapshot: TableSnapshot, decision: Rollba
     judged = table.liveness(decision.instant)
     if decision.step is not Step.ROLL_BACK or action is None or judged.owner is None:
         return False
-    attempt = Attempt(
-        write_place(
-            table.storage,
-            table.base_path,
-            timeline_folder(table.base_path, snapshot.config),
-            native=snapshot.config.version.has_native_logs,
-        ),
-        decision.instant,
-        action,
-        table.owner,
-        participants=(DeltaCommit(table.storage, table.base_path, decision.instant, table.clock),),
-    )
+    attempt = table.write_attempt(snapshot, decision.instant, action)
     fence()
     if attempt.fence_off():
         return False
@@ -67,7 +52,7 @@ def finish_write(table: ServicedTable, snapshot: TableSnapshot, decision: Rollba
 def _check_fits(table: ServicedTable, snapshot: TableSnapshot, instant: str, intent: CommitIntent) -> None:
     staged = join(attempt_folder(table.base_path, instant, intent.attempt), COMMIT_FILE)
     layout = snapshot.config.layout
-    groups = _groups(read_commit_metadata(table.storage.read(staged), file=staged, layout=layout))
+    groups = read_commit_metadata(table.storage.read(staged), file=staged, layout=layout).file_groups
     stated = parse_instant(intent.completed, layout)
     since = stated.completion_time if stated is not None else None
     contents = InstantContents(table.storage, table.base_path, snapshot.config, snapshot.timeline)
@@ -75,21 +60,10 @@ def _check_fits(table: ServicedTable, snapshot: TableSnapshot, instant: str, int
         if each.completion_time is None or since is None or not is_before(since, each.completion_time):
             continue
         theirs = read_commit_metadata(contents.read(each.file_name), file=each.file_name, layout=layout)
-        if met := groups & _groups(theirs):
+        if met := groups & theirs.file_groups:
             raise Conflict(
                 f"{instant} was about to be published when its process died, and fits the table no more.",
                 why=f"{each.file_name} wrote to {min(met)[1]} since.",
                 remedy="Let a Hudi writer of the table roll it back, and write its rows again.",
                 file_group=min(met),
             )
-
-
-def _groups(metadata: CommitMetadata) -> frozenset[GroupId]:
-    written = {
-        (path, stat.file_id)
-        for path, stats in metadata.partition_to_write_stats.items()
-        for stat in stats
-        if stat.file_id
-    }
-    replaced = {(path, each) for path, ids in metadata.partition_to_replace_file_ids.items() for each in ids}
-    return frozenset(written | replaced)

@@ -116,6 +116,18 @@ class CommitMetadata:
         """Avro JSON of the table's columns, without meta fields."""
         return self.extra_metadata.get("schema")
 
+    @property
+    def file_groups(self) -> frozenset[tuple[str, str]]:
+        """(partition path, file id) of each file group that was written or replaced."""
+        written = (
+            (path, stat.file_id)
+            for path, stats in self.partition_to_write_stats.items()
+            for stat in stats
+            if stat.file_id
+        )
+        replaced = ((path, each) for path, ids in self.partition_to_replace_file_ids.items() for each in ids)
+        return frozenset((*written, *replaced))
+
 
 WrittenFiles = Mapping[str, Mapping[str, int | None]]
 """Maps a partition path to the path of each file that a commit wrote, and its size where the commit says it."""

@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from lakeward.errors import Unsupported
 from lakeward.kernel import I32, I32_IN, I64_IN, U8_IN, kernel, types
+from lakeward.write.keyed_rows import BUCKET_DIGITS
 
 _Bytes = npt.NDArray[np.uint8]
 
@@ -34,7 +35,6 @@ _NULL: Final = np.frombuffer(b"__null__", dtype=np.uint8)
 _EMPTY: Final = np.frombuffer(b"__empty__", dtype=np.uint8)
 _POSITIVE: Final = np.uint32(0x7FFFFFFF)
 _ENDLESS: Final = np.int64(-1)
-DIGITS: Final = 8
 
 
 def bucket_places(keys: pa.StringArray, fields: tuple[str, ...], buckets: int) -> pa.StringArray:
@@ -48,7 +48,7 @@ def bucket_places(keys: pa.StringArray, fields: tuple[str, ...], buckets: int) -
         buckets: of a partition, at least one.
     """
     numbers = bucket_numbers(keys, fields, buckets)
-    names = pa.array([f"{number:0{DIGITS}d}" for number in range(buckets)], pa.string())
+    names = pa.array([f"{number:0{BUCKET_DIGITS}d}" for number in range(buckets)], pa.string())
     return names.take(pa.array(numbers))
 
 

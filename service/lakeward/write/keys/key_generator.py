@@ -26,6 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.errors import Refused, Unsupported, UsageError
+from lakeward.table.new_keys import inferred_kind
 from lakeward.table.table_config import SLASHES_IN_DATES, TableConfig
 from lakeward.write.keys.partition_path import PathStyle, check_paths, path_parts
 from lakeward.write.keys.timestamp_path import TimestampPaths, timestamp_paths
@@ -174,9 +175,7 @@ def names_its_field(keys: Iterable[str], field: str) -> bool | None:
 def _kind(config: TableConfig) -> str:
     named = config.key_generator
     if not named:
-        if not config.partition_fields:
-            return "NON_PARTITION"
-        return "SIMPLE" if len(config.record_key_fields) == len(config.partition_fields) == 1 else "COMPLEX"
+        return inferred_kind(config.record_key_fields, config.partition_fields).value
     kind = _KINDS.get(named.removeprefix(_PACKAGE), named.upper().removesuffix("_AVRO"))
     if kind not in _KINDS.values():
         raise _refused_kind(config, "This release makes keys of SIMPLE, COMPLEX, NON_PARTITION and TIMESTAMP.")

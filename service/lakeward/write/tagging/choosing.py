@@ -13,7 +13,7 @@ from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.table_config import hoodie_folder
 from lakeward.write.request import IndexKind, WriteOperation, WriteRequest
 from lakeward.write.tagging.bucket import BucketTagging
-from lakeward.write.tagging.record_index import RecordIndexTagging
+from lakeward.write.tagging.record_index import RecordIndexTagging, check_record_index
 from lakeward.write.tagging.simple import SimpleTagging
 from lakeward.write.tagging.tagging import NewKeys, Tagging
 
@@ -21,7 +21,7 @@ _OTHER_BUCKETS = ".bucket_index"
 """The folder below `.hoodie` in which Hudi keeps the buckets of consistent hashing, and numbers by partition."""
 
 
-def choose_tagging(storage: Storage, snapshot: TableSnapshot, request: WriteRequest, *, clock: Clock) -> Tagging:
+def check_tagging(storage: Storage, snapshot: TableSnapshot, request: WriteRequest) -> None:
     """Raises `UsageError` for what does not fit together, and `Refused` for a table that has another kind of index."""
     if not snapshot.config.populate_meta_fields:
         raise Refused(
@@ -30,12 +30,22 @@ def choose_tagging(storage: Storage, snapshot: TableSnapshot, request: WriteRequ
             remedy="Write it with Hudi; Lakeward's services work on it as on others.",
         )
     if request.index is IndexKind.BUCKET:
-        return _buckets(storage, snapshot, request)
-    if request.buckets is not None or request.bucket_fields:
+        _check_buckets(storage, snapshot, request)
+    elif request.buckets is not None or request.bucket_fields:
         raise UsageError(
             f"Buckets are named, and the index is {request.index}.",
             remedy="Name the bucket index, or leave the buckets out.",
         )
+    elif request.index is IndexKind.RECORD and request.operation.finds_keys:
+        check_record_index(storage, snapshot)
+
+
+def choose_tagging(storage: Storage, snapshot: TableSnapshot, request: WriteRequest, *, clock: Clock) -> Tagging:
+    """Raises what `check_tagging` does."""
+    check_tagging(storage, snapshot, request)
+    if request.index is IndexKind.BUCKET:
+        assert request.buckets is not None, "it was checked"
+        return BucketTagging(request.bucket_fields or snapshot.config.record_key_fields, request.buckets)
     if not request.operation.finds_keys:
         return NewKeys()
     if request.index is IndexKind.RECORD:
@@ -44,7 +54,7 @@ def choose_tagging(storage: Storage, snapshot: TableSnapshot, request: WriteRequ
     return SimpleTagging.of(snapshot)
 
 
-def _buckets(storage: Storage, snapshot: TableSnapshot, request: WriteRequest) -> BucketTagging:
+def _check_buckets(storage: Storage, snapshot: TableSnapshot, request: WriteRequest) -> None:
     if request.buckets is None or request.buckets < 1:
         raise UsageError(
             "The bucket index needs the number of buckets in a partition.",
@@ -65,4 +75,3 @@ def _buckets(storage: Storage, snapshot: TableSnapshot, request: WriteRequest) -
             "each partition.",
             remedy="Write it with Hudi; Lakeward's services work on it as on others.",
         )
-    return BucketTagging(request.bucket_fields or keys, request.buckets)

@@ -50,22 +50,9 @@ class RecordIndexTagging:
 
     @classmethod
     def of(cls, storage: Storage, snapshot: TableSnapshot, *, folds: bool, clock: Clock) -> RecordIndexTagging:
-        """Raises `Refused` for a table without the index, or with one of its own for each partition."""
-        config, base_path = snapshot.config, snapshot.base_path
-        if RECORD_INDEX not in config.built_metadata_partitions:
-            raise Refused(
-                "The table has no record index.",
-                why="`hoodie.table.metadata.partitions` in its properties does not name it.",
-                remedy="Write with the index of the table's other writers, or let Hudi build the record index first.",
-            )
-        if load_index_definitions(storage, base_path, config).is_partitioned_record_index:
-            raise Refused(
-                "The table has a record index for each of its partitions, which this release does not write by.",
-                why="There a key may live in several partitions at once.",
-                remedy="Write with the simple index, or with Hudi.",
-            )
+        """The table is one that `check_record_index` passed."""
         table = load_metadata_table(
-            storage, base_path, config, snapshot.timeline, clock=clock, partitions=[RECORD_INDEX]
+            storage, snapshot.base_path, snapshot.config, snapshot.timeline, clock=clock, partitions=[RECORD_INDEX]
         )
         groups = {(group.partition_path, group.file_id) for group in snapshot.file_groups}
         frozen = {(group.partition_path, group.file_id) for group in snapshot.frozen}
@@ -101,3 +88,20 @@ class RecordIndexTagging:
             there = [place for place in places if place[1:] in self.groups]
             if there:
                 yield pa.RecordBatch.from_arrays([pa.array(each) for each in zip(*there, strict=True)], schema=FOUND)
+
+
+def check_record_index(storage: Storage, snapshot: TableSnapshot) -> None:
+    """Raises `Refused` for a table without the index, or with one of its own for each partition."""
+    config = snapshot.config
+    if RECORD_INDEX not in config.built_metadata_partitions:
+        raise Refused(
+            "The table has no record index.",
+            why="`hoodie.table.metadata.partitions` in its properties does not name it.",
+            remedy="Write with the index of the table's other writers, or let Hudi build the record index first.",
+        )
+    if load_index_definitions(storage, snapshot.base_path, config).is_partitioned_record_index:
+        raise Refused(
+            "The table has a record index for each of its partitions, which this release does not write by.",
+            why="There a key may live in several partitions at once.",
+            remedy="Write with the simple index, or with Hudi.",
+        )
