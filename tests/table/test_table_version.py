@@ -5,25 +5,32 @@ from __future__ import annotations
 import pytest
 
 from lakeward.table.table_config import TableConfig
-from lakeward.table.table_version import COMPACTABLE_VERSIONS, LOG_COMPACTION_VERSION, WRITABLE_VERSIONS, TableVersion
+from lakeward.table.table_version import (
+    COMPACTABLE_VERSIONS,
+    LOG_COMPACTION_VERSION,
+    RELEASED_VERSIONS,
+    WRITABLE_VERSIONS,
+    TableVersion,
+)
 
 ABILITIES = sorted(name for name in vars(TableVersion) if name.startswith("has_"))
 
 
 @pytest.mark.parametrize(
     ("number", "layout", "writable"),
-    [(None, 1, False), (6, 1, False), (7, 1, False), (8, 2, True), (9, 2, True), (10, 2, False)],
+    [(None, 1, False), (6, 1, False), (7, 1, False), (8, 2, True), (9, 2, True), (10, 2, True), (11, 2, False)],
 )
 def test_which_versions_are_writable(number: int | None, layout: int, writable: bool):
     """Keeps 1 of table/table_version: no number and unknown numbers are not writable; layout 2 came with version 8."""
     version = TableVersion(number)
 
     assert (version.timeline_layout, version.is_writable) == (layout, writable)
-    assert version.is_too_new == (number == 10)
-    assert (str(number) in WRITABLE_VERSIONS.split()) == writable
+    assert version.is_too_new == (number == 11)
+    assert (str(number) in WRITABLE_VERSIONS.replace(",", "").split()) == writable
+    assert (str(number) in RELEASED_VERSIONS.split()) == (writable and number != 10)
     assert (
         version.is_compactable
-        == (writable or number == 6)
+        == (number in (6, 8, 9))
         == (str(number) in COMPACTABLE_VERSIONS.replace(",", "").split())
     )
 

@@ -50,7 +50,7 @@ from lakeward.table.table_config import (
     UNAVAILABLE_VALUE,
     payload_name,
 )
-from lakeward.table.table_version import COMPACTABLE_VERSIONS, LOG_COMPACTION_VERSION, WRITABLE_VERSIONS
+from lakeward.table.table_version import COMPACTABLE_VERSIONS, LOG_COMPACTION_VERSION, RELEASED_VERSIONS
 from lakeward.table.timeline.timezone import ZoneSource
 
 _METADATA_BOOTSTRAP_INSTANT = "00000000000001"
@@ -124,7 +124,7 @@ def unknown_version(snapshot: TableSnapshot) -> Iterator[Finding]:
 def version_of_appended_logs(snapshot: TableSnapshot) -> Iterator[Finding]:
     if _has_appended_logs(snapshot):
         yield _at(
-            "hoodie.table.version", value=snapshot.config.version, known=WRITABLE_VERSIONS.replace(" and ", " or ")
+            "hoodie.table.version", value=snapshot.config.version, known=RELEASED_VERSIONS.replace(" and ", " or ")
         )
 
 

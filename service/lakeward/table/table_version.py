@@ -2,7 +2,7 @@
 
     version          6       8       9       10
     timeline layout  1       2       2       2
-    writable                 yes     yes
+    writable                 yes     yes     yes
     compactable      yes     yes     yes
     logs of one write        yes     yes     yes
     merge mode       payload stored  stored  stored
@@ -27,12 +27,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-_WRITABLE: Final = (8, 9)
-_COMPACTABLE: Final = (6, *_WRITABLE)
-_KNOWN: Final = (*_COMPACTABLE, 10)
+_RELEASED: Final = (8, 9)
+_WRITABLE: Final = (*_RELEASED, 10)
+_COMPACTABLE: Final = (6, *_RELEASED)
+_KNOWN: Final = (6, *_WRITABLE)
 
-WRITABLE_VERSIONS: Final = " and ".join(map(str, _WRITABLE))
+WRITABLE_VERSIONS: Final = "8, 9 and 10"
 """The versions that this release changes, as messages name them."""
+
+RELEASED_VERSIONS: Final = " and ".join(map(str, _RELEASED))
+"""The versions that this release changes and a release of Hudi writes."""
 
 COMPACTABLE_VERSIONS: Final = "6, 8 and 9"
 """The versions of which it compacts and verifies tables."""
@@ -59,7 +63,10 @@ class TableVersion:
 
     @property
     def is_writable(self) -> bool:
-        """This release changes tables of the version, and reads their metadata tables."""
+        """This release changes tables of the version, and reads and writes their metadata tables.
+
+        Which services run on version 10 is `plan/eligibility`'s.
+        """
         return self.number in _WRITABLE
 
     @property

@@ -267,7 +267,10 @@ def _check_files(view: MetadataView) -> list[Problem]:
     listed = set(view.listing.partitions())
     # Before the files: what is purged meanwhile is no difference then.
     standing = load_quarantine(view.storage, snapshot.base_path).standing()
-    differences = compare_with_storage(view.storage, snapshot.base_path, view.listing, _paths(view), snapshot.timeline)
+    native = snapshot.config.version.has_native_logs
+    differences = compare_with_storage(
+        view.storage, snapshot.base_path, view.listing, _paths(view), snapshot.timeline, native=native
+    )
     problems = []
     for found in differences:
         if found.kind is DifferenceKind.NOT_LISTED and join(found.partition_path, found.name) in standing:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import io
+import json
 import random
 import struct
 import tracemalloc
 from pathlib import Path
 
+import fastavro
 import pyarrow as pa
 import pytest
 
 from lakeward.errors import BrokenFile, Unsupported
 from lakeward.format.file_name import NativeLogName, parse_native_log
+from lakeward.format.hfile.reader import HFileReader
 from lakeward.format.hfile.writer import HFileWriter
 from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock, scan_blocks
 from lakeward.format.log.delete_block import encode_deletes
@@ -20,6 +23,7 @@ from lakeward.format.log.writer import block_head
 from lakeward.format.metadata import log_file as metadata_log_file
 from lakeward.format.metadata.log_file import (
     MetadataBlock,
+    NativeMetadataDeletes,
     metadata_blocks,
     native_metadata_block,
     write_metadata_deletes,
@@ -193,15 +197,33 @@ def test_a_native_log_is_the_hfile_of_an_inline_one(entries: list[tuple[str, byt
 
 
 def test_a_native_log_of_deletes_is_its_keys():
-    """No path of Hudi's is known to write one into a metadata table, and its writer could."""
+    """Keeps 2 of format/metadata/log_file: its values are the keys once more, as a record of such a file's schema."""
+    sink = io.BytesIO()
+    writer = NativeMetadataDeletes(sink, instant=T, schema_json="{}")
+    for keys in (["a"], ["ü" * 40]):
+        writer.add(keys)
+    stats = writer.close()
+    data = sink.getvalue()
+    assert (stats.entries, stats.size_bytes) == (2, len(data))
+    name = native_name("1.deletes.hfile").text
+    (found,) = metadata_blocks(io.BytesIO(data), len(data), f"files/{name}")
+    assert isinstance(found, MetadataBlock)
+    assert (found.hfile, found.deleted_keys, found.instant, found.where) == (None, ("a", "ü" * 40), T, f"files/{name}")
+    hfile = HFileReader(io.BytesIO(data), length=len(data), name="x")
+    schema = fastavro.parse_schema(json.loads(hfile.info["schema"]))
+    for key, value in hfile.entries():
+        assert fastavro.schemaless_reader(io.BytesIO(value), schema, None) == {"_hoodie_record_key": key.decode()}
+
+
+def test_a_native_log_of_deletes_may_hold_any_values():
+    """Its keys are what it says."""
     sink = io.BytesIO()
     writer = HFileWriter(sink)
-    for key in ("a", "ü"):
-        writer.add(key.encode(), b"")
+    writer.add(b"a", b"")
     writer.finish({"hudi.log.format.metadata": b'{"SCHEMA":"{}"}'})
     data = sink.getvalue()
     found = native_metadata_block(io.BytesIO(data), len(data), native_name("1.deletes.hfile"), where="files/x")
-    assert (found.hfile, found.deleted_keys, found.instant) == (None, ("a", "ü"), T)
+    assert (found.hfile, found.deleted_keys, found.instant) == (None, ("a",), T)
 
 
 def test_other_native_logs_of_a_metadata_table_are_refused():

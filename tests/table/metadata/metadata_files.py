@@ -6,7 +6,7 @@ Instants are two digits here and become seconds of one minute. Keys go to the fi
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from lakeward.format.log.delete_block import encode_deletes
 from lakeward.format.log.writer import block_head
 from lakeward.format.metadata.codec import metadata_codec
 from lakeward.format.metadata.key import ALL_PARTITIONS, file_group_index
-from lakeward.format.metadata.log_file import write_metadata_log
+from lakeward.format.metadata.log_file import NativeMetadataDeletes, write_metadata_log, write_native_metadata_log
 from lakeward.format.metadata.record import FileEntry, FilesRecord, MetadataRecord, RecordIndexRecord
 from lakeward.format.partition_metadata import PROPERTIES_NAME
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, write_commit_metadata
@@ -101,9 +101,10 @@ def sizes(record: MetadataRecord) -> dict[str, int]:
 
 
 class MetadataFiles:
-    def __init__(self, base: Path, **groups: int | list[str]) -> None:
+    def __init__(self, base: Path, *, native: Callable[[], bool] | None = None, **groups: int | list[str]) -> None:
         """
         Args:
+            native: the table has version 10; whether the next log is a native one.
             groups: for each partition of the metadata table how many file groups it has, or their ids.
         """
         self.base = base
@@ -115,7 +116,8 @@ class MetadataFiles:
             for partition, of in (groups or {"files": 1}).items()
         }
         self._tokens = 0
-        shared = {"hoodie.table.version": "9", "hoodie.timeline.layout.version": "2"}
+        self._native = native
+        shared = {"hoodie.table.version": "9" if native is None else "10", "hoodie.timeline.layout.version": "2"}
         own = {"hoodie.table.name": "t", "hoodie.table.metadata.partitions": ",".join(self.groups)}
         self.set_properties(base, shared | own)
         metadata = {
@@ -213,8 +215,10 @@ class MetadataFiles:
     def log(
         self, partition: str, group: str, number: str, records: Records, *, block_instant: str | None = None
     ) -> Path:
-        """One log file: a block of the records, and one of those that are deleted."""
+        """One log file: a block of the records, and one of those that are deleted; or one native file of each."""
         instant = time(block_instant or number)
+        if self._native is not None and self._native():
+            return self.native_log(partition, group, number, records, instant=instant)
         path = self.metadata / partition / f".{group}_{time(number)}.log.1_{self._token()}"
         encode = metadata_codec(SCHEMA).encode
         kept = sorted((key.encode(), encode(record)) for key, record in records.items() if record is not None)
@@ -227,6 +231,26 @@ class MetadataFiles:
                 (content,) = encode_deletes(pa.array(deleted), None, partition_path=partition, bytes_max=1 << 20)
                 sink.write(block(BlockType.DELETE, instant, content))
         return path
+
+    def native_log(
+        self, partition: str, group: str, number: str, records: Records, *, instant: str | None = None
+    ) -> Path:
+        """The file of the records, or of what is deleted where it is all."""
+        start, instant = f"{group}_{self._token()}_{time(number)}_1", instant or time(number)
+        rows, deletes = (self.metadata / partition / f"{start}.{kind}.hfile" for kind in ("log", "deletes"))
+        encode = metadata_codec(SCHEMA).encode
+        kept = {key: encode(record) for key, record in records.items() if record is not None}
+        deleted = records.keys() - kept.keys()
+        if kept or not deleted:
+            with rows.open("xb") as sink:
+                entries = [(key, kept[key]) for key in sorted(kept, key=str.encode)]
+                write_native_metadata_log(sink, instant=instant, schema_json=SCHEMA, entries=entries)
+        if deleted:
+            with deletes.open("xb") as sink:
+                writer = NativeMetadataDeletes(sink, instant=instant, schema_json=SCHEMA)
+                writer.add(sorted(deleted, key=str.encode))
+                writer.close()
+        return rows if kept or not deleted else deletes
 
     def base_file(
         self,

@@ -144,6 +144,16 @@ def test_files_of_archived_instants_must_be_listed():
     assert {d.name for d in different} == {base_name("03"), base_name("05")}
 
 
+def test_native_logs_must_be_listed_in_the_version_that_has_them():
+    """In others such a file is no file of the table, and is refused by its name."""
+    known = timeline(f"{time('05')}_{time('06')}.deltacommit")
+    names = [f"f1_0-0-0_{time(number)}_1.{kind}.parquet" for number in ("05", "07") for kind in ("log", "deletes")]
+    stored = [FileStatus(f"/t/{name}", 10, 1.0, False) for name in names]
+
+    assert [d.name for d in find_differences("", [], stored, known, native=True)] == sorted(names[:2])
+    assert find_differences("", [], stored, known) == ()
+
+
 def test_a_table_of_the_oldest_supported_version(tmp_path: Path):
     """Written by Hudi 1.0.2: its listing is the storage's, its record index says where its query finds each row."""
     with tarfile.open(GOLDEN / "v8_metadata" / "table.tar.xz") as archive:

@@ -172,7 +172,7 @@ def test_a_table_has_a_metadata_table_when_its_files_are_in_it():
 @pytest.mark.parametrize(
     ("key", "value", "error"),
     [
-        ("hoodie.table.version", "10", "version 10"),
+        ("hoodie.table.version", "11", "version 11"),
         ("hoodie.table.version", "6", "version 6"),
         ("hoodie.table.base.file.format", "PARQUET", "PARQUET"),
         ("hoodie.compaction.payload.class", "org.example.Payload", "merged by Payload"),
@@ -218,6 +218,20 @@ def test_a_file_name_that_is_not_understood_is_refused(table: MetadataFiles, nam
 
     with pytest.raises(Unsupported, match="not understood"):
         table.load()
+
+
+@pytest.mark.parametrize("end", ["01.log.hfile", "1.cdc.hfile", "1.log.hfile"])
+def test_which_native_names_are_understood(tmp_path: Path, table: MetadataFiles, end: str):
+    """Native logs are of version 10; no metadata table has logs of changes, nor names that are not Hudi's."""
+    of_version_10 = MetadataFiles(tmp_path / "10", native=lambda: True)
+    for each in (table, of_version_10):
+        each.delta("01", "02", **LOG)
+        (each.metadata / FILES / f"files-0000-0_0-0-0_{time('03')}_{end}").write_bytes(b"x")
+        if each is table or end != "1.log.hfile":
+            with pytest.raises(Unsupported, match="not understood"):
+                each.load()
+        else:
+            each.load()
 
 
 def test_what_file_systems_leave_behind_is_no_file_of_it(table: MetadataFiles):

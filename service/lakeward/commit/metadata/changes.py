@@ -31,7 +31,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from lakeward.format.file_name import parse_log_file
+from lakeward.format.file_name import parse_any_log
 from lakeward.format.metadata.key import (
     ALL_PARTITIONS,
     bloom_filter_key,
@@ -69,11 +69,11 @@ class NewFile:
 
     @property
     def is_base_file(self) -> bool:
-        return parse_log_file(self.name) is None
+        return parse_any_log(self.name, native=True) is None
 
     @property
     def is_change_log(self) -> bool:
-        log = parse_log_file(self.name)
+        log = parse_any_log(self.name, native=True)
         return log is not None and log.is_cdc
 
 
@@ -86,7 +86,7 @@ class DeletedFile:
 
     @property
     def is_base_file(self) -> bool:
-        return parse_log_file(self.name) is None
+        return parse_any_log(self.name, native=True) is None
 
 
 def files_records(

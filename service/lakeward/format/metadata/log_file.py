@@ -4,17 +4,20 @@
 
 A write of more keys than are sorted at once has several of each, those of type DELETE last.
 
-At table version 10 a log is the HFile alone (`.log.hfile`), with the same headers as one entry of its file info. One of
-deleted keys (`.deletes.hfile`) is read and never written: no path of Hudi's is known to make one.
+At table version 10 a log is the HFile alone (`.log.hfile`), with the same headers as one entry of its file info, and
+the deleted keys are in one beside it (`.deletes.hfile`). The name alone says which form a file has.
 
 Touches: the file it is given; a temporary file, where an HFile is too large to wait in memory for its length.
 Keeps:   1. memory is bounded by `SPOOL_BYTES`, whatever the number of entries;
          2. what `metadata_blocks` and `native_metadata_block` make of a file is what it was written from.
+Source:  HoodieNativeLogFormatWriter, HoodieNativeLogDeleteBlock and HoodieSchemas.createDeleteLogSchema of Hudi's
+         master: what a writer of the metadata table deletes goes into `.deletes.` of the base files' format.
 See:     docs/formats/native-logs.md
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 import struct
 import tempfile
@@ -25,7 +28,8 @@ from typing import BinaryIO, cast
 import pyarrow as pa
 
 from lakeward.errors import BrokenFile, Unsupported
-from lakeward.format.file_name import HFILE, NativeLogName
+from lakeward.format.avro.encoder import write_number
+from lakeward.format.file_name import HFILE, NativeLogName, parse_native_log
 from lakeward.format.hfile.reader import HFileReader
 from lakeward.format.hfile.writer import HFileWriter
 from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock, scan_blocks
@@ -39,6 +43,15 @@ SPOOL_BYTES = 8 * 1024 * 1024
 
 _COPY_BYTES = 1024 * 1024
 _SCHEMA_INFO = "schema"
+_DELETE_SCHEMA = json.dumps(
+    {
+        "type": "record",
+        "name": "hudi_delete_log_record",
+        "fields": [{"name": "_hoodie_record_key", "type": "string"}],
+    },
+    separators=(",", ":"),
+)
+"""What the values in a file of deletes are encoded by: the key once more, as in such files of any format."""
 _NO_DELETES = struct.pack(">ii", 3, 1) + b"\0"
 """The content of a delete block of version 3: the end of its array."""
 
@@ -122,6 +135,29 @@ def write_metadata_deletes(
     return MetadataLogStats(entries=len(keys), size_bytes=size)
 
 
+class NativeMetadataDeletes:
+    """Writes one file of keys that are taken out, at table version 10. Close it, or the sink holds no file."""
+
+    def __init__(self, sink: BinaryIO, *, instant: str, schema_json: str) -> None:
+        """
+        Args:
+            sink: at its beginning.
+            schema_json: what the values of records are encoded by.
+        """
+        self._writer = HFileWriter(sink)
+        self._footer = encode_footer(NativeLogFooter(instant, schema_json)) | {_SCHEMA_INFO: _DELETE_SCHEMA}
+
+    def add(self, keys: Iterable[str]) -> None:
+        """Ascending by their UTF-8 bytes, from call to call, too."""
+        for key in keys:
+            encoded = key.encode("utf-8")
+            self._writer.add(encoded, write_number(len(encoded)) + encoded)
+
+    def close(self) -> MetadataLogStats:
+        hfile = self._writer.finish({key: value.encode("utf-8") for key, value in self._footer.items()})
+        return MetadataLogStats(entries=hfile.entries, size_bytes=hfile.size_bytes)
+
+
 def empty_metadata_log(instant: str) -> bytes:
     """The log by which a file group of the metadata table comes to be: a block that deletes nothing."""
     head = block_head(BlockType.DELETE, {HeaderKey.INSTANT_TIME: instant}, len(_NO_DELETES))
@@ -131,8 +167,16 @@ def empty_metadata_log(instant: str) -> bytes:
 def metadata_blocks(file: BinaryIO, size: int, name: str) -> Iterator[MetadataBlock | CorruptBlock]:
     """The blocks of a log file of `size` bytes, in file order; torn ones as `CorruptBlock`, which readers skip.
 
-    `name` is how errors call the file. Raises `Unsupported` for blocks of other types.
+    A native log, which is whole once it is visible, is one block, and a torn one an error.
+
+    Args:
+        name: of the file, or its path, by which errors call it.
+
+    Raises `BrokenFile`, and `Unsupported` for blocks of other types and native logs of other formats.
     """
+    if (native := parse_native_log(name.rpartition("/")[2])) is not None:
+        yield native_metadata_block(file, size, native, where=name)
+        return
     for block in scan_blocks(file, size, name=name):
         if isinstance(block, CorruptBlock):
             yield block

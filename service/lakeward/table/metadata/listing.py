@@ -16,7 +16,7 @@ from enum import StrEnum
 
 from lakeward.clock import Clock
 from lakeward.errors import BrokenFile
-from lakeward.format.file_name import check_plain_name, check_relative_path, parse_data_file
+from lakeward.format.file_name import check_plain_name, check_relative_path, parse_any_data_file
 from lakeward.format.metadata.key import ALL_PARTITIONS, UNPARTITIONED, files_key
 from lakeward.format.metadata.partition import FILES
 from lakeward.format.metadata.record import FilesRecord, MetadataRecord
@@ -95,28 +95,44 @@ class ListingDifference:
 
 
 def compare_with_storage(
-    storage: Storage, base_path: str, listing: MetadataListing, paths: Iterable[str], timeline: Timeline
+    storage: Storage,
+    base_path: str,
+    listing: MetadataListing,
+    paths: Iterable[str],
+    timeline: Timeline,
+    *,
+    native: bool = False,
 ) -> tuple[ListingDifference, ...]:
     """Differences between the metadata table and the storage in these partitions; one listing each.
 
     `timeline` is that of the table before the listing was loaded, so what completes meanwhile is no difference. A clean
     that is under way is one: it deletes files before it says so. A caller that cannot rule that out lists twice.
+
+    Args:
+        native: the table's version has native logs.
     """
     wanted = sorted(set(paths))
     found = {path: storage.list(join(base_path, path)) for path in wanted}
     listed = {partition.path: partition.files for partition in listing.list_partitions(wanted)}
     return tuple(
-        difference for path in wanted for difference in find_differences(path, listed[path], found[path], timeline)
+        difference
+        for path in wanted
+        for difference in find_differences(path, listed[path], found[path], timeline, native=native)
     )
 
 
 def find_differences(
-    partition_path: str, listed: Iterable[FileStatus], stored: Iterable[FileStatus], timeline: Timeline
+    partition_path: str,
+    listed: Iterable[FileStatus],
+    stored: Iterable[FileStatus],
+    timeline: Timeline,
+    *,
+    native: bool = False,
 ) -> tuple[ListingDifference, ...]:
     """Differences in one partition, by name. Files of pending and failed instants are only in the storage, and rightly
     so."""
     listed_sizes = {status.name: status.size for status in listed}
-    stored_sizes = _data_files(stored)
+    stored_sizes = _data_files(stored, native=native)
     found = []
     for name in sorted(listed_sizes.keys() | stored_sizes.keys()):
         sizes = (listed_sizes.get(name), stored_sizes.get(name))
@@ -134,12 +150,16 @@ def _difference(name: str, listed: int | None, stored: int | None, timeline: Tim
     return DifferenceKind.OTHER_SIZE if listed != stored else None
 
 
-def _data_files(files: Iterable[FileStatus]) -> Mapping[str, int]:
-    return {status.name: status.size for status in files if not status.is_folder and (parse_data_file(status.name))}
+def _data_files(files: Iterable[FileStatus], *, native: bool) -> Mapping[str, int]:
+    return {
+        status.name: status.size
+        for status in files
+        if not status.is_folder and parse_any_data_file(status.name, native=native)
+    }
 
 
 def _is_committed(name: str, timeline: Timeline) -> bool:
-    parsed = parse_data_file(name)
+    parsed = parse_any_data_file(name, native=True)
     assert parsed is not None, "the others were left out"
     return timeline.completion_time(parsed.instant) is not None or timeline.is_before_start(parsed.instant)
 

@@ -31,7 +31,7 @@ from dataclasses import dataclass, replace
 
 from lakeward.clock import Clock
 from lakeward.errors import BrokenFile, NotATable, Unsupported
-from lakeward.format.file_name import HFILE, check_relative_path, parse_log_file
+from lakeward.format.file_name import HFILE, check_relative_path, parse_any_log
 from lakeward.format.metadata.partition import FILES
 from lakeward.format.timeline.instant import State, comparable_time
 from lakeward.format.timeline.rollback_metadata import read_restored, read_rollback_plan, read_rolled_back
@@ -104,7 +104,10 @@ def load_metadata_table(
     content = reader.read()
     if reader.broken:
         raise _broken(metadata_path, f"{reader.broken[0].file} cannot be read: {reader.broken[0].why}")
-    files = [_sort_partition(metadata_path, path, storage.list(join(metadata_path, path))) for path in wanted]
+    native = metadata_config.version.has_native_logs
+    files = [
+        _sort_partition(metadata_path, path, storage.list(join(metadata_path, path)), native=native) for path in wanted
+    ]
     valid = valid_instants(timeline, metadata_timeline)
     groups = _groups(storage, metadata_path, metadata_config, metadata_timeline, content, files)
     pending = set(content.pending_compactions.values())
@@ -225,21 +228,28 @@ def _refuse_log_compaction(metadata_path: str, timeline: Timeline) -> None:
             raise _unsupported(metadata_path, f"Its logs were compacted among themselves by {instant.time}.")
 
 
-def _sort_partition(metadata_path: str, partition: str, entries: Iterable[FileStatus]) -> PartitionFiles:
+def _sort_partition(
+    metadata_path: str, partition: str, entries: Iterable[FileStatus], *, native: bool
+) -> PartitionFiles:
     files = files_of(entries)
-    found = sort_files(partition, files, extension=HFILE)
+    found = sort_files(partition, files, extension=HFILE, native=native)
     for link in found.links:
         raise found_link(join(metadata_path, link.path))
-    for name in (*found.unrecognised, *(file.name for file in files if _is_strange_log(file.name))):
+    strange = [file.name for file in files if _is_strange_log(file.name, native=native)]
+    for name in (*found.unrecognised, *strange):
         raise _unsupported(metadata_path, f"The file name {name!r} in its partition {partition} is not understood.")
     if not found.base_files and not found.log_files:
         raise _broken(metadata_path, f"The table's properties name its partition {partition}, which holds no file.")
     return found
 
 
-def _is_strange_log(name: str) -> bool:
+def _is_strange_log(name: str, *, native: bool) -> bool:
+    """True for a log whose name is not understood, and for one of changes, which no metadata table has."""
+    log = parse_any_log(name, native=native)
+    if log is not None:
+        return log.is_cdc
     # Hadoop's checksummed local file system keeps `.x.crc` beside `x`.
-    return ".log." in name and not name.endswith(".crc") and parse_log_file(name) is None
+    return ".log." in name and not name.endswith(".crc")
 
 
 def _groups(
