@@ -25,7 +25,7 @@ class HandleKind(StrEnum):
     MERGE = "merge"
     """The rows onto a base file: a new one in its place."""
     APPEND = "append"
-    """A log file on a slice."""
+    """Logs on a slice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,8 @@ class WriteContext:
     wants_keys: bool
     """Whether the record index must learn which keys came and went (`TargetResult.key_changes`)."""
     memory_bytes: int = MEMORY_BYTES
+    has_native_logs: bool = False
+    """Logs are files of the base files' format (`TableVersion.has_native_logs`)."""
 
     @property
     def budget(self) -> MemoryBudget:

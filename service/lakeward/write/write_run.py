@@ -30,7 +30,7 @@ from lakeward.errors import Conflict
 from lakeward.execute.before_writing import check_writers_stopped
 from lakeward.execute.life_cycle import Unpublished
 from lakeward.execute.serviced_table import ServicedTable
-from lakeward.format.file_name import parse_data_file
+from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.metadata.partition import RECORD_INDEX
 from lakeward.format.partition_metadata import PROPERTIES_NAME, PartitionMetadata, write_partition_metadata
 from lakeward.plan.eligibility import TableService
@@ -189,6 +189,7 @@ class WriteRun:
             verify=table.options.verify,
             wants_keys=RECORD_INDEX in config.built_metadata_partitions,
             memory_bytes=table.options.memory_bytes,
+            has_native_logs=config.version.has_native_logs,
         )
 
     def _tell(self, what: str) -> Callable[[Progress], None]:
@@ -285,7 +286,7 @@ class WriteRun:
         files = []
         for result in self.results:
             for file in result.files:
-                name = parse_data_file(file.name)
+                name = parse_any_data_file(file.name, native=self._done.context.has_native_logs)
                 assert name is not None, "we gave it"
                 files.append(
                     NewFile(result.partition_path, name.file_id, file.name, file.size_bytes, file.column_stats)

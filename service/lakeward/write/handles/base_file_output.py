@@ -16,20 +16,17 @@ import pyarrow as pa
 
 from lakeward.format.avro.schema import table_schema
 from lakeward.format.bloom_filter import TYPE_CODE
-from lakeward.format.metadata.base_file_stats import columns_to_watch, read_column_stats
 from lakeward.format.metadata.record import ColumnStatsRecord
 from lakeward.format.parquet.base_file import BaseFileWriter, open_base_file
-from lakeward.format.stats.column_range import ColumnRangeAccumulator
 from lakeward.merge.digest import Digest
 from lakeward.merge.rules.merge_rules import FILE_NAME_FIELD
 from lakeward.storage.storage import Storage
+from lakeward.task.file_statistics import FileStatistics
 from lakeward.task.operation_output import open_operation_output, output_path
 from lakeward.task.output_place import OutputPlace
+from lakeward.task.size_watch import SizeWatch
 from lakeward.task.verification import check_digest
 from lakeward.write.target import WriteContext
-
-_WEIGHINGS = 16
-"""At most so often, and as often again as rows shrink by being encoded: each time waits for the encoder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +70,9 @@ class BaseFileOutput:
         self._replaces_base_file = replaces_base_file
         self._schema = table_schema(context.schema)
         self._digest = Digest()
-        self._unweighed_bytes = 0
+        self._size = SizeWatch(context.sizes.max_file)
         self._open = ExitStack()
-        indexed = context.indexed.columns if context.indexed is not None else ()
-        watched = columns_to_watch(indexed, self._schema)
-        tops = {column.partition(".")[0] for column in watched}
-        self._watched = pa.schema([column for column in self._schema if column.name in tops])
-        self._ranges = ColumnRangeAccumulator(watched, self._watched)
+        self._statistics = FileStatistics(context.indexed, self._schema)
 
     def __enter__(self) -> Self:
         sink = self._open.enter_context(
@@ -108,18 +101,15 @@ class BaseFileOutput:
     @property
     def is_full(self) -> bool:
         """It is as large as files should be, as far as can be told without asking all the time."""
-        if self._unweighed_bytes < self._context.sizes.max_file // _WEIGHINGS:
-            return False
-        self._unweighed_bytes = 0
-        return self._writer.estimate_size() >= self._context.sizes.max_file
+        return self._size.is_full(self._writer.estimate_size)
 
     def write(self, rows: pa.RecordBatch) -> None:
         """Append rows of the table; the column of the file's name may be missing."""
         if self._context.verify:
             self._digest.update(rows)
-        self._ranges.add(rows.select(self._watched.names))
+        self._statistics.add(rows)
         self._writer.write(rows)
-        self._unweighed_bytes += rows.nbytes
+        self._size.add(rows.nbytes)
 
     def finish(self, *, is_sorted: bool) -> FinishedBaseFile:
         """Write the footer, and read the file back. Raises `VerificationFailed`.
@@ -132,7 +122,7 @@ class BaseFileOutput:
         path = output_path(self._storage, self._place, self._name)
         if self._context.verify:
             self._verify(path)
-        return FinishedBaseFile(self._name, stats.rows, stats.size_bytes, self._column_stats(path))
+        return FinishedBaseFile(self._name, stats.rows, stats.size_bytes, self._statistics.records(self._storage, path))
 
     def _verify(self, path: str) -> None:
         read_back = Digest()
@@ -145,12 +135,3 @@ class BaseFileOutput:
                 read_back.update(batch)
         check_digest(self._digest.hexdigest, read_back.hexdigest)
         assert read_back.rows == self._digest.rows
-
-    def _column_stats(self, path: str) -> tuple[ColumnStatsRecord, ...]:
-        indexed = self._context.indexed
-        if indexed is None:
-            return ()
-        seen = self._ranges.ranges
-        with self._storage.open_input(path) as source:
-            found = read_column_stats(source, indexed.columns, file_name=self._name, version=indexed.version, seen=seen)
-        return tuple(found)

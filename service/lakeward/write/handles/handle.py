@@ -2,7 +2,7 @@
 
     CREATE   a base file, or several              `handles/create`
     MERGE    the base file of a slice anew        `handles/merge`
-    APPEND   a log on a slice                     `handles/append`
+    APPEND   logs on a slice                      `handles/append`
 
 Rows come in `keyed_schema`, by (record key as UTF-8 bytes, place in the input), and are read once. The handles know no
 engine; in-process or in a task of Spark's they are called alike.

@@ -3,11 +3,13 @@
 Numbers that nothing is said of are 0, texts and lists are null.
 
 Touches: nothing.
-Source:  tables of Hudi 1.2.0 (version 9) and 1.0.2 (version 8).
+Source:  tables of Hudi 1.2.0 (version 9) and 1.0.2 (version 8); of native logs HoodieNativeLogAppendHandle (Hudi's
+         master of August 2026).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from lakeward.format.timeline.commit_metadata import NOTHING_COUNTED, RuntimeStats, WriteStat
@@ -64,19 +66,33 @@ def merged_stat(
 
 
 def appended_stat(
-    target: WriteTarget, *, instant: str, name: str, size_bytes: int, rows: int, deletes: int, seconds: float
+    target: WriteTarget,
+    *,
+    instant: str,
+    name: str,
+    size_bytes: int,
+    rows: int,
+    deletes: int,
+    seconds: float,
+    version: int = 1,
+    names_before: Sequence[str] = (),
 ) -> WriteStat:
-    """Rows of a log count as updates: those of keys that were found, and all that a bucket gets."""
+    """Rows of a log count as updates: those of keys that were found, and all that a bucket gets.
+
+    Args:
+        version: of the log.
+        names_before: the files of the same target that were written before this one, which it names, too.
+    """
     return replace(
         _stat(target, file_id=target.file_id, name=name, size_bytes=size_bytes),
         prev_commit=instant,
         num_writes=rows,
         num_update_writes=rows,
         num_deletes=deletes,
-        log_version=1,
+        log_version=version,
         log_offset=0,
         base_file="",
-        log_files=(name,),
+        log_files=(*names_before, name),
         runtime_stats=RuntimeStats(0, 0, _milliseconds(seconds)),
     )
 

@@ -9,14 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from lakeward.format.log.native_log import plain_rows
-from lakeward.format.log.native_log.plain_rows import PlainRowsWriter
+from lakeward.format.log.native_log.plain_rows import ROW_GROUP_BYTES, PlainRowsWriter
 
 SCHEMA = pa.schema([pa.field("k", pa.string(), nullable=False), ("v", pa.string())])
 
 
-def write(*batches: pa.RecordBatch) -> pq.FileMetaData:
+def write(*batches: pa.RecordBatch, row_group_bytes: int = ROW_GROUP_BYTES) -> pq.FileMetaData:
     sink = io.BytesIO()
-    writer = PlainRowsWriter(sink, SCHEMA, codec="zstd")
+    writer = PlainRowsWriter(sink, SCHEMA, codec="zstd", row_group_bytes=row_group_bytes)
     for batch in batches:
         writer.write(batch)
     assert writer.close({"a": "b"}) == len(sink.getvalue())
@@ -38,10 +38,10 @@ def groups(metadata: pq.FileMetaData) -> list[int]:
 def test_row_groups_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows and bytes both bound one; a larger row has its own. Keeps 1 of format/log/native_log/plain_rows."""
     monkeypatch.setattr(plain_rows, "ROW_GROUP_ROWS", 100)
-    monkeypatch.setattr(plain_rows, "_ROW_GROUP_BYTES", 10_000)
-    assert groups(write(rows(60, "x"), rows(60, "x"), rows(30, "x"), rows(250, "x"))) == [60, 90, 100, 100, 50]
-    assert groups(write(rows(40, "x" * 500))) == [10, 10, 10, 10]
-    assert groups(write(rows(2, "x" * 20_000), rows(3, "x"))) == [1, 1, 3]
+    few = (rows(60, "x"), rows(60, "x"), rows(30, "x"), rows(250, "x"))
+    assert groups(write(*few, row_group_bytes=10_000)) == [60, 90, 100, 100, 50]
+    assert groups(write(rows(40, "x" * 500), row_group_bytes=10_000)) == [10, 10, 10, 10]
+    assert groups(write(rows(2, "x" * 20_000), rows(3, "x"), row_group_bytes=10_000)) == [1, 1, 3]
     assert groups(write()) == []
 
 

@@ -96,6 +96,10 @@ class NativeDataWriter:
         self._positions.add(positions, batch.num_rows)
         self._writer.write(batch)
 
+    def estimate_size(self) -> int:
+        """About how many bytes the file would have if it were closed now, as `BaseFileWriter` tells it."""
+        return self._writer.estimate_size()
+
     def close(self) -> NativeLogStats:
         """Write what is left, then the footer. The sink stays open, since it is the caller's."""
         footer = replace(self._footer, positions=self._positions.found)

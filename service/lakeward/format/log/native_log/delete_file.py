@@ -26,7 +26,8 @@ import io
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import BinaryIO
+from types import TracebackType
+from typing import BinaryIO, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +43,7 @@ from lakeward.format.log.data_block import read_parquet_footer, read_parquet_row
 from lakeward.format.log.delete_block import DELETE_BLOCK_VERSION, DeletedKeys, read_delete_block, wrapper_of
 from lakeward.format.log.native_log.data_file import AscendingKeys, NativeLogStats, PositionsOfRows
 from lakeward.format.log.native_log.footer import NativeLogFooter, encode_footer
-from lakeward.format.log.native_log.plain_rows import PlainRowsWriter
+from lakeward.format.log.native_log.plain_rows import ROW_GROUP_BYTES, PlainRowsWriter
 from lakeward.format.log.native_log.reader import NativeLog, file_as_block
 from lakeward.format.parquet.batches import BATCH_BYTES_MAX, BATCH_ROWS
 
@@ -69,7 +70,7 @@ def delete_schema(schema_json: str, ordering_fields: Sequence[str]) -> pa.Schema
 
 
 class NativeDeleteWriter:
-    """Writes one log of deletes. Close it, or the sink holds no file."""
+    """Writes one log of deletes. Close it, or the sink holds no file. A context manager, as `PlainRowsWriter` is."""
 
     def __init__(
         self,
@@ -79,6 +80,7 @@ class NativeDeleteWriter:
         ordering_fields: Sequence[str],
         positions_in: str | None = None,
         codec: str = "zstd",
+        row_group_bytes: int = ROW_GROUP_BYTES,
     ) -> None:
         """
         Args:
@@ -91,7 +93,15 @@ class NativeDeleteWriter:
         self._schema = delete_schema(footer.schema_json, ordering_fields)
         self._order = AscendingKeys()
         self._positions = PositionsOfRows(positions_in)
-        self._writer = PlainRowsWriter(sink, self._schema, codec=codec)
+        self._writer = PlainRowsWriter(sink, self._schema, codec=codec, row_group_bytes=row_group_bytes)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._writer.__exit__(kind, error, traceback)
 
     def write(self, keys: pa.Array, ordering: pa.Array | None, positions: npt.NDArray[np.int64] | None = None) -> None:
         """Append deletes.
@@ -103,6 +113,10 @@ class NativeDeleteWriter:
         self._positions.add(positions, len(keys))
         columns = [keys.cast(pa.string()), *self._columns(ordering, len(keys))]
         self._writer.write(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+
+    def estimate_size(self) -> int:
+        """No fewer bytes than the file would have if it were closed now, its footer left out."""
+        return self._writer.estimate_size()
 
     def close(self) -> NativeLogStats:
         """Write what is left, then the footer. The sink stays open, since it is the caller's."""
