@@ -152,6 +152,16 @@ def test_what_can_be_savepointed(
         assert refused is None
 
 
+def test_a_clean_may_have_deleted_native_logs_alone() -> None:
+    """On a table of version 10, of which they are slices; on one of an older version it is no data file."""
+    group = Group("base:10 log:25 base:30")
+    name = f"g_{TOKEN}_{minute(22)}_1.deletes.parquet"
+    cleans = [Clean(minute(40), True, "", {"p": (name,)})]
+    check_uncleaned(group.groups(25), group.replaced, minute(25), cleans, native=False)
+    with pytest.raises(Refused, match=name):
+        check_uncleaned(group.groups(25), group.replaced, minute(25), cleans, native=True)
+
+
 def test_bytes_that_only_one_savepoint_keeps() -> None:
     """Slices are pinned whole. What readers read, and what another pins too, would be there without it; what is gone
     is told."""

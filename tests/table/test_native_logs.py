@@ -1,4 +1,4 @@
-"""A table of version 10 that is read: its native logs lie in slices, and every service still refuses it."""
+"""A table of version 10 that is read: its native logs lie in slices, and services that do not know them refuse it."""
 
 from __future__ import annotations
 

@@ -145,7 +145,16 @@ _METADATA_IS_WRITTEN = _WRITES - {TableService.RESTORE, TableService.ROLLBACK}
 restore all of it."""
 _STATISTICS_ARE_WRITTEN = _ROWS_ARE_MERGED | _CLEANING
 """The services that merge rows, or write for each file what the metadata table has of its columns."""
-_NATIVE_LOGS_ARE_KNOWN: frozenset[TableService] = frozenset()
+_NATIVE_LOGS_ARE_KNOWN = frozenset(
+    {
+        TableService.ARCHIVING,
+        TableService.CLEANING,
+        TableService.RESTORE,
+        TableService.ROLLBACK,
+        TableService.SAVEPOINT,
+        TableService.UNSCHEDULING,
+    }
+)
 """The services that run on tables of version 10."""
 _UNLESS_RESTORED = _ALL - {TableService.RESTORE}
 """All but the service that ends what is pending here, or has words of its own about it."""
@@ -219,6 +228,14 @@ ROWS: tuple[RefusalRow, ...] = (
         findings.metadata_table_of_appended_logs,
         "The table has a metadata table ({names}), into which this release does not write on version {version}; "
         "readers would miss all rows that a compaction moves.",
+        "Let its writers write once with hoodie.metadata.enable=false, which removes it, and keep that setting.",
+    ),
+    RefusalRow(
+        "metadata-table",
+        "on version 10, a metadata table",
+        _WRITES,
+        findings.metadata_table_of_native_logs,
+        "The table has a metadata table ({names}), into which this release does not write on version {version} yet.",
         "Let its writers write once with hoodie.metadata.enable=false, which removes it, and keep that setting.",
     ),
     RefusalRow(
