@@ -39,7 +39,7 @@ class CleanedHistory(TableHistory):
     """A life in which cleans of ours, whole ones and others, come in between."""
 
     def __init__(self, base: Path, seed: int) -> None:
-        super().__init__(base, seed)
+        super().__init__(base, seed, native=seed % 4 == 1)
         self.choosing = random.Random(seed)
         del self.steps["break"]  # a table that is refused tells nothing
         del self.steps["clean"]  # what that leaves is no clean's

@@ -170,8 +170,9 @@ def test_no_replaced_file_outlives_its_replacecommit(lines: str, by: int, is_pla
 @pytest.mark.parametrize("seed", range(runs(24)))
 def test_what_a_clean_promises_can_still_be_read(tmp_path: Path, seed: int) -> None:
     """Keeps 1 and 2 of plan/clean/planner, over random lives of a table: as of each commit from the earliest instant
-    on, and as it is now, every file that a reader opens stays; so does what a plan names or a savepoint pins."""
-    history = TableHistory(tmp_path / "t", seed)
+    on, and as it is now, every file that a reader opens stays; so does what a plan names or a savepoint pins. So it is
+    in tables with native logs, too."""
+    history = TableHistory(tmp_path / "t", seed, native=seed % 3 == 1)
     del history.steps["break"], history.steps["clean"]  # a table that is refused, or already clean, tells nothing
     for _ in range(40):
         history.step()
@@ -210,7 +211,7 @@ def test_what_a_clean_promises_can_still_be_read(tmp_path: Path, seed: int) -> N
 def test_what_readers_need_stays(tmp_path: Path, seed: int) -> None:
     """Keeps 1, 2 and 3 of plan/clean/reader_protection, over random lives of a table: every file that a query opens
     which began within the window stays, and every file as of each commit that a consumer has not read."""
-    history = TableHistory(tmp_path / "t", seed)
+    history = TableHistory(tmp_path / "t", seed, native=seed % 3 == 1)
     del history.steps["break"], history.steps["clean"]
     for _ in range(40):
         history.step()
