@@ -57,7 +57,7 @@ def state(storage: Storage, base: str) -> dict[str, bytes]:
     return {path.removeprefix(f"{base}/"): data for path, data in found if not path.endswith(TEMPORARY_SUFFIX)}
 
 
-@pytest.mark.parametrize("table", [TABLE, PLAIN, INDEXED, replace(INDEXED, version=8)])
+@pytest.mark.parametrize("table", [TABLE, PLAIN, INDEXED, replace(INDEXED, version=8), replace(INDEXED, version=10)])
 def test_a_table_is_made_where_nothing_is(table: NewTable, tmp_path: Path) -> None:
     """Its metadata table is one that our own reader takes: whole, and without a file."""
     make(LocalStorage(), tmp_path / "t", table)

@@ -59,6 +59,19 @@ def test_its_properties_are_those_that_hudi_gave(
     assert {key: value for key, value in ours.items() if key not in asked} == of_hudi
 
 
+def test_version_10_says_which_meta_columns_have_values() -> None:
+    """All else is as in version 9, its metadata table's properties, too. Keeps 1 of table/new_table."""
+    of_9, of_10 = (new(partition_fields=("part",), version=version) for version in (9, 10))
+    changed = {"hoodie.table.version": "10", "hoodie.table.initial.version": "10"}
+    assert of_10.properties == {**of_9.properties, **changed, "hoodie.meta.fields.mode": "ALL"}
+    assert of_9.metadata_table is not None and of_10.metadata_table is not None
+    assert of_10.metadata_table.properties == {
+        **of_9.metadata_table.properties,
+        **changed,
+        "hoodie.meta.fields.mode": "NONE",
+    }
+
+
 @pytest.mark.parametrize(
     "version, indexes, asked",
     [
@@ -161,6 +174,7 @@ def moments(column: str, kind: TimestampType, **given: str) -> dict[str, Any]:
         ({"record_key_fields": ("id", "id")}, "named twice"),
         ({"partition_fields": ("tags",)}, "a column of type array"),
         ({"ordering_fields": ("Ts",)}, "Ts cannot be an ordering field"),
+        ({"ordering_fields": ("at.x",), "version": 10}, "at.x cannot be an ordering field"),
         ({"ordering_fields": ("ts", "name"), "version": 8}, "several ordering fields in version 8"),
         ({"merge_mode": EVENT_TIME_ORDERING}, "nothing to order rows of a key by"),
         ({"key_generator_kind": KeyGeneratorKind.SIMPLE}, "SIMPLE does not go with these fields"),

@@ -41,7 +41,7 @@ def test_which_versions_are_writable(number: int | None, layout: int, writable: 
         (None, set()),
         (6, set()),
         (8, {"has_stored_merge_mode", "has_logs_of_one_write"}),
-        (9, set(ABILITIES) - {"has_hybrid_plans", "has_native_logs"}),
+        (9, set(ABILITIES) - {"has_hybrid_plans", "has_native_logs", "has_meta_fields_mode"}),
         (10, set(ABILITIES)),
     ],
 )

@@ -79,14 +79,16 @@ def create(
     table_version: Annotated[
         NewVersion,
         typer.Option(
-            help="9 is for Hudi 1.1 and later, 8 for Hudi 1.0, whose later releases upgrade it; 10 is refused for now."
+            help="9 is for Hudi 1.1 and later, 8 for Hudi 1.0, whose later releases upgrade it; 10, whose logs are "
+            "files of the base files' format, is for releases to come: none reads it yet."
         ),
     ] = NewVersion.V9,
     name: Annotated[
         str | None, typer.Option(metavar="NAME", help="Of the table; the last folder of its path by default.")
     ] = None,
     layout: Annotated[
-        NewLayout, typer.Option(help="How file groups store rows; lsm_tree needs version 10, and is refused for now.")
+        NewLayout,
+        typer.Option(help="How file groups store rows; lsm_tree needs version 10, and is refused for now."),
     ] = NewLayout.DEFAULT,
     paths: StatedPaths,
     stated: StatedIndexes,
@@ -108,7 +110,7 @@ def create(
     from lakeward.table.table_config import COMMIT_TIME_ORDERING, EVENT_TIME_ORDERING, TableConfig
     from lakeward.write.keys.key_generator import key_generator
 
-    _refuse_later_formats(table_version, layout)
+    _refuse_lsm_tree(layout)
 
     storage, base_path = open_storage(table)
     table_name = name if name is not None else base_path.rstrip("/").rpartition("/")[2]
@@ -145,16 +147,14 @@ def create(
             typer.echo(f"  {key}={value}")
 
 
-def _refuse_later_formats(version: NewVersion, layout: NewLayout) -> None:
+def _refuse_lsm_tree(layout: NewLayout) -> None:
     from lakeward.errors import Unsupported
 
-    if version is NewVersion.V10 or layout is NewLayout.LSM_TREE:
-        asked = "of version 10" if version is NewVersion.V10 else "with the layout lsm_tree"
+    if layout is NewLayout.LSM_TREE:
         raise Unsupported(
-            f"A table {asked} cannot be created.",
-            why="No release of Hudi reads version 10 yet, which the layout lsm_tree needs, and this one does not write "
-            "it.",
-            remedy="Create it in version 9 with the layout default.",
+            "A table with the layout lsm_tree cannot be created.",
+            why="Its readers trust the order of each file and merge by rank, which this release does not do.",
+            remedy="Create it with the layout default, in version 10 if its logs are to be native files.",
         )
 
 

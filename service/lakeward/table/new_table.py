@@ -7,7 +7,8 @@ a write with Hudi's defaults would put rows where no bucket is, or drop the reco
 
 Touches: nothing.
 Keeps:   1. the properties are those that Hudi 1.2.0 gives a table of version 9 of these fields, and 1.0.2 one of
-            version 8, its metadata table's included, and the schema and what was asked of writers beside them;
+            version 8, its metadata table's included, and the schema and what was asked of writers beside them; of
+            version 10, which no release has, what the source of Hudi's master says beside those of 9;
          2. a table that a service of ours would refuse later, or a Hudi writer, is refused before there is one.
 Source:  HoodieTableMetaClient.TableBuilder, KeyGenUtils and HoodieWriterUtils of Hudi 1.x, CREATE TABLE of 1.2.0
 See:     docs/decisions/0061-what-a-table-asks-of-its-writers.md
@@ -37,6 +38,7 @@ from lakeward.table.table_config import (
     COMMIT_TIME_ORDERING,
     EVENT_TIME_ORDERING,
     INDEX_TYPE,
+    META_FIELDS_MODE,
     SLASHES_IN_DATES,
     STRATEGY_MODES,
     TableConfig,
@@ -106,7 +108,7 @@ class NewTable:
     """None stands for event time where there are ordering fields, else commit time."""
     table_type: str = MERGE_ON_READ
     version: int = 9
-    """8 or 9."""
+    """8, 9 or 10."""
     hive_style: bool = False
     url_encode: bool = False
     slash_dates: bool = False
@@ -220,7 +222,8 @@ class NewTable:
             "hoodie.table.multiple.base.file.formats.enable": "false",
             "hoodie.table.cdc.enabled": "false",
             "hoodie.table.create.schema": self.schema,
-            **(self._of_version_8() if self.version == 8 else self._of_version_9()),
+            **(self._of_version_8() if self.version == 8 else self._of_later_versions()),
+            **({META_FIELDS_MODE: "ALL"} if TableVersion(self.version).has_meta_fields_mode else {}),
             **(self.timestamps.properties if self.timestamps is not None else {}),
             **({SLASHES_IN_DATES: "true"} if self.slash_dates else {}),
             **self.asked_of_writers,
@@ -266,7 +269,7 @@ class NewTable:
             "hoodie.record.merge.strategy.id": _STRATEGIES[self.mode],
         }
 
-    def _of_version_9(self) -> dict[str, str]:
+    def _of_later_versions(self) -> dict[str, str]:
         ordering = {"hoodie.table.ordering.fields": ",".join(self.ordering_fields)} if self.ordering_fields else {}
         if self.slash_dates:
             extractor = "SlashEncodedDayPartitionValueExtractor"

@@ -16,6 +16,7 @@
     deletes ordered by text          yes     yes
     hybrid plans                             yes
     native logs                              yes
+    meta fields mode                         yes
 
 Touches: nothing.
 Keeps:   1. a version that this release does not know is not writable, and neither is a table without one;
@@ -172,6 +173,11 @@ class TableVersion:
     @property
     def has_native_logs(self) -> bool:
         """Logs may be files of the base files' format. To readers of older tables these are base files."""
+        return self._is_at_least(10)
+
+    @property
+    def has_meta_fields_mode(self) -> bool:
+        """A table says by `hoodie.meta.fields.mode` which of its meta columns have values."""
         return self._is_at_least(10)
 
     def _is_at_least(self, number: int) -> bool:

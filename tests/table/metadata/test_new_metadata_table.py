@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from dataclasses import replace
@@ -9,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from lakeward.format.file_name import parse_log_file, parse_native_log
 from lakeward.format.java_properties import dump_properties
 from lakeward.format.metadata.index_definitions import parse_index_definitions
+from lakeward.format.metadata.log_file import MetadataBlock, metadata_blocks
+from lakeward.format.metadata.schema_text import metadata_schema
 from lakeward.table.metadata.new_metadata_table import NewMetadataTable
 from lakeward.table.table_version import TableVersion
 from tests.golden_tables import copy_golden
@@ -46,6 +50,27 @@ def test_its_files_are_those_that_hudi_made(golden: str, tmp_path: Path) -> None
     definitions = (base / ".hoodie/.index_defs/index.json").read_bytes()
     assert table.index_definitions == parse_index_definitions(definitions, file="index.json")
     assert json.loads(table.definitions_file()) == json.loads(definitions)
+
+
+def test_on_version_10_each_file_group_begins_with_a_native_log_without_records() -> None:
+    """Everything else is as in version 9. Keeps 1 of table/metadata/new_metadata_table."""
+    table = new()
+    of_9, of_10 = (dict(each.files(born=BORN)) for each in (table, replace(table, version=TableVersion(10))))
+    groups = [parse_log_file(path.rpartition("/")[2]) for path in of_9 if ".log." in path]
+    assert len(groups) == 18
+    assert {path: content for path, content in of_9.items() if ".log." not in path} == {
+        path: content for path, content in of_10.items() if not path.endswith(".log.hfile")
+    }
+    assert of_10["files/files-0000-0_0-0-0_00000000000000000_1.log.hfile"]
+    native = {path: content for path, content in of_10.items() if path.endswith(".log.hfile")}
+    assert len(native) == len(groups)
+    for path, content in native.items():
+        name = parse_native_log(path.rpartition("/")[2])
+        assert name is not None and any(each and each.file_id == name.file_id for each in groups)
+        (block,) = metadata_blocks(io.BytesIO(content), len(content), path)
+        assert isinstance(block, MetadataBlock) and block.hfile is not None
+        schema = metadata_schema(has_typed_stats=True)
+        assert (block.instant, block.schema_json, block.hfile.entry_count) == (name.instant, schema, 0)
 
 
 def test_it_is_complete_at_a_time_that_has_passed_everywhere() -> None:

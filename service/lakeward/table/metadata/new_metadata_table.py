@@ -4,7 +4,7 @@
         files | column_stats | bloom_filters, record_index where asked for | partition_stats, where there are partitions
 
     of the n-th: 0…0n.deltacommit.requested, .inflight, 0…0n_<completion>.deltacommit
-                 for each file group a log that deletes nothing
+                 for each file group a log that deletes nothing; on version 10 one without records
     of `files` besides: a base file that says that the table has no partitions, and the folder's partition metadata
 
 The other folders get their partition metadata with the first records, and so do index definitions further columns. The
@@ -15,7 +15,7 @@ builds are complete at a time that every clock on earth shows already: that of t
 
 Touches: nothing.
 Keeps:   1. the files are those of Hudi 1.2.0 for a table of version 9, of 1.0.2 for one of version 8, but for times,
-            write tokens and what is prose in a schema;
+            write tokens and what is prose in a schema; of version 10 they are those of version 9 with native logs;
          2. equal tables born at one moment have equal files, byte for byte.
 Source:  HoodieBackedTableMetadataWriter.initializeFromFilesystem; tables of both releases
 """
@@ -29,12 +29,12 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from lakeward.format.avro.schema import without_meta_columns
-from lakeward.format.file_name import HFILE, BaseFileName, LogFileName, WriteToken
+from lakeward.format.file_name import HFILE, BaseFileName, LogFileName, NativeLogKind, NativeLogName, WriteToken
 from lakeward.format.metadata.base_file import write_metadata_base_file
 from lakeward.format.metadata.codec import metadata_codec
 from lakeward.format.metadata.index_definitions import IndexDefinition, IndexDefinitions, dump_index_definitions
 from lakeward.format.metadata.key import ALL_PARTITIONS
-from lakeward.format.metadata.log_file import empty_metadata_log
+from lakeward.format.metadata.log_file import empty_metadata_log, write_native_metadata_log
 from lakeward.format.metadata.partition import (
     BLOOM_FILTERS,
     COLUMN_STATS,
@@ -56,7 +56,7 @@ from lakeward.format.timeline.commit_metadata import (
 )
 from lakeward.format.timeline.instant import State, format_instant_time, instant_file_name
 from lakeward.storage.storage import join
-from lakeward.table.table_config import TableConfig
+from lakeward.table.table_config import META_FIELDS_MODE, TableConfig
 from lakeward.table.table_version import TableVersion
 
 _FILE_IDS: Final = {
@@ -80,7 +80,7 @@ class NewMetadataTable:
     schema: str
     """The table's, in Avro JSON."""
     version: TableVersion
-    """8 or 9."""
+    """8, 9 or 10."""
     is_partitioned: bool
     has_record_index: bool = False
     has_bloom_filters: bool = False
@@ -119,6 +119,8 @@ class NewMetadataTable:
             "hoodie.record.merge.strategy.id": "00000000-0000-0000-0000-000000000000",
             "hoodie.datasource.write.drop.partition.columns": "false",
         }
+        if self.version.has_meta_fields_mode:
+            values[META_FIELDS_MODE] = "NONE"
         return {**values, "hoodie.table.checksum": str(TableConfig(values).checksum)}
 
     @property
@@ -157,8 +159,8 @@ class NewMetadataTable:
         for state in (State.REQUESTED, State.INFLIGHT):
             yield _timeline_path(instant_file_name(instant, _ACTION, state, _LAYOUT)), b""
         for group in range(_FILE_GROUPS[partition]):
-            name = LogFileName(_file_id(partition, group), instant, 1, _TOKEN).text
-            yield join(partition, name), empty_metadata_log(instant)
+            name, content = self._first_log(_file_id(partition, group), instant)
+            yield join(partition, name), content
         stats: dict[str, tuple[WriteStat, ...]] = {}
         if partition == FILES:
             yield join(partition, PROPERTIES_NAME), write_partition_metadata(PartitionMetadata(instant, 1))
@@ -173,6 +175,14 @@ class NewMetadataTable:
         )
         name = instant_file_name(instant, _ACTION, State.COMPLETED, _LAYOUT, completed)
         yield _timeline_path(name), write_commit_metadata(commit)
+
+    def _first_log(self, file_id: str, instant: str) -> tuple[str, bytes]:
+        """The log by which a file group comes to be."""
+        if not self.version.has_native_logs:
+            return LogFileName(file_id, instant, 1, _TOKEN).text, empty_metadata_log(instant)
+        sink = io.BytesIO()
+        write_native_metadata_log(sink, instant=instant, schema_json=self._records_schema, entries=())
+        return NativeLogName(file_id, _TOKEN, instant, 1, NativeLogKind.DATA, HFILE).text, sink.getvalue()
 
     def _no_partitions(self, instant: str) -> tuple[str, bytes]:
         """The base file of `files` of a table without partitions."""
