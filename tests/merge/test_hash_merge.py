@@ -95,12 +95,18 @@ class Slice:
     partial: PartialUpdates | None = None
     parts: list = field(default_factory=list)
     """With KEEP_VALUES: the number of each block's columns among `PARTS`, from 1 on; 0 has them all."""
+    by_rank: bool = False
 
     @property
     def rules(self):
         in_part = PARTS if self.partial is PartialUpdates.KEEP_VALUES else ()
         return MergeRules(
-            self.mode, self.ordering_fields, partial_updates=self.partial, unavailable="a", in_part=in_part
+            self.mode,
+            self.ordering_fields,
+            partial_updates=self.partial,
+            unavailable="a",
+            in_part=in_part,
+            by_rank=self.by_rank,
         )
 
     def has(self, block, name):

@@ -66,7 +66,7 @@ def sorted_merge(slice_, *, base_rows=2, log_rows=2, memory_bytes=10**9, base_me
     try:
         append_logs(slice_, logs, log_rows=log_rows, block_bytes=block_bytes)
         base, sorter = base_runs(slice_, base_batches(slice_, base_rows), base_memory)
-        told = None if slice_.rules.partial_updates or more.get("base_is_first") else []
+        told = None if slice_.rules.needs_all_records else []
         on_changes = None if told is None else told.append
         merge = SortedMerge([*base, *logs.runs], slice_.rules, slice_.schema, on_changes=on_changes, **more)
         rows = [row for batch in merge.batches() for row in batch.to_pylist()]
@@ -136,6 +136,30 @@ def test_it_agrees_with_the_slow_twin(
 def test_partial_updates_agree_with_the_slow_twin(slice_, partial, base_rows, memory_bytes, base_memory, window_bytes):
     """Rows are filled from those that they win over, and then win or lose as before. Keeps 1 of merge/rules/filling."""
     slice_.partial = partial
+    if base_memory is None:
+        slice_.base = by_key(slice_.base)
+    more = {"base_rows": base_rows, "memory_bytes": memory_bytes, "base_memory": base_memory}
+    try:
+        expected = by_key(slow_merge(slice_))
+    except Unsupported:
+        with pytest.raises(Unsupported):
+            sorted_merge(slice_, window_bytes=window_bytes, **more)
+        return
+    rows = counted(slice_, window_bytes=window_bytes, **more)
+    assert texts(rows) == texts(pa.RecordBatch.from_pylist(expected, slice_.schema).to_pylist())
+
+
+@settings(max_examples=runs(200))
+@given(
+    slices(),
+    st.integers(1, 4),
+    st.sampled_from([10**9, 600, 0]),
+    st.sampled_from([None, 600, 0]),
+    st.sampled_from([1, 300, 10**6]),
+)
+def test_by_rank_it_agrees_with_the_slow_twin(slice_, base_rows, memory_bytes, base_memory, window_bytes):
+    """The base row is the oldest record of the one fold. Keeps 1 of merge/rules/winner."""
+    slice_.by_rank = True
     if base_memory is None:
         slice_.base = by_key(slice_.base)
     more = {"base_rows": base_rows, "memory_bytes": memory_bytes, "base_memory": base_memory}
@@ -305,23 +329,18 @@ def test_a_key_with_very_many_records():
     assert len(logs.runs) > 5 and max(held) == 2
 
 
-@pytest.mark.parametrize(("base_is_first", "expected"), [(False, 10), (True, 5)])
+@pytest.mark.parametrize(("by_rank", "expected"), [(False, 10), (True, 5)])
 @pytest.mark.parametrize("memory_bytes", [10**9, 0])
 @pytest.mark.parametrize("window_bytes", [1, 10**6])
-def test_the_two_folds(base_is_first, expected, memory_bytes, window_bytes):
+def test_the_two_folds(by_rank, expected, memory_bytes, window_bytes):
     """An unconditional delete between a base row and a later, smaller one: the logs first, or the base row first.
 
     Keeps 2 of merge/rules/winner.
     """
-    slice_ = Slice("long", [data("a", 10)], [[("a", None)], [data("a", 5)]])
-    rows, merge, _ = sorted_merge(
-        slice_, memory_bytes=memory_bytes, window_bytes=window_bytes, base_is_first=base_is_first
-    )
-    if base_is_first and memory_bytes:
-        # The folded logs are one record already, as no reader of lsm_tree folds them.
-        return
+    slice_ = Slice("long", [data("a", 10)], [[("a", None)], [data("a", 5)]], by_rank=by_rank)
+    rows, merge, _ = sorted_merge(slice_, memory_bytes=memory_bytes, window_bytes=window_bytes)
     assert [row["ts"] for row in rows] == [expected]
-    assert (merge.updated, merge.inserted, merge.deleted) == (int(base_is_first), 0, 0)
+    assert (merge.updated, merge.inserted, merge.deleted) == (int(by_rank), 0, 0)
 
 
 def test_what_is_spilled_comes_back_in_small_batches(tmp_path):

@@ -82,14 +82,11 @@ class SortedMerge:
         schema: pa.Schema,
         *,
         window_bytes: int = WINDOW_BYTES,
-        base_is_first: bool = False,
         on_changes: Callable[[ChangedRows], object] | None = None,
     ) -> None:
         """
         Args:
             runs: oldest first.
-            base_is_first: fold the base row as the oldest record, as Hudi's reader of `lsm_tree` does, and not after
-                the logs were folded among themselves.
             on_changes: is called with what a window changed, before the next one is read.
         """
         self._rules = rules
@@ -97,10 +94,10 @@ class SortedMerge:
         self._by_event_time = rules.mode is MergeMode.EVENT_TIME_ORDERING
         self._ordering_type = ordering_type(rules, schema)
         self._default_compares = default_is_comparable(self._ordering_type)
-        self._base_is_first = base_is_first
+        self._base_is_first = rules.base_is_first
         self._fills = rules.partial_updates is not None
-        assert not (self._fills and base_is_first)
-        assert on_changes is None or not (self._fills or base_is_first), "what Hudi calls a change there is not known"
+        assert not (self._fills and rules.by_rank)
+        assert on_changes is None or not rules.needs_all_records, "what Hudi calls a change there is not known"
         self._on_changes = on_changes
         self._changed = _NOTHING_CHANGED
         self._fillers: list[tuple[Order, npt.NDArray[np.int64]]] = []

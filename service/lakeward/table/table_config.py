@@ -151,6 +151,11 @@ class TableConfig:
         return self.table_type.upper() == "MERGE_ON_READ"
 
     @property
+    def is_lsm_tree(self) -> bool:
+        """File groups are merged by the order of their files, each of which is sorted."""
+        return (self.get("hoodie.table.storage.layout") or "").upper() == "LSM_TREE"
+
+    @property
     def ordering_property(self) -> str:
         """The name under which the table says its ordering fields; before 1.1 Hudi had another one."""
         older = "hoodie.table.precombine.field"

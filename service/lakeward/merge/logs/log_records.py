@@ -54,10 +54,10 @@ class LogRecords:
         self._folder = spill_folder
         self._ordering_type = ordering_type(rules, schema)
         self._record_schema = record_schema(schema, self._ordering_type)
-        # Rows that lost still fill others, of which a fold keeps nothing.
+        # A fold keeps nothing of records that lost, which may fill others, or have met the base row first.
         self._fold: LogFold | None = None
         self._sorter: RecordSorter | None = None
-        if rules.partial_updates is None:
+        if not rules.needs_all_records:
             self._fold = LogFold(schema, rules, memory_bytes=memory_bytes)
         else:
             self._sorter = self._new_sorter()

@@ -54,3 +54,16 @@ class MergeRules:
     """What log blocks with some of the columns come to in this table is known."""
     in_part: tuple[frozenset[str], ...] = ()
     """With KEEP_VALUES: the columns of each kind of partial block, of which rows bring the number along, from 1 on."""
+    by_rank: bool = False
+    """Records are folded in the order of their files, the base file's being the oldest: the layout `lsm_tree`. Else the
+    logs are folded among themselves, and what is left meets the base row."""
+
+    @property
+    def base_is_first(self) -> bool:
+        """The base row takes part in the fold of the logs. By commit time that comes to the same, the last one wins."""
+        return self.by_rank and self.mode is MergeMode.EVENT_TIME_ORDERING
+
+    @property
+    def needs_all_records(self) -> bool:
+        """More than the winner among a key's log records matters."""
+        return self.partial_updates is not None or self.base_is_first

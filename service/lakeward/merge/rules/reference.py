@@ -51,19 +51,20 @@ class _Version:
 def merge_key(
     base: Row | None, logs: Sequence[LogRecord], rules: MergeRules, *, integers: Collection[str]
 ) -> Row | None:
-    """The record that survives of one key. `logs` is oldest first.
+    """The record that survives of one key. `logs` is oldest first. By rank the base row is the oldest of all.
 
     `integers` are the ordering fields that are ints: there a missing value is 0, and if it is the only one, 0 is the
     default.
     """
     zero_is_default = _zero_is_default(rules, integers)
-    folded = _fold(logs, rules, integers)
+    folded = _fold(logs, rules, integers, oldest=base if rules.base_is_first else None)
     if folded is None:
         return base
+    if rules.base_is_first:
+        return None if folded.is_delete else folded.row
     if base is None:
         return None if folded.is_delete else folded.row
-    # Hudi never takes a base row for a delete, not even one that says so of itself.
-    older = _Version(base, is_delete=False, ordering=_ordering(base, rules, integers), from_delete_block=False)
+    older = _base_version(base, rules, integers)
     if not _newer_wins(older, folded, rules, zero_is_default=zero_is_default):
         return _filled(older, folded, rules).row
     return None if folded.is_delete else _filled(folded, older, rules).row
@@ -89,9 +90,11 @@ def _zero_is_default(rules: MergeRules, integers: Collection[str]) -> bool:
     return not _is_ordered(rules) or (len(rules.ordering_fields) == 1 and bool(integers))
 
 
-def _fold(logs: Sequence[LogRecord], rules: MergeRules, integers: Collection[str]) -> _Version | None:
+def _fold(
+    logs: Sequence[LogRecord], rules: MergeRules, integers: Collection[str], *, oldest: Row | None = None
+) -> _Version | None:
     zero_is_default = _zero_is_default(rules, integers)
-    folded: _Version | None = None
+    folded = None if oldest is None else _base_version(oldest, rules, integers)
     for record in logs:
         newer = _version(record, rules, integers)
         if folded is None:
@@ -118,6 +121,11 @@ def _is_none(value: object, rules: MergeRules) -> bool:
     if rules.partial_updates is PartialUpdates.IGNORE_DEFAULTS:
         return value is None
     return value == rules.unavailable
+
+
+def _base_version(row: Row, rules: MergeRules, integers: Collection[str]) -> _Version:
+    """Hudi never takes a base row for a delete, not even one that says so of itself."""
+    return _Version(row, is_delete=False, ordering=_ordering(row, rules, integers), from_delete_block=False)
 
 
 def _version(record: LogRecord, rules: MergeRules, integers: Collection[str]) -> _Version:
