@@ -25,6 +25,7 @@ COLUMNS = {
     TableService.ROLLBACK: "rolling back of failed writes",
     TableService.SAVEPOINT: "making or deleting a savepoint",
     TableService.UNSCHEDULING: "unscheduling of a pending plan",
+    TableService.UPGRADING: "upgrade or downgrade",
     TableService.VERIFICATION: "verification of merged rows",
     TableService.WRITING: "`lakeward write`",
 }

@@ -98,6 +98,29 @@ def test_stopped_at_every_call_it_is_read_and_finished(golden: Path, tmp_path: P
         assert {name for name in names(base) if "lakeward-tmp" not in name} == {"hoodie.properties"}
 
 
+def test_keys_of_a_later_version_go_with_it(base: Path):
+    """What an older version does not have is not what a torn file lacks: a process that finds the backup keeps the new
+    file. Without an older version it is."""
+    later = {"hoodie.table.version": "10", "hoodie.meta.fields.mode": "ALL", "hoodie.table.storage.layout": "default"}
+    before = read(base)
+    update_properties(LocalStorage(), str(base), later, fence=hold)
+    path = base / ".hoodie" / "hoodie.properties"
+    saved = path.read_bytes()
+    back = {"hoodie.table.version": "9", "hoodie.meta.fields.mode": None, "hoodie.table.storage.layout": None}
+    assert update_properties(LocalStorage(), str(base), back, fence=hold)
+    assert not update_properties(LocalStorage(), str(base), back, fence=hold)
+    assert read(base) == before
+
+    (base / ".hoodie" / "hoodie.properties.backup").write_bytes(saved)
+    assert recover_properties(LocalStorage(), str(base), fence=hold)
+    assert (read(base), names(base)) == (before, {"hoodie.properties"})
+
+    (base / ".hoodie" / "hoodie.properties.backup").write_bytes(saved)
+    path.write_bytes(saved.replace(b"hoodie.meta.fields.mode=ALL\n", b""))
+    assert recover_properties(LocalStorage(), str(base), fence=hold)
+    assert path.read_bytes() == saved
+
+
 def test_nothing_is_deleted_once_the_lock_is_lost(base: Path):
     """What another process is about to write must not be hit. Keeps 3 of commit/table_properties."""
     before = read(base)

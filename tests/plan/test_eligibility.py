@@ -693,12 +693,19 @@ def test_what_is_broken_stops_every_service() -> None:
                 TableService.RESTORE,
                 TableService.ROLLBACK,
                 TableService.SAVEPOINT,
+                TableService.UPGRADING,
                 TableService.VERIFICATION,
             },
         ),
         (
             prop("hoodie.table.storage.layout", "lsm_tree"),
-            {TableService.ARCHIVING, TableService.METADATA, TableService.SAVEPOINT, TableService.UNSCHEDULING},
+            {
+                TableService.ARCHIVING,
+                TableService.METADATA,
+                TableService.SAVEPOINT,
+                TableService.UNSCHEDULING,
+                TableService.UPGRADING,
+            },
         ),
         (
             prop("hoodie.table.base.file.format", "ORC"),

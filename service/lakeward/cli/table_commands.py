@@ -17,7 +17,7 @@ from lakeward.cli.options.new_table import StatedIndexes, StatedPaths, column_na
 from lakeward.cli.options.store import DebugOption, JsonOption, print_json
 from lakeward.cli.verb_group import new_group
 
-table_app = new_group("Tables themselves: made, so that Hudi's writers and Lakeward go on with them.")
+table_app = new_group("Tables themselves: made, or given another version.")
 
 
 class NewTableType(StrEnum):
@@ -39,11 +39,6 @@ class NewVersion(StrEnum):
 class NewLayout(StrEnum):
     DEFAULT = "default"
     LSM_TREE = "lsm_tree"
-
-
-@table_app.callback()
-def tables() -> None:
-    """Without it the only verb of the group would be the group."""
 
 
 @table_app.command()

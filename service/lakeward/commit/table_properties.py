@@ -11,7 +11,8 @@ was interrupted, and ends it before anything else:
                                   their creation the update was done
 
 Our files are whole once they exist. Hudi's grow while they are written, and one that was cut may still have the line
-with its checksum; so it is whole if it ends a line and has every key of the backup.
+with its checksum; so it is whole if it ends a line and has every key of the backup, but for those that a table loses
+which goes back to an older version.
 
 Touches: `hoodie.properties` and its backup, under the table lock, which the caller holds.
 Keeps:   1. at every moment one of the two files is whole;
@@ -26,15 +27,26 @@ from collections.abc import Callable, Mapping
 from lakeward.errors import BrokenFile, NotATable, NotFound, OutcomeUnknown
 from lakeward.format.java_properties import dump_properties, parse_properties
 from lakeward.storage.storage import Storage, join
-from lakeward.table.table_config import BACKUP_FILE, PROPERTIES_FILE, TableConfig, hoodie_folder
+from lakeward.table.table_config import (
+    BACKUP_FILE,
+    META_FIELDS_MODE,
+    PROPERTIES_FILE,
+    STORAGE_LAYOUT,
+    TableConfig,
+    hoodie_folder,
+)
 
 CHECKSUM = "hoodie.table.checksum"
+
+_OF_LATER_VERSIONS = frozenset({META_FIELDS_MODE, STORAGE_LAYOUT})
+"""Keys that a table does not have any more at an older version."""
 
 Fence = Callable[[], None]
 
 
-def update_properties(storage: Storage, base_path: str, changes: Mapping[str, str], *, fence: Fence) -> bool:
-    """Set these keys. False where they had these values already. Raises `BrokenFile` and `NotATable`."""
+def update_properties(storage: Storage, base_path: str, changes: Mapping[str, str | None], *, fence: Fence) -> bool:
+    """Set these keys, and remove those that are None. False where all is so already. Raises `BrokenFile` and
+    `NotATable`."""
     recover_properties(storage, base_path, fence=fence)
     properties, backup = _paths(base_path)
     old = _read(storage, properties)
@@ -44,7 +56,8 @@ def update_properties(storage: Storage, base_path: str, changes: Mapping[str, st
     values = parse_properties(old)
     if all(values.get(key) == value for key, value in changes.items()):
         return False
-    values.update(changes)
+    kept = {key: value for key, value in values.items() if changes.get(key, value) is not None}
+    values = kept | {key: value for key, value in changes.items() if value is not None}
     values[CHECKSUM] = str(TableConfig(values).checksum)
     new = dump_properties(values)
     fence()
@@ -64,7 +77,7 @@ def recover_properties(storage: Storage, base_path: str, *, fence: Fence) -> boo
     if saved is None:
         return False
     current = _read(storage, properties)
-    if current is None or not _is_whole(current) or (_is_whole(saved) and _keys(saved) - _keys(current)):
+    if current is None or not _is_whole(current) or (_is_whole(saved) and _lost(saved, current)):
         _check(saved, backup)
         fence()
         if current is not None:
@@ -96,8 +109,12 @@ def _is_whole(content: bytes) -> bool:
     return bool(config.name) and config.checksum_ok and content.endswith(b"\n")
 
 
-def _keys(content: bytes) -> set[str]:
-    return set(parse_properties(content))
+def _lost(saved: bytes, current: bytes) -> set[str]:
+    """The keys that `current` has not, though nothing took them away."""
+    before, now = TableConfig(parse_properties(saved)), TableConfig(parse_properties(current))
+    lost = before.properties.keys() - now.properties.keys()
+    is_older = (now.version.number or 0) < (before.version.number or 0)
+    return lost - _OF_LATER_VERSIONS if is_older else lost
 
 
 def _check(content: bytes, path: str) -> None:

@@ -13,6 +13,7 @@ from lakeward.clock import Clock
 from lakeward.commit.attempt_files import temp_folder
 from lakeward.commit.heartbeat import Life, read_liveness
 from lakeward.commit.owner import Processes
+from lakeward.errors import TryLater
 from lakeward.execute.serviced_table import ServicedTable
 from lakeward.format.timeline.instant import Instant
 from lakeward.plan.rollback import Beat, RollbackDecision, RollbackReason
@@ -85,6 +86,24 @@ class Judge:
             folders += [join(metadata, name) for name in snapshot.config.inflight_metadata_partitions]
         signs += [at for folder in folders for at in _modified(self.storage, folder)]
         return ServiceFacts(beat, max(signs))
+
+
+def check_nothing_lives(table: ServicedTable, snapshot: TableSnapshot, *, otherwise: str) -> None:
+    """Raises `TryLater` for a heartbeat that beats.
+
+    Args:
+        otherwise: what would happen to its process, as the end of a sentence.
+    """
+    for each in snapshot.timeline.pending:
+        for place in heartbeat_places(table.base_path, snapshot):
+            judged = read_liveness(table.storage, place, each.time, clock=table.clock, processes=table.processes)
+            if judged.life is Life.ALIVE:
+                raise TryLater(
+                    f"{each.action} {each.time} is under way.",
+                    why=f"Its heartbeat is {judged.age_seconds:.0f} s old, and {otherwise}.",
+                    remedy="Stop it where it runs, and run the command again; two minutes after the last heartbeat it "
+                    "counts as dead.",
+                )
 
 
 def heartbeat_places(base_path: str, snapshot: TableSnapshot) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from enum import StrEnum
 from lakeward.plan import findings
 from lakeward.plan.findings import Finding, Test
 from lakeward.table.snapshot import TableSnapshot
-from lakeward.table.table_config import CDC_ENABLED, PARTIAL_UPDATE_MODE
+from lakeward.table.table_config import CDC_ENABLED, PARTIAL_UPDATE_MODE, STORAGE_LAYOUT
 
 
 class TableService(StrEnum):
@@ -45,6 +45,8 @@ class TableService(StrEnum):
     """Making a savepoint of a commit, and deleting one. Writes nothing but the savepoint."""
     UNSCHEDULING = "unscheduling"
     """Removing a pending plan from the timeline."""
+    UPGRADING = "upgrading"
+    """Changing the table's version, to a newer or an older one."""
     VERIFICATION = "verification"
     """Merging a sample of file slices twice. Writes nothing."""
     WRITING = "writing"
@@ -129,7 +131,7 @@ _WRITING = frozenset({TableService.WRITING})
 _CLEANING = frozenset({TableService.CLEANING})
 _OF_PLANS = frozenset({TableService.COMPACTION, TableService.UNSCHEDULING})
 """The services that carry out pending plans of the table, or unschedule them."""
-_WRITES = _ALL - {TableService.ARCHIVING, TableService.VERIFICATION, TableService.SAVEPOINT}
+_WRITES = _ALL - {TableService.ARCHIVING, TableService.VERIFICATION, TableService.SAVEPOINT, TableService.UPGRADING}
 """The services that write files which the metadata table must know."""
 _FILES_ARE_NAMED = _ROWS_ARE_MERGED | {
     TableService.ARCHIVING,
@@ -137,6 +139,7 @@ _FILES_ARE_NAMED = _ROWS_ARE_MERGED | {
     TableService.RESTORE,
     TableService.ROLLBACK,
     TableService.SAVEPOINT,
+    TableService.UPGRADING,
     TableService.WRITING,
 }
 """The services that must know every data file of the table."""
@@ -153,6 +156,7 @@ _NATIVE_LOGS_ARE_KNOWN = frozenset(
         TableService.ROLLBACK,
         TableService.SAVEPOINT,
         TableService.UNSCHEDULING,
+        TableService.UPGRADING,
     }
 )
 """The services that run on tables of version 10."""
@@ -368,7 +372,7 @@ ROWS: tuple[RefusalRow, ...] = (
         "storage-layout",
         "a storage layout other than the default",
         _ROWS_ARE_ORDERED | {TableService.CLEANING, TableService.RESTORE, TableService.ROLLBACK},
-        findings.property_is_other_than("hoodie.table.storage.layout", "DEFAULT"),
+        findings.property_is_other_than(STORAGE_LAYOUT, "DEFAULT"),
         "It is {value}; this release knows which files belong together in the layout {wanted} only.",
         _LEAVE,
     ),
@@ -592,7 +596,7 @@ ROWS: tuple[RefusalRow, ...] = (
     RefusalRow(
         "pending-indexing",
         "a pending indexing",
-        _WRITES,
+        _WRITES | {TableService.UPGRADING},
         findings.pending("indexing"),
         "An indexing is under way or was interrupted.",
         "Wait for it; where its process is gone: `lakeward metadata abort-indexing`.",

@@ -84,6 +84,11 @@ MERGE_PROPERTY = "hoodie.record.merge.property."
 DELETE_FIELD = f"{MERGE_PROPERTY}hoodie.payload.delete.field"
 DELETE_MARKER = f"{MERGE_PROPERTY}hoodie.payload.delete.marker"
 CDC_ENABLED = "hoodie.table.cdc.enabled"
+VERSION = "hoodie.table.version"
+META_FIELDS_MODE = "hoodie.meta.fields.mode"
+"""Which meta columns rows have, from version 10 on; before, a property says whether they have them."""
+STORAGE_LAYOUT = "hoodie.table.storage.layout"
+"""How file groups store rows, from version 10 on."""
 SLASHES_IN_DATES = "hoodie.datasource.write.slash.separated.date.partitioning"
 META_FIELDS_MODE = "hoodie.meta.fields.mode"
 INDEX_TYPE = "hoodie.index.type"
@@ -116,7 +121,7 @@ class TableConfig:
 
     @property
     def version(self) -> TableVersion:
-        return TableVersion(_number(self.get("hoodie.table.version")))
+        return TableVersion(_number(self.get(VERSION)))
 
     @property
     def layout(self) -> int:

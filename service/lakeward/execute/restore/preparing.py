@@ -19,12 +19,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from lakeward.commit.heartbeat import Life, read_liveness
 from lakeward.commit.transition import ServiceAction
-from lakeward.errors import Refused, TryLater
+from lakeward.errors import Refused
 from lakeward.execute.clean.undo_run import undo_plan
 from lakeward.execute.serviced_table import ServicedTable
-from lakeward.execute.stuck_services import heartbeat_places
+from lakeward.execute.stuck_services import check_nothing_lives
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.clean_plan import clean_plan_root, read_clean_plan
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
@@ -45,6 +44,9 @@ from lakeward.table.timeline.savepoints import read_savepoints
 
 _ROWS_STAY = frozenset({"COMPACT", "LOG_COMPACT", "CLUSTER"})
 """Operations that change no row."""
+
+OTHERWISE = "a restore would take its files away"
+"""What a restore would do to what is at work."""
 
 Names = Mapping[str, tuple[str, ...]]
 """Names of files, by partition path."""
@@ -113,7 +115,7 @@ def prepare(table: ServicedTable, target: str) -> Prepared:
     """Find what a restore to the commit does now, or why it may not. Raises as `restore` does; writes nothing."""
     snapshot = scan(table)
     storage, base_path, config, timeline = table.storage, table.base_path, snapshot.config, snapshot.timeline
-    check_nothing_lives(table, snapshot)
+    check_nothing_lives(table, snapshot, otherwise=OTHERWISE)
     commit = find_target(timeline, target)
     pending = _pending_restore(table, snapshot, target)
     if pending is None:
@@ -140,20 +142,6 @@ def prepare(table: ServicedTable, target: str) -> Prepared:
         pending_restore=None if pending is None else pending[0],
     )
     return Prepared(snapshot, plan, planned, to_end)
-
-
-def check_nothing_lives(table: ServicedTable, snapshot: TableSnapshot) -> None:
-    """Raises `TryLater` for a heartbeat that beats."""
-    for each in snapshot.timeline.pending:
-        for place in heartbeat_places(table.base_path, snapshot):
-            judged = read_liveness(table.storage, place, each.time, clock=table.clock, processes=table.processes)
-            if judged.life is Life.ALIVE:
-                raise TryLater(
-                    f"{each.action} {each.time} is under way.",
-                    why=f"Its heartbeat is {judged.age_seconds:.0f} s old, and a restore would take its files away.",
-                    remedy="Stop it where it runs, and run the command again; two minutes after the last heartbeat it "
-                    "counts as dead.",
-                )
 
 
 def once(instants: Iterable[PlannedInstant]) -> list[PlannedInstant]:

@@ -52,10 +52,10 @@ from lakeward.execute.clean.undoing import undo_clean
 from lakeward.execute.compaction.recovery import recover
 from lakeward.execute.life_cycle import settle
 from lakeward.execute.metadata.removal import remove_beside_restore
-from lakeward.execute.restore.preparing import PlannedRestore, Prepared, check_nothing_lives, once, prepare, scan
+from lakeward.execute.restore.preparing import OTHERWISE, PlannedRestore, Prepared, once, prepare, scan
 from lakeward.execute.rollback.taking_over import take_over, tidy
 from lakeward.execute.serviced_table import ServicedTable
-from lakeward.execute.stuck_services import heartbeat_places
+from lakeward.execute.stuck_services import check_nothing_lives, heartbeat_places
 from lakeward.format.file_name import parse_any_data_file
 from lakeward.format.timeline.instant import is_before
 from lakeward.format.timeline.restore_metadata import encode_restore_metadata
@@ -304,7 +304,7 @@ def _watch(table: ServicedTable) -> None:
 def _end_attempts(table: ServicedTable, snapshot: TableSnapshot, fence: Fence) -> None:
     """Attempts of ours that died are rolled back, or forward where they had stated their intent, so that no process
     that wakes publishes into the restored table."""
-    check_nothing_lives(table, snapshot)
+    check_nothing_lives(table, snapshot, otherwise=OTHERWISE)
     recover(table, snapshot, fence=fence)
     tidy(table, snapshot)
     for each in snapshot.timeline.pending:

@@ -1,0 +1,113 @@
+"""A golden table gets another version: whole, stopped at every storage call, and beside what forbids it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from lakeward.commit.heartbeat_line import heartbeat_path
+from lakeward.commit.owner import Processes
+from lakeward.errors import LakewardError, Refused, TryLater
+from lakeward.execute.versions.changing import change_version, preview_version_change
+from lakeward.format.java_properties import parse_properties
+from lakeward.plan.version_change import VersionChange
+from lakeward.storage.local import LocalStorage
+from lakeward.storage.storage import Storage
+from tests.crash.compacting import age_temporary_files, everything
+from tests.execute.metadata.compacting_metadata import serviced_table
+from tests.faults import FaultKind, FaultyStorage, Killed, faults_of
+from tests.golden_tables import copy_golden
+from tests.processes import LookedOn, ScriptedProcesses
+from tests.runs import spread
+
+PLACES = (".hoodie/metadata/.hoodie/hoodie.properties", ".hoodie/hoodie.properties")
+
+
+def change(
+    base: Path, target: int = 10, storage: Storage | None = None, processes: Processes | None = None
+) -> VersionChange:
+    processes = processes or ScriptedProcesses()
+    processes.stillness = LookedOn()
+    table = serviced_table(str(base), storage or LocalStorage(), processes)
+    return change_version(table, target, is_upgrade=target == 10)
+
+
+def properties(base: Path) -> list[dict[str, str]]:
+    return [dict(parse_properties((base / place).read_bytes())) for place in PLACES]
+
+
+def versions(base: Path) -> list[str]:
+    return [each["hoodie.table.version"] for each in properties(base)]
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    """With a metadata table."""
+    return copy_golden("v9_metadata", tmp_path / "table")
+
+
+def test_nothing_but_properties_changes(base: Path) -> None:
+    """The properties of both tables, and of these the two that the plan says; a dry run says it before and
+    writes nothing, and a second run finds nothing to do."""
+    before, files = properties(base), everything(base)
+    told = preview_version_change(serviced_table(str(base), LocalStorage(), ScriptedProcesses()), 10, is_upgrade=True)
+    assert (properties(base), everything(base)) == (before, files)
+
+    assert change(base) == told
+    of_metadata, of_table = (
+        {"hoodie.table.version": "10", "hoodie.meta.fields.mode": mode} for mode in ("NONE", "ALL")
+    )
+    assert properties(base) == [before[0] | of_metadata, before[1] | of_table]
+    assert everything(base) == files
+    assert change(base).steps == ()
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("kind", FaultKind)
+def test_stopped_at_every_call(kind: FaultKind, tmp_path: Path) -> None:
+    """Keeps 1 of execute/versions/changing: the table is never ahead of its metadata table, and the next run
+    ends it."""
+    trial = FaultyStorage()
+    change(copy_golden("v9_metadata", tmp_path / "trial"), storage=trial)
+    last = len(trial.calls)
+    first = next(n for n, call in enumerate(trial.calls) if call.startswith("create") and "properties" in call) - 2
+    for fault in spread(faults_of(kind, trial.calls, range(first, last))):
+        base = copy_golden("v9_metadata", tmp_path / f"{fault.call}")
+        processes = ScriptedProcesses()
+        with suppress(LakewardError, OSError, Killed):
+            change(base, storage=FaultyStorage(fault), processes=processes)
+        processes.kill_all()
+        age_temporary_files(base)
+        try:
+            if all((base / place).exists() for place in PLACES):
+                assert versions(base) in (["9", "9"], ["10", "9"], ["10", "10"])
+            change(base, processes=processes)
+            assert versions(base) == ["10", "10"]
+            assert not list(base.rglob("*.backup"))
+        except BaseException as error:
+            error.add_note(f"{fault.kind} at call {fault.call}: {trial.calls[fault.call]}")
+            raise
+
+
+def test_nothing_is_written_beside_what_lives(tmp_path: Path) -> None:
+    """Keeps 2 of execute/versions/changing: a heartbeat that beats, and a file with a name of version 10's logs, which
+    would be one of the table's from then on."""
+    base = copy_golden("v9", tmp_path / "table", pending=True)
+    path = base / PLACES[1]
+    before = path.read_bytes()
+    plan = next(each.name for each in (base / ".hoodie/timeline").iterdir() if ".compaction.requested" in each.name)
+    beat = Path(heartbeat_path(str(base), plan.partition(".")[0]))
+    beat.parent.mkdir(parents=True)
+    beat.touch()
+    with pytest.raises(TryLater, match="is under way"):
+        change(base)
+    beat.unlink()
+
+    file = next(each for each in base.rglob("*.parquet") if ".hoodie" not in each.parts)
+    native = file.with_name(f"{file.name.split('_')[0]}_0-1-1_20261121043709156_1.log.parquet")
+    native.write_bytes(b"rows")
+    with pytest.raises(Refused, match="native-log-name"):
+        change(base)
+    assert path.read_bytes() == before
