@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lakeward.commit.transition import ServiceAction
 from lakeward.execute.compaction.compactor import CompactedPlan
+from lakeward.execute.compaction.targets import find_targets
+from lakeward.format.file_name import LogFileName
 from lakeward.format.timeline.commit_metadata import read_commit_metadata
+from lakeward.format.timeline.compaction_plan import CompactionOperation, CompactionPlan
+from lakeward.table.file_group import LogFile
 from lakeward.task.operation_spec import OperationResult, OperationSpec
 from tests.crash.compacting import everything
 from tests.execute.bench import GROUP, NOTHING, PENDING, Bench, pending_states
 from tests.golden_tables import copy_golden
 from tests.our_reader import read_rows
+from tests.synthetic_table import TOKEN, file_group, minute, snapshot_of
 from tests.table.table_history import replace_metadata
 
 REPLACED_BY = "20261121043720000"
@@ -73,3 +80,22 @@ def test_what_is_replaced_while_it_is_merged_is_thrown_away(bench: Bench) -> Non
     assert {path for path in everything(bench.base) if path.startswith("p/")} == before
     assert not list((bench.base / ".hoodie/.temp").glob("*/*"))
     assert pending_states(bench.base) and bench.compactor(NOTHING).compact().plans == ()
+
+
+def test_a_plan_that_splits_a_write_is_not_carried_out() -> None:
+    """Keeps 1 of execute/compaction/targets: its output would hide the log of the write that it leaves out."""
+    group = file_group("p", "g", base=(minute(1), 1), logs=[(minute(number), 1) for number in (20, 21, 22)])
+    (slice_,) = group.slices
+    second = replace(slice_.log_files[0], name=LogFileName("g", minute(20), 2, TOKEN))
+    slice_ = replace(slice_, log_files=(slice_.log_files[0], second, *slice_.log_files[1:]))
+    snapshot = snapshot_of([replace(group, slices=(slice_,))], [])
+
+    def dropped(*logs: LogFile) -> list[str]:
+        names = tuple(log.file_name for log in logs)
+        operation = CompactionOperation("p", "g", slice_.base_instant, None, names, {})
+        targets = find_targets(snapshot, minute(30), CompactionPlan((operation,)), ServiceAction.LOG_COMPACTION)
+        return [each.why for each in targets.dropped]
+
+    assert dropped(*slice_.log_files[1:]) == dropped(*slice_.log_files[:1]) == ["a write has logs outside of it, too"]
+    assert dropped(*slice_.log_files) == dropped(*slice_.log_files[2:]) == dropped(*slice_.log_files[:3]) == []
+    assert dropped(*slice_.log_files[:2]) == ["its logs were merged meanwhile, or some of them are gone"]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import product
 
 import pytest
 
+from lakeward.format.file_name import LogFileName, NativeLogKind, NativeLogName
 from lakeward.merge.rules.merge_rules import MergeMode, MergeRules
 from lakeward.merge.rules.reference import LogRecord, Row, fold_key, merge_key
-from lakeward.plan.compaction.log_runs import first_of_run
-from lakeward.plan.compaction.slice_profile import profile_slice
+from lakeward.plan.compaction.log_runs import by_place, first_of_run
+from lakeward.plan.compaction.slice_profile import SliceProfile, profile_slice
 from lakeward.table.file_group import LogFile
 from tests.plan.compaction.interleavings import (
     FULL_AFTER,
@@ -37,7 +40,7 @@ from tests.plan.compaction.interleavings import (
     stories,
     story_of,
 )
-from tests.synthetic_table import file_group, minute
+from tests.synthetic_table import TOKEN, file_group, minute
 
 RULES = [MergeRules(mode, ("ts",)) for mode in MergeMode]
 
@@ -183,9 +186,9 @@ def test_the_stories_hold_what_they_promise() -> None:
     assert lonely == (((0, 1), ()), ((0, 1), ())), "the output completes after the FULL and is not used"
 
 
-def sizes(*bytes_: int) -> tuple[LogFile, ...]:
+def sizes(*bytes_: int) -> SliceProfile:
     logs = [(minute(20 + number), size) for number, size in enumerate(bytes_)]
-    return profile_slice(file_group("p", "g", base=(minute(1), 1), logs=logs).slices[0]).live
+    return profile_slice(file_group("p", "g", base=(minute(1), 1), logs=logs).slices[0])
 
 
 def test_the_first_log_of_a_run_at_least_doubles() -> None:
@@ -194,8 +197,8 @@ def test_the_first_log_of_a_run_at_least_doubles() -> None:
     print(f"LAKEWARD_SEED={seed}")
     chance = random.Random(seed)
     for _ in range(500):
-        logs = sizes(*(chance.choice([1, 2, 5, 20, 100]) for _ in range(chance.randint(1, 12))))
-        first = first_of_run(logs, bytes_max=60)
+        profile = sizes(*(chance.choice([1, 2, 5, 20, 100]) for _ in range(chance.randint(1, 12))))
+        logs, first = profile.live, first_of_run(profile, bytes_max=60)
         if any(log.size > 60 for log in logs):
             assert first > max(number for number, log in enumerate(logs) if log.size > 60)
         run = [log.size for log in logs[first:]]
@@ -203,6 +206,29 @@ def test_the_first_log_of_a_run_at_least_doubles() -> None:
         for earlier in range(first):
             before = [log.size for log in logs[earlier:]]
             assert before[0] > sum(before[1:]) or max(before) > 60
+
+
+def test_a_run_has_all_logs_of_a_write_or_none() -> None:
+    """Keeps 4 of plan/compaction/log_runs: an output stands for instants, so a run from the second log of a write on
+    would hide the rows of the first, here 1 GiB of them. So it is of the rows and deletes of one native flush."""
+    one, another = minute(20), minute(21)
+    rolled_over = tuple(
+        LogFile(LogFileName("g", one, number, TOKEN), "p", size) for number, size in ((1, 1024), (2, 1))
+    )
+    flush = tuple(
+        LogFile(NativeLogName("g", TOKEN, another, 1, kind), "p", 3) for kind in NativeLogKind if kind != "cdc"
+    )
+    later = sizes(0, 0, 1, 2).live[2:]
+    slice_ = replace(sizes(1).slice, log_files=(*rolled_over, *flush, *later))
+    profile = profile_slice(slice_)
+    assert [len(logs) for logs in by_place(profile, profile.live)] == [2, 2, 1, 1]
+    assert first_of_run(profile, bytes_max=math.inf) == 4, "6 of rows and deletes are more than 3"
+    assert first_of_run(profile, bytes_max=2000) == 4
+    grown = profile_slice(
+        replace(slice_, log_files=(*slice_.log_files, LogFile(LogFileName("g", minute(30), 1, TOKEN), "p", 4)))
+    )
+    assert first_of_run(grown, bytes_max=math.inf) == 2
+    assert first_of_run(grown, bytes_max=2) == len(grown.live)
 
 
 def test_bytes_written_grow_linearly() -> None:

@@ -9,7 +9,8 @@ Hudi compacts such a group all the same, and fails for good once its cleaner has
 that a compaction commits fewer file groups than it planned it takes as it is.
 
 Touches: nothing.
-Keeps:   1. a LOG works on a run of the slice's logs in which no write that is still pending can come to lie;
+Keeps:   1. a LOG works on a run of the slice's logs in which no write that is still pending can come to lie, and which
+            has all logs of a write or none;
          2. a LOG whose group is compacted or clustered meanwhile is dropped;
          3. an operation on a file group that was replaced is dropped, whatever is left of its files.
 Source:  HoodieCompactor, SparkInsertOverwriteCommitActionExecutor (Hudi 1.2).
@@ -25,8 +26,9 @@ from lakeward.errors import Conflict
 from lakeward.format.file_name import CDC_SUFFIX
 from lakeward.format.timeline.compaction_plan import CompactionOperation, CompactionPlan
 from lakeward.plan.compaction.log_runs import (
-    LOGS_MIN,
+    WRITES_MIN,
     PendingWrites,
+    by_place,
     files_of_run,
     logs_ahead,
     pending_writes,
@@ -199,7 +201,11 @@ def _stands_against(now: _Now, instant: str, operation: CompactionOperation, sli
     start = profile.live.index(run[0]) if run else 0
     if run != before[start : start + len(run)]:
         return "its logs are no neighbours any more: a write between them completed or is pending"
+    around = profile.live[max(start - 1, 0) : start + len(run) + 1]
+    writes = by_place(profile, run)
+    if len(by_place(profile, around)) < len(writes) + len(around) - len(run):
+        return "a write has logs outside of it, too"
     of_effect = {log.name.text for log in (*profile.live, *files_of_run(profile, profile.live))}
-    if len(run) < LOGS_MIN or named & of_effect != {log.name.text for log in files_of_run(profile, run)}:
+    if len(writes) < WRITES_MIN or named & of_effect != {log.name.text for log in files_of_run(profile, run)}:
         return "its logs were merged meanwhile, or some of them are gone"
     return None

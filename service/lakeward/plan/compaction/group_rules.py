@@ -20,7 +20,7 @@ that is still pending, see `log_runs.py`. Sizes and counts are those of live log
 Touches: nothing.
 Keeps:   1. a file group with a pending compaction, log compaction or clustering is never chosen;
          2. a log that completed after the plan's instant is in no operation;
-         3. a LOG takes at least two neighbours of its slice's logs, in the hybrid form all of them.
+         3. a LOG takes the logs of at least two neighbouring writes of its slice, in the hybrid form of all of them.
 See:     docs/decisions/0006-hybrid-thresholds.md, docs/decisions/0024-the-objective-binds.md
 """
 
@@ -39,8 +39,9 @@ from lakeward.plan.compaction.decision import Choice, Decision, Form, Reason
 from lakeward.plan.compaction.group_choice import GroupChoice
 from lakeward.plan.compaction.hybrid_options import LOG_NUM_THRESHOLD, LOG_SIZE_THRESHOLD, HybridOptions
 from lakeward.plan.compaction.log_runs import (
-    LOGS_MIN,
+    WRITES_MIN,
     PendingWrites,
+    by_place,
     files_of_run,
     first_of_run,
     pending_writes,
@@ -71,7 +72,7 @@ class GroupRules:
         self._options = options
         self._excluded = excluded
         self._whole = whole
-        self._log_num_threshold = max(options.log_num_threshold or LOG_NUM_THRESHOLD, LOGS_MIN)
+        self._log_num_threshold = max(options.log_num_threshold or LOG_NUM_THRESHOLD, WRITES_MIN)
         self._log_size_threshold = options.log_size_threshold or LOG_SIZE_THRESHOLD
         version = snapshot.config.version
         self._log_allowed = snapshot.config.has_log_compaction
@@ -152,7 +153,7 @@ class GroupRules:
         else:
             bytes_max = options.large_log_ratio * (profile.base_bytes or profile.log_bytes)
         if self.form is Form.SPLIT and not self._output_ranks_last and profile.group_id not in self._whole:
-            return profile.live[first_of_run(profile.live, bytes_max=bytes_max) :]
+            return profile.live[first_of_run(profile, bytes_max=bytes_max) :]
         return profile.live if profile.largest_log_bytes <= bytes_max else ()
 
     def _is_due_by_objective(self, numbers: Mapping[str, int | float]) -> bool:
@@ -186,7 +187,7 @@ class GroupRules:
         if options.only is Choice.FULL:
             return Choice.FULL, Reason.HAS_LOGS
         if options.only is Choice.LOG:
-            is_run = len(run) >= LOGS_MIN
+            is_run = len(by_place(profile, run)) >= WRITES_MIN
             return (Choice.LOG, Reason.HAS_LOGS) if is_run else (Choice.NONE, Reason.ONE_LOG)
         if profile.slice.base_file is None:
             return Choice.FULL, Reason.NO_BASE
@@ -196,6 +197,7 @@ class GroupRules:
             return Choice.FULL, Reason.LOG_RATIO
         if (
             len(run) >= self._log_num_threshold
+            and len(by_place(profile, run)) >= WRITES_MIN
             and sum(log.size for log in run) >= self._log_size_threshold
             and statistics.median(log.size for log in run) < options.small_log_size
         ):
@@ -210,9 +212,9 @@ class GroupRules:
         before = () if pending is not None and self._output_ranks_last else pick_prefix(profile, before=pending)
         run = before[len(profile.live) - len(wanted) :]
         run_bytes = sum(log.size for log in run)
-        needed = max(LOGS_MIN, len(wanted)) if self.form is Form.HYBRID else LOGS_MIN
+        needed = max(WRITES_MIN, len(wanted)) if self.form is Form.HYBRID else WRITES_MIN
         numbers = numbers | {"run_logs": len(run), "run_logs_min": needed, "run_bytes": run_bytes}
-        if len(run) < needed:
+        if len(run) < needed or len(by_place(profile, run)) < WRITES_MIN:
             return self._none(profile, numbers, Reason.PENDING_WRITE, instant=pending, instead_of=Choice.LOG)
         # The whole slice is all files, those of no effect included: a run of the plan as FULL takes them along.
         files = profile.log_files if self.form is Form.HYBRID else files_of_run(profile, run)

@@ -23,16 +23,24 @@ run that has deletes of its own, only a run from the oldest log is right. The pl
 `read/log_deletes.py` looks, and the planner is told which groups are to be taken *whole*. So are all in the hybrid
 form, whose LOG may be carried out as FULL by another engine, and all where LOG is asked for at once.
 
+What one write left in a slice has one place, and is one thing to a run: an output stands for instants, not for files.
+Of inline logs there are several where the first one became too large; of native ones rows and deletes are a file each,
+and so they are of an output.
+
+    live logs     t10 (1 GiB)  t10 (1 MiB)  t20  t30      a run from the second one on would hide the rows of the first
+
 Touches: nothing.
 Keeps:   1. the logs of a run are neighbours, by their places, and none can come to lie between them;
          2. an output of log compaction is in a run together with all logs it stands for, which readers need to see;
-         3. where there is a choice, the first log of a run of several is no larger than all others together.
+         3. where there is a choice, the first write of a run of several is no larger than all others together;
+         4. a run has all logs of a write, or none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 from lakeward.format.timeline.instant import comparable_time
 from lakeward.plan.compaction.slice_profile import SliceProfile
@@ -40,8 +48,8 @@ from lakeward.table.file_group import LogFile
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.table.timeline.reader import WriteProfile
 
-LOGS_MIN = 2
-"""Live logs of a run; merging one would change nothing."""
+WRITES_MIN = 2
+"""Writes whose logs a run has; merging those of one would change nothing."""
 
 _WRITES = frozenset({"commit", "deltacommit", "replacecommit"})
 """Pending actions that may end with rows in a file group. Table services call theirs otherwise, see below."""
@@ -90,19 +98,27 @@ def pick_prefix(profile: SliceProfile, *, before: str | None) -> tuple[LogFile, 
     return profile.live[:count]
 
 
-def first_of_run(logs: Sequence[LogFile], *, bytes_max: float) -> int:
-    """The place at which a run over the end of `logs`, which are in the order of merging, starts.
+def by_place(profile: SliceProfile, logs: Sequence[LogFile]) -> list[list[LogFile]]:
+    """Live logs, in the order of merging, in lists of those that have one place."""
+    return [list(logs_there) for _, logs_there in groupby(logs, key=profile.place)]
+
+
+def first_of_run(profile: SliceProfile, *, bytes_max: float) -> int:
+    """The place among the live logs at which a run over their end starts.
 
     Args:
-        bytes_max: no log is larger; if the last one is, there is no run, and its end is the answer.
+        bytes_max: no log is larger; if one of the last write is, there is no run, and the logs' end is the answer.
     """
-    first, behind = len(logs), 0
-    for number in range(len(logs) - 1, -1, -1):
-        size = logs[number].size
-        if size > bytes_max:
+    writes = by_place(profile, profile.live)
+    start = first = len(profile.live)
+    behind = 0
+    for logs in reversed(writes):
+        size = sum(log.size for log in logs)
+        if max(log.size for log in logs) > bytes_max:
             break
-        if size <= behind or number == len(logs) - 1:
-            first = number
+        start -= len(logs)
+        if size <= behind or logs is writes[-1]:
+            first = start
         behind += size
     return first
 
