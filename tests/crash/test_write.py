@@ -41,8 +41,10 @@ SHAPES: dict[str, dict[str, Any]] = {
     "mor-buckets": {"table_type": "MERGE_ON_READ"},
     "cow-simple": {"table_type": "COPY_ON_WRITE"},
     "mor-column": {"table_type": "MERGE_ON_READ", "indexes": NewIndexes(finds_keys=NewIndex.RECORD)},
+    "mor-buckets-native": {"table_type": "MERGE_ON_READ", "version": 10},
 }
-"""The last one has a record index, and the write that is stopped brings a column."""
+"""The third one has a record index, and the write that is stopped brings a column; that to the last one leaves a native
+log of rows and one of deletes in a file group."""
 
 
 def written(shape: str, path: Path) -> Path:

@@ -268,6 +268,7 @@ IDS = [
     "merge-mode",
     "merge-property",
     "merge-strategy",
+    "meta-fields-mode",
     "metadata-partition",
     "metadata-partition-inflight",
     "metadata-table",
@@ -361,6 +362,8 @@ CASES: list[tuple[str, str, Change]] = [
     ("table-version", "hoodie.table.version", prop("hoodie.table.version", "7")),
     ("table-version", "hoodie.table.version", prop("hoodie.table.version", "10")),
     ("table-version", "hoodie.table.version", prop("hoodie.table.version", None)),
+    ("meta-fields-mode", "hoodie.meta.fields.mode", prop("hoodie.meta.fields.mode", "COMMIT_TIME_ONLY")),
+    ("meta-fields-mode", "hoodie.meta.fields.mode", prop("hoodie.meta.fields.mode", "NONE")),
     ("timeline-layout", "hoodie.timeline.layout.version", prop("hoodie.timeline.layout.version", "3")),
     (
         "metadata-partition",

@@ -157,6 +157,7 @@ _NATIVE_LOGS_ARE_KNOWN = frozenset(
         TableService.SAVEPOINT,
         TableService.UNSCHEDULING,
         TableService.UPGRADING,
+        TableService.WRITING,
     }
 )
 """The services that run on tables of version 10."""
@@ -317,6 +318,15 @@ ROWS: tuple[RefusalRow, ...] = (
         findings.property_is_other_than("hoodie.populate.meta.fields", "TRUE"),
         "Rows carry no record key, and this release writes rows with their keys only.",
         _LET_HUDI_WRITE,
+    ),
+    RefusalRow(
+        "meta-fields-mode",
+        "some of the meta fields only",
+        _ROWS_ARE_ORDERED,
+        findings.selective_meta_fields,
+        "It is {value} where hoodie.populate.meta.fields is {populated}, which goes with {wanted}: rows carry some of "
+        "their meta fields, and without a key they cannot be merged.",
+        _LEAVE,
     ),
     RefusalRow(
         "dropped-partition-columns",

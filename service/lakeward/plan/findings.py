@@ -44,6 +44,7 @@ from lakeward.table.table_config import (
     EVENT_TIME_ORDERING,
     LEGACY_PAYLOAD_MODES,
     MERGE_PROPERTY,
+    META_FIELDS_MODE,
     PARTIAL_UPDATE_MODE,
     PAYLOAD_MODES,
     STRATEGY_MODES,
@@ -201,6 +202,13 @@ def not_merge_on_read(snapshot: TableSnapshot) -> Iterator[Finding]:
 def no_meta_fields(snapshot: TableSnapshot) -> Iterator[Finding]:
     if not snapshot.config.populate_meta_fields and (why := _why_no_keys_are_made(snapshot)) is not None:
         yield _at("hoodie.populate.meta.fields", why=why)
+
+
+def selective_meta_fields(snapshot: TableSnapshot) -> Iterator[Finding]:
+    config = snapshot.config
+    mode, known = config.get(META_FIELDS_MODE), "ALL" if config.populate_meta_fields else "NONE"
+    if mode is not None and mode.strip().upper() != known:
+        yield _at(META_FIELDS_MODE, value=mode, wanted=known, populated=str(config.populate_meta_fields).lower())
 
 
 def _why_no_keys_are_made(snapshot: TableSnapshot) -> str | None:

@@ -3,12 +3,15 @@
 What stands against any write to a table is in `plan/eligibility.py`.
 
 Touches: nothing.
-Keeps:   the columns of a table that has commits are never guessed from the rows that come.
+Keeps:   1. the columns of a table that has commits are never guessed from the rows that come;
+         2. no delete without ordering values goes into a native log of a table with several ordering fields.
 """
 
 from __future__ import annotations
 
 from lakeward.errors import Refused, UsageError
+from lakeward.merge.rules.merge_rules import MergeMode
+from lakeward.read.table_rules import merge_rules
 from lakeward.table.snapshot import TableSnapshot
 from lakeward.write.request import WriteOperation, WriteRequest
 
@@ -21,6 +24,21 @@ def check_request(snapshot: TableSnapshot, request: WriteRequest) -> None:
         raise UsageError(
             "delete_partition takes the paths of partitions, and no other operation does.",
             remedy="Name them for delete_partition; else leave them out.",
+        )
+    if request.operation is WriteOperation.DELETE:
+        _check_deletes(snapshot)
+
+
+def _check_deletes(snapshot: TableSnapshot) -> None:
+    config, rules = snapshot.config, merge_rules(snapshot)
+    is_ordered = rules.mode is MergeMode.EVENT_TIME_ORDERING and len(rules.ordering_fields) > 1
+    if config.version.has_native_logs and config.is_merge_on_read and is_ordered:
+        fields = ", ".join(rules.ordering_fields)
+        raise Refused(
+            f"Rows of {snapshot.base_path} cannot be deleted by their keys alone.",
+            why=f"The table is ordered by {fields}, and Hudi reads a delete without values in a native log as one "
+            "that has 0 in each.",
+            remedy="Upsert rows that have these values, and true in _hoodie_is_deleted.",
         )
 
 

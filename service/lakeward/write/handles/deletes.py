@@ -17,6 +17,8 @@ from lakeward.write.keyed_rows import RECORD_KEY
 from lakeward.write.request import WriteOperation
 from lakeward.write.target import WriteContext
 
+_BY_KEY = ", or delete the key with the operation delete"
+
 
 def tombstones_of(gone: pa.RecordBatch, context: WriteContext, ordering_type: pa.DataType | None) -> Tombstones:
     """The deletes of a batch in `keyed_schema`. Raises `Unsupported` where several fields order the table and a delete
@@ -33,6 +35,6 @@ def tombstones_of(gone: pa.RecordBatch, context: WriteContext, ordering_type: pa
                 raise Unsupported(
                     f"The delete of the key {key!r} has no value in {name}.",
                     why="Where several fields order a table a log cannot hold such a delete.",
-                    remedy=f"Give it a value in {name}, or delete the key with the operation delete.",
+                    remedy=f"Give it a value in {name}{'' if context.has_native_logs else _BY_KEY}.",
                 )
     return Tombstones(keys, ordering)
