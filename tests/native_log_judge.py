@@ -95,8 +95,13 @@ def versions(name: str, data: bytes, ordering: list[str]) -> list[tuple[str, Ver
     return found
 
 
-def newer(old: Version, new: Version) -> Version:
-    """The version that stays of two that follow each other. By commit time there is no ordering: the new one does."""
+def newer(old: Version, new: Version, *, lsm: bool = False) -> Version:
+    """The version that stays of two that follow each other. By commit time there is no ordering: the new one does.
+
+    An unconditional delete is not taken back by a delete of a log, in Hudi's classic fold (seen on 1.2.0).
+    """
+    if not lsm and old.row is None and old.ordering is UNCONDITIONAL and new.row is None:
+        return old
     if not new.ordering or not old.ordering:
         return new
     return new if new.ordering >= old.ordering else old
@@ -117,7 +122,7 @@ def merged(base: Iterable[Row], logs: Mapping[str, bytes], ordering: list[str], 
         if name_parts(name)["kind"] == "cdc" or name_parts(name)["instant"] in stood_for:
             continue
         for key, version in versions(name, logs[name], ordering):
-            found[key] = newer(found[key], version) if key in found else version
+            found[key] = newer(found[key], version, lsm=lsm) if key in found else version
     if not lsm:
         found = {
             **of_base,

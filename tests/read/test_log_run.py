@@ -98,7 +98,7 @@ def test_a_log_that_is_not_in_the_slice_yet(tmp_path: Path):
     output = folder / ".fg_300.log.1_0-0-0"
     output.write_bytes(data_block("300", [row("a", 7, "")], COMPACTED_BLOCK_TIMES="100,200"))
     logs = (data_block("100", [row("a", 1, "")]), data_block("200", [row("a", 2, "")]))
-    run = make(tmp_path, *logs, unpublished=str(output))
+    run = make(tmp_path, *logs, unpublished=(str(output),))
     assert run.instants == ("300",)
     assert winners(run) == ([("a", 7, "300")], [])
 

@@ -210,9 +210,19 @@ def is_native_log(name: str) -> bool:
     return _LIKE_NATIVE_LOG.fullmatch(name) is not None
 
 
-def check_file_name(name: str, *, extension: str = PARQUET) -> str:
-    """`name` itself, if it is a log file's or that of a base file with the extension. Raises `UntrustedName`."""
-    if parse_data_file(name, extension=extension) is None:
+def is_change_log(name: str) -> bool:
+    """True for the name of a log of changes, inline or native, which no snapshot reads."""
+    log = parse_any_log(name, native=True)
+    return log is not None and log.is_cdc
+
+
+def check_file_name(name: str, *, extension: str = PARQUET, native: bool = False) -> str:
+    """`name` itself, if it is a log file's or that of a base file with the extension. Raises `UntrustedName`.
+
+    Args:
+        native: a native log's is a log file's.
+    """
+    if parse_data_file(name, extension=extension) is None and not (native and parse_native_log(name) is not None):
         raise _untrusted(name, "It is the name of neither a base file nor a log file.")
     return name
 
@@ -248,17 +258,18 @@ def check_plain_name(name: str) -> str:
     return name
 
 
-def resolve(base_path: str, relative_path: str, *, extension: str = PARQUET) -> str:
+def resolve(base_path: str, relative_path: str, *, extension: str = PARQUET, native: bool = False) -> str:
     """The path of a data file that metadata names `<partition path>/<file>`. Raises `UntrustedName`.
 
     Args:
         extension: of base files, `HFILE` for those of a metadata table (and below its own base path).
+        native: native logs are data files of the table.
     """
     partition_path, slash, name = relative_path.rpartition("/")
     if slash and not partition_path:
         raise _untrusted(relative_path, "It is absolute.")
     check_relative_path(partition_path)
-    check_file_name(name, extension=extension)
+    check_file_name(name, extension=extension, native=native)
     return join(base_path, relative_path)
 
 

@@ -103,7 +103,7 @@ class MergedSlice:
         self._left_out: tuple[StoredRowGroup, ...] = ()
         self._sealed: SealedKeys | None = None
         for path in slice_input.log_files:
-            resolve(slice_input.base_path, path)
+            resolve(slice_input.base_path, path, native=True)
         scan = scan_slice_heads(
             storage,
             slice_input.base_path,

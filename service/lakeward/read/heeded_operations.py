@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lakeward.errors import BrokenFile, NotFound, Unsupported, UntrustedName
-from lakeward.format.file_name import parse_log_file, resolve
+from lakeward.format.file_name import parse_any_log, resolve
 from lakeward.format.log.block import LogBlock
 from lakeward.format.timeline.commit_metadata import CommitMetadata, WriteStat, read_commit_metadata
 from lakeward.merge.rules.merge_rules import OPERATION_FIELD
@@ -37,7 +37,8 @@ def heeds_operations(storage: Storage, snapshot: TableSnapshot) -> bool:
         paths = [stat.path for stat in stats if stat.path and _has_rows(stat)]
         if paths:
             try:
-                said = (_has_column(storage, snapshot.base_path, path) for path in paths)
+                native = snapshot.config.version.has_native_logs
+                said = (_has_column(storage, snapshot.base_path, path, native=native) for path in paths)
                 return next((has_column for has_column in said if has_column is not None), False)
             except (NotFound, BrokenFile, UntrustedName):
                 return False
@@ -94,10 +95,10 @@ def _has_rows(stat: WriteStat) -> bool:
     return (stat.num_inserts or 0) > 0 or (stat.num_update_writes or 0) > 0
 
 
-def _has_column(storage: Storage, base_path: str, path: str) -> bool | None:
+def _has_column(storage: Storage, base_path: str, path: str, *, native: bool) -> bool | None:
     """None where the file is a log without rows."""
-    full_path = resolve(base_path, path)
-    if parse_log_file(posixpath.basename(path)) is None:
+    full_path = resolve(base_path, path, native=native)
+    if parse_any_log(posixpath.basename(path), native=native) is None:
         with storage.open_input(full_path) as file:
             try:
                 return OPERATION_FIELD in pq.read_schema(file).names

@@ -8,7 +8,7 @@ wins over it, a delete block's deletes excepted; then it does make one:
     put 5             delete, put 3             put 3           put 5
     delete            delete 5, put 3           put 3           deleted
 
-Touches: the log files, by reading block heads and the content of delete blocks.
+Touches: the log files, by reading block heads and the deletes.
 Keeps:   1. a run is said to fold by itself only where no record could come out otherwise by `merge/rules/reference`;
          2. what heads do not tell is taken for the worst: a column that deletes, a block that is damaged.
 """
@@ -22,11 +22,11 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from lakeward.format.log.block import BlockType, CorruptBlock, HeaderKey, LogBlock
-from lakeward.format.log.delete_block import read_delete_block
 from lakeward.merge.rules.merge_rules import IS_DELETED_FIELD, MergeMode, MergeRules
 from lakeward.merge.rules.ordering import encode_ordering
-from lakeward.merge.rules.ordering_type import ordering_type
+from lakeward.merge.rules.ordering_type import ordering_columns, ordering_type
 from lakeward.merge.rules.records import delete_ordering
+from lakeward.read.block_deletes import read_deletes
 from lakeward.read.log_scan import read_heads
 from lakeward.storage.storage import Storage
 
@@ -88,7 +88,7 @@ def _deletes_of(block: LogBlock | CorruptBlock, file: BinaryIO, rules: MergeRule
 def _deletes_of_block(file: BinaryIO, block: LogBlock, rules: MergeRules, schema: pa.Schema) -> Deletes:
     found = Deletes.NONE
     kind = ordering_type(rules, schema)
-    for deleted in read_delete_block(file, block):
+    for deleted in read_deletes(file, block, ordering_columns(rules, schema)):
         rows = len(deleted.keys)
         values = delete_ordering(deleted.ordering, kind, wrappers=deleted.wrappers, rows=rows, source=block.where)
         if encode_ordering(values, kind, rows).classes.any():

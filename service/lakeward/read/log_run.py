@@ -26,7 +26,7 @@ from lakeward.errors import BrokenFile
 from lakeward.format.file_name import resolve
 from lakeward.format.log.block import BlockType, HeaderKey, LogBlock
 from lakeward.format.log.data_block import read_data_block, repeated_in_block
-from lakeward.format.log.delete_block import DeletedKeys, read_delete_block
+from lakeward.format.log.delete_block import DeletedKeys
 from lakeward.format.parquet.batches import ParquetBatches
 from lakeward.format.parquet.read_meter import ReadMeter
 from lakeward.format.parquet.row_groups import ValueRange, row_groups
@@ -35,10 +35,11 @@ from lakeward.merge.logs.log_records import LogRecords
 from lakeward.merge.memory_budget import MemoryBudget
 from lakeward.merge.rules.filling import part_schema, with_part
 from lakeward.merge.rules.merge_rules import OPERATION_FIELD, RECORD_KEY_FIELD, MergeRules
-from lakeward.merge.rules.ordering_type import ordering_type, ordering_wrappers
+from lakeward.merge.rules.ordering_type import ordering_columns, ordering_type, ordering_wrappers
 from lakeward.merge.rules.records import delete_ordering
 from lakeward.merge.rules.tombstones import Tombstones
 from lakeward.merge.sorted_merge import SortedMerge
+from lakeward.read.block_deletes import read_deletes
 from lakeward.read.committed_writes import CommittedWrites
 from lakeward.read.large_rows import check_row_sizes
 from lakeward.read.log_scan import LogScan, check_sound, scan_slice_heads
@@ -74,7 +75,7 @@ class LogRun:
         rules: MergeRules,
         budget: MemoryBudget = _DEFAULT_BUDGET,
         spill_folder: str | None = None,
-        unpublished: str | None = None,
+        unpublished: Sequence[str] = (),
         accept_damaged_logs: bool = False,
         superseded: Mapping[str, Sequence[str]] | None = None,
         committed: CommittedWrites | None = None,
@@ -90,7 +91,8 @@ class LogRun:
             instant: blocks of later instants are left out.
             schema: the table's, meta columns first, or of it what the query needs. The attribute says which columns
                 come as dictionaries.
-            unpublished: path of a log that is read behind the others as if it were in the slice already.
+            unpublished: paths of logs that are read behind the others, in this order, as if they were in the slice
+                already.
             superseded: paths among the logs that need not be opened, with the instants that each stands for itself.
             committed: the writes whose blocks count, for table versions before 8.
             accept_damaged_logs: go on without corrupt blocks, as Hudi's readers do, instead of raising `DamagedFiles`.
@@ -103,12 +105,12 @@ class LogRun:
         self._base_path = base_path
         self.schema = schema
         self._rules = rules
-        self._unpublished = unpublished
+        self._unpublished = frozenset(unpublished)
         self._incoming = incoming
         self._budget = budget
         for path in log_files:
-            resolve(base_path, path)
-        files = [*log_files, *([unpublished] if unpublished is not None else [])]
+            resolve(base_path, path, native=True)
+        files = [*log_files, *unpublished]
         if scan is None:
             scan = scan_slice_heads(
                 storage, base_path, files, instant=instant, superseded=superseded or {}, committed=committed
@@ -187,13 +189,14 @@ class LogRun:
         self.records.close()
 
     def _path(self, file: str) -> str:
-        return file if file == self._unpublished else resolve(self._base_path, file)
+        return file if file in self._unpublished else resolve(self._base_path, file, native=True)
 
     def _read_block(self, file: BinaryIO, block: LogBlock, takers: Iterable[LogRecords]) -> None:
         if block.type is BlockType.DELETE:
             self._meter.bytes_read += block.content_length
             self._meter.bytes_stored += block.content_length
-            for deletes in read_delete_block(file, block, bytes_max=self._budget.batch):
+            ordering = ordering_columns(self._rules, self.schema)
+            for deletes in read_deletes(file, block, ordering, bytes_max=self._budget.batch):
                 self._append_deletes(self._wanted(deletes), block, takers)
             return
         number = part_number(block, self._rules)
@@ -271,7 +274,7 @@ class LogRun:
 
     def _check_partition(self, batch: pa.RecordBatch, block: LogBlock) -> None:
         """A row says which partition it is in, so a log that was copied here from another one is found out."""
-        if block.file == self._unpublished:
+        if block.file in self._unpublished:
             return
         here = parent(block.file)
         paths = batch.column(PARTITION_FIELD)

@@ -9,18 +9,23 @@ an uncommitted instant does not occur: the file-system view has left its file ou
 other's logs, and blocks are judged one by one (`read/committed_writes.py`); a rollback command counts at any rate, also
 one that is newer than the query's instant: it says of blocks before it that they never counted (HUDI-8248).
 
-Blocks of changes (CDC) are passed over: what they tell of is in other blocks.
+Blocks of changes (CDC) are passed over: what they tell of is in other blocks. So are native logs of changes.
+
+A native log (table version 10) is one block, its file, with what its footer says as headers; a slice may have both
+kinds. What one instant wrote, rows and deletes in files of their own, is one group like the blocks of an inline log, so
+the two files of a log compaction stand in one place, deletes behind rows.
 
 A log that an earlier log compaction superseded, as its plan says, need not be opened: all that its blocks do is to
 give their place to the output that names them, and the instant is in the file's name. That holds only where the
 blocks of an output that is opened name it, straight or through outputs in between; otherwise everything is opened.
 
-Touches: the log files, by reading block heads only.
+Touches: the log files, by reading block heads and the footers of native logs only.
 Keeps:   1. blocks of instants later than the query's are skipped; so are corrupt blocks, as in Hudi, and named: their
             files are of completed instants, so that rows went with them, and `check_sound` refuses them;
          2. blocks come out oldest first;
          3. what we cannot merge is refused here, before any content is read;
-         4. the blocks are the same whether superseded logs are opened or not.
+         4. the blocks are the same whether superseded logs are opened or not;
+         5. a native log that is torn or broken is an error, and never skipped.
 """
 
 from __future__ import annotations
@@ -28,6 +33,7 @@ from __future__ import annotations
 import posixpath
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import BinaryIO
 
@@ -35,7 +41,13 @@ import pyarrow as pa
 
 from lakeward.errors import BrokenFile, NotFound, Unsupported
 from lakeward.format.avro.schema import REQUIRED_KEY, block_schema
-from lakeward.format.file_name import CDC_SUFFIX, parse_any_log, parse_log_file
+from lakeward.format.file_name import (
+    NativeLogKind,
+    NativeLogName,
+    is_change_log,
+    parse_any_log,
+    parse_native_log,
+)
 from lakeward.format.log.block import (
     KEY_COLUMN,
     BlockType,
@@ -45,6 +57,7 @@ from lakeward.format.log.block import (
     read_content_range,
     scan_blocks,
 )
+from lakeward.format.log.native_log.reader import open_native_log
 from lakeward.merge.rules.merge_rules import MergeRules
 from lakeward.merge.rules.ordering_type import is_ordered_by_text
 from lakeward.read.committed_writes import CommittedWrites
@@ -117,12 +130,12 @@ def scan_slice_heads(
     Reads heads only, so it is cheap enough to ask about every slice before a plan is made. Raises `Unsupported` for a
     block that we cannot merge, `BrokenFile` and `NotFound` for files that cannot be read.
     """
-    files = [path for path in log_files if not path.endswith(CDC_SUFFIX)]
+    files = [path for path in log_files if not is_change_log(posixpath.basename(path))]
     met: list[LogBlock | CorruptBlock] = []
     order: list[LogBlock | SupersededLog] = []
     for path in files:
         if path in superseded:
-            name = parse_log_file(posixpath.basename(path))
+            name = parse_any_log(posixpath.basename(path), native=True)
             assert name is not None, "the snapshot holds only what the grammar accepted"
             order.append(SupersededLog(name.instant, tuple(superseded[path])))
             continue
@@ -156,6 +169,10 @@ def find_block_damage(storage: Storage, base_path: str, path: str) -> Iterator[D
     Raises `NotFound`, and `Unsupported` for blocks of a form that is not known, behind which nothing is found.
     """
     try:
+        if (name := parse_native_log(posixpath.basename(path))) is not None:
+            if name.kind is not NativeLogKind.CHANGES:
+                _check_native(storage, base_path, path, name)
+            return
         for block, _ in read_heads(storage, base_path, path):
             if isinstance(block, CorruptBlock):
                 yield _damage(block)
@@ -184,12 +201,12 @@ def check_ordering(scan: LogScan, rules: MergeRules, schema: pa.Schema) -> None:
 
     Hudi 1.2.0's Spark reader gives all rows of a Parquet block the ordering value of its last row when that is a
     string (seen on real tables; Avro blocks and other types are right). Merging such a slice would change what its
-    queries return.
+    queries return. No release reads native logs, so there is nothing that their readers would return otherwise.
     """
     if not is_ordered_by_text(rules, schema):
         return
     for block in scan.blocks:
-        if block.type is BlockType.PARQUET_DATA:
+        if block.type is BlockType.PARQUET_DATA and not _is_native(block.file):
             raise Unsupported(
                 f"{block.where} is a Parquet block of a table that is ordered by a string: "
                 f"{', '.join(rules.ordering_fields)}.",
@@ -395,20 +412,45 @@ def _scan_file(storage: Storage, base_path: str, path: str) -> Iterator[LogBlock
     for block, file in read_heads(storage, base_path, path):
         if isinstance(block, LogBlock):
             _check_mergeable(block)
-            if block.type is BlockType.DELETE:
+            if block.type is BlockType.DELETE and not _is_native(path):
                 _check_delete_version(read_content_range(file, block, 0, min(4, block.content_length)), block)
         yield block
 
 
 def read_heads(storage: Storage, base_path: str, path: str) -> Iterator[tuple[LogBlock | CorruptBlock, BinaryIO]]:
-    """Each block of a log, and the file to read on in."""
+    """Each block of a log, and the file to read on in. Of a native log of changes there is none."""
+    name = parse_native_log(posixpath.basename(path))
+    if name is not None and name.kind is NativeLogKind.CHANGES:
+        return
+    with _opened(storage, base_path, path) as (file, size):
+        if name is not None:
+            yield open_native_log(file, size, name, where=path).block, file
+            return
+        for block in scan_blocks(file, size, name=path):
+            yield block, file
+
+
+@contextmanager
+def _opened(storage: Storage, base_path: str, path: str) -> Iterator[tuple[BinaryIO, int]]:
+    """A log, and its size. Raises `NotFound`."""
     full_path = path if is_absolute(path) else join(base_path, path)  # one that is not in the table yet
     status = storage.stat(full_path)
     if status is None:
         raise NotFound(f"The log file {path} does not exist.", why="A file slice of the timeline names it.")
     with storage.open_input(full_path) as file:
-        for block in scan_blocks(file, status.size, name=path):
-            yield block, file
+        yield file, status.size
+
+
+def _check_native(storage: Storage, base_path: str, path: str, name: NativeLogName) -> None:
+    """Raise `BrokenFile` for a native log whose footer says what cannot be."""
+    with _opened(storage, base_path, path) as (file, size):
+        found = open_native_log(file, size, name, where=path)
+    if found.footer.positions is not None:
+        found.footer.positions.numbers(found.rows, where=path)
+
+
+def _is_native(path: str) -> bool:
+    return parse_native_log(posixpath.basename(path)) is not None
 
 
 def _check_whole(block: LogBlock) -> None:

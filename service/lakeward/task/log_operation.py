@@ -21,7 +21,7 @@ Keeps:   1. a result is returned only for a file that, beside its sources, reads
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -112,7 +112,7 @@ def _merge(storage: Storage, spec: OperationSpec, task_attempt: int) -> _Written
 
 
 def _open_run(
-    storage: Storage, spec: OperationSpec, *, unpublished: str | None = None, query: SliceQuery = EVERYTHING
+    storage: Storage, spec: OperationSpec, *, unpublished: Sequence[str] = (), query: SliceQuery = EVERYTHING
 ) -> LogRun:
     return LogRun(
         storage,
@@ -181,7 +181,7 @@ def _column_stats(
 def _verify(storage: Storage, path: str, spec: OperationSpec, written: _Written) -> None:
     """Read the slice as it will be and judge it; raises `VerificationFailed`."""
     read_back = RecordDigests()
-    with closing(_open_run(storage, spec, unpublished=path, query=SliceQuery(takes_sample=True))) as run:
+    with closing(_open_run(storage, spec, unpublished=(path,), query=SliceQuery(takes_sample=True))) as run:
         run.sample = SampleTap(passed_over=written.sample.passed_over)
         run.read()
         for part in run.folded():

@@ -13,14 +13,12 @@ Memory:  one block head or footer at a time, and what is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from lakeward.errors import BrokenFile, NotFound, Unsupported
-from lakeward.format.file_name import NativeLogName
-from lakeward.format.log.native_log.reader import open_native_log
-from lakeward.read.log_scan import broken_log, find_block_damage
-from lakeward.storage.storage import Storage, join
+from lakeward.errors import NotFound, Unsupported
+from lakeward.read.log_scan import find_block_damage
+from lakeward.storage.storage import Storage
 from lakeward.table.damaged_file import DamagedFile
 from lakeward.table.file_group import LogFile
 from lakeward.table.snapshot import TableSnapshot
@@ -64,26 +62,12 @@ class _Found:
                 self._read_one(log)
 
     def _read_one(self, log: LogFile) -> None:
-        find = self._native_damage if isinstance(log.name, NativeLogName) else self._block_damage
         try:
-            for damaged in find(log):
+            for damaged in find_block_damage(self._storage, self._base_path, log.path):
                 self.damage.append(damaged)
             self.checked += 1
         except Unsupported as error:
             self.notes.append(f"{error.what} What lies behind it in that log was not checked.")
-
-    def _block_damage(self, log: LogFile) -> Iterator[DamagedFile]:
-        return find_block_damage(self._storage, self._base_path, log.path)
-
-    def _native_damage(self, log: LogFile) -> Iterator[DamagedFile]:
-        assert isinstance(log.name, NativeLogName)
-        try:
-            with self._storage.open_input(join(self._base_path, log.path)) as file:
-                found = open_native_log(file, log.size, log.name, where=log.path)
-            if found.footer.positions is not None:
-                found.footer.positions.numbers(found.rows, where=log.path)
-        except BrokenFile as error:
-            yield broken_log(log.path, error)
 
 
 def _logs_of(snapshot: TableSnapshot) -> list[LogFile]:

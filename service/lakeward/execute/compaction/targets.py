@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 
 from lakeward.commit.transition import ServiceAction
 from lakeward.errors import Conflict
-from lakeward.format.file_name import CDC_SUFFIX
+from lakeward.format.file_name import is_change_log
 from lakeward.format.timeline.compaction_plan import CompactionOperation, CompactionPlan
 from lakeward.plan.compaction.log_runs import (
     WRITES_MIN,
@@ -157,7 +157,7 @@ def _full_target(
     base_file = slice_.base_file.name if slice_ is not None and slice_.base_file is not None else None
     # Hudi's plans and ours name logs of changes, too; nothing of them is merged, so it does not matter if one does not.
     logs = {log.name.text for log in slice_.log_files if not log.name.is_cdc} if slice_ is not None else set()
-    planned = {name for name in operation.log_files if not name.endswith(CDC_SUFFIX)}
+    planned = {name for name in operation.log_files if not is_change_log(name)}
     if slice_ is None or base_file != operation.base_file or logs != planned:
         raise Conflict(
             f"Compaction {instant} does not fit file group {operation.file_id} "

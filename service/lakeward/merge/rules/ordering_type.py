@@ -30,6 +30,13 @@ def ordering_type(rules: MergeRules, schema: pa.Schema) -> pa.DataType | None:
     return pa.struct(fields) if len(fields) > 1 else fields[0].type
 
 
+def ordering_columns(rules: MergeRules, schema: pa.Schema) -> pa.Schema:
+    """The columns that order records, none where only the order of the log does. Raises as `ordering_type` does."""
+    if ordering_type(rules, schema) is None:
+        return pa.schema([])
+    return pa.schema([schema.field(name) for name in rules.ordering_fields])
+
+
 def is_ordered_by_text(rules: MergeRules, schema: pa.Schema) -> bool:
     """Whether a column that orders records is one of text. Raises `Unsupported` as `ordering_type` does."""
     kind = ordering_type(rules, schema)
