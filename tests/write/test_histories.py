@@ -109,9 +109,11 @@ class History:
             self.rows[row[0]] = row
             self.newest[row[0]] = max(row[1], self.newest.get(row[0], 0))
 
+    def found(self) -> list[Row]:
+        return [(row["id"], row["ts"], row["part"], row["v"]) for row in read_rows(self.base)]
+
     def check(self) -> None:
-        found = [(row["id"], row["ts"], row["part"], row["v"]) for row in read_rows(self.base)]
-        assert found == sorted(self.rows.values()), "\n".join(self.told)
+        assert self.found() == sorted(self.rows.values()), "\n".join(self.told)
 
 
 INDEXES: list[tuple[dict[str, Any], NewIndexes]] = [

@@ -22,6 +22,8 @@ from lakeward.write.request import IndexKind, WriteOperation, WriteRequest
 from lakeward.write.writing import write_rows
 from tests.clocks import SkippingClock
 from tests.execute.metadata.compacting_metadata import serviced_table
+from tests.execute.rollback.failed_tables import roll_back
+from tests.faults import Fault, FaultKind, FaultyStorage, Killed
 from tests.metadata_golden import set_property
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
@@ -143,10 +145,23 @@ def test_the_first_instant_is_in_the_zone_of_the_machine(
 def test_columns_are_not_guessed(tmp_path: Path) -> None:
     """There is a commit, and no write on the timeline says what columns the table has. Keeps of write/refusals."""
     base = new_table(tmp_path / "t")
-    (base / ".hoodie/timeline/20200101000000000_20200101000000001.rollback").write_bytes(b"x")
+    (base / ".hoodie/timeline/20200101000000000_20200101000000001.clean").write_bytes(b"x")
     with pytest.raises(Refused, match="No completed write on the active timeline says what the table's columns are"):
         write(base, FIRST)
     assert not (base / "p").exists()
+
+
+def test_the_first_write_after_one_that_died(tmp_path: Path) -> None:
+    """It was rolled back, which is all that is on the timeline; the columns are those that the table was made with."""
+    base, processes = new_table(tmp_path / "t"), ScriptedProcesses()
+    with pytest.raises(Killed):
+        write(base, FIRST, storage=FaultyStorage(Fault(FaultKind.KILL, 60)), processes=processes)
+    processes.kill_all()
+    (died,) = scan(base).timeline.pending
+    roll_back(base, LocalStorage(), processes)
+    assert [each.action for each in scan(base).timeline.completed] == ["rollback"]
+    assert write(base, FIRST).instant != died.time
+    assert len(read_rows(base)) == len(FIRST)
 
 
 class Meanwhile:

@@ -43,7 +43,8 @@ def _check_deletes(snapshot: TableSnapshot) -> None:
 
 
 def _check_table(snapshot: TableSnapshot) -> None:
-    if snapshot.schema is None and snapshot.timeline.completed:
+    # A table whose first write died, and was rolled back, has no columns but those that it was made with.
+    if snapshot.schema is None and any(each.action != "rollback" for each in snapshot.timeline.completed):
         raise Refused(
             f"Rows cannot be written to {snapshot.base_path}.",
             why="No completed write on the active timeline says what the table's columns are.",

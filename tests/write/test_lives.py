@@ -1,0 +1,186 @@
+"""Lives of tables, drawn by chance: writes, every service and the deaths of processes, against a dictionary of rows.
+
+A seed is one life; LAKEWARD_RUNS=1000 runs as many.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lakeward.errors import Refused
+from lakeward.execute.archive.archiver import Archiver
+from lakeward.execute.clean.cleaner import Cleaner
+from lakeward.execute.restore.restoring import restore
+from lakeward.execute.rollback.rolling_back import find_decisions, roll_back_writes
+from lakeward.execute.savepoint.saving import create_savepoint, delete_savepoint
+from lakeward.execute.serviced_table import ServicedTable
+from lakeward.plan.compaction.planner import Planner
+from lakeward.plan.rollback import Step
+from lakeward.table.quarantine import load_quarantine
+from lakeward.table.snapshot import TableSnapshot
+from lakeward.write.request import IndexKind
+from tests.crash.compacting import FULL, LOG, age_temporary_files, compact
+from tests.crash.metadata_compacting import check_agrees
+from tests.execute.archive.archiving import SOON
+from tests.execute.clean.cleaning import choose_old
+from tests.execute.metadata.compacting_metadata import serviced_table
+from tests.faults import Fault, FaultKind, FaultyStorage, Killed
+from tests.metadata_golden import METADATA
+from tests.our_reader import scan
+from tests.processes import LookedOn, ScriptedProcesses
+from tests.runs import runs
+from tests.write.test_histories import INDEXES, History
+from tests.write.writing import Row, new_table
+
+Rows = dict[str, Row]
+
+
+@dataclass
+class Life(History):
+    """A table, and what its processes do and die of."""
+
+    processes: ScriptedProcesses = field(default_factory=ScriptedProcesses)
+    storage: FaultyStorage = field(default_factory=FaultyStorage)
+    states: dict[str, tuple[Rows, dict[str, int]]] = field(default_factory=dict)
+    """What there was as of each commit."""
+
+    def __post_init__(self) -> None:
+        self.processes.stillness = LookedOn()
+
+    def table(self) -> ServicedTable:
+        return replace(serviced_table(str(self.base), self.storage, self.processes), clock=self.clock)
+
+    def snapshot(self) -> TableSnapshot:
+        return scan(self.base)
+
+    # What a process does
+
+    def write(self, rows: list[Row], operation: str, **request: Any) -> None:
+        with self._mortal():
+            super().write(rows, operation, storage=self.storage, processes=self.processes, **request)
+
+    def compact(self, planner: Planner = FULL) -> None:
+        if self.table_type == "MERGE_ON_READ":
+            self.told.append("full" if planner is FULL else "log")
+            with self._mortal():
+                compact(self.base, self.storage, self.processes, planner, clock=self.clock)
+
+    def compact_logs(self) -> None:
+        self.compact(LOG)
+
+    def clean(self) -> None:
+        self.told.append("clean")
+        # What is kept stays in its place, where the metadata table has it no more.
+        keep = 0.0 if self.has_metadata_table else self.chance.choice([0.0, 3600.0])
+        with self._mortal():
+            Cleaner(self.table(), {}, keep_seconds=keep).clean(
+                lambda snapshot: choose_old(snapshot, load_quarantine(self.storage, str(self.base)))
+            )
+
+    def archive(self) -> None:
+        self.told.append("archive")
+        with self._mortal():
+            Archiver(self.table(), SOON).archive()
+
+    def savepoint(self) -> None:
+        self.told.append("savepoint")
+        saved = sorted(self.snapshot().timeline.savepoints)
+        commits = [each.time for each in self.snapshot().timeline.completed_writes if each.time not in saved]
+        with self._mortal(), suppress(Refused):
+            if saved and self.chance.random() < 0.5:
+                delete_savepoint(self.table(), self.chance.choice(saved))
+            elif commits:
+                create_savepoint(self.table(), self.chance.choice(commits), user="me", comment="")
+
+    def restore(self) -> None:
+        commits = [each.time for each in self.snapshot().timeline.completed_writes if each.time in self.states]
+        if commits and self.index["index"] is not IndexKind.RECORD:
+            self.go_back(self.chance.choice(commits))
+
+    def go_back(self, target: str) -> None:
+        self.told.append(f"restore {target}")
+        with self._mortal(), suppress(Refused):
+            restore(self.table(), target)
+            self.rows, self.newest = (dict(each) for each in self.states[target])
+
+    # How it dies
+
+    @contextmanager
+    def _mortal(self) -> Iterator[None]:
+        """A death is where the act ends."""
+        try:
+            yield
+        except Killed as death:
+            self.told.append(f"died after {death}")
+
+    def die(self) -> None:
+        """A process dies in the middle of something, or does not, and the next one tidies up."""
+        acts = [self.upsert] * 3 + [self.delete, self.insert, self.overwrite, self.compact, self.compact_logs]
+        act = self.chance.choice([*acts, self.clean, self.archive, self.savepoint])
+        before = dict(self.rows)
+        kind = self.chance.choice([FaultKind.KILL, FaultKind.TORN])
+        self.storage = FaultyStorage(Fault(kind, self.chance.randrange(150)))
+        act()
+        self.storage = FaultyStorage()
+        self.processes.kill_all()
+        age_temporary_files(self.base)
+        self.tidy_up()
+        if self.found() != sorted(self.rows.values()):
+            self.told.append("it was nothing")
+            self.rows = before
+
+    def tidy_up(self) -> None:
+        table = self.table()
+        todo = [decision.instant for decision in find_decisions(table) if decision.step is not Step.LEAVE]
+        roll_back_writes(self.table(), todo)
+
+    def check(self) -> None:
+        assert self.found() == sorted(self.rows.values()), "\n".join(self.told)
+        for write in self.snapshot().timeline.completed_writes:
+            self.states.setdefault(write.time, (dict(self.rows), dict(self.newest)))
+        # It has no partition in which a rollback left nothing, and a savepoint is of the same instant as its commit.
+        is_even = all(each.base_files or each.log_files for each in self.snapshot().files)
+        if self.has_metadata_table and is_even and not self.snapshot().timeline.savepoints:
+            check_agrees(self.base)
+
+    @property
+    def has_metadata_table(self) -> bool:
+        return (self.base / METADATA).exists()
+
+
+def live(path: Path, seed: int, steps: int, versions: Sequence[int]) -> None:
+    chance = random.Random(seed)
+    version = chance.choice(versions)
+    table_type = chance.choice(["MERGE_ON_READ", "MERGE_ON_READ", "COPY_ON_WRITE"])
+    by_event_time = chance.random() < 0.7
+    index, indexes = chance.choice(INDEXES)
+    has_metadata = index["index"] is IndexKind.RECORD or chance.random() < 0.5
+    base = new_table(
+        path,
+        version=version,
+        table_type=table_type,
+        ordering_fields=("ts",) if by_event_time else (),
+        indexes=indexes,
+        has_metadata_table=has_metadata,
+    )
+    life = Life(chance, base, table_type, by_event_time, index)
+    life.told.append(f"seed {seed}: version {version} {table_type} {by_event_time=} {has_metadata=} {index}")
+    acts = [life.upsert] * 6 + [life.delete] * 2 + [life.insert, life.overwrite, life.delete_partition]
+    acts += [life.compact, life.compact_logs] * 2 + [life.clean, life.clean, life.archive, life.savepoint, life.restore]
+    acts += [life.die] * 4
+    for _ in range(steps):
+        chance.choice(acts)()
+        life.check()
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.wide) for seed in range(1, runs(20)))])
+def test_a_life(tmp_path: Path, seed: int) -> None:
+    """After each act, and each death in the middle of one, the table holds the rows of the dictionary."""
+    live(tmp_path / "t", seed, 14 if seed else 3, [9])
