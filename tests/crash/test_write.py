@@ -27,6 +27,7 @@ from tests.object_tables import bring, fetch
 from tests.our_reader import read_rows, scan
 from tests.processes import ScriptedProcesses
 from tests.runs import spread
+from tests.write.judged import judged_values
 from tests.write.writing import BUCKETS, Row, new_table, rows_of, values, write
 
 pytestmark = pytest.mark.crash
@@ -35,13 +36,14 @@ FIRST: list[Row] = [("k1", 1, "p", "a"), ("k2", 1, "p", "a"), ("k3", 1, "q", "a"
 SECOND: list[Row] = [("k1", 2, "p", "b"), ("k4", 2, "p", "b"), ("k5", 2, "r", "b")]
 BEFORE = {"k1": "a", "k2": "a", "k3": "a"}
 AFTER = {"k1": "b", "k2": "a", "k3": "a", "k4": "b", "k5": "b"}
+AFTER_NATIVE = {key: value for key, value in AFTER.items() if key != "k2"}
 OVERWRITTEN = {"k1": "b", "k3": "a", "k4": "b", "k5": "b"}
 
 SHAPES: dict[str, dict[str, Any]] = {
     "mor-buckets": {"table_type": "MERGE_ON_READ"},
     "cow-simple": {"table_type": "COPY_ON_WRITE"},
     "mor-column": {"table_type": "MERGE_ON_READ", "indexes": NewIndexes(finds_keys=NewIndex.RECORD)},
-    "mor-buckets-native": {"table_type": "MERGE_ON_READ", "version": 10},
+    "mor-buckets-native": {"table_type": "MERGE_ON_READ", "version": 10, "has_metadata_table": False},
 }
 """The third one has a record index, and the write that is stopped brings a column; that to the last one leaves a native
 log of rows and one of deletes in a file group."""
@@ -61,21 +63,34 @@ def request_of(shape: str) -> dict[str, Any]:
 
 def second(shape: str) -> Sequence[Row] | pa.RecordBatch:
     """The write that is stopped."""
+    if "native" in shape:
+        # k2 is deleted: its bucket gets a log of rows and one of deletes.
+        rows: list[Row] = [*SECOND, ("k2", 2, "p", "x")]
+        return rows_of(rows).append_column("_hoodie_is_deleted", pa.array([row[0] == "k2" for row in rows]))
     if "column" not in shape:
         return SECOND
     batch = rows_of(SECOND)
     return batch.append_column("added", pa.array([1] * len(SECOND), pa.int64()))
 
 
+def values_in(base: Path) -> dict[str, Any]:
+    """The column `v` by key; of native logs the second reader tells it."""
+    return judged_values(base) if has_native_logs(base) else values(read_rows(base))
+
+
+def has_native_logs(base: Path) -> bool:
+    return scan(base).config.version.has_native_logs
+
+
 def check_whole(base: Path, after: dict[str, str]) -> None:
     """True at every moment: the rows of the write are there whole or not at all."""
-    assert values(read_rows(base)) in (BEFORE, after)
+    assert values_in(base) in (BEFORE, after)
 
 
 def check_done(base: Path, after: dict[str, str]) -> None:
     """True in the end: each row once, nothing left over, and the metadata table says the same."""
-    rows = read_rows(base)
-    assert values(rows) == after and len(rows) == len(after)
+    assert values_in(base) == after
+    assert has_native_logs(base) or len(read_rows(base)) == len(after)
     assert [path for path in everything(base) if is_leftover(path)] == []
     assert scan(base).timeline.pending == ()
     assert not scan(base).uncommitted_files
@@ -96,6 +111,7 @@ def kinds(of: Iterable[FaultKind], *, in_check: Collection[FaultKind]) -> list[o
         ("cow-simple", "upsert", AFTER),
         pytest.param("mor-buckets", "insert_overwrite", OVERWRITTEN, marks=pytest.mark.wide),
         pytest.param("mor-column", "upsert", AFTER, marks=pytest.mark.wide),
+        pytest.param("mor-buckets-native", "upsert", AFTER_NATIVE, marks=pytest.mark.wide),
     ],
 )
 def test_a_write_survives_every_fault(
@@ -103,37 +119,74 @@ def test_a_write_survives_every_fault(
 ) -> None:
     """Whatever call fails, dies, tears or loses its reply: the same write again ends it. Keeps 1 of write/beginning."""
     table = written(shape, tmp_path / "table")
+    unhurt = unhurt_calls(table, shape, operation, after)
+    for fault in spread(faults_of(kind, unhurt.calls)):
+        check_survives(table, shape, operation, after, fault, unhurt)
+
+
+def test_a_write_of_native_logs_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
+    """Its file of rows and its file of deletes come and go together: the process dies between them, and behind them."""
+    shape = "mor-buckets-native"
+    table = written(shape, tmp_path / "table")
+    unhurt = unhurt_calls(table, shape, "upsert", AFTER_NATIVE)
+    between = max(number for number, call in enumerate(unhurt.calls) if str(call).endswith(".deletes.parquet"))
+    behind = max(number for number, call in enumerate(unhurt.calls) if str(call).endswith(".deltacommit"))
+    for number in (between, behind):
+        check_survives(table, shape, "upsert", AFTER_NATIVE, Fault(FaultKind.KILL, number), unhurt)
+
+
+def unhurt_calls(table: Path, shape: str, operation: str, after: dict[str, str]) -> FaultyStorage:
+    """The calls of a write to a copy of the table that nothing happens to."""
     unhurt = FaultyStorage()
-    whole = Path(shutil.copytree(table, tmp_path / "whole", copy_function=shutil.copy2))
+    whole = Path(shutil.copytree(table, table.with_name("whole"), copy_function=shutil.copy2))
     write(whole, second(shape), operation, storage=unhurt, **request_of(shape))
     check_done(whole, after)
-    for fault in spread(faults_of(kind, unhurt.calls)):
-        base = Path(shutil.copytree(table, tmp_path / f"{kind}-{fault.call}", copy_function=shutil.copy2))
-        processes = ScriptedProcesses()
-        try:
-            with suppress(LakewardError, OSError, Killed):
-                write(
-                    base,
-                    second(shape),
-                    operation,
-                    storage=FaultyStorage(fault),
-                    processes=processes,
-                    **request_of(shape),
-                )
-            check_whole(base, after)
-            processes.kill_all()
-            age_temporary_files(base)
-            write(base, second(shape), operation, storage=FaultyStorage(), processes=processes, **request_of(shape))
-            check_done(base, after)
-        except BaseException as error:
-            error.add_note(f"{kind} at call {fault.call}: {unhurt.calls[fault.call]}")
-            raise
-        shutil.rmtree(base)
+    if has_native_logs(whole):
+        kinds_of = [{log.name.text.split(".")[1] for log in each.log_files} for each in scan(whole).latest_slices]
+        assert {"log", "deletes"} in kinds_of
+    return unhurt
+
+
+def check_survives(
+    table: Path, shape: str, operation: str, after: dict[str, str], fault: Fault, unhurt: FaultyStorage
+) -> None:
+    """The write with the fault, to a copy of the table, and then the same write once more."""
+    base = Path(shutil.copytree(table, table.with_name(f"{fault.kind}-{fault.call}"), copy_function=shutil.copy2))
+    processes = ScriptedProcesses()
+    try:
+        with suppress(LakewardError, OSError, Killed):
+            write(
+                base,
+                second(shape),
+                operation,
+                storage=FaultyStorage(fault),
+                processes=processes,
+                **request_of(shape),
+            )
+        check_whole(base, after)
+        processes.kill_all()
+        age_temporary_files(base)
+        write(base, second(shape), operation, storage=FaultyStorage(), processes=processes, **request_of(shape))
+        check_done(base, after)
+    except BaseException as error:
+        error.add_note(f"{fault.kind} at call {fault.call}: {unhurt.calls[fault.call]}")
+        raise
+    shutil.rmtree(base)
 
 
 @pytest.mark.parametrize("kind", kinds(KINDS, in_check=(FaultKind.KILL,)))
-@pytest.mark.parametrize("shape", ["mor-buckets", "cow-simple", pytest.param("mor-column", marks=pytest.mark.wide)])
-def test_a_write_in_an_object_store_survives_every_fault(shape: str, kind: FaultKind, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("shape", "after"),
+    [
+        ("mor-buckets", AFTER),
+        ("cow-simple", AFTER),
+        pytest.param("mor-column", AFTER, marks=pytest.mark.wide),
+        pytest.param("mor-buckets-native", AFTER_NATIVE, marks=pytest.mark.wide),
+    ],
+)
+def test_a_write_in_an_object_store_survives_every_fault(
+    shape: str, after: dict[str, str], kind: FaultKind, tmp_path: Path
+) -> None:
     """The same where attempts are kept apart by commit intents: what one stated is rolled forward. Keeps 5 of
     execute/rollback/rolling_back."""
     table = written(shape, tmp_path / "table")
@@ -150,7 +203,7 @@ def test_a_write_in_an_object_store_survives_every_fault(shape: str, kind: Fault
     unhurt = copied()
     store = MemoryObjects(unhurt)
     write(BASE, second(shape), storage=store, options=options, **request_of(shape))
-    check_done(fetched(unhurt), AFTER)
+    check_done(fetched(unhurt), after)
     for number in spread(range(len(store.writes))):
         stopped, processes = copied(), ScriptedProcesses()
         with suppress(LakewardError, OSError, Killed):
@@ -163,7 +216,7 @@ def test_a_write_in_an_object_store_survives_every_fault(shape: str, kind: Fault
                 **request_of(shape),
             )
         try:
-            check_whole(fetched(stopped), AFTER)
+            check_whole(fetched(stopped), after)
             processes.kill_all()
             write(
                 BASE,
@@ -173,7 +226,7 @@ def test_a_write_in_an_object_store_survives_every_fault(shape: str, kind: Fault
                 options=options,
                 **request_of(shape),
             )
-            check_done(fetched(stopped), AFTER)
+            check_done(fetched(stopped), after)
         except BaseException as error:
             error.add_note(f"{kind} at write {number}: {store.writes[number]}")
             raise
