@@ -13,9 +13,9 @@ from lakeward.format.timeline.commit_metadata import read_commit_metadata
 from lakeward.table.new_table import NewIndexes
 from lakeward.write.request import IndexKind
 from tests import native_log_judge as judge
-from tests.our_reader import scan
+from tests.our_reader import read_rows, scan
 from tests.write.judged import judged_rows, judged_values
-from tests.write.writing import BUCKETS, Row, new_table, rows_of, write
+from tests.write.writing import BUCKETS, Row, new_table, rows_of, values, write
 
 INDEXES: dict[str, tuple[dict[str, Any], NewIndexes]] = {
     "bucket": (BUCKETS, NewIndexes()),
@@ -60,7 +60,7 @@ def test_every_operation_by_every_index(kind: str, index: str, operation: str, t
     write(base, FIRST, **by)
     rows, request, expected = OPERATIONS[operation]
     write(base, rows, operation, **by, **request)
-    assert judged_values(base) == expected
+    assert judged_values(base) == expected == values(read_rows(base))
 
 
 def with_deletes(rows: list[Row], deleted: set[str]) -> pa.RecordBatch:
